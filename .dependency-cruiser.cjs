@@ -1,0 +1,58 @@
+// Layer arrows of the architecture: a layer imports those below it, never one above.
+const layers = ['domain', 'db', 'durable', 'services', 'routes'];
+const above = (layer) => layers.slice(layers.indexOf(layer) + 1);
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [
+    ...layers.slice(0, -1).map((layer) => ({
+      name: `${layer}-calls-no-layer-above`,
+      severity: 'error',
+      from: { path: `^src/${layer}/` },
+      to: { path: `^src/(${[...above(layer), 'http'].join('|')}|app|index)(/|\\.ts$)` },
+    })),
+    {
+      name: 'domain-and-protocol-import-nothing-of-ours',
+      severity: 'error',
+      from: { path: '^src/(domain|protocol)/' },
+      to: { path: '^(src|broker-bridge|dev|test)/', pathNot: '^src/(domain|protocol)/' },
+    },
+    {
+      name: 'http-does-not-call-routes',
+      severity: 'error',
+      from: { path: '^src/http/' },
+      to: { path: '^src/(routes|app|index)' },
+    },
+    {
+      name: 'routes-reach-storage-through-services',
+      severity: 'error',
+      from: { path: '^src/routes/' },
+      to: { path: '^src/(db|durable)/' },
+    },
+    {
+      name: 'crypto-stands-alone',
+      severity: 'error',
+      from: { path: '^src/crypto/' },
+      to: { path: '^src/(http|routes|services|durable|db|app|index)' },
+    },
+    {
+      name: 'bridge-imports-the-protocol-only',
+      severity: 'error',
+      from: { path: '^broker-bridge/' },
+      to: { path: '^(src|dev|test)/', pathNot: '^src/protocol/' },
+    },
+    {
+      name: 'product-code-imports-no-tests-or-dev-tools',
+      severity: 'error',
+      from: { path: '^(src|broker-bridge)/' },
+      to: { path: '^(test|dev|bench)/' },
+    },
+    { name: 'no-circles', severity: 'error', from: {}, to: { circular: true } },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: { extensions: ['.ts', '.js'] },
+  },
+};

@@ -1,0 +1,77 @@
+// Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
+// A missing or short secret fails every request with its name in the log: there is no default that works.
+import { z } from 'zod';
+
+const secretListSchema = z
+  .string()
+  .default('')
+  .transform((text) => text.split(',').filter((part) => part !== ''))
+  .pipe(z.array(z.string().min(32, 'each secret needs 32 characters')).min(1, 'is missing').max(2, 'two live at once'));
+
+const signingKeysSchema = z
+  .string()
+  .default('')
+  .transform((text) => text.split(',').filter((part) => part !== ''))
+  .pipe(
+    z
+      .array(z.string().regex(/^[A-Za-z0-9_-]{1,32}:.{32,}$/, 'has the form kid:secret, the secret 32 characters long'))
+      .min(1, 'is missing')
+      .max(2, 'two live at once'),
+  )
+  .transform((entries) =>
+    entries.map((entry) => {
+      const colon = entry.indexOf(':');
+      return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
+    }),
+  );
+
+const integerSchema = (min: number, max: number) => z.coerce.number().pipe(z.int().min(min).max(max));
+
+const configSchema = z
+  .object({
+    JWT_SECRETS: signingKeysSchema,
+    BRIDGE_SECRETS: secretListSchema,
+    BROKER_HOOK_SECRETS: secretListSchema,
+    MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]*$/, 'is a bare host name or IPv4 address'),
+    MQTT_PORT: integerSchema(1, 65535),
+    MQTT_TLS_PORT: integerSchema(1, 65535),
+    MQTT_KEEP_ALIVE_SECONDS: integerSchema(10, 3600),
+    BROKER_REPORTS_CONNECTIONS: z.enum(['true', 'false']).transform((text) => text === 'true'),
+    ACCESS_TOKEN_SECONDS: integerSchema(60, 86_400),
+    RELAY_SHARDS: integerSchema(1, 256),
+    CORS_ORIGINS: z.string().transform((text) => text.split(',').filter((origin) => origin !== '')),
+    RATE_LIMITS: z.enum(['production', 'relaxed']),
+  })
+  .transform((vars) => ({
+    signingKeys: vars.JWT_SECRETS,
+    bridgeSecrets: vars.BRIDGE_SECRETS,
+    brokerHookSecrets: vars.BROKER_HOOK_SECRETS,
+    broker: {
+      host: vars.MQTT_HOST,
+      port: vars.MQTT_PORT,
+      tlsPort: vars.MQTT_TLS_PORT,
+      keepAliveSeconds: vars.MQTT_KEEP_ALIVE_SECONDS,
+      reportsConnections: vars.BROKER_REPORTS_CONNECTIONS,
+    },
+    accessTokenSeconds: vars.ACCESS_TOKEN_SECONDS,
+    relayShards: vars.RELAY_SHARDS,
+    corsOrigins: vars.CORS_ORIGINS,
+    rateLimits: vars.RATE_LIMITS,
+  }));
+
+export type Config = z.output<typeof configSchema>;
+
+const configByEnv = new WeakMap<Env, Config>();
+
+/** @throws Error naming each var that is missing or malformed; never its value. */
+export function readConfig(env: Env): Config {
+  const known = configByEnv.get(env);
+  if (known !== undefined) return known;
+  const parsed = configSchema.safeParse(env);
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`);
+    throw new Error(`Worker configuration: ${problems.join('; ')}`);
+  }
+  configByEnv.set(env, parsed.data);
+  return parsed.data;
+}

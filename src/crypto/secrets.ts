@@ -1,0 +1,59 @@
+// Random identifiers and secrets, their digests, and comparison in constant time. Knows no passwords (password.ts)
+// and no signed tokens (tokens.ts).
+
+const base62 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+const crockford = '0123456789abcdefghjkmnpqrstvwxyz';
+
+/** A secret of `length` base62 characters behind its prefix form (interface 2.3, 2.7). */
+export function createSecret(prefix: 'sk_' | 'tk_' | 'ak_' | 'rt_', length: number): string {
+  return prefix + randomText(base62, length);
+}
+
+/** An identifier of Crockford base32 in lower case: 8 characters are 40 bits (decisions, Devices). */
+export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
+  return prefix + randomText(crockford, length);
+}
+
+/** SHA-256 in lower-case hex: enough for secrets that are random already; passwords go through scrypt. */
+export async function digestOf(secret: string): Promise<string> {
+  return toHex(await sha256(secret));
+}
+
+/** Whether a secret has this digest, in time that does not depend on how much of it is right. */
+export async function hasDigest(secret: string, digestHex: string): Promise<boolean> {
+  return isEqualDigest(await digestOf(secret), digestHex);
+}
+
+export function isEqualDigest(one: string, other: string): boolean {
+  const encoder = new TextEncoder();
+  const [left, right] = [encoder.encode(one), encoder.encode(other)];
+  // timingSafeEqual throws on unequal lengths; digests of one kind always have the same.
+  return left.byteLength === right.byteLength && crypto.subtle.timingSafeEqual(left, right);
+}
+
+/** Whether `given` is one of the secrets that are live (two during a rotation). */
+export async function isOneOf(given: string, live: readonly string[]): Promise<boolean> {
+  const digest = await digestOf(given);
+  const liveDigests = await Promise.all(live.map(digestOf));
+  return liveDigests.map((candidate) => isEqualDigest(candidate, digest)).includes(true);
+}
+
+async function sha256(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+}
+
+function toHex(bytes: Uint8Array): string {
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+function randomText(alphabet: string, length: number): string {
+  // Bytes beyond the largest multiple of the alphabet would favour its first letters.
+  const limit = 256 - (256 % alphabet.length);
+  let text = '';
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      if (byte < limit && text.length < length) text += alphabet[byte % alphabet.length];
+    }
+  }
+  return text;
+}

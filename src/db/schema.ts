@@ -1,0 +1,123 @@
+// D1 tables: what is true for good. Presence columns of `devices` are a copy that only DeviceSession writes.
+// Times are integers, milliseconds since the epoch. A changed table needs a migration: `npm run db:generate`.
+import { sql } from 'drizzle-orm';
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+
+export const users = sqliteTable(
+  'users',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    username: text('username').notNull(),
+    email: text('email').notNull(),
+    passwordHash: text('password_hash').notNull(),
+    projectId: text('project_id').notNull(),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('users_username').on(sql`lower(${table.username})`),
+    uniqueIndex('users_email').on(sql`lower(${table.email})`),
+  ],
+);
+
+/** One row a refresh token ever issued and not yet expired; `family` is one login. */
+export const refreshTokens = sqliteTable(
+  'refresh_tokens',
+  {
+    hash: text('hash').primaryKey(),
+    family: text('family').notNull(),
+    userId: integer('user_id')
+      .notNull()
+      .references(() => users.id),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+    rotatedAt: integer('rotated_at'),
+  },
+  (table) => [
+    index('refresh_tokens_family').on(table.family),
+    index('refresh_tokens_user').on(table.userId),
+    index('refresh_tokens_expiry').on(table.expiresAt),
+  ],
+);
+
+export const apiKeys = sqliteTable(
+  'api_keys',
+  {
+    keyId: text('key_id').primaryKey(),
+    userId: integer('user_id')
+      .notNull()
+      .references(() => users.id),
+    secretHash: text('secret_hash').notNull(),
+    description: text('description').notNull(),
+    createdAt: integer('created_at').notNull(),
+    lastUsedAt: integer('last_used_at'),
+  },
+  (table) => [index('api_keys_user').on(table.userId, table.createdAt)],
+);
+
+/** A deleted product keeps its row: its key stays reserved for the user who made it. */
+export const products = sqliteTable(
+  'products',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    productKey: text('product_key').notNull(),
+    ownerId: integer('owner_id')
+      .notNull()
+      .references(() => users.id),
+    projectId: text('project_id').notNull(),
+    name: text('name').notNull(),
+    description: text('description').notNull(),
+    category: text('category').notNull(),
+    controlMode: text('control_mode', { enum: ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] }).notNull(),
+    uiTemplate: text('ui_template').notNull(),
+    iconName: text('icon_name').notNull(),
+    iconColor: text('icon_color').notNull(),
+    manufacturer: text('manufacturer').notNull(),
+    model: text('model').notNull(),
+    status: integer('status').notNull(),
+    offlineGraceSeconds: integer('offline_grace_seconds').notNull().default(5),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+    deletedAt: integer('deleted_at'),
+  },
+  (table) => [
+    uniqueIndex('products_key').on(table.productKey),
+    index('products_owner').on(table.ownerId, table.createdAt, table.id).where(sql`${table.deletedAt} is null`),
+    index('products_owner_category')
+      .on(table.ownerId, table.category, table.createdAt, table.id)
+      .where(sql`${table.deletedAt} is null`),
+  ],
+);
+
+export const devices = sqliteTable(
+  'devices',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    deviceId: text('device_id').notNull(),
+    productId: integer('product_id')
+      .notNull()
+      .references(() => products.id),
+    deviceSN: text('device_sn').notNull(),
+    ownerId: integer('owner_id')
+      .notNull()
+      .references(() => users.id),
+    projectId: text('project_id').notNull(),
+    name: text('name').notNull(),
+    firmwareVersion: text('firmware_version').notNull(),
+    chipModel: text('chip_model').notNull(),
+    isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
+    /** 0 not activated, 1 online, 2 offline: a copy, see the head of this file. */
+    connectionStatus: integer('connection_status').notNull(),
+    /** Number of the transition the copy was made at, so that a late writer cannot undo a newer one. */
+    connectionVersion: integer('connection_version').notNull().default(0),
+    lastOnlineAt: integer('last_online_at'),
+    activatedAt: integer('activated_at'),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('devices_device_id').on(table.deviceId),
+    uniqueIndex('devices_serial').on(table.productId, table.deviceSN),
+    index('devices_owner').on(table.ownerId, table.createdAt, table.id),
+    index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
+    index('devices_owner_status').on(table.ownerId, table.isDisabled, table.connectionStatus, table.createdAt, table.id),
+  ],
+);

@@ -1,0 +1,94 @@
+// Topic names of interface 6: building, parsing, and who may use which. Every topic check of the service
+// (broker hooks, relay, uplink) is one of these functions. Parses levels; never matches by prefix.
+
+export type DeviceIdentity = { productKey: string; deviceId: string };
+
+export const propertyPost = 'thing/event/property/post';
+export const propertySet = 'thing/service/property/set';
+export const propertySetReply = 'thing/service/property/set_reply';
+export const status = 'status';
+
+const deviceActions = [propertyPost, propertySet, propertySetReply, status] as const;
+export type TopicAction = (typeof deviceActions)[number];
+
+/** What a device may publish; the fourth action, property/set, is the service's alone. */
+const publishableActions: readonly string[] = [propertyPost, propertySetReply, status];
+
+const productKeyPattern = /^[A-Za-z0-9_-]{1,64}$/;
+const deviceIdPattern = /^dev_[0-9a-hjkmnp-tv-z]{8}$/;
+
+export function isProductKey(text: string): boolean {
+  return productKeyPattern.test(text);
+}
+
+export function isDeviceId(text: string): boolean {
+  return deviceIdPattern.test(text);
+}
+
+export function topicOf(device: DeviceIdentity, action: TopicAction): string {
+  return `/sys/${device.productKey}/${device.deviceId}/${action}`;
+}
+
+/** Username and client identifier of a device at the broker (interface 5 rule 4). */
+export function messagingName(device: DeviceIdentity): string {
+  return `${device.productKey}&${device.deviceId}`;
+}
+
+export function parseMessagingName(name: string): DeviceIdentity | undefined {
+  const [productKey, deviceId, ...rest] = name.split('&');
+  if (productKey === undefined || deviceId === undefined || rest.length > 0) return undefined;
+  return isProductKey(productKey) && isDeviceId(deviceId) ? { productKey, deviceId } : undefined;
+}
+
+/** The device and action of a concrete topic; undefined for anything that is not exactly one of the four. */
+export function parseTopic(topic: string): { device: DeviceIdentity; action: TopicAction } | undefined {
+  const filter = parseFilter(topic);
+  if (filter === undefined) return undefined;
+  const action = deviceActions.find((candidate) => candidate === filter.rest);
+  return action === undefined ? undefined : { device: filter.device, action };
+}
+
+/**
+ * The device and the remaining levels of a topic filter whose first three levels are literal. undefined where the
+ * filter leaves the device (`+` for a device, `$share/...`, a shorter `#`) or is not a valid filter (MQTT-4.7.1).
+ */
+export function parseFilter(filter: string): { device: DeviceIdentity; rest: string } | undefined {
+  const [empty, sys, productKey, deviceId, ...rest] = filter.split('/');
+  if (empty !== '' || sys !== 'sys' || productKey === undefined || deviceId === undefined) return undefined;
+  if (!isProductKey(productKey) || !isDeviceId(deviceId) || rest.length === 0) return undefined;
+  if (filter.length > 256 || filter.includes('\0')) return undefined;
+  const isValid = rest.every((level, index) => {
+    if (level === '#') return index === rest.length - 1;
+    return level === '+' || !/[#+]/.test(level);
+  });
+  return isValid ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
+}
+
+/** Whether a valid filter matches a concrete topic (MQTT-4.7.1). */
+export function matchesFilter(filter: string, topic: string): boolean {
+  const wanted = filter.split('/');
+  const levels = topic.split('/');
+  for (const [index, level] of wanted.entries()) {
+    if (level === '#') return true;
+    if (index >= levels.length) return false;
+    if (level !== '+' && level !== levels[index]) return false;
+  }
+  return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
+}
+
+/** A device publishes on its own three topics; retained only its status. */
+export function mayPublish(device: DeviceIdentity, topic: string, isRetained = false): boolean {
+  const parsed = parseFilter(topic);
+  if (parsed === undefined || !isSameDevice(parsed.device, device)) return false;
+  return publishableActions.includes(parsed.rest) && (!isRetained || parsed.rest === status);
+}
+
+/** A device subscribes inside its own `/sys/{productKey}/{deviceId}/`, wildcards included. */
+export function maySubscribe(device: DeviceIdentity, filter: string): boolean {
+  const parsed = parseFilter(filter);
+  return parsed !== undefined && isSameDevice(parsed.device, device);
+}
+
+export function isSameDevice(one: DeviceIdentity, other: DeviceIdentity): boolean {
+  return one.productKey === other.productKey && one.deviceId === other.deviceId;
+}

@@ -1,0 +1,10 @@
+// What every handler finds in its Hono context. Types only.
+import type { Config } from '../config.ts';
+
+/** Who asks. An API key acts for its user, except where a route wants the user in person. */
+export type Caller = { kind: 'user' | 'api-key'; userId: number };
+
+export type AppEnv = {
+  Bindings: Env;
+  Variables: { config: Config; requestId: string; caller: Caller };
+};

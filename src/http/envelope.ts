@@ -1,0 +1,47 @@
+// The response envelope of interface 2.1: its schema for the reference, and the two ways to send one.
+import { z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import type { ErrorMessage, ErrorStatus } from '../domain/errors.ts';
+import { errorMessages, statusOf } from '../domain/errors.ts';
+
+const maxMessageBytes = 200;
+
+/** Every answer with `data`; `schema` shapes the data. */
+export function envelopeOf<T extends z.ZodType>(schema: T) {
+  return z.object({ code: z.literal(200), message: z.literal('success'), data: schema });
+}
+
+export function answer<T>(c: Context, data: T) {
+  return c.json({ code: 200 as const, message: 'success' as const, data }, 200);
+}
+
+/** `detail` is appended as `message: detail`, cut so that the whole stays within 200 bytes (decisions, Envelope). */
+export function answerError(c: Context, message: ErrorMessage, detail?: string) {
+  const status = statusOf(message);
+  const text = detail === undefined ? message : cutToBytes(`${message}: ${detail}`, maxMessageBytes);
+  return c.json({ code: status, message: text, data: null }, status);
+}
+
+/** Route responses for the errors a route can raise, grouped by status, for `createRoute`. */
+export function errorAnswers(...messages: ErrorMessage[]) {
+  const always: ErrorMessage[] = ['internal_error'];
+  const grouped = Map.groupBy([...new Set([...messages, ...always])], statusOf);
+  return Object.fromEntries(
+    [...grouped].map(([status, group]) => [status, { description: group.join(', '), ...errorContent(status, group) }]),
+  ) as Record<ErrorStatus, ReturnType<typeof errorContent> & { description: string }>;
+}
+
+function errorContent(status: ErrorStatus, messages: ErrorMessage[]) {
+  const schema = z.object({
+    code: z.literal(status),
+    message: z.string().max(maxMessageBytes).openapi({ example: messages[0] ?? errorMessages[0] }),
+    data: z.null(),
+  });
+  return { content: { 'application/json': { schema } } };
+}
+
+function cutToBytes(text: string, limit: number): string {
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length <= limit) return text;
+  return new TextDecoder().decode(bytes.subarray(0, limit)).replace(/\uFFFD+$/, '');
+}

@@ -1,0 +1,104 @@
+// What the Worker and broker-bridge say to each other: batches up over HTTP, frames both ways on the bridge's
+// WebSocket. The only source file that broker-bridge imports. Schemas and constants, no behaviour.
+import { z } from 'zod';
+
+/** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
+export const uplinkPath = '/bridge/uplink';
+export const linkPath = '/bridge/link';
+
+/** Messages in one batch, and the bytes of one request body (a body above it is answered 413). */
+export const maxBatchItems = 100;
+export const maxBatchBytes = 1024 * 1024;
+
+/** The topics a bridge consumes: what devices may publish. */
+export const uplinkFilters = [
+  '/sys/+/+/thing/event/property/post',
+  '/sys/+/+/thing/service/property/set_reply',
+  '/sys/+/+/status',
+] as const;
+
+/** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
+const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
+
+/**
+ * One message from the broker. `seq` is the spool's number: positive, growing, the same at every retry.
+ * `receivedAtMs` is the bridge's clock; the Worker corrects it by `sentAtMs` of the batch.
+ */
+export const uplinkItemSchema = z.object({
+  seq: z.int().positive(),
+  topic: z.string().max(1024),
+  /** The payload as text where it is valid UTF-8, else base64 in `payloadBase64`. */
+  payload: z.string().optional(),
+  payloadBase64: z.string().optional(),
+  dup: z.boolean().optional(),
+  retain: z.boolean().optional(),
+  receivedAtMs: z.int().nonnegative(),
+});
+export type UplinkItem = z.infer<typeof uplinkItemSchema>;
+
+/** `items` are read one by one, so that a poisonous one cannot take the others with it. */
+export const uplinkBatchSchema = z.object({
+  spoolId: spoolIdSchema,
+  sentAtMs: z.int().nonnegative(),
+  items: z.array(z.unknown()).min(1).max(maxBatchItems),
+});
+export type UplinkBatch = { spoolId: string; sentAtMs: number; items: UplinkItem[] };
+
+/**
+ * Per item, in the order of the batch: `accepted` (in effect, or already was), `rejected` (never will be: `reason`
+ * says why, keep it for a human), `retry` (not now: send it again; later items of the same device were not taken
+ * either).
+ */
+export const uplinkResultSchema = z.object({
+  seq: z.int(),
+  result: z.enum(['accepted', 'rejected', 'retry']),
+  reason: z.string().optional(),
+});
+export type UplinkResult = z.infer<typeof uplinkResultSchema>;
+
+export const uplinkAnswerSchema = z.object({
+  code: z.literal(200),
+  data: z.object({ results: z.array(uplinkResultSchema) }),
+});
+
+/** Sent by the bridge as plain text every few seconds; answered without waking the object. */
+export const linkPing = 'ping';
+export const linkPong = 'pong';
+
+export const bridgeFrameSchema = z.discriminatedUnion('type', [
+  /** First frame after the socket opened. `bridgeId` is stable over restarts of one bridge. */
+  z.object({ type: z.literal('hello'), bridgeId: spoolIdSchema, brokerConnected: z.boolean() }),
+  z.object({ type: z.literal('broker'), connected: z.boolean() }),
+  /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where nobody told. */
+  z.object({
+    type: z.literal('published'),
+    id: z.string(),
+    hasSubscribers: z.boolean().nullable(),
+  }),
+  z.object({
+    type: z.literal('not-published'),
+    id: z.string(),
+    reason: z.enum(['broker_disconnected', 'expired', 'refused', 'standby', 'invalid', 'cancelled']),
+  }),
+]);
+export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
+
+export const workerFrameSchema = z.discriminatedUnion('type', [
+  /** Answer to `hello`. `nowMs` is the Worker's clock, by which `expiresAtMs` is meant. */
+  z.object({ type: z.literal('welcome'), nowMs: z.int(), role: z.enum(['active', 'standby']) }),
+  z.object({ type: z.literal('role'), nowMs: z.int(), role: z.enum(['active', 'standby']) }),
+  /**
+   * Publish at QoS 1, never retained, not after `expiresAtMs`. `messageExpirySeconds` is MQTT 5's, for the broker.
+   * The same `id` may come twice (after a lost link): answer from memory, publish once.
+   */
+  z.object({
+    type: z.literal('publish'),
+    id: z.string(),
+    topic: z.string(),
+    payload: z.string(),
+    expiresAtMs: z.int(),
+    messageExpirySeconds: z.int().positive(),
+  }),
+]);
+export type WorkerFrame = z.infer<typeof workerFrameSchema>;
+export type PublishFrame = Extract<WorkerFrame, { type: 'publish' }>;

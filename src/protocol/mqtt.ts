@@ -1,0 +1,31 @@
+// Bodies of the device topics (interface 6), as loosely as tolerance E asks. Shapes only: what a report does is
+// decided in domain/property-report.ts.
+import { z } from 'zod';
+
+export const positionSchema = z.enum(['up', 'middle', 'down']);
+export type Position = z.infer<typeof positionSchema>;
+
+export const propertyPostMethod = 'thing.event.property.post';
+export const propertySetMethod = 'thing.service.property.set';
+export const propertySetReplyMethod = 'thing.service.property.set_reply';
+
+/** Known properties of a report; one with the wrong type is dropped alone (decisions, Messages). */
+export const knownProperties = {
+  position: positionSchema,
+  angle: z.int(),
+  wifi_rssi: z.int(),
+} as const;
+
+/** What the service sends on property/set: `params` are exactly the control members received. */
+export const propertySetSchema = z.object({
+  method: z.literal(propertySetMethod),
+  id: z.string().max(20),
+  params: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  time: z.int(),
+});
+export type PropertySet = z.infer<typeof propertySetSchema>;
+
+export const statusSchema = z.object({
+  status: z.enum(['online', 'offline']),
+  time: z.unknown().optional(),
+});
