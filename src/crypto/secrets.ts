@@ -52,7 +52,7 @@ function randomText(alphabet: string, length: number): string {
   let text = '';
   while (text.length < length) {
     for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
-      if (byte < limit && text.length < length) text += alphabet[byte % alphabet.length];
+      if (byte < limit && text.length < length) text += alphabet.charAt(byte % alphabet.length);
     }
   }
   return text;

@@ -2,7 +2,8 @@
 import type { Config } from '../config.ts';
 
 /** Who asks. An API key acts for its user, except where a route wants the user in person. */
-export type Caller = { kind: 'user' | 'api-key'; userId: number };
+export type Caller =
+  { kind: 'user'; userId: number; sessionId: string } | { kind: 'api-key'; userId: number; keyId: string };
 
 export type AppEnv = {
   Bindings: Env;

@@ -34,7 +34,10 @@ export function errorAnswers(...messages: ErrorMessage[]) {
 function errorContent(status: ErrorStatus, messages: ErrorMessage[]) {
   const schema = z.object({
     code: z.literal(status),
-    message: z.string().max(maxMessageBytes).openapi({ example: messages[0] ?? errorMessages[0] }),
+    message: z
+      .string()
+      .max(maxMessageBytes)
+      .openapi({ example: messages[0] ?? errorMessages[0] }),
     data: z.null(),
   });
   return { content: { 'application/json': { schema } } };

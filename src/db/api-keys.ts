@@ -1,0 +1,50 @@
+// Queries on API keys. A key's value is known here by its digest only.
+import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
+import type { PageRequest } from '../domain/pagination.ts';
+import { offsetOf } from '../domain/pagination.ts';
+import type { Database } from './client.ts';
+import { apiKeys } from './schema.ts';
+
+export type ApiKeyRow = typeof apiKeys.$inferSelect;
+
+export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).limit(1);
+  return row;
+}
+
+/** One conditional statement, so that simultaneous creations cannot pass the limit together. */
+export async function insertApiKey(database: Database, row: ApiKeyRow, maxKeysPerUser: number): Promise<boolean> {
+  const result = await database.run(sql`
+    insert into ${apiKeys} (key_id, user_id, secret_hash, description, created_at)
+    select ${row.keyId}, ${row.userId}, ${row.secretHash}, ${row.description}, ${row.createdAt}
+    where (select count(*) from ${apiKeys} where ${apiKeys.userId} = ${row.userId}) < ${maxKeysPerUser}`);
+  return result.meta.changes === 1;
+}
+
+export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
+  const mine = eq(apiKeys.userId, userId);
+  const [[counted], rows] = await database.batch([
+    database.select({ total: count() }).from(apiKeys).where(mine),
+    database
+      .select()
+      .from(apiKeys)
+      .where(mine)
+      .orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId))
+      .limit(page.size)
+      .offset(offsetOf(page)),
+  ]);
+  return { total: counted?.total ?? 0, rows };
+}
+
+export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {
+  const result = await database.delete(apiKeys).where(and(eq(apiKeys.keyId, keyId), eq(apiKeys.userId, userId)));
+  return result.meta.changes === 1;
+}
+
+/** Keeps the time of the last use, unless one later than `staleBefore` is there already. */
+export async function touchApiKey(database: Database, keyId: string, usedAt: number, staleBefore: number) {
+  await database
+    .update(apiKeys)
+    .set({ lastUsedAt: usedAt })
+    .where(and(eq(apiKeys.keyId, keyId), or(isNull(apiKeys.lastUsedAt), lt(apiKeys.lastUsedAt, staleBefore))));
+}

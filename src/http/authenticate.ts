@@ -1,0 +1,38 @@
+// Who asks: sets `c.var.caller` or refuses with 401. What the caller may do is each service's to decide.
+import type { Context } from 'hono';
+import { createMiddleware } from 'hono/factory';
+import { verifyAccessToken } from '../crypto/tokens.ts';
+import { ServiceError } from '../domain/errors.ts';
+import { authenticateKey } from '../services/api-keys.ts';
+import type { AppEnv, Caller } from './app-env.ts';
+
+/** `user`: a bearer token only; `user-or-key`: an API key pair as well (decisions, Accounts). */
+export function authenticate(accepts: 'user' | 'user-or-key') {
+  return createMiddleware<AppEnv>(async (c, next) => {
+    // A bearer token that is present decides, even a bad one: a caller never silently becomes somebody else.
+    const isBearer = c.req.header('Authorization') !== undefined;
+    const caller = isBearer || accepts === 'user' ? await readBearer(c) : await readKeyPair(c);
+    if (caller === undefined) throw new ServiceError('unauthorized');
+    c.set('caller', caller);
+    await next();
+  });
+}
+
+async function readBearer(c: Context<AppEnv>): Promise<Caller | undefined> {
+  const token = /^Bearer +(\S+)$/i.exec(c.req.header('Authorization')?.trim() ?? '')?.[1];
+  if (token === undefined) return undefined;
+  const access = await verifyAccessToken(c.var.config, token);
+  return access && { kind: 'user', userId: access.userId, sessionId: access.sessionId };
+}
+
+async function readKeyPair(c: Context<AppEnv>): Promise<Caller | undefined> {
+  const pair = [c.req.header('X-API-Key')?.trim() ?? '', c.req.header('X-API-Secret')?.trim() ?? ''];
+  // The interface calls the `sk_` value `apiKey`, so clients send the pair either way round (decisions, Accounts).
+  const keyId = pair.find((part) => part.startsWith('ak_'));
+  const secret = pair.find((part) => part.startsWith('sk_'));
+  if (keyId === undefined || secret === undefined) return undefined;
+  const key = await authenticateKey({ env: c.env, config: c.var.config }, keyId, secret, (work) => {
+    c.executionCtx.waitUntil(work);
+  });
+  return key && { kind: 'api-key', userId: key.userId, keyId };
+}

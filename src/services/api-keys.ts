@@ -1,0 +1,95 @@
+// API keys: making, listing, deleting, and finding out whose key a request carries. The value leaves this service
+// once, at creation.
+import { createSecret, digestOf, hasDigest } from '../crypto/secrets.ts';
+import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../db/api-keys.ts';
+import { openDatabase } from '../db/client.ts';
+import { ServiceError } from '../domain/errors.ts';
+import type { PageRequest } from '../domain/pagination.ts';
+import type { ServiceContext } from './context.ts';
+
+const maxKeysPerUser = 20;
+const maxCredentialLength = 128;
+const cacheMs = 3_000;
+const maxCachedKeys = 1_000;
+const touchEveryMs = 60_000;
+
+type CachedKey = { userId: number; secretHash: string; lastUsedAt: number | null; readAtMs: number };
+
+// A key used on the hot path must not cost a database read a request. Another isolate may have deleted it, so an
+// entry is believed for 3 s; a deletion in this isolate takes effect at once.
+const cachedKeys = new Map<string, CachedKey>();
+let deletionCount = 0;
+
+/** @throws ServiceError too_many_api_keys */
+export async function createApiKey(context: ServiceContext, userId: number, description: string) {
+  const keyId = createSecret('ak_', 20);
+  const apiKey = createSecret('sk_', 40);
+  const secretHash = await digestOf(apiKey);
+  const row = { keyId, userId, secretHash, description, createdAt: Date.now(), lastUsedAt: null };
+  const database = openDatabase(context.env.DB, 'first-primary');
+  if (!(await insertApiKey(database, row, maxKeysPerUser))) throw new ServiceError('too_many_api_keys');
+  return { keyId, apiKey, description };
+}
+
+export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const { total, rows } = await listApiKeys(database, userId, page);
+  const list = rows.map((row) => ({
+    keyId: row.keyId,
+    description: row.description,
+    createdAt: new Date(row.createdAt).toISOString(),
+    lastUsedAt: row.lastUsedAt === null ? null : new Date(row.lastUsedAt).toISOString(),
+  }));
+  return { list, total, ...page };
+}
+
+/** @throws ServiceError not_found, forbidden */
+export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const isDeleted = await deleteApiKey(database, userId, keyId);
+  deletionCount += 1;
+  cachedKeys.delete(keyId);
+  if (isDeleted) return { keyId };
+  throw new ServiceError((await findApiKey(database, keyId)) === undefined ? 'not_found' : 'forbidden');
+}
+
+/**
+ * Whose key this is; undefined unless key and secret belong together. `defer` takes work that the request does not
+ * wait for: the time of the last use, at most once a minute.
+ */
+export async function authenticateKey(
+  context: ServiceContext,
+  keyId: string,
+  secret: string,
+  defer: (work: Promise<void>) => void,
+): Promise<{ userId: number } | undefined> {
+  if (keyId.length > maxCredentialLength || secret.length > maxCredentialLength) return undefined;
+  const key = await readKey(context, keyId);
+  if (key === undefined || !(await hasDigest(secret, key.secretHash))) return undefined;
+  const nowMs = Date.now();
+  if (nowMs - (key.lastUsedAt ?? 0) >= touchEveryMs) {
+    key.lastUsedAt = nowMs;
+    defer(touchApiKey(openDatabase(context.env.DB, 'first-primary'), keyId, nowMs, nowMs - touchEveryMs));
+  }
+  return { userId: key.userId };
+}
+
+async function readKey(context: ServiceContext, keyId: string): Promise<CachedKey | undefined> {
+  const nowMs = Date.now();
+  const cached = cachedKeys.get(keyId);
+  if (cached !== undefined && nowMs - cached.readAtMs < cacheMs) return cached;
+  const deletionsBefore = deletionCount;
+  const row = await findApiKey(openDatabase(context.env.DB, 'first-primary'), keyId);
+  if (row === undefined) {
+    cachedKeys.delete(keyId);
+    return undefined;
+  }
+  const { userId, secretHash, lastUsedAt } = row;
+  const entry = { userId, secretHash, lastUsedAt, readAtMs: nowMs };
+  // A deletion that overtook this read must not be undone by its result.
+  if (deletionCount === deletionsBefore) {
+    if (cachedKeys.size >= maxCachedKeys) cachedKeys.clear();
+    cachedKeys.set(keyId, entry);
+  }
+  return entry;
+}

@@ -1,0 +1,83 @@
+// Access tokens: what is let in, and each way of being wrong that must not be.
+import { SignJWT } from 'jose';
+import { describe, expect, it } from 'vitest';
+import { signAccessToken, verifyAccessToken, type TokenConfig } from '../../src/crypto/tokens.ts';
+
+const current = { kid: 'new', secret: 'the-secret-that-signs-now-0123456789' };
+const previous = { kid: 'old', secret: 'the-secret-that-signed-before-0123456789' };
+const config: TokenConfig = { signingKeys: [current, previous], accessTokenSeconds: 7200 };
+
+type Changes = { header?: object; secret?: string; claims?: object };
+
+/** A token that is right in every respect but the changes. */
+function forge({ header = {}, secret = current.secret, claims = {} }: Changes): Promise<string> {
+  const now = Math.floor(Date.now() / 1000);
+  const payload = { iss: 'latchwork', aud: 'latchwork-api', sub: '7', sid: 'session', iat: now, exp: now + 60 };
+  return new SignJWT({ ...payload, ...claims })
+    .setProtectedHeader({ alg: 'HS256', typ: 'at+jwt', kid: current.kid, ...header })
+    .sign(new TextEncoder().encode(secret));
+}
+
+function unsigned(header: object, claims: object): string {
+  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
+  return `${encode(header)}.${encode(claims)}.`;
+}
+
+describe('an access token', () => {
+  it('says who, in which session and until when', async () => {
+    const beforeMs = Date.now();
+    const access = await verifyAccessToken(config, await signAccessToken(config, 7, 'session'));
+    expect(access).toMatchObject({ userId: 7, sessionId: 'session' });
+    expect(access!.expiresAtMs).toBeGreaterThanOrEqual(Math.floor(beforeMs / 1000) * 1000 + 7_200_000);
+  });
+
+  it('stays valid when its key became the older one of two, and not when the key is gone', async () => {
+    const token = await signAccessToken({ ...config, signingKeys: [previous] }, 7, 'session');
+    expect(await verifyAccessToken(config, token)).toBeDefined();
+    expect(await verifyAccessToken({ ...config, signingKeys: [current] }, token)).toBeUndefined();
+  });
+
+  it('is let in when forged with nothing changed, which proves the cases below', async () => {
+    expect(await verifyAccessToken(config, await forge({}))).toBeDefined();
+  });
+
+  const now = Math.floor(Date.now() / 1000);
+  const refused: [string, Changes][] = [
+    ['another algorithm', { header: { alg: 'HS512' }, secret: current.secret.repeat(2) }],
+    ['another type', { header: { typ: 'JWT' } }],
+    ['no type', { header: { typ: undefined } }],
+    ['an unknown key', { header: { kid: 'other' } }],
+    ['no key', { header: { kid: undefined } }],
+    ['the key of another id', { header: { kid: previous.kid } }],
+    ['another secret', { secret: 'a-secret-nobody-ever-configured-here' }],
+    ['another issuer', { claims: { iss: 'elsewhere' } }],
+    ['another audience', { claims: { aud: 'elsewhere' } }],
+    ['no expiry', { claims: { exp: undefined } }],
+    ['an expiry that has passed', { claims: { exp: now - 1 } }],
+    ['no time of issue', { claims: { iat: undefined } }],
+    ['no subject', { claims: { sub: undefined } }],
+    ['a subject that is no user', { claims: { sub: '7; drop' } }],
+    ['no session', { claims: { sid: undefined } }],
+    ['a time of validity to come', { claims: { nbf: now + 3600 } }],
+    ['more than 4 KiB', { claims: { padding: 'x'.repeat(4096) } }],
+  ];
+  it.each(refused)('is refused with %s', async (_, changes) => {
+    expect(await verifyAccessToken(config, await forge(changes))).toBeUndefined();
+  });
+
+  it('is refused when a single character of any part differs', async () => {
+    const token = await signAccessToken(config, 7, 'session');
+    for (const index of [5, token.indexOf('.') + 5, token.lastIndexOf('.') + 5]) {
+      const changed = token.slice(0, index) + (token[index] === 'A' ? 'B' : 'A') + token.slice(index + 1);
+      expect(await verifyAccessToken(config, changed)).toBeUndefined();
+    }
+  });
+
+  it('is refused without a signature, and so is anything that is no token', async () => {
+    const claims = { iss: 'latchwork', aud: 'latchwork-api', sub: '7', sid: 's', iat: now, exp: now + 60 };
+    const none = unsigned({ alg: 'none', typ: 'at+jwt', kid: current.kid }, claims);
+    for (const token of [none, '', '.', '..', 'a.b.c', 'null', '\0', 'é.é.é']) {
+      expect(await verifyAccessToken(config, token)).toBeUndefined();
+    }
+  });
+});

@@ -1,0 +1,44 @@
+// Test projects: unit (plain Node), worker (inside workerd), bridge and system (plain Node, real sockets).
+import { fileURLToPath } from 'node:url';
+import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
+import { defineConfig } from 'vitest/config';
+
+const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', import.meta.url)));
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: './wrangler.toml' },
+            miniflare: {
+              bindings: {
+                TEST_MIGRATIONS: migrations,
+                JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
+                BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
+                BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
+                MQTT_HOST: 'broker.test',
+                BROKER_REPORTS_CONNECTIONS: 'true',
+                CORS_ORIGINS: 'https://app.test',
+                RATE_LIMITS: 'relaxed',
+              },
+            },
+          }),
+        ],
+        test: {
+          name: 'worker',
+          include: ['test/worker/**/*.test.ts'],
+          setupFiles: ['test/support/worker-setup.ts'],
+        },
+      },
+      {
+        test: { name: 'bridge', include: ['test/bridge/**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000 },
+      },
+      {
+        test: { name: 'system', include: ['test/system/**/*.test.ts'], testTimeout: 60_000, hookTimeout: 120_000 },
+      },
+    ],
+  },
+});
