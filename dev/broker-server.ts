@@ -1,0 +1,173 @@
+// The local MQTT broker: aedes behind TCP and WebSocket, with the Worker deciding logins and topics and hearing of
+// every session. MQTT 3.1 and 3.1.1 only. Sessions, queued and retained messages live in memory and end with the
+// process; what survives is the report that they ended (broker-outbox.ts).
+import type { EventEmitter } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { Aedes, type AuthenticateError, type Client } from 'aedes';
+import { createWebSocketStream, WebSocketServer } from 'ws';
+import { type Acl, mayPublish, mayReceive, maySubscribe } from './broker-acl.ts';
+import { createAdminServer } from './broker-admin.ts';
+import { createLoginHook, type LoginHook } from './broker-login.ts';
+import { openOutbox } from './broker-outbox.ts';
+import { trackSessions } from './broker-sessions.ts';
+import type { Log } from './json-log.ts';
+
+/** Where a refused message goes instead: nobody may subscribe under `$`. */
+const refusedTopic = '$SYS/refused';
+const lastReportsMs = 500;
+
+export type BrokerOptions = {
+  workerUrl: string;
+  hookSecret: string;
+  apiKey: string;
+  apiSecret: string;
+  stateDir: string;
+  /** Where devices connect; the admin API stays on loopback. */
+  host: string;
+  /** 0 takes any free port. */
+  mqttPort: number;
+  wsPort: number;
+  adminPort: number;
+  log: Log;
+};
+export type RunningBroker = { mqttPort: number; wsPort: number; adminPort: number; close: () => Promise<void> };
+
+type Login = { username: string; acl: Acl; hasLoggedRefusal: boolean };
+
+export async function startBroker(options: BrokerOptions): Promise<RunningBroker> {
+  const { workerUrl, hookSecret, host, log } = options;
+  mkdirSync(options.stateDir, { recursive: true });
+  const logins = new WeakMap<Client, Login>();
+  const aedes = await createAedes(createLoginHook({ workerUrl, hookSecret, log }), logins, log);
+  const tcp = createTcpServer({ noDelay: true }, (socket) => aedes.handle(socket));
+  const web = createWebSocketFront(aedes);
+  // Ports first: a taken one must fail before the outbox reports anything.
+  const mqttPort = await listen(tcp, options.mqttPort, host);
+  const wsPort = await listen(web, options.wsPort, host);
+
+  const outbox = openOutbox({ path: join(options.stateDir, 'broker-events.sqlite'), workerUrl, hookSecret, log });
+  const sessions = trackSessions(aedes, outbox, (client) => logins.get(client)?.username ?? '');
+  const health = () => ({ sessions: sessions.count(), pendingEvents: outbox.countPending() });
+  const admin = createAdminServer({ ...options, kick: sessions.kick, health });
+  const adminPort = await listen(admin, options.adminPort, '127.0.0.1');
+
+  async function close(): Promise<void> {
+    tcp.close();
+    web.close();
+    admin.close();
+    admin.closeAllConnections();
+    sessions.endAll('broker_restart');
+    await new Promise<void>((resolve) => {
+      aedes.close(resolve);
+    });
+    await outbox.close(lastReportsMs);
+  }
+  return { mqttPort, wsPort, adminPort, close };
+}
+
+async function createAedes(askWorker: LoginHook, logins: WeakMap<Client, Login>, log: Log): Promise<Aedes> {
+  const aedes = await Aedes.createBroker({
+    // MQTT 3.1 allows 23 bytes, our client identifiers have up to 77 (tolerance 36, 37).
+    maxClientsIdLength: 1024,
+    connectTimeout: 10_000,
+    // A subscriber that does not read holds up everybody's deliveries until it is dropped.
+    drainTimeout: 10_000,
+    authenticate: (client, username, password, done) => {
+      void authenticate(client, username ?? '', password?.toString() ?? '').then(
+        (error) => {
+          done(error, error === null);
+        },
+        (error: unknown) => {
+          log('error', 'login_failed', { clientId: client.id, error: String(error) });
+          done(refusal(3, 'internal error'), false);
+        },
+      );
+    },
+    authorizePublish: (client, packet, done) => {
+      const login = client === null ? undefined : logins.get(client);
+      if (login === undefined || !mayPublish(login.acl, packet)) {
+        // An error here would make aedes cut the connection, and MQTT 3.1.1 has no way to say no: like EMQX's
+        // default, acknowledge and drop.
+        noteRefusal(client, login, packet.topic);
+        packet.topic = refusedTopic;
+        packet.retain = false;
+        packet.payload = Buffer.alloc(0);
+      }
+      done(null);
+    },
+    authorizeSubscribe: (client, subscription, done) => {
+      const login = logins.get(client);
+      const isAllowed = login !== undefined && maySubscribe(login.acl, subscription.topic);
+      if (!isAllowed) log('warn', 'subscription_refused', { clientId: client.id, filter: subscription.topic });
+      done(null, isAllowed ? subscription : null);
+    },
+    authorizeForward: (client, packet) => {
+      const login = logins.get(client);
+      return login !== undefined && mayReceive(login.acl, packet.topic) ? packet : null;
+    },
+  });
+  // The published types leave this event out.
+  (aedes as EventEmitter).on('error', (error: unknown) => {
+    log('error', 'broker_error', { error: String(error) });
+  });
+  return aedes;
+
+  async function authenticate(client: Client, username: string, password: string): Promise<AuthenticateError | null> {
+    const peerhost = peerOf(client);
+    const request = { clientid: client.id, username, password, peerhost, proto_ver: client.version };
+    const answer = await askWorker(request);
+    if (answer.allowed) {
+      logins.set(client, { username, acl: answer.acl, hasLoggedRefusal: false });
+      return null;
+    }
+    log('info', 'login_refused', { clientId: client.id, username, peerhost, reason: answer.reason });
+    return refusal(answer.returnCode, answer.reason);
+  }
+
+  /** Once a connection: a device that keeps trying must not fill the log. */
+  function noteRefusal(client: Client | null, login: Login | undefined, topic: string): void {
+    if (login?.hasLoggedRefusal === true) return;
+    if (login !== undefined) login.hasLoggedRefusal = true;
+    log('warn', 'publish_refused', { clientId: client?.id, topic });
+  }
+}
+
+function refusal(returnCode: 2 | 3 | 4 | 5, reason: string): AuthenticateError {
+  // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- an ambient const enum: no value at run time
+  return Object.assign(new Error(reason), { returnCode });
+}
+
+function peerOf(client: Client): string {
+  const socket = client.req?.socket ?? client.conn;
+  return ('remoteAddress' in socket && socket.remoteAddress) || '';
+}
+
+function createWebSocketFront(aedes: Aedes): Server {
+  const http = createHttpServer((_request, response) => {
+    response.writeHead(426, { 'content-type': 'text/plain' }).end('This is MQTT over WebSocket.\n');
+  });
+  const sockets = new WebSocketServer({
+    server: http,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false,
+  });
+  sockets.on('connection', (socket, request) => {
+    aedes.handle(createWebSocketStream(socket), request);
+  });
+  // `listen` hears of the same error on the HTTP server.
+  sockets.on('error', () => undefined);
+  return http;
+}
+
+function listen(server: Server, port: number, host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
