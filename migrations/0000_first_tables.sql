@@ -8,7 +8,7 @@ CREATE TABLE `api_keys` (
 	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
-CREATE INDEX `api_keys_user` ON `api_keys` (`user_id`,`created_at`);--> statement-breakpoint
+CREATE INDEX `api_keys_user` ON `api_keys` (`user_id`,`created_at`,`key_id`);--> statement-breakpoint
 CREATE TABLE `devices` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`device_id` text NOT NULL,
@@ -34,6 +34,15 @@ CREATE UNIQUE INDEX `devices_serial` ON `devices` (`product_id`,`device_sn`);-->
 CREATE INDEX `devices_owner` ON `devices` (`owner_id`,`created_at`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_owner_product` ON `devices` (`owner_id`,`product_id`,`created_at`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_owner_status` ON `devices` (`owner_id`,`is_disabled`,`connection_status`,`created_at`,`id`);--> statement-breakpoint
+CREATE TABLE `login_attempts` (
+	`lane` text PRIMARY KEY NOT NULL,
+	`failures` integer NOT NULL,
+	`retry_at` integer NOT NULL,
+	`is_trusted` integer NOT NULL,
+	`expires_at` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `login_attempts_expiry` ON `login_attempts` (`expires_at`);--> statement-breakpoint
 CREATE TABLE `products` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`product_key` text NOT NULL,
@@ -76,10 +85,12 @@ CREATE TABLE `users` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`username` text NOT NULL,
 	`email` text NOT NULL,
+	`folded_username` text NOT NULL,
+	`folded_email` text NOT NULL,
 	`password_hash` text NOT NULL,
 	`project_id` text NOT NULL,
 	`created_at` integer NOT NULL
 );
 --> statement-breakpoint
-CREATE UNIQUE INDEX `users_username` ON `users` (lower("username"));--> statement-breakpoint
-CREATE UNIQUE INDEX `users_email` ON `users` (lower("email"));
+CREATE UNIQUE INDEX `users_folded_username` ON `users` (`folded_username`);--> statement-breakpoint
+CREATE UNIQUE INDEX `users_folded_email` ON `users` (`folded_email`);

@@ -3,19 +3,22 @@
 import { sql } from 'drizzle-orm';
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 
+/** Names are unique by their folded form: lower() of SQLite knows ASCII only, so the fold is made outside. */
 export const users = sqliteTable(
   'users',
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     username: text('username').notNull(),
     email: text('email').notNull(),
+    foldedUsername: text('folded_username').notNull(),
+    foldedEmail: text('folded_email').notNull(),
     passwordHash: text('password_hash').notNull(),
     projectId: text('project_id').notNull(),
     createdAt: integer('created_at').notNull(),
   },
   (table) => [
-    uniqueIndex('users_username').on(sql`lower(${table.username})`),
-    uniqueIndex('users_email').on(sql`lower(${table.email})`),
+    uniqueIndex('users_folded_username').on(table.foldedUsername),
+    uniqueIndex('users_folded_email').on(table.foldedEmail),
   ],
 );
 
@@ -39,6 +42,22 @@ export const refreshTokens = sqliteTable(
   ],
 );
 
+/**
+ * Wrong passwords in a row, one row a lane: an account as anybody may try it, or as one address that has logged in
+ * to it before (`isTrusted`) may. Lanes are digests, so that the table names nobody.
+ */
+export const loginAttempts = sqliteTable(
+  'login_attempts',
+  {
+    lane: text('lane').primaryKey(),
+    failures: integer('failures').notNull(),
+    retryAt: integer('retry_at').notNull(),
+    isTrusted: integer('is_trusted', { mode: 'boolean' }).notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [index('login_attempts_expiry').on(table.expiresAt)],
+);
+
 export const apiKeys = sqliteTable(
   'api_keys',
   {
@@ -51,7 +70,7 @@ export const apiKeys = sqliteTable(
     createdAt: integer('created_at').notNull(),
     lastUsedAt: integer('last_used_at'),
   },
-  (table) => [index('api_keys_user').on(table.userId, table.createdAt)],
+  (table) => [index('api_keys_user').on(table.userId, table.createdAt, table.keyId)],
 );
 
 /** A deleted product keeps its row: its key stays reserved for the user who made it. */
@@ -81,7 +100,9 @@ export const products = sqliteTable(
   },
   (table) => [
     uniqueIndex('products_key').on(table.productKey),
-    index('products_owner').on(table.ownerId, table.createdAt, table.id).where(sql`${table.deletedAt} is null`),
+    index('products_owner')
+      .on(table.ownerId, table.createdAt, table.id)
+      .where(sql`${table.deletedAt} is null`),
     index('products_owner_category')
       .on(table.ownerId, table.category, table.createdAt, table.id)
       .where(sql`${table.deletedAt} is null`),
@@ -118,6 +139,12 @@ export const devices = sqliteTable(
     uniqueIndex('devices_serial').on(table.productId, table.deviceSN),
     index('devices_owner').on(table.ownerId, table.createdAt, table.id),
     index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
-    index('devices_owner_status').on(table.ownerId, table.isDisabled, table.connectionStatus, table.createdAt, table.id),
+    index('devices_owner_status').on(
+      table.ownerId,
+      table.isDisabled,
+      table.connectionStatus,
+      table.createdAt,
+      table.id,
+    ),
   ],
 );

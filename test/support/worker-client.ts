@@ -27,7 +27,15 @@ export async function createUser(): Promise<TestUser> {
   const database = openDatabase(env.DB, 'first-primary');
   const [row] = await database
     .insert(users)
-    .values({ username: name, email: name, passwordHash: '-', projectId: createId('prj_', 8), createdAt: Date.now() })
+    .values({
+      username: name,
+      email: name,
+      foldedUsername: name,
+      foldedEmail: name,
+      passwordHash: '-',
+      projectId: createId('prj_', 8),
+      createdAt: Date.now(),
+    })
     .returning({ id: users.id });
   const userId = row!.id;
   return { userId, email: name, token: await signAccessToken(readConfig(env), userId, `session-of-${userId}`) };
