@@ -1,10 +1,12 @@
 // One JSON object a line on stdout: how the processes started by `npm start` speak to the supervisor, which decides
 // what a person sees. Must not format, filter or colour.
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof logLevels)[number];
 export type Log = (level: LogLevel, event: string, fields?: Record<string, unknown>) => void;
 
 export function createJsonLog(part: string): Log {
   return (level, event, fields = {}) => {
-    process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), level, part, event, ...fields })}\n`);
+    const line = { time: new Date().toISOString(), part, ...fields, level, event };
+    process.stdout.write(`${JSON.stringify(line)}\n`);
   };
 }

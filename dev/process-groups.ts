@@ -1,0 +1,43 @@
+// Ends what a part leaves behind: its process group (workerd outlives a killed parent), and the groups of an earlier
+// run that was killed itself. Never touches a process that does not run from this repository.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+
+/** Kills every process of a group at once; says whether there was one. */
+export function killGroup(groupId: number): boolean {
+  try {
+    process.kill(-groupId, 'SIGKILL');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Whether some process of that group still runs from under `folder`. Numbers are given out again, so a number alone
+ * proves nothing. Without /proc (macOS) the answer is no: better a stray process than somebody else's killed.
+ */
+export function isGroupOf(groupId: number, folder: string): boolean {
+  if (!existsSync('/proc/self/stat')) return false;
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .some((pid) => groupOf(pid) === groupId && commandOf(pid).includes(folder));
+}
+
+function groupOf(pid: string): number | undefined {
+  // "pid (name) state ppid pgrp ...": the name may hold blanks and brackets, so count from the last bracket.
+  const fields = read(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ');
+  return fields?.[2] === undefined ? undefined : Number(fields[2]);
+}
+
+function commandOf(pid: string): string {
+  return read(`/proc/${pid}/cmdline`);
+}
+
+/** Processes come and go while the folder is read. */
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}

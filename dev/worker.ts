@@ -1,0 +1,57 @@
+// The Worker as a process: `node dev/worker.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
+// PERSIST_DIR), its secrets, and any var of wrangler.toml that shall differ. Passes the Worker's log lines on, says
+// {type:'ready', url} over IPC and ends with its parent. Must not build, choose ports or make secrets.
+import { fileURLToPath } from 'node:url';
+import { createJsonLog, logLevels } from './json-log.ts';
+import { runWorker } from './worker-runtime.ts';
+
+const log = createJsonLog('worker');
+
+function requireSetting(name: string): string {
+  const value = process.env[name];
+  if (value === undefined || value === '') throw new Error(`${name} must be set`);
+  return value;
+}
+
+/** The Worker logs JSON lines through `console`; workerd and libraries log text. */
+function passOn({ level, message }: { level: string; message: string }): void {
+  const known = logLevels.find((name) => name === level) ?? 'info';
+  if (!message.startsWith('{')) {
+    log(known, 'runtime', { message });
+    return;
+  }
+  try {
+    const fields = JSON.parse(message) as Record<string, unknown>;
+    log(known, typeof fields['event'] === 'string' ? fields['event'] : 'runtime', fields);
+  } catch {
+    log(known, 'runtime', { message });
+  }
+}
+
+try {
+  const worker = await runWorker({
+    root: fileURLToPath(new URL('..', import.meta.url)),
+    buildDir: requireSetting('BUILD_DIR'),
+    persistDir: requireSetting('PERSIST_DIR'),
+    host: process.env['BIND_HOST'] ?? '127.0.0.1',
+    port: Number(process.env['API_PORT'] ?? 8787),
+    env: process.env,
+    onLog: passOn,
+    onRestart: () => log('warn', 'runtime_restarted'),
+  });
+  log('info', 'ready', { url: worker.url.href });
+  process.send?.({ type: 'ready', url: worker.url.href });
+
+  let isStopping = false;
+  const stop = () => {
+    if (isStopping) return;
+    isStopping = true;
+    void worker.stop().finally(() => process.exit(0));
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+  process.on('disconnect', stop);
+} catch (error) {
+  log('error', 'cannot_start', { error: error instanceof Error ? error.message : String(error) });
+  process.exit(1);
+}
