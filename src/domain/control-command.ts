@@ -31,7 +31,9 @@ export function parseControl(body: unknown): Outcome<ControlParams> {
   if (given.length === 0) return { ok: false, error: 'no_control_params' };
   const params = Object.fromEntries(given) as ControlParams;
   const schema = 'action' in params ? newFormSchema : legacyFormSchema;
-  return schema.safeParse(params).success ? { ok: true, value: params } : { ok: false, error: 'invalid_control_params' };
+  return schema.safeParse(params).success
+    ? { ok: true, value: params }
+    : { ok: false, error: 'invalid_control_params' };
 }
 
 /** The message body for the device. `id` needs no JSON escaping and stays within 20 characters. */

@@ -2,7 +2,12 @@
 // covers the connection state and never replaces it.
 
 const textByCode = { 0: 'inactive', 1: 'online', 2: 'offline', 3: 'disabled' } as const;
-const wordingByText = { inactive: 'Not activated', online: 'Online', offline: 'Offline', disabled: 'Disabled' } as const;
+const wordingByText = {
+  inactive: 'Not activated',
+  online: 'Online',
+  offline: 'Offline',
+  disabled: 'Disabled',
+} as const;
 
 export type DeviceStatusCode = keyof typeof textByCode;
 export type DeviceStatusText = (typeof textByCode)[DeviceStatusCode];

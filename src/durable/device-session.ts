@@ -1,0 +1,201 @@
+// One device: everything that is true of it now, and the only writer of it. The object's name is the deviceId.
+// This file is its RPC surface. It never writes before it was provisioned, and never waits for D1.
+import { DurableObject } from 'cloudflare:workers';
+import { readConfig } from '../config.ts';
+import { isEqualDigest } from '../crypto/secrets.ts';
+import type { ControlParams } from '../domain/control-command.ts';
+import { describeStatus, type DeviceStatusText } from '../domain/device-status.ts';
+import type { Outcome } from '../domain/errors.ts';
+import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
+import type { PresenceEvent } from '../domain/presence.ts';
+import type { DeviceIdentity } from '../domain/topics.ts';
+import { positionSchema, type Position } from '../protocol/mqtt.ts';
+import { DeviceCommands, type CommandReceipt } from './device-commands.ts';
+import { DeviceInbox, type MessageResult, type SessionMessage } from './device-inbox.ts';
+import { DevicePresence } from './device-presence.ts';
+import { DeviceState } from './device-state.ts';
+import type { DeviceRecord, LiveState } from './device-storage.ts';
+import { relayGateway } from './stubs.ts';
+
+export type Provisioning = Pick<
+  DeviceRecord,
+  'productKey' | 'ownerId' | 'name' | 'controlMode' | 'offlineGraceSeconds' | 'secretDigest'
+> & { passwordDigest: string };
+
+export type Ingested = { results: MessageResult[]; listeners: LiveState['listeners'] };
+
+export type StatusView = {
+  deviceId: string;
+  deviceName: string;
+  online: boolean;
+  position: Position | null;
+  status: DeviceStatusText;
+  lastOnlineAt: string | null;
+};
+
+export class DeviceSession extends DurableObject<Env> {
+  readonly #state: DeviceState;
+  readonly #presence: DevicePresence;
+  readonly #inbox: DeviceInbox;
+  readonly #commands: DeviceCommands;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#state = new DeviceState(ctx.storage);
+    this.#presence = new DevicePresence(ctx, env, this.#state);
+    this.#inbox = new DeviceInbox(this.#state, this.#presence);
+    this.#commands = new DeviceCommands(ctx, env, this.#state);
+  }
+
+  /** Makes the device, or gives one that exists a further messaging password (decisions, Activation). */
+  provision({ passwordDigest, ...facts }: Provisioning): Outcome<null> {
+    const nowMs = Date.now();
+    if (!this.#state.isProvisioned) {
+      const deviceId = this.ctx.id.name ?? '';
+      const credentials = addCredential([], passwordDigest, nowMs);
+      this.#state.create({ ...facts, deviceId, isDisabled: false, credentials });
+      return done;
+    }
+    const { isDisabled, credentials } = this.#state.record;
+    if (isDisabled) return { ok: false, error: 'device_disabled' };
+    const { secretDigest } = facts;
+    this.#state.changeRecord({ secretDigest, credentials: addCredential(credentials, passwordDigest, nowMs) });
+    return done;
+  }
+
+  /** Checks messaging credentials for a login at the broker, or at a relay shard, which listens from then on. */
+  async authenticate(given: {
+    productKey: string;
+    passwordDigest: string;
+    relayShard?: string;
+  }): Promise<Outcome<DeviceIdentity>> {
+    if (!this.#isDeviceOf(given.productKey)) return { ok: false, error: 'device_not_found' };
+    const { record } = this.#state;
+    const nowMs = Date.now();
+    const credential = validCredentials(record.credentials, nowMs).find(({ digest }) =>
+      isEqualDigest(digest, given.passwordDigest),
+    );
+    if (credential === undefined) return { ok: false, error: 'invalid_password' };
+    if (record.isDisabled) return { ok: false, error: 'device_disabled' };
+    if (credential.firstUsedAtMs === null) {
+      const used = { ...credential, firstUsedAtMs: nowMs };
+      const credentials = record.credentials.map((one) => (one === credential ? used : one));
+      this.#state.changeRecord({ credentials });
+    }
+    if (given.relayShard === undefined) {
+      if (this.#state.live.isAwaitingLogin) this.#state.save({ isAwaitingLogin: false });
+      await this.#presence.apply({ kind: 'authenticated' });
+    } else {
+      this.#addListener(given.relayShard);
+    }
+    return { ok: true, value: { productKey: record.productKey, deviceId: record.deviceId } };
+  }
+
+  /** A broker says that a session of the device began or ended. */
+  async reportConnection(event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>): Promise<void> {
+    if (!this.#state.isProvisioned) return;
+    // What is left of a revoked session may end, but nothing of it may begin.
+    const isRevoked = this.#state.record.isDisabled || this.#state.live.isAwaitingLogin;
+    if (event.kind === 'connected' && isRevoked) return;
+    await this.#presence.apply(event);
+  }
+
+  /** Takes the messages of one batch, in order; answers each, and who is to be told of them. */
+  async ingest(productKey: string, spoolId: string, messages: SessionMessage[]): Promise<Ingested> {
+    const refusal = !this.#isDeviceOf(productKey)
+      ? 'device_not_found'
+      : this.#state.record.isDisabled
+        ? 'device_disabled'
+        : this.#state.live.isAwaitingLogin
+          ? 'session_revoked'
+          : undefined;
+    if (refusal !== undefined) {
+      return { results: messages.map(() => ({ result: 'rejected', reason: refusal })), listeners: [] };
+    }
+    const results: MessageResult[] = [];
+    for (const message of messages) results.push(await this.#inbox.take(spoolId, message));
+    return { results, listeners: this.#state.live.listeners };
+  }
+
+  /** The status view of interface 2.6, for the device's owner. */
+  status(userId: number): Outcome<StatusView> {
+    const refusal = this.#refuse(userId);
+    if (refusal !== undefined) return refusal;
+    const { record, live } = this.#state;
+    const { isOnline, lastOnlineAtMs } = live.presence;
+    const position = positionSchema.safeParse(live.properties.find(([name]) => name === 'position')?.[1]);
+    // A session that the broker still holds is known to be online this very moment.
+    const seenAtMs = isOnline && readConfig(this.env).broker.reportsConnections ? Date.now() : lastOnlineAtMs;
+    return {
+      ok: true,
+      value: {
+        deviceId: record.deviceId,
+        deviceName: record.name,
+        online: isOnline && !record.isDisabled,
+        position: position.success ? position.data : null,
+        status: describeStatus(isOnline ? 1 : 2, record.isDisabled).status,
+        lastOnlineAt: seenAtMs === null ? null : new Date(seenAtMs).toISOString(),
+      },
+    };
+  }
+
+  async command(userId: number, params: ControlParams): Promise<Outcome<CommandReceipt>> {
+    return this.#refuse(userId) ?? this.#commands.send(params);
+  }
+
+  /** Signs a relay shard up for a socket of the device's owner. */
+  watch(userId: number, productKey: string, relayShard: string): Outcome<null> {
+    const refusal = this.#refuse(userId);
+    if (refusal !== undefined) return refusal;
+    if (!this.#isDeviceOf(productKey)) return { ok: false, error: 'device_not_found' };
+    this.#addListener(relayShard);
+    return done;
+  }
+
+  /** A shard found nobody listening; it stays if it signed up again since. */
+  unwatch(relayShard: string, signUp: number): void {
+    if (!this.#state.isProvisioned) return;
+    const { listeners } = this.#state.live;
+    const left = listeners.filter((one) => one.shard !== relayShard || one.signUp !== signUp);
+    if (left.length < listeners.length) this.#state.save({ listeners: left });
+  }
+
+  /** What changed in the product that the hot paths need. */
+  changeProduct(change: Pick<DeviceRecord, 'controlMode' | 'offlineGraceSeconds'>): void {
+    if (this.#state.isProvisioned) this.#state.changeRecord(change);
+  }
+
+  /** Forgets the device: credentials, session, subscribers. */
+  async wipe(): Promise<void> {
+    if (!this.#state.isProvisioned) return;
+    const { deviceId } = this.#state.record;
+    const { listeners } = this.#state.live;
+    this.#state.forget();
+    await this.ctx.storage.deleteAlarm();
+    await this.ctx.storage.deleteAll();
+    await Promise.all(listeners.map(({ shard }) => relayGateway(this.env, shard).revoke(deviceId, 'deleted')));
+  }
+
+  override async alarm(): Promise<void> {
+    if (this.#state.isProvisioned) await this.#presence.onAlarm();
+  }
+
+  #refuse(userId: number): { ok: false; error: 'device_not_found' | 'forbidden' } | undefined {
+    if (!this.#state.isProvisioned) return { ok: false, error: 'device_not_found' };
+    return this.#state.record.ownerId === userId ? undefined : { ok: false, error: 'forbidden' };
+  }
+
+  #isDeviceOf(productKey: string): boolean {
+    return this.#state.isProvisioned && this.#state.record.productKey === productKey;
+  }
+
+  #addListener(relayShard: string): void {
+    const { listeners } = this.#state.live;
+    // Grows even when the list was empty in between, so that a late `unwatch` never meets its own number again.
+    const signUp = Math.max(Date.now(), ...listeners.map((one) => one.signUp + 1));
+    const others = listeners.filter(({ shard }) => shard !== relayShard);
+    this.#state.save({ listeners: [...others, { shard: relayShard, signUp }] });
+  }
+}
+
+const done: Outcome<null> = { ok: true, value: null };

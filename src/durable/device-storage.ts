@@ -1,0 +1,147 @@
+// Storage of one DeviceSession: its tables, their versions, and reading and writing them. Decides nothing.
+// What changes together is one JSON row, because rows written are what a device costs; an object that was never
+// provisioned has no table, and reading it writes nothing.
+import type { MessagingCredential } from '../domain/messaging-credentials.ts';
+import type { PresenceState, TransitionReason } from '../domain/presence.ts';
+import { initialPresence } from '../domain/presence.ts';
+import type { Json } from '../domain/property-report.ts';
+import { noMarks, type UplinkMarks } from '../domain/uplink-marks.ts';
+
+/** What the record in D1 says and a hot path needs; written at provisioning and by administration. */
+export type DeviceRecord = {
+  deviceId: string;
+  productKey: string;
+  ownerId: number;
+  name: string;
+  controlMode: string;
+  offlineGraceSeconds: number;
+  isDisabled: boolean;
+  secretDigest: string;
+  credentials: MessagingCredential[];
+};
+
+export type LiveState = {
+  presence: PresenceState;
+  /** Number of the last presence transition; D1 takes a copy only if it is newer than its own. */
+  transitions: number;
+  /** The copy in D1 is behind. */
+  isDirty: boolean;
+  properties: [name: string, value: Json, arrivedAtMs: number][];
+  marks: UplinkMarks;
+  /** Relay shards that listen, each with the number of its last sign-up. */
+  listeners: { shard: string; signUp: number }[];
+  /** The service's own last status messages, newest last: the bridge hears them too and must not be believed. */
+  announcements: { status: 'online' | 'offline'; time: number; isPublished: boolean }[];
+  /** Credentials were revoked at a moment after which no login has come: what still arrives is not the device's. */
+  isAwaitingLogin: boolean;
+  positionChanges: number;
+  commands: number;
+};
+
+export type PresenceTransition = {
+  status: 'online' | 'offline';
+  reason: TransitionReason;
+  detail: string;
+  time: number;
+};
+
+const historySize = 100;
+
+const migrations: readonly string[] = [
+  `CREATE TABLE record (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL);
+   CREATE TABLE live (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL);
+   CREATE TABLE transition (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE position_change (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE command (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL);`,
+];
+
+export const initialLive: LiveState = {
+  presence: initialPresence,
+  transitions: 0,
+  isDirty: false,
+  properties: [],
+  marks: noMarks,
+  listeners: [],
+  announcements: [],
+  isAwaitingLogin: false,
+  positionChanges: 0,
+  commands: 0,
+};
+
+export class DeviceStorage {
+  readonly #storage: DurableObjectStorage;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+  }
+
+  /** Whether the object was ever provisioned; brings its tables to the present version if so. */
+  open(): boolean {
+    const hasTables = this.#storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'version'").toArray().length > 0;
+    if (hasTables) this.#migrate();
+    return hasTables;
+  }
+
+  create(): void {
+    this.#storage.sql.exec(
+      'CREATE TABLE IF NOT EXISTS version (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER)',
+    );
+    this.#storage.sql.exec('INSERT OR IGNORE INTO version VALUES (1, 0)');
+    this.#migrate();
+  }
+
+  readRecord(): DeviceRecord {
+    return this.#readRow('record') as DeviceRecord;
+  }
+
+  readLive(): LiveState {
+    // A version that knows more members finds them at their initial value.
+    return { ...initialLive, ...(this.#readRow('live') as LiveState) };
+  }
+
+  writeRecord(record: DeviceRecord): void {
+    this.#storage.sql.exec('INSERT OR REPLACE INTO record VALUES (1, ?)', JSON.stringify(record));
+  }
+
+  writeLive(live: LiveState): void {
+    this.#storage.sql.exec('INSERT OR REPLACE INTO live VALUES (1, ?)', JSON.stringify(live));
+  }
+
+  addTransition(number: number, transition: PresenceTransition): void {
+    this.#addToRing('transition', number, transition);
+  }
+
+  /** Newest first. */
+  listTransitions(): PresenceTransition[] {
+    return this.#listRing('transition') as PresenceTransition[];
+  }
+
+  #addToRing(table: 'transition' | 'position_change', number: number, entry: unknown): void {
+    this.#storage.sql.exec(
+      `INSERT OR REPLACE INTO ${table} VALUES (?, ?, ?)`,
+      number % historySize,
+      number,
+      JSON.stringify(entry),
+    );
+  }
+
+  #listRing(table: 'transition' | 'position_change'): unknown[] {
+    const rows = this.#storage.sql.exec<{ json: string }>(`SELECT json FROM ${table} ORDER BY number DESC`);
+    return rows.toArray().map((row) => JSON.parse(row.json) as unknown);
+  }
+
+  #readRow(table: 'record' | 'live'): unknown {
+    return JSON.parse(this.#storage.sql.exec<{ json: string }>(`SELECT json FROM ${table}`).one().json) as unknown;
+  }
+
+  #migrate(): void {
+    const { number } = this.#storage.sql.exec<{ number: number }>('SELECT number FROM version').one();
+    for (const [index, statements] of migrations.entries()) {
+      if (index < number) continue;
+      this.#storage.transactionSync(() => {
+        this.#storage.sql.exec(statements);
+        this.#storage.sql.exec('UPDATE version SET number = ?', index + 1);
+      });
+    }
+  }
+}

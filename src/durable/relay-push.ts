@@ -1,0 +1,40 @@
+// Hands messages to the relay shards that listen and drops those that say nobody does. Used by the device's session
+// for what it says itself, and by the uplink for whole batches.
+import { deviceSession, relayGateway } from './stubs.ts';
+import type { LiveState } from './device-storage.ts';
+
+export type RelayMessage = {
+  deviceId: string;
+  topic: string;
+  /** The message as it came: JSON text, or any other text. */
+  payload: string;
+  /** Where the bridge retries a batch: the shard drops what it has seen. */
+  origin?: { spoolId: string; seq: number; isAgain: boolean };
+};
+
+/** One call a shard, all in parallel. A shard that fails has no subscribers left to tell: its sockets are gone. */
+export async function pushToRelays(
+  env: Env,
+  deliveries: { message: RelayMessage; listeners: LiveState['listeners'] }[],
+): Promise<void> {
+  const messagesByShard = new Map<string, RelayMessage[]>();
+  const signUps = new Map<string, number>();
+  for (const { message, listeners } of deliveries) {
+    for (const { shard, signUp } of listeners) {
+      signUps.set(`${shard} ${message.deviceId}`, signUp);
+      const messages = messagesByShard.get(shard);
+      if (messages === undefined) messagesByShard.set(shard, [message]);
+      else messages.push(message);
+    }
+  }
+  await Promise.allSettled(
+    [...messagesByShard].map(async ([shard, messages]) => {
+      const { nobodyFor } = await relayGateway(env, shard).push(messages);
+      await Promise.all(
+        nobodyFor.map((deviceId) =>
+          deviceSession(env, deviceId).unwatch(shard, signUps.get(`${shard} ${deviceId}`) ?? 0),
+        ),
+      );
+    }),
+  );
+}

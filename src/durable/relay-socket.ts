@@ -1,0 +1,53 @@
+// What the relay knows of one client socket: an attachment that outlives hibernation, decoded through a schema.
+import { z } from 'zod';
+import type { RelayReply } from '../protocol/relay.ts';
+
+const attachmentSchema = z.object({
+  openedAtMs: z.number(),
+  failedAuths: z.number(),
+  who: z
+    .discriminatedUnion('kind', [
+      z.object({ kind: z.literal('device'), productKey: z.string(), deviceId: z.string() }),
+      z.object({ kind: z.literal('user'), userId: z.number(), expiresAtMs: z.number() }),
+    ])
+    .nullable(),
+  filters: z.array(z.string()),
+});
+
+export type RelayClient = z.infer<typeof attachmentSchema>;
+
+/** The platform refuses larger attachments. */
+const maxAttachmentBytes = 16_384;
+
+export function readClient(socket: WebSocket): RelayClient {
+  return attachmentSchema.parse(socket.deserializeAttachment());
+}
+
+/** False where it does not fit: a socket with so many long filters has to open a second one. */
+export function writeClient(socket: WebSocket, client: RelayClient): boolean {
+  if (JSON.stringify(client).length > maxAttachmentBytes - 1024) return false;
+  socket.serializeAttachment(client);
+  return true;
+}
+
+export function reply(socket: WebSocket, message: RelayReply): void {
+  sendQuietly(socket, JSON.stringify(message));
+}
+
+/** False where the socket is closed already. */
+export function sendQuietly(socket: WebSocket, text: string): boolean {
+  try {
+    socket.send(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function closeQuietly(socket: WebSocket, code: number, reason: string): void {
+  try {
+    socket.close(code, reason);
+  } catch {
+    // Closed already.
+  }
+}

@@ -1,0 +1,115 @@
+// Requests and answers of devices (interface 2.5 to 2.7, 4.3). Shapes only.
+import { z } from '@hono/zod-openapi';
+import { controlModes } from '../domain/control-mode.ts';
+import { deviceStatusTexts, parseStatusFilter } from '../domain/device-status.ts';
+import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
+import { positionSchema } from './mqtt.ts';
+
+const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
+const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
+
+export const activateBodySchema = z
+  .object({
+    productKey: z.string().openapi({ example: 'servo-switch' }),
+    deviceSN: z
+      .string()
+      .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
+      .openapi({ example: 'SN-0001' }),
+    firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
+    chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
+  })
+  .openapi('ActivateRequest');
+
+export const activationSchema = z
+  .object({
+    deviceId: deviceIdSchema,
+    deviceSecret: secretSchema('sk_3fK8...'),
+    mqtt: z.object({
+      server: z.string().openapi({ example: 'broker.example.com' }),
+      port: z.int().openapi({ example: 1883 }),
+      portTLS: z.int().openapi({ example: 8883 }),
+      username: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
+      password: secretSchema('tk_9bX2...'),
+      clientId: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
+      keepAlive: z.int().openapi({ example: 60 }),
+    }),
+    topics: z.object({
+      propertyPost: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/event/property/post' }),
+      propertySet: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/service/property/set' }),
+      status: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/status' }),
+    }),
+  })
+  .openapi('Activation');
+
+export const deviceSchema = z
+  .object({
+    deviceId: deviceIdSchema,
+    deviceSN: z.string().openapi({ example: 'SN-0001' }),
+    productKey: z.string().openapi({ example: 'servo-switch' }),
+    projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
+    name: z.string().openapi({ example: 'Servo switch SN-0001' }),
+    statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
+    status: z.enum(deviceStatusTexts),
+    statusText: z.string().openapi({ example: 'Online' }),
+    firmwareVersion: z.string().openapi({ example: '1.4.2' }),
+    chipModel: z.string().openapi({ example: 'ESP32-C3' }),
+    lastOnlineAt: instantSchema.nullable(),
+    activatedAt: instantSchema.nullable(),
+    createdAt: instantSchema,
+    product: z.object({
+      productId: z.int().openapi({ example: 7 }),
+      productKey: z.string().openapi({ example: 'servo-switch' }),
+      name: z.string().openapi({ example: 'Servo switch' }),
+      uiTemplate: z.string().openapi({ example: 'three_position' }),
+      iconName: z.string().openapi({ example: 'toggle_on' }),
+      iconColor: z.string().openapi({ example: '#2196F3' }),
+      controlMode: z.enum(controlModes),
+      model: z.string().openapi({ example: 'LS-1' }),
+    }),
+  })
+  .openapi('Device');
+
+export const devicePageSchema = pageSchema(deviceSchema).openapi('DevicePage');
+
+export const listDevicesQuerySchema = z.object({
+  productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
+  status: z
+    .string()
+    .transform((text, context) => {
+      const code = parseStatusFilter(text);
+      if (code === undefined) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
+      return code;
+    })
+    .optional()
+    .openapi({
+      type: 'string',
+      enum: ['0', '1', '2', '3', ...deviceStatusTexts],
+      description: 'The integer or the text.',
+      example: 'online',
+    }),
+  ...pageQuery,
+});
+
+/** Any text: what is no device id names no device and is not found. */
+export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
+
+export const statusViewSchema = z
+  .object({
+    deviceId: deviceIdSchema,
+    deviceName: z.string().openapi({ example: 'Servo switch SN-0001' }),
+    online: z.boolean(),
+    position: positionSchema.nullable(),
+    status: z.enum(deviceStatusTexts),
+    lastOnlineAt: instantSchema.nullable(),
+  })
+  .openapi('DeviceStatus');
+
+export const commandReceiptSchema = z
+  .object({
+    message: z.literal('command_sent'),
+    commandId: z.string().openapi({ example: '3h5k7m9p2q4r6s8t' }),
+    deviceOnline: z.boolean(),
+  })
+  .openapi('CommandReceipt');
+
+export const deletedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('DeletedDevice');

@@ -1,0 +1,90 @@
+// Device records for their owner: list, read, delete. Presence in here is D1's copy; the status view and control go
+// to the device's session (services/control.ts).
+import { openDatabase } from '../db/client.ts';
+import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
+import { findProduct } from '../db/products.ts';
+import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
+import { ServiceError } from '../domain/errors.ts';
+import type { Page, PageRequest } from '../domain/pagination.ts';
+import { isDeviceId } from '../domain/topics.ts';
+import { deviceSession } from '../durable/stubs.ts';
+import type { ServiceContext } from './context.ts';
+
+export type DeviceView = ReturnType<typeof viewDevice>;
+
+/** A product key that is not the caller's matches nothing: filters reveal no foreign products. */
+export async function listOwnDevices(
+  { env }: ServiceContext,
+  userId: number,
+  filter: { productKey?: string | undefined; statusCode?: DeviceStatusCode | undefined },
+  page: PageRequest,
+): Promise<Page<DeviceView>> {
+  const db = openDatabase(env.DB, 'first-unconstrained');
+  const { productKey, statusCode } = filter;
+  const product = productKey === undefined ? undefined : await findProduct(db, productKey);
+  if (productKey !== undefined && product === undefined) return { list: [], total: 0, ...page };
+  const found = await listDevices(
+    db,
+    userId,
+    {
+      ...(product === undefined ? {} : { productId: product.id }),
+      ...(statusCode === undefined ? {} : { statusCode }),
+    },
+    page,
+  );
+  return { ...found, list: found.list.map(viewDevice) };
+}
+
+/** @throws ServiceError device_not_found, forbidden */
+export async function readDevice({ env }: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
+  return viewDevice(await requireDevice(env, userId, deviceId));
+}
+
+/**
+ * Ends the device: its session first, so that no credential outlives the answer, then its record.
+ * @throws ServiceError device_not_found, forbidden
+ */
+export async function deleteDevice({ env }: ServiceContext, userId: number, deviceId: string): Promise<void> {
+  await requireDevice(env, userId, deviceId);
+  await deviceSession(env, deviceId).wipe();
+  await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
+}
+
+async function requireDevice(env: Env, userId: number, deviceId: string): Promise<DeviceWithProduct> {
+  const found = isDeviceId(deviceId) ? await findDevice(openDatabase(env.DB, 'first-primary'), deviceId) : undefined;
+  if (found === undefined) throw new ServiceError('device_not_found');
+  if (found.device.ownerId !== userId) throw new ServiceError('forbidden');
+  return found;
+}
+
+function viewDevice({ device, product }: DeviceWithProduct) {
+  const isOnline = device.connectionStatus === 1;
+  return {
+    deviceId: device.deviceId,
+    deviceSN: device.deviceSN,
+    productKey: product.productKey,
+    projectId: device.projectId,
+    name: device.name,
+    ...describeStatus(device.connectionStatus as ConnectionStatusCode, device.isDisabled),
+    firmwareVersion: device.firmwareVersion,
+    chipModel: device.chipModel,
+    // While it is online the last moment is now; the copy in D1 is of the moment it came.
+    lastOnlineAt: isOnline ? new Date().toISOString() : toIso(device.lastOnlineAt),
+    activatedAt: toIso(device.activatedAt),
+    createdAt: new Date(device.createdAt).toISOString(),
+    product: {
+      productId: product.id,
+      productKey: product.productKey,
+      name: product.name,
+      uiTemplate: product.uiTemplate,
+      iconName: product.iconName,
+      iconColor: product.iconColor,
+      controlMode: product.controlMode,
+      model: product.model,
+    },
+  };
+}
+
+function toIso(timeMs: number | null): string | null {
+  return timeMs === null ? null : new Date(timeMs).toISOString();
+}
