@@ -23,6 +23,16 @@ export function isGroupOf(groupId: number, folder: string): boolean {
     .some((pid) => groupOf(pid) === groupId && commandOf(pid).includes(folder));
 }
 
+/** Whether that number is alive and its command line holds `text`. Without /proc, being alive has to do. */
+export function isRunning(pid: number, text: string): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  return !existsSync('/proc/self/stat') || commandOf(String(pid)).includes(text);
+}
+
 function groupOf(pid: string): number | undefined {
   // "pid (name) state ppid pgrp ...": the name may hold blanks and brackets, so count from the last bracket.
   const fields = read(`/proc/${pid}/stat`).split(') ').at(-1)?.split(' ');

@@ -1,0 +1,120 @@
+// The main job on the terminal as it happens: a virtual switch activates, comes online, is commanded, replies, and a
+// relay subscriber sees it all. Uses the public interface alone, and may be run any number of times.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { callApi } from './api-client.ts';
+import { type DemoAccount, openDemoAccount } from './demo-account.ts';
+import { RelaySubscriber } from './relay-subscriber.ts';
+import { say, warn } from './terminal.ts';
+import { type Activation, type DeviceEvent, VirtualDevice } from './virtual-device.ts';
+
+const serial = 'DEMO-SWITCH-1';
+const stepTimeoutMs = 10_000;
+
+export type DemoOptions = { apiUrl: string; relayUrl: string; stateDir: string };
+export type RunningDemo = { account: DemoAccount; token: string; activation: Activation; stop: () => Promise<void> };
+
+export async function runDemo({ apiUrl, relayUrl, stateDir }: DemoOptions): Promise<RunningDemo> {
+  const { account, token, isNew } = await openDemoAccount(apiUrl, stateDir);
+  say('api', `demo user ${account.email} ${isNew ? 'registered' : 'signed in'}, product ${account.productKey}`);
+
+  const online = Promise.withResolvers<undefined>();
+  const subscribed = Promise.withResolvers<undefined>();
+  const startedAtMs = performance.now();
+  const device = new VirtualDevice({
+    apiUrl,
+    productKey: account.productKey,
+    serial,
+    onEvent: createDeviceStory(startedAtMs, () => online.resolve(undefined)),
+  });
+  const activation = await device.start();
+  const root = activation.topics.status.replace(/status$/, '');
+  const relay = new RelaySubscriber({
+    url: relayUrl,
+    username: activation.mqtt.username,
+    password: activation.mqtt.password,
+    topic: `${root}#`,
+    onSubscribed: () => {
+      say('relay', `subscribed to ${root}#`);
+      subscribed.resolve(undefined);
+    },
+    onPush: ({ topic, payload }) => say('relay', `pushed ${topic.replace(root, '')} ${summarize(payload)}`),
+    onLost: () => warn('relay', 'connection lost, coming back'),
+    onRefused: (message) => warn('relay', `refused ${message}`),
+  });
+  const stop = async () => {
+    relay.close();
+    await device.stop();
+  };
+
+  await within(online.promise, 'the device did not get its MQTT session');
+  await within(subscribed.promise, 'the relay did not answer');
+  await showOnline(apiUrl, token, activation.deviceId);
+  await sendCommand(apiUrl, token, activation.deviceId);
+  return { account, token, activation, stop };
+}
+
+/** Tells transitions and commands; the report every 30 seconds shows as what the relay pushes. */
+function createDeviceStory(startedAtMs: number, onOnline: () => void): (event: DeviceEvent) => void {
+  let isOnline = false;
+  return (event) => {
+    if (event.type === 'activated') {
+      say('device', `activated as ${event.activation.deviceId} (${sinceMs(startedAtMs)} ms)`);
+    } else if (event.type === 'activation-failed') {
+      warn('device', `activation failed, trying again: ${event.reason}`);
+    } else if (event.type === 'online') {
+      isOnline = true;
+      say('device', 'MQTT session accepted');
+      onOnline();
+    } else if (event.type === 'offline' && isOnline) {
+      isOnline = false;
+      warn('device', 'MQTT connection lost, coming back');
+    } else if (event.type === 'commanded') {
+      say('device', `received command ${event.id}: ${JSON.stringify(event.params)}`);
+    } else if (event.type === 'replied') {
+      say('device', `replied to ${event.id}`);
+    }
+  };
+}
+
+async function showOnline(apiUrl: string, token: string, deviceId: string): Promise<void> {
+  const deadlineMs = Date.now() + stepTimeoutMs;
+  while (Date.now() < deadlineMs) {
+    const view = await callApi(apiUrl, `/devices/${deviceId}/status`, { token });
+    if (view['online'] === true) {
+      say('api', `status view: ${deviceId} is online`);
+      return;
+    }
+    await sleep(20);
+  }
+  throw new Error('the status view does not show the device online');
+}
+
+async function sendCommand(apiUrl: string, token: string, deviceId: string): Promise<void> {
+  const body = { action: 'toggle', position: 'down' };
+  say('api', `command ${JSON.stringify(body)} to ${deviceId}`);
+  const sentAtMs = performance.now();
+  const { message } = await callApi(apiUrl, `/devices/${deviceId}/control`, { method: 'POST', token, body });
+  say('api', `${String(message)} (${sinceMs(sentAtMs)} ms)`);
+}
+
+function summarize(payload: unknown): string {
+  const text = JSON.stringify(payload);
+  return text.length > 140 ? `${text.slice(0, 140)}…` : text;
+}
+
+async function within(promise: Promise<unknown>, complaint: string): Promise<void> {
+  const timeout = new AbortController();
+  const expired = sleep(stepTimeoutMs, undefined, { signal: timeout.signal }).then(() => {
+    throw new Error(complaint);
+  });
+  try {
+    await Promise.race([promise, expired]);
+  } finally {
+    timeout.abort();
+    expired.catch(() => undefined);
+  }
+}
+
+function sinceMs(startMs: number): number {
+  return Math.round(performance.now() - startMs);
+}

@@ -1,0 +1,125 @@
+// `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
+// no accounts and sends no commands.
+import { parseArgs } from 'node:util';
+import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
+
+const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--serial PREFIX]
+
+  --api       base address of the service, e.g. http://127.0.0.1:8787
+  --product   product key the devices activate against
+  --count     how many devices (1)
+  --interval  seconds between two reports of a device (30)
+  --will      announce "offline" through a last will, which stock firmware does not
+  --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again`;
+
+/** Activations under way at once, as many boards as one access point brings up together. */
+const maxParallelStarts = 20;
+const progressEveryMs = process.stdout.isTTY ? 500 : 5_000;
+
+const { api, product, count, interval, will, serial } = readArguments();
+const tally = { activated: 0, online: 0, reports: 0, commands: 0, refusals: 0 };
+let lastProblem = '';
+let lastLine = '';
+
+const devices = Array.from({ length: count }, (_, index) => {
+  let isOnline = false;
+  return new VirtualDevice({
+    apiUrl: api,
+    productKey: product,
+    serial: `${serial}-${index + 1}`,
+    reportEveryMs: interval * 1000,
+    hasWill: will,
+    onEvent: (event) => {
+      if (event.type === 'online' || event.type === 'offline') {
+        const isNow = event.type === 'online';
+        if (isNow !== isOnline) tally.online += isNow ? 1 : -1;
+        isOnline = isNow;
+      }
+      countEvent(event);
+    },
+  });
+});
+
+function countEvent(event: DeviceEvent): void {
+  if (event.type === 'activated') tally.activated += 1;
+  if (event.type === 'reported') tally.reports += 1;
+  if (event.type === 'commanded') tally.commands += 1;
+  if (event.type === 'activation-failed' || event.type === 'connection-failed') {
+    tally.refusals += 1;
+    lastProblem = event.reason;
+  }
+}
+
+function showProgress(): void {
+  const { activated, online, reports, commands, refusals } = tally;
+  const problem = refusals === 0 ? '' : `, ${refusals} refusals (${lastProblem})`;
+  const line = `${activated}/${count} activated, ${online} online, ${reports} reports, ${commands} commands${problem}`;
+  if (line === lastLine) return;
+  lastLine = line;
+  process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
+}
+
+async function startAll(): Promise<void> {
+  const waiting = [...devices];
+  const startSome = async () => {
+    for (let device = waiting.shift(); device !== undefined; device = waiting.shift()) await device.start();
+  };
+  await Promise.all(Array.from({ length: maxParallelStarts }, startSome));
+}
+
+const timer = setInterval(showProgress, progressEveryMs);
+let isStopping = false;
+
+async function stop(): Promise<void> {
+  if (isStopping) process.exit(1);
+  isStopping = true;
+  clearInterval(timer);
+  showProgress();
+  await Promise.race([Promise.allSettled(devices.map((device) => device.stop())), waitMs(2_000)]);
+  if (process.stdout.isTTY) process.stdout.write('\n');
+  process.exit(0);
+}
+
+process.on('SIGINT', () => void stop());
+process.on('SIGTERM', () => void stop());
+startAll().catch((error: unknown) => {
+  if (!isStopping) throw error;
+});
+
+function waitMs(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+type Arguments = { api: string; product: string; count: number; interval: number; will: boolean; serial: string };
+
+function readArguments(): Arguments {
+  try {
+    const { values } = parseArgs({
+      options: {
+        api: { type: 'string' },
+        product: { type: 'string' },
+        count: { type: 'string', default: '1' },
+        interval: { type: 'string', default: '30' },
+        will: { type: 'boolean', default: false },
+        serial: { type: 'string', default: 'VIRTUAL' },
+        help: { type: 'boolean', default: false },
+      },
+    });
+    if (values.help) exitWith(0, usage);
+    const { api, product, will, serial } = values;
+    if (api === undefined || !URL.canParse(api)) throw new Error('--api needs the address of the service');
+    if (product === undefined) throw new Error('--product needs a product key');
+    const count = Number(values.count);
+    if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
+    const interval = Number(values.interval);
+    if (!(interval > 0)) throw new Error('--interval needs a number of seconds');
+    return { api, product, count, interval, will, serial };
+  } catch (error) {
+    return exitWith(1, `${error instanceof Error ? error.message : String(error)}\n\n${usage}`);
+  }
+}
+
+function exitWith(code: number, text: string): never {
+  (code === 0 ? process.stdout : process.stderr).write(`${text}\n`);
+  process.exit(code);
+}

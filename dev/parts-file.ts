@@ -1,0 +1,54 @@
+// STATE_DIR/parts.json: which process is which part now; STATE_DIR/start.pid: who supervises them. Written whole or
+// not at all. Also clears away what an earlier run left when it was killed.
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { isGroupOf, isRunning, killGroup } from './process-groups.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+export type PartPids = Record<string, { pid: number }>;
+
+export function writeParts(stateDir: string, parts: PartPids): void {
+  const path = join(stateDir, 'parts.json');
+  writeFileSync(`${path}.new`, `${JSON.stringify(parts, null, 2)}\n`);
+  renameSync(`${path}.new`, path);
+}
+
+/**
+ * Takes the state folder for this process.
+ * @throws Error when another `npm start` uses it
+ */
+export function claimStateDir(stateDir: string): void {
+  const path = join(stateDir, 'start.pid');
+  const pid = Number(readText(path));
+  if (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.ts')) {
+    throw new Error(`Latchwork already runs with ${stateDir} (pid ${pid}): stop it, or choose STATE_DIR=<folder>`);
+  }
+  for (const { pid: leftOver } of Object.values(readParts(stateDir))) {
+    if (isGroupOf(leftOver, root)) killGroup(leftOver);
+  }
+  writeFileSync(path, String(process.pid));
+  writeParts(stateDir, {});
+}
+
+export function releaseStateDir(stateDir: string): void {
+  writeParts(stateDir, {});
+  rmSync(join(stateDir, 'start.pid'), { force: true });
+}
+
+function readParts(stateDir: string): PartPids {
+  try {
+    return JSON.parse(readText(join(stateDir, 'parts.json'))) as PartPids;
+  } catch {
+    return {};
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,46 @@
+// Secrets for a local run, made once and kept in the state folder, readable by its owner alone. An env file, so that
+// `wrangler dev --env-file` reads the same one. Production secrets are never here.
+import { randomBytes } from 'node:crypto';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+
+const names = ['JWT_SECRETS', 'BRIDGE_SECRETS', 'BROKER_HOOK_SECRETS', 'BROKER_API_KEY', 'BROKER_API_SECRET'] as const;
+export type LocalSecrets = Record<(typeof names)[number], string>;
+
+export function secretsFile(stateDir: string): string {
+  return join(stateDir, 'secrets.env');
+}
+
+export function loadSecrets(stateDir: string): LocalSecrets {
+  prepareStateDir(stateDir);
+  const path = secretsFile(stateDir);
+  const known = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  const secrets = Object.fromEntries(names.map((name) => [name, known[name] ?? generate(name)])) as LocalSecrets;
+  if (names.some((name) => known[name] === undefined)) {
+    const lines = names.map((name) => `${name}=${secrets[name]}`);
+    writePrivateFile(
+      path,
+      `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('\n')}\n`,
+    );
+  }
+  return secrets;
+}
+
+/** A state folder ignores itself, wherever in the repository it was put. */
+function prepareStateDir(stateDir: string): void {
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+  const ignoreFile = join(stateDir, '.gitignore');
+  if (!existsSync(ignoreFile)) writeFileSync(ignoreFile, '*\n');
+}
+
+export function writePrivateFile(path: string, text: string): void {
+  writeFileSync(path, text, { mode: 0o600 });
+  // The mode above counts for a new file only.
+  chmodSync(path, 0o600);
+}
+
+export function generate(name: string): string {
+  const secret = randomBytes(32).toString('base64url');
+  return name === 'JWT_SECRETS' ? `local:${secret}` : secret;
+}

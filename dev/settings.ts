@@ -1,0 +1,40 @@
+// What a person can choose for `npm start` and `npm run dev`, read from the environment once and checked. Ports that
+// are taken are ports.ts' business.
+import { resolve } from 'node:path';
+
+export type PortWish = { name: string; port: number; isExplicit: boolean };
+
+export type Settings = {
+  apiPort: PortWish;
+  mqttPort: PortWish;
+  wsPort: PortWish;
+  stateDir: string;
+  hasDemo: boolean;
+  /** Set when the parts shall be reachable from the network under this name or address. */
+  publicHost: string | undefined;
+};
+
+export function readSettings(env: NodeJS.ProcessEnv): Settings {
+  const publicHost = env['PUBLIC_HOST'] === '' ? undefined : env['PUBLIC_HOST'];
+  if (publicHost !== undefined && !/^[A-Za-z0-9.-]+$/.test(publicHost)) {
+    throw new Error(`PUBLIC_HOST is "${publicHost}": give a bare host name or IPv4 address, e.g. 192.168.1.20`);
+  }
+  return {
+    apiPort: readPort(env, 'API_PORT', 8787),
+    mqttPort: readPort(env, 'MQTT_PORT', 1883),
+    wsPort: readPort(env, 'MQTT_WS_PORT', 8083),
+    stateDir: resolve(env['STATE_DIR'] ?? '.latchwork'),
+    hasDemo: env['DEMO'] !== '0',
+    publicHost,
+  };
+}
+
+function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): PortWish {
+  const text = env[name];
+  if (text === undefined || text === '') return { name, port: fallback, isExplicit: false };
+  const port = Number(text);
+  if (!Number.isInteger(port) || port < 1 || port > 65535) {
+    throw new Error(`${name} is "${text}": give a port from 1 to 65535`);
+  }
+  return { name, port, isExplicit: true };
+}

@@ -1,0 +1,167 @@
+// `npm start`: broker, Worker and bridge as processes of their own, watched over; the demo; then the lines to try next.
+// Puts the pieces of this folder in order and holds none of their knowledge.
+import { relative } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askHealth } from './api-client.ts';
+import { buildWorker, workerDirs } from './built-worker.ts';
+import { type RunningDemo, runDemo } from './demo.ts';
+import { bridgePart, brokerPart, type Place, type Ports, workerPart } from './parts.ts';
+import { claimStateDir, releaseStateDir } from './parts-file.ts';
+import { choosePort } from './ports.ts';
+import { loadSecrets } from './secrets.ts';
+import { readSettings, type Settings } from './settings.ts';
+import { Supervisor } from './supervisor.ts';
+import { colours, fail, print, say, warn } from './terminal.ts';
+import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-next.ts';
+
+const healthEveryMs = 100;
+const patienceMs = 20_000;
+
+const startedAtMs = performance.now();
+const apiHost = '127.0.0.1';
+let supervisor: Supervisor | undefined;
+let demo: RunningDemo | undefined;
+let claimedDir: string | undefined;
+const stopping = new AbortController();
+
+process.on('SIGINT', () => void stop(0));
+process.on('SIGTERM', () => void stop(0));
+process.on('SIGHUP', () => void stop(0));
+// Nobody reads any more: end as on Ctrl-C.
+process.stdout.on('error', () => void stop(0));
+process.on('exit', () => supervisor?.killAll());
+
+try {
+  await run(readSettings(process.env));
+} catch (error) {
+  if (!isStopping()) {
+    fail(error instanceof Error ? error.message : String(error));
+    await stop(1);
+  }
+}
+
+async function run(settings: Settings): Promise<void> {
+  const { stateDir } = settings;
+  const place = await choosePlace(settings);
+  const api = `http://${apiHost}:${place.ports.api}`;
+  await buildWorker(workerDirs(stateDir).buildDir);
+  if (isStopping()) return;
+
+  supervisor = new Supervisor(stateDir, (name) => void reportHealed(api, name));
+  await Promise.all([supervisor.start(workerPart(place)), supervisor.start(brokerPart(place))]);
+  await supervisor.start(bridgePart(place));
+  await waitForHealth(api);
+  if (isStopping()) return;
+
+  const addresses = addressesOf(place);
+  printHeader(settings, place, addresses, supervisor);
+  if (settings.hasDemo) await showDemo(api, settings, addresses);
+  else print(describeFirstSteps(addresses).join('\n'));
+}
+
+async function choosePlace(settings: Settings): Promise<Place> {
+  const { stateDir, publicHost } = settings;
+  const secrets = loadSecrets(stateDir);
+  // Before the ports: what a killed run left may still hold them.
+  claimStateDir(stateDir);
+  claimedDir = stateDir;
+  const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
+  const taken = new Set<number>();
+  const inner = (name: string, port: number) => choosePort({ name, port, isExplicit: false }, '127.0.0.1', taken);
+  const ports: Ports = {
+    api: await choosePort(settings.apiPort, bindHost, taken),
+    mqtt: await choosePort(settings.mqttPort, bindHost, taken),
+    ws: await choosePort(settings.wsPort, bindHost, taken),
+    brokerAdmin: await inner('BROKER_ADMIN_PORT', 18083),
+    bridgeHealth: await inner('HEALTH_PORT', 18084),
+  };
+  for (const { name, port } of [settings.apiPort, settings.mqttPort, settings.wsPort]) {
+    const chosen = { API_PORT: ports.api, MQTT_PORT: ports.mqtt, MQTT_WS_PORT: ports.ws }[name] ?? port;
+    if (chosen !== port) print(`Port ${port} is taken, using ${chosen} instead (choose with ${name}=<port>)`);
+  }
+  return { stateDir, bindHost, shownHost: publicHost ?? '127.0.0.1', ports, secrets };
+}
+
+function addressesOf({ shownHost, ports }: Place): Addresses {
+  return {
+    api: `http://${shownHost}:${ports.api}`,
+    relay: `ws://${shownHost}:${ports.api}/mqtt`,
+    mqttHost: shownHost,
+    mqttPort: ports.mqtt,
+  };
+}
+
+function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
+  const pid = (name: string) => colours.dim(`${name} pid ${parts.pidOf(name) ?? 0}`);
+  const { mqttHost, mqttPort, api, relay } = addresses;
+  const folder = relative(process.cwd(), settings.stateDir);
+  const reach =
+    settings.publicHost === undefined
+      ? 'this machine only; PUBLIC_HOST=<LAN address> lets real boards join'
+      : `open to the network as ${settings.publicHost}`;
+  const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
+  print();
+  print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+  print(`  API     ${api}/api/v1   ${pid('worker')}`);
+  print(`  Relay   ${relay}`);
+  print(`  MQTT    ${mqttHost}:${mqttPort}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
+  print(`  Bridge  ${pid('bridge')}`);
+  print(`  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env)`);
+  print(colours.dim(`  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
+  print();
+}
+
+async function showDemo(api: string, { stateDir }: Settings, addresses: Addresses): Promise<void> {
+  try {
+    demo = await runDemo({ apiUrl: api, relayUrl: api.replace(/^http/, 'ws') + '/mqtt', stateDir });
+  } catch (error) {
+    if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
+    return;
+  }
+  // Let the story of the command come to its end before the list of things to try.
+  await sleep(300);
+  if (!isStopping()) print(`\n${describeDemoSteps(addresses, demo).join('\n')}\n`);
+}
+
+/** Says what is missing as soon as that takes longer than it should, then goes on waiting. */
+async function waitForHealth(api: string): Promise<void> {
+  const deadlineMs = Date.now() + patienceMs;
+  let toldAtMs = Date.now();
+  for (let missing = await askHealth(api); missing !== undefined && !isStopping(); missing = await askHealth(api)) {
+    if (Date.now() > deadlineMs) throw new Error(`Not ready after ${patienceMs / 1000} s: ${missing}`);
+    if (Date.now() - toldAtMs > 3_000) {
+      warn('health', missing);
+      toldAtMs = Date.now();
+    }
+    await sleep(healthEveryMs);
+  }
+}
+
+async function reportHealed(api: string, name: string): Promise<void> {
+  const sinceMs = performance.now();
+  try {
+    await waitForHealth(api);
+    if (!isStopping())
+      say(
+        'health',
+        `all parts connected again ${Math.round(performance.now() - sinceMs)} ms after the ${name} came back`,
+      );
+  } catch (error) {
+    warn('health', error instanceof Error ? error.message : String(error));
+  }
+}
+
+function isStopping(): boolean {
+  return stopping.signal.aborted;
+}
+
+/** A second Ctrl-C does not wait. */
+async function stop(exitCode: number): Promise<void> {
+  if (isStopping()) process.exit(1);
+  stopping.abort();
+  if (supervisor !== undefined) print(exitCode === 0 ? '\nStopping' : '');
+  await Promise.race([demo?.stop().catch(() => undefined), sleep(400)]);
+  await supervisor?.stop();
+  if (claimedDir !== undefined) releaseStateDir(claimedDir);
+  process.exit(exitCode);
+}

@@ -1,0 +1,126 @@
+// Keeps the parts running: starts them, starts a dead one again with a line that says so, writes parts.json, stops
+// them in order. Each part leads its own process group, so that Ctrl-C reaches the supervisor alone and nothing a
+// part started survives it. Knows parts by name and command only.
+import type { ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openLogFile } from './log-files.ts';
+import { type PartPids, writeParts } from './parts-file.ts';
+import { killGroup } from './process-groups.ts';
+import { createTroubleFilter, say, warn } from './terminal.ts';
+
+/** `spawn` starts a process with stdout and stderr piped and an IPC channel; its first message means "ready". */
+export type Part = { name: string; spawn: () => ChildProcess };
+
+const steadyAfterMs = 30_000;
+const firstPauseMs = 200;
+const longestPauseMs = 5_000;
+/** What each part gets to end by itself; three parts have to fit in three seconds. */
+const patienceMs = 800;
+
+type Running = { part: Part; child: ChildProcess; startedAtMs: number; quickDeaths: number };
+
+export class Supervisor {
+  readonly #stateDir: string;
+  readonly #running = new Map<string, Running>();
+  readonly #onRestart: (name: string) => void;
+  #isStopping = false;
+
+  constructor(stateDir: string, onRestart: (name: string) => void) {
+    this.#stateDir = stateDir;
+    this.#onRestart = onRestart;
+  }
+
+  /**
+   * Resolves when the part says that it is ready.
+   * @throws Error with its last words when it ends before that: a first start that fails is not worth repeating
+   */
+  async start(part: Part): Promise<void> {
+    const running = this.#spawn(part, 0);
+    const lastWords: string[] = [];
+    running.child.stderr?.on('data', (chunk: Buffer) => lastWords.push(chunk.toString()));
+    await new Promise<void>((resolve, reject) => {
+      const onExit = () => {
+        const words = lastWords.join('').trim();
+        reject(
+          new Error(`The ${part.name} did not start; see ${this.#stateDir}/logs/${part.name}.log. ${words}`.trim()),
+        );
+      };
+      running.child.once('exit', onExit);
+      running.child.once('message', () => {
+        running.child.off('exit', onExit);
+        this.#watch(running);
+        resolve();
+      });
+    });
+  }
+
+  pidOf(name: string): number | undefined {
+    return this.#running.get(name)?.child.pid;
+  }
+
+  /** Ends the parts one after the other, last started first, and whatever they leave behind. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const { child } of [...this.#running.values()].reverse()) {
+      child.kill('SIGTERM');
+      await Promise.race([hasEnded(child), sleep(patienceMs)]);
+    }
+    this.killAll();
+  }
+
+  /** At once and without asking; also the last line of defence when this process ends for whatever reason. */
+  killAll(): void {
+    this.#isStopping = true;
+    for (const { child } of this.#running.values()) if (child.pid !== undefined) killGroup(child.pid);
+  }
+
+  #spawn(part: Part, quickDeaths: number): Running {
+    const child = part.spawn();
+    const running: Running = { part, child, startedAtMs: Date.now(), quickDeaths };
+    this.#running.set(part.name, running);
+    this.#writeParts();
+    const keep = openLogFile(this.#stateDir, part.name);
+    const showTrouble = createTroubleFilter(part.name);
+    for (const stream of [child.stdout, child.stderr]) {
+      if (stream === null) continue;
+      createInterface({ input: stream }).on('line', (line) => {
+        keep(line);
+        if (!this.#isStopping) showTrouble(line);
+      });
+    }
+    child.on('error', (error) => keep(String(error)));
+    return running;
+  }
+
+  #watch(running: Running): void {
+    running.child.once('exit', (code, signal) => {
+      if (running.child.pid !== undefined) killGroup(running.child.pid);
+      if (!this.#isStopping) void this.#restart(running, signal ?? `exit code ${code ?? 'unknown'}`);
+    });
+  }
+
+  async #restart({ part, child, startedAtMs, quickDeaths }: Running, cause: string): Promise<void> {
+    const deaths = Date.now() - startedAtMs > steadyAfterMs ? 0 : quickDeaths + 1;
+    const pauseMs = deaths <= 1 ? 0 : Math.min(longestPauseMs, firstPauseMs * 2 ** (deaths - 2));
+    const when = pauseMs === 0 ? 'starting it again' : `starting it again in ${pauseMs} ms`;
+    warn(part.name, `ended (pid ${child.pid ?? 0}, ${cause}): ${when}`);
+    await sleep(pauseMs);
+    if (this.#isStopping) return;
+    const next = this.#spawn(part, deaths);
+    this.#watch(next);
+    say(part.name, `started again, pid ${next.child.pid ?? 0}`);
+    next.child.once('message', () => this.#onRestart(part.name));
+  }
+
+  #writeParts(): void {
+    const pids: PartPids = {};
+    for (const [name, { child }] of this.#running) if (child.pid !== undefined) pids[name] = { pid: child.pid };
+    writeParts(this.#stateDir, pids);
+  }
+}
+
+function hasEnded(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
+  return new Promise((resolve) => child.once('exit', () => resolve()));
+}
