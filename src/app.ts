@@ -1,27 +1,35 @@
 // Middleware order and routers. No rule of the product lives here.
-import { cors } from 'hono/cors';
+import { createMiddleware } from 'hono/factory';
 import { readConfig } from './config.ts';
+import { setAnswerHeaders } from './http/answer-headers.ts';
+import type { AppEnv } from './http/app-env.ts';
+import { allowOrigins } from './http/cross-origin.ts';
 import { onError, onNotFound } from './http/on-error.ts';
-import { assumeJson, limitBody } from './http/request-body.ts';
+import { readBody } from './http/request-body.ts';
+import { logRequest } from './http/request-log.ts';
 import { createRouter } from './http/router.ts';
+import { registerSecuritySchemes } from './http/security-schemes.ts';
+import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceRoutes } from './routes/devices.ts';
+import { healthRoutes } from './routes/health.ts';
+import { productRoutes } from './routes/products.ts';
 import { relayRoutes } from './routes/relay.ts';
 import { userRoutes } from './routes/users.ts';
-import { apiKeyRoutes } from './routes/api-keys.ts';
-import { productRoutes } from './routes/products.ts';
-import { healthRoutes } from './routes/health.ts';
+
+const loadConfig = createMiddleware<AppEnv>(async (c, next) => {
+  c.set('config', readConfig(c.env));
+  await next();
+});
 
 export function createApp() {
   const app = createRouter();
   app.onError(onError);
   app.notFound(onNotFound);
+  registerSecuritySchemes(app);
 
-  app.use(async (c, next) => {
-    c.set('config', readConfig(c.env));
-    await next();
-  });
+  app.use(logRequest, setAnswerHeaders, loadConfig);
 
   // Machines of ours, before the limits that are meant for callers.
   app.route('/bridge', bridgeRoutes);
@@ -29,8 +37,7 @@ export function createApp() {
   app.route('/mqtt', relayRoutes);
   app.route('/health', healthRoutes);
 
-  app.use('/api/*', cors({ origin: (origin, c) => (readConfig(c.env as Env).corsOrigins.includes(origin) ? origin : null) }));
-  app.use('/api/*', limitBody, assumeJson);
+  app.use('/api/*', allowOrigins, readBody);
   app.route('/api/v1/users/api-keys', apiKeyRoutes);
   app.route('/api/v1/users', userRoutes);
   app.route('/api/v1/products', productRoutes);

@@ -2,8 +2,8 @@
 import type { Config } from '../config.ts';
 
 /** Who asks. An API key acts for its user, except where a route wants the user in person. */
-export type Caller =
-  { kind: 'user'; userId: number; sessionId: string } | { kind: 'api-key'; userId: number; keyId: string };
+export type UserCaller = { kind: 'user'; userId: number; sessionId: string };
+export type Caller = UserCaller | { kind: 'api-key'; userId: number; keyId: string };
 
 export type AppEnv = {
   Bindings: Env;

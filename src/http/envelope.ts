@@ -11,6 +11,11 @@ export function envelopeOf<T extends z.ZodType>(schema: T) {
   return z.object({ code: z.literal(200), message: z.literal('success'), data: schema });
 }
 
+/** The route response of a success, for `createRoute`. */
+export function dataAnswer<T extends z.ZodType>(schema: T) {
+  return { 200: { description: 'success', content: { 'application/json': { schema: envelopeOf(schema) } } } };
+}
+
 export function answer<T>(c: Context, data: T) {
   return c.json({ code: 200 as const, message: 'success' as const, data }, 200);
 }

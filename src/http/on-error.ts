@@ -4,7 +4,7 @@ import { HTTPException } from 'hono/http-exception';
 import { ServiceError } from '../domain/errors.ts';
 import type { AppEnv } from './app-env.ts';
 import { answerError } from './envelope.ts';
-import { log } from './log.ts';
+import { describeError, log } from './log.ts';
 
 export const onError: ErrorHandler<AppEnv> = (error, c) => {
   if (error instanceof ServiceError) {
@@ -15,7 +15,7 @@ export const onError: ErrorHandler<AppEnv> = (error, c) => {
   if (error instanceof HTTPException && error.status < 500) {
     return answerError(c, 'invalid_request', 'body: malformed JSON');
   }
-  log('error', 'uncaught', { requestId: c.get('requestId'), error: error.message, stack: error.stack });
+  log('error', 'uncaught', { requestId: c.get('requestId'), ...describeError(error) });
   return answerError(c, 'internal_error');
 };
 

@@ -1,0 +1,27 @@
+// Gives each request its id and writes its one log line: what was asked and how it ended, never what was sent.
+import { createMiddleware } from 'hono/factory';
+import { routePath } from 'hono/route';
+import type { AppEnv } from './app-env.ts';
+import { log } from './log.ts';
+
+export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
+  const startedAtMs = Date.now();
+  const requestId = readRequestId(c.req.header('X-Request-Id')) ?? c.req.header('CF-Ray') ?? crypto.randomUUID();
+  c.set('requestId', requestId);
+  c.header('X-Request-Id', requestId);
+  await next();
+  log('info', 'request', {
+    requestId,
+    method: c.req.method,
+    // The pattern, not the path: paths hold identifiers, and patterns can be counted.
+    route: routePath(c, -1),
+    code: c.res.status,
+    durationMs: Date.now() - startedAtMs,
+    caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',
+  });
+});
+
+/** A caller's own id is taken over where it cannot be mistaken for anything else in a log. */
+function readRequestId(given: string | undefined): string | undefined {
+  return given !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : undefined;
+}
