@@ -1,6 +1,8 @@
 // Opens D1 for one request. `first-primary` for reads that decide (login, key check, activation), `first-unconstrained`
 // for lists, which may lag by a replica.
+import type { SQLWrapper } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
+import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core';
 import * as schema from './schema.ts';
 
 export type Database = ReturnType<typeof openDatabase>;
@@ -9,4 +11,21 @@ export function openDatabase(binding: D1Database, consistency: 'first-primary' |
   // A session has all that Drizzle calls (prepare, batch); its type lacks the members Drizzle never uses.
   const session = binding.withSession(consistency) as unknown as D1Database;
   return drizzle(session, { schema });
+}
+
+const dialect = new SQLiteAsyncDialect();
+
+/**
+ * Runs statements as one transaction, like Drizzle's `batch`, which takes no raw SQL that carries values. Rows come
+ * with the column names of the tables; `Rows` says of which shape, statement by statement.
+ */
+export async function runTogether<Rows extends unknown[]>(
+  database: Database,
+  statements: { [Index in keyof Rows]: SQLWrapper },
+): Promise<{ [Index in keyof Rows]: D1Result<Rows[Index]> }> {
+  const prepared = (statements as SQLWrapper[]).map((statement) => {
+    const { sql, params } = dialect.sqlToQuery(statement.getSQL());
+    return database.$client.prepare(sql).bind(...params);
+  });
+  return (await database.$client.batch(prepared)) as { [Index in keyof Rows]: D1Result<Rows[Index]> };
 }

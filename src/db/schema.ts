@@ -2,6 +2,7 @@
 // Times are integers, milliseconds since the epoch. A changed table needs a migration: `npm run db:generate`.
 import { sql } from 'drizzle-orm';
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import { controlModes } from '../domain/control-mode.ts';
 
 /** Names are unique by their folded form: lower() of SQLite knows ASCII only, so the fold is made outside. */
 export const users = sqliteTable(
@@ -86,13 +87,13 @@ export const products = sqliteTable(
     name: text('name').notNull(),
     description: text('description').notNull(),
     category: text('category').notNull(),
-    controlMode: text('control_mode', { enum: ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] }).notNull(),
+    controlMode: text('control_mode', { enum: controlModes }).notNull(),
     uiTemplate: text('ui_template').notNull(),
     iconName: text('icon_name').notNull(),
     iconColor: text('icon_color').notNull(),
     manufacturer: text('manufacturer').notNull(),
     model: text('model').notNull(),
-    status: integer('status').notNull(),
+    status: integer('status').$type<0 | 1>().notNull(),
     offlineGraceSeconds: integer('offline_grace_seconds').notNull().default(5),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),

@@ -1,0 +1,74 @@
+// Requests and answers of accounts and sessions (interface 4.1). Shapes only.
+import { z } from '@hono/zod-openapi';
+import { instantSchema, lineSchema, textSchema } from './http.ts';
+
+const maxPasswordLength = 128;
+
+const emailSchema = z
+  .string()
+  .trim()
+  .max(254)
+  .check(z.email())
+  .openapi({ format: 'email', example: 'ada@example.com' });
+// Longer than any password may be, so that a wrong one is answered as wrong.
+const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
+/** Shorter than 8 characters is a rule with an answer of its own: `weak_password`. */
+const newPasswordSchema = textSchema(0, maxPasswordLength).openapi({ example: 'correct horse battery' });
+const refreshTokenSchema = z.string().max(256).openapi({ example: 'rt_2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
+
+export const registerBodySchema = z
+  .object({
+    username: lineSchema(3, 254)
+      .regex(/^\S.*\S$/, 'must not begin or end with a space')
+      .nullish()
+      .openapi({ description: 'The email where absent.', example: 'ada@example.com' }),
+    password: newPasswordSchema,
+    email: emailSchema,
+  })
+  .openapi('RegisterRequest');
+
+export const loginBodySchema = z
+  .object({
+    username: z.string().max(254).nullish().openapi({ description: 'Username or email.', example: 'ada@example.com' }),
+    email: z.string().max(254).nullish().openapi({ description: 'Read where `username` is absent.' }),
+    password: givenPasswordSchema,
+  })
+  .refine(({ username, email }) => typeof (username ?? email) === 'string', {
+    path: ['username'],
+    message: 'a username or an email is needed',
+  })
+  .openapi('LoginRequest');
+
+export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).openapi('RefreshRequest');
+
+export const logoutBodySchema = z
+  .object({ refreshToken: refreshTokenSchema.optional() })
+  .openapi('LogoutRequest', { description: 'The session to end; the one of the bearer token where absent.' });
+
+export const passwordBodySchema = z
+  .object({ oldPassword: givenPasswordSchema, newPassword: newPasswordSchema })
+  .openapi('PasswordRequest');
+
+export const userSchema = z
+  .object({
+    userId: z.int().openapi({ example: 42 }),
+    username: z.string().openapi({ example: 'ada@example.com' }),
+    email: z.string().openapi({ example: 'ada@example.com' }),
+  })
+  .openapi('User');
+
+export const accountSchema = userSchema.extend({ createdAt: instantSchema }).openapi('Account');
+
+export const tokenPairSchema = z
+  .object({
+    token: z.string().openapi({ description: 'Access token, a JWT.', example: 'eyJhbGciOiJIUzI1NiIs...' }),
+    refreshToken: refreshTokenSchema.openapi({ description: 'Good for one use within 30 days.' }),
+    expiresIn: z.int().openapi({ description: 'Seconds the access token is valid.', example: 7200 }),
+  })
+  .openapi('TokenPair');
+
+export const sessionSchema = z.object({ user: userSchema, ...tokenPairSchema.shape }).openapi('Session');
+
+export const loggedOutSchema = z.object({ message: z.literal('logged_out') }).openapi('LoggedOut');
+
+export const passwordChangedSchema = z.object({ message: z.literal('password_changed') }).openapi('PasswordChanged');

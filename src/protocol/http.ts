@@ -1,0 +1,55 @@
+// Pieces of which the HTTP schemas are made: texts, times and pages. The schemas of each resource are in the
+// http-*.ts files beside it; what a value does is decided elsewhere.
+import { z } from '@hono/zod-openapi';
+import { maxPageSize } from '../domain/pagination.ts';
+
+// Lone surrogates would be stored as U+FFFD, and two different texts as the same one.
+function isTextOf(text: string, min: number, max: number): boolean {
+  const length = Array.from(text).length;
+  return length >= min && length <= max && text.isWellFormed();
+}
+
+/** Characters are code points, as JSON Schema counts them; NUL is none. */
+export function textSchema(min: number, max: number) {
+  return z
+    .string()
+    .regex(/^[^\u0000]*$/, 'must not contain NUL')
+    .refine((text) => isTextOf(text, min, max), `must have ${min} to ${max} characters`)
+    .openapi({ minLength: min, maxLength: max });
+}
+
+/** As `textSchema`, without line breaks and other control characters. */
+export function lineSchema(min: number, max: number) {
+  return z
+    .string()
+    .regex(/^[^\u0000-\u001f\u007f]*$/, 'must not contain control characters')
+    .refine((text) => isTextOf(text, min, max), `must have ${min} to ${max} characters`)
+    .openapi({ minLength: min, maxLength: max });
+}
+
+export const instantSchema = z.iso.datetime().openapi({ example: '2026-03-01T12:00:00.000Z' });
+
+/** Query members of every list (interface 2.8): a larger size is cut, anything else invalid refused. */
+export const pageQuery = {
+  page: z
+    .string()
+    .regex(/^0*[1-9]\d{0,8}$/, 'must be an integer from 1')
+    .default('1')
+    .transform(Number)
+    .openapi({ type: 'integer', minimum: 1, default: 1, example: 1 }),
+  size: z
+    .string()
+    .regex(/^0*[1-9]\d{0,15}$/, 'must be an integer from 1')
+    .default('20')
+    .transform((text) => Math.min(Number(text), maxPageSize))
+    .openapi({ type: 'integer', minimum: 1, default: 20, description: `Cut to ${maxPageSize}.`, example: 20 }),
+};
+
+export function pageSchema<T extends z.ZodType>(item: T) {
+  return z.object({
+    list: z.array(item),
+    total: z.int().min(0).openapi({ example: 1 }),
+    page: z.int().min(1).openapi({ example: 1 }),
+    size: z.int().min(1).max(maxPageSize).openapi({ example: 20 }),
+  });
+}

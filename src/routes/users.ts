@@ -1,0 +1,136 @@
+// Accounts and sessions (interface 4.1): parse, one service call, answer. No rule lives here.
+import { createRoute } from '@hono/zod-openapi';
+import { authenticate, readBearer } from '../http/authenticate.ts';
+import { readClientAddress } from '../http/client-address.ts';
+import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { limitRate } from '../http/rate-limit.ts';
+import { jsonBody } from '../http/request-body.ts';
+import { createRouter } from '../http/router.ts';
+import { byUser, byUserOrKey } from '../http/security-schemes.ts';
+import { contextOf } from '../http/service-context.ts';
+import {
+  accountSchema,
+  loggedOutSchema,
+  loginBodySchema,
+  logoutBodySchema,
+  passwordBodySchema,
+  passwordChangedSchema,
+  refreshBodySchema,
+  registerBodySchema,
+  sessionSchema,
+  tokenPairSchema,
+  userSchema,
+} from '../protocol/http-users.ts';
+import { changePassword, readAccount, registerUser } from '../services/accounts.ts';
+import { logIn, logOut, refreshSession } from '../services/sessions.ts';
+
+const tags = ['Users'];
+
+const registerRoute = createRoute({
+  method: 'post',
+  path: '/register',
+  tags,
+  summary: 'Create an account',
+  middleware: limitRate('register'),
+  request: { body: jsonBody(registerBodySchema) },
+  responses: {
+    ...dataAnswer(userSchema),
+    ...errorAnswers('invalid_request', 'weak_password', 'email_exists', 'username_exists', 'too_many_requests'),
+  },
+});
+
+const loginRoute = createRoute({
+  method: 'post',
+  path: '/login',
+  tags,
+  summary: 'Log in with a username or an email',
+  description:
+    'After five wrong passwords for one account each further attempt has to wait, from 1 s doubling to 15 minutes.',
+  middleware: limitRate('login'),
+  request: { body: jsonBody(loginBodySchema) },
+  responses: {
+    ...dataAnswer(sessionSchema),
+    ...errorAnswers('invalid_request', 'invalid_password', 'too_many_requests'),
+  },
+});
+
+const refreshRoute = createRoute({
+  method: 'post',
+  path: '/refresh-token',
+  tags,
+  summary: 'Get a fresh pair of tokens',
+  description:
+    'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
+    'answered with a fresh pair, a later one ends the session.',
+  middleware: limitRate('refresh'),
+  request: { body: jsonBody(refreshBodySchema) },
+  responses: {
+    ...dataAnswer(tokenPairSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'too_many_requests'),
+  },
+});
+
+const meRoute = createRoute({
+  method: 'get',
+  path: '/me',
+  tags,
+  summary: 'Read your own account',
+  security: byUserOrKey,
+  middleware: authenticate('user-or-key'),
+  responses: { ...dataAnswer(accountSchema), ...errorAnswers('unauthorized') },
+});
+
+const logoutRoute = createRoute({
+  method: 'post',
+  path: '/logout',
+  tags,
+  summary: 'End a session',
+  description:
+    'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
+    'An access token that was issued before stays valid until it expires.',
+  security: [...byUser, {}],
+  request: { body: jsonBody(logoutBodySchema, { isRequired: false }) },
+  responses: { ...dataAnswer(loggedOutSchema), ...errorAnswers('invalid_request', 'unauthorized') },
+});
+
+const passwordRoute = createRoute({
+  method: 'put',
+  path: '/password',
+  tags,
+  summary: 'Change your password',
+  description: 'Ends all other sessions: their refresh tokens are gone, their access tokens expire.',
+  security: byUser,
+  middleware: [authenticate('user'), limitRate('login')] as const,
+  request: { body: jsonBody(passwordBodySchema) },
+  responses: {
+    ...dataAnswer(passwordChangedSchema),
+    ...errorAnswers('invalid_request', 'weak_password', 'unauthorized', 'invalid_password', 'too_many_requests'),
+  },
+});
+
+export const userRoutes = createRouter()
+  .openapi(registerRoute, async (c) => {
+    const { username, email, password } = c.req.valid('json');
+    return answer(c, await registerUser(contextOf(c), { username: username ?? email, email, password }));
+  })
+  .openapi(loginRoute, async (c) => {
+    const { username, email, password } = c.req.valid('json');
+    const clientAddress = readClientAddress(c);
+    return answer(c, await logIn(contextOf(c), { name: username ?? email ?? '', password, clientAddress }));
+  })
+  .openapi(refreshRoute, async (c) => {
+    const { refreshToken } = c.req.valid('json');
+    return answer(c, await refreshSession(contextOf(c), refreshToken));
+  })
+  .openapi(meRoute, async (c) => answer(c, await readAccount(contextOf(c), c.var.caller.userId)))
+  .openapi(logoutRoute, async (c) => {
+    const { refreshToken } = c.req.valid('json');
+    const sessionId = (await readBearer(c))?.sessionId;
+    await logOut(contextOf(c), { refreshToken, sessionId });
+    return answer(c, { message: 'logged_out' as const });
+  })
+  .openapi(passwordRoute, async (c) => {
+    const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
+    await changePassword(contextOf(c), caller, c.req.valid('json'));
+    return answer(c, { message: 'password_changed' as const });
+  });

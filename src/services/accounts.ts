@@ -1,0 +1,87 @@
+// Accounts: registering, reading one's own, changing the password. Sessions are in sessions.ts.
+import { checkPassword, hashPassword } from '../crypto/password.ts';
+import { createId } from '../crypto/secrets.ts';
+import { openDatabase, type Database } from '../db/client.ts';
+import { replacePassword } from '../db/refresh-tokens.ts';
+import { findUser, findUserByName, insertUser } from '../db/users.ts';
+import { foldName } from '../domain/account-name.ts';
+import { ServiceError } from '../domain/errors.ts';
+import type { ServiceContext } from './context.ts';
+import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
+
+const minPasswordLength = 8;
+
+/** @throws ServiceError weak_password, email_exists, username_exists */
+export async function registerUser(
+  context: ServiceContext,
+  { username, email, password }: { username: string; email: string; password: string },
+) {
+  refuseWeak(password);
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
+  // Asked first to spare the hash; whether the names are free is decided by the insertion.
+  await refuseTaken(database, names);
+  const passwordHash = await hashPassword(password);
+  const projectId = createId('prj_', 8);
+  const userId = await insertUser(database, {
+    username,
+    email,
+    ...names,
+    passwordHash,
+    projectId,
+    createdAt: Date.now(),
+  });
+  if (userId === undefined) {
+    await refuseTaken(database, names);
+    throw new Error('a registration failed on names that are free');
+  }
+  return { userId, username, email };
+}
+
+/** @throws ServiceError unauthorized for a user who is no more */
+export async function readAccount(context: ServiceContext, userId: number) {
+  const user = await findUser(openDatabase(context.env.DB, 'first-primary'), userId);
+  if (user === undefined) throw new ServiceError('unauthorized');
+  const { username, email, createdAt } = user;
+  return { userId, username, email, createdAt: new Date(createdAt).toISOString() };
+}
+
+/**
+ * Ends all other sessions of the user.
+ * @throws ServiceError weak_password, invalid_password, too_many_requests, unauthorized
+ */
+export async function changePassword(
+  context: ServiceContext,
+  caller: { userId: number; sessionId: string; clientAddress: string },
+  { oldPassword, newPassword }: { oldPassword: string; newPassword: string },
+): Promise<void> {
+  refuseWeak(newPassword);
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const user = await findUser(database, caller.userId);
+  if (user === undefined) throw new ServiceError('unauthorized');
+  // A stolen access token must not be a way to guess the password undisturbed.
+  const lane = await enterLane(database, user.foldedEmail, caller.clientAddress);
+  if (!(await checkPassword(oldPassword, user.passwordHash)).isRight) {
+    await countFailure(database, lane);
+    throw new ServiceError('invalid_password');
+  }
+  await forgetFailures(database, lane);
+  const isChanged = await replacePassword(database, {
+    userId: user.id,
+    oldHash: user.passwordHash,
+    newHash: await hashPassword(newPassword),
+    keptFamily: caller.sessionId,
+  });
+  // Another change got there first: the old password is not the old one any more.
+  if (!isChanged) throw new ServiceError('invalid_password');
+}
+
+function refuseWeak(password: string): void {
+  if (Array.from(password).length < minPasswordLength) throw new ServiceError('weak_password');
+}
+
+async function refuseTaken(database: Database, names: { foldedUsername: string; foldedEmail: string }): Promise<void> {
+  if ((await findUserByName(database, names.foldedEmail)) !== undefined) throw new ServiceError('email_exists');
+  if (names.foldedUsername === names.foldedEmail) return;
+  if ((await findUserByName(database, names.foldedUsername)) !== undefined) throw new ServiceError('username_exists');
+}

@@ -1,0 +1,115 @@
+// Logging in, staying logged in, logging out. A session is a family of refresh tokens; its access tokens are believed
+// until they expire, because checking them must not cost a database read a request.
+import { checkPassword, dummyHash, hashPassword } from '../crypto/password.ts';
+import { createSecret, digestOf } from '../crypto/secrets.ts';
+import { signAccessToken } from '../crypto/tokens.ts';
+import { openDatabase, type Database } from '../db/client.ts';
+import { deleteFamily, findRefreshToken, insertFirstToken, rotateToken } from '../db/refresh-tokens.ts';
+import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
+import { foldName } from '../domain/account-name.ts';
+import { ServiceError } from '../domain/errors.ts';
+import type { ServiceContext } from './context.ts';
+import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
+
+const refreshTokenMs = 30 * 24 * 3_600_000;
+// Phones refresh twice at once, and lose answers: that long a rotated token is an accident, later it is a theft.
+const rotationGraceMs = 30_000;
+
+export type TokenPair = { token: string; refreshToken: string; expiresIn: number };
+
+/**
+ * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
+ * @throws ServiceError invalid_password, too_many_requests
+ */
+export async function logIn(
+  context: ServiceContext,
+  { name, password, clientAddress }: { name: string; password: string; clientAddress: string },
+) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const foldedName = foldName(name);
+  const user = await findUserByName(database, foldedName);
+  const lane = await enterLane(database, user?.foldedEmail ?? foldedName, clientAddress);
+  const { isRight, isOutdated } = await checkPassword(password, user?.passwordHash ?? dummyHash);
+  if (user === undefined || !isRight) {
+    await countFailure(database, lane);
+    throw new ServiceError('invalid_password');
+  }
+  await forgetFailures(database, lane);
+  const passwordHash = isOutdated ? await renewHash(database, user, password) : user.passwordHash;
+  const pair = await startSession(context, database, user.id, passwordHash);
+  return { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
+}
+
+/**
+ * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago.
+ * @throws ServiceError unauthorized
+ */
+export async function refreshSession(context: ServiceContext, refreshToken: string): Promise<TokenPair> {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const nowMs = Date.now();
+  const [hash, next] = await Promise.all([digestOf(refreshToken), createRefreshToken(nowMs)]);
+  const rotated = await rotateToken(database, hash, next, nowMs, rotationGraceMs);
+  if (rotated === undefined) {
+    const known = await findRefreshToken(database, hash);
+    if (known !== undefined && known.rotatedAt !== null) await deleteFamily(database, known.family);
+    throw new ServiceError('unauthorized');
+  }
+  return createPair(context, rotated.userId, rotated.family, next.refreshToken);
+}
+
+/**
+ * Ends the session of the refresh token, or else the given one.
+ * @throws ServiceError unauthorized when neither names a session
+ */
+export async function logOut(
+  context: ServiceContext,
+  { refreshToken, sessionId }: { refreshToken: string | undefined; sessionId: string | undefined },
+): Promise<void> {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const known = refreshToken === undefined ? undefined : await findRefreshToken(database, await digestOf(refreshToken));
+  const family = known?.family ?? sessionId;
+  if (family === undefined) throw new ServiceError('unauthorized');
+  await deleteFamily(database, family);
+}
+
+async function startSession(
+  context: ServiceContext,
+  database: Database,
+  userId: number,
+  passwordHash: string,
+): Promise<TokenPair> {
+  const createdAt = Date.now();
+  const { refreshToken, hash, expiresAt } = await createRefreshToken(createdAt);
+  const family = crypto.randomUUID();
+  if (!(await insertFirstToken(database, { hash, family, userId, createdAt, expiresAt }, passwordHash))) {
+    throw new ServiceError('invalid_password');
+  }
+  return createPair(context, userId, family, refreshToken);
+}
+
+async function createPair(
+  { config }: ServiceContext,
+  userId: number,
+  family: string,
+  refreshToken: string,
+): Promise<TokenPair> {
+  return {
+    token: await signAccessToken(config, userId, family),
+    refreshToken,
+    expiresIn: config.accessTokenSeconds,
+  };
+}
+
+async function createRefreshToken(nowMs: number) {
+  // 43 characters of 62 are 256 bits.
+  const refreshToken = createSecret('rt_', 43);
+  return { refreshToken, hash: await digestOf(refreshToken), expiresAt: nowMs + refreshTokenMs };
+}
+
+/** The hash that counts now: one replaced meanwhile counts only while it is of the same password. */
+async function renewHash(database: Database, user: UserRow, password: string): Promise<string> {
+  const renewed = await hashPassword(password);
+  if (await replacePasswordHash(database, user, renewed)) return renewed;
+  const currentHash = (await findUser(database, user.id))?.passwordHash ?? '';
+  return (await checkPassword(password, currentHash)).isRight ? currentHash : user.passwordHash;
+}
