@@ -1,0 +1,110 @@
+// Queries on products. A deleted product keeps its row, so that its key stays its maker's; no query but the one that
+// makes products sees it.
+import { and, count, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
+import type { PageRequest } from '../domain/pagination.ts';
+import { offsetOf } from '../domain/pagination.ts';
+import { runTogether, type Database } from './client.ts';
+import { devices, products, users } from './schema.ts';
+
+export type ProductRow = typeof products.$inferSelect;
+export type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
+export type ProductChanges = {
+  [Name in keyof Omit<NewProduct, 'productKey' | 'ownerId'>]?: NewProduct[Name] | undefined;
+};
+
+/**
+ * The new product's id; undefined when its key is taken, `no-owner` when there is no such user. A key the owner
+ * deleted is taken up again.
+ */
+export async function insertProduct(database: Database, product: NewProduct): Promise<number | 'no-owner' | undefined> {
+  const [inserted, owner] = await runTogether<[{ id: number }, unknown]>(database, [
+    sql`
+      insert into ${products}
+        (product_key, owner_id, project_id, name, description, category, control_mode, ui_template, icon_name,
+         icon_color, manufacturer, model, status, offline_grace_seconds, created_at, updated_at)
+      select ${product.productKey}, id, project_id, ${product.name}, ${product.description},
+        ${product.category}, ${product.controlMode}, ${product.uiTemplate}, ${product.iconName}, ${product.iconColor},
+        ${product.manufacturer}, ${product.model}, ${product.status}, ${product.offlineGraceSeconds},
+        ${product.createdAt}, ${product.updatedAt}
+      from ${users} where id = ${product.ownerId}
+      on conflict (product_key) do update set
+        name = excluded.name, description = excluded.description, category = excluded.category,
+        control_mode = excluded.control_mode, ui_template = excluded.ui_template, icon_name = excluded.icon_name,
+        icon_color = excluded.icon_color, manufacturer = excluded.manufacturer, model = excluded.model,
+        status = excluded.status, offline_grace_seconds = excluded.offline_grace_seconds,
+        created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = null
+      where products.deleted_at is not null and products.owner_id = excluded.owner_id
+      returning id`,
+    sql`select 1 from ${users} where id = ${product.ownerId}`,
+  ]);
+  return owner.results.length === 0 ? 'no-owner' : inserted.results[0]?.id;
+}
+
+export async function findProduct(database: Database, productKey: string): Promise<ProductRow | undefined> {
+  const [row] = await database
+    .select()
+    .from(products)
+    .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
+    .limit(1);
+  return row;
+}
+
+export async function listProducts(
+  database: Database,
+  filter: { ownerId: number; category: string | undefined },
+  page: PageRequest,
+) {
+  const { pageQuery, countQuery } = queryProducts(database, filter, page);
+  const [[counted], rows] = await database.batch([countQuery, pageQuery]);
+  return { total: counted?.total ?? 0, rows };
+}
+
+/** The two queries of a list, newest first. */
+export function queryProducts(
+  database: Database,
+  { ownerId, category }: { ownerId: number; category: string | undefined },
+  page: PageRequest,
+) {
+  const wanted = and(
+    eq(products.ownerId, ownerId),
+    isNull(products.deletedAt),
+    category === undefined ? undefined : eq(products.category, category),
+  );
+  return {
+    countQuery: database.select({ total: count() }).from(products).where(wanted),
+    pageQuery: database
+      .select()
+      .from(products)
+      .where(wanted)
+      .orderBy(desc(products.createdAt), desc(products.id))
+      .limit(page.size)
+      .offset(offsetOf(page)),
+  };
+}
+
+/** Members that are undefined keep their value. */
+export async function updateProduct(
+  database: Database,
+  productId: number,
+  changes: ProductChanges,
+): Promise<ProductRow | undefined> {
+  const [row] = await database
+    .update(products)
+    .set(changes)
+    .where(and(eq(products.id, productId), isNull(products.deletedAt)))
+    .returning();
+  return row;
+}
+
+/** False when it has devices or is gone: one statement, so that no device is activated in between. */
+export async function deleteProduct(database: Database, productId: number, deletedAt: number): Promise<boolean> {
+  const itsDevices = database
+    .select({ one: sql`1` })
+    .from(devices)
+    .where(eq(devices.productId, productId));
+  const result = await database
+    .update(products)
+    .set({ deletedAt })
+    .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices)));
+  return result.meta.changes === 1;
+}

@@ -1,0 +1,23 @@
+// The answer of the health address: every part up, or an error that names the missing ones.
+import { z } from '@hono/zod-openapi';
+
+export const healthSchema = z
+  .object({
+    status: z.literal('ok'),
+    parts: z.object({
+      api: z.literal('up'),
+      database: z.literal('up'),
+      bridge: z.literal('up'),
+      broker: z.literal('up'),
+    }),
+  })
+  .openapi('Health');
+
+/** 503 is for deployment checks alone; no call of the interface answers it. */
+export const unhealthySchema = z
+  .object({
+    code: z.literal(503),
+    message: z.string().openapi({ example: 'unavailable: bridge, broker' }),
+    data: z.null(),
+  })
+  .openapi('Unhealthy');

@@ -1,0 +1,28 @@
+// For deployment checks and monitors, without authentication: whether the service works, and what is missing.
+import { createRoute } from '@hono/zod-openapi';
+import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { createRouter } from '../http/router.ts';
+import { contextOf } from '../http/service-context.ts';
+import { healthSchema, unhealthySchema } from '../protocol/http-health.ts';
+import { findMissingParts } from '../services/health.ts';
+
+const healthRoute = createRoute({
+  method: 'get',
+  path: '/',
+  tags: ['Health'],
+  summary: 'Check every part of the service',
+  responses: {
+    ...dataAnswer(healthSchema),
+    503: { description: 'unavailable', content: { 'application/json': { schema: unhealthySchema } } },
+    ...errorAnswers(),
+  },
+});
+
+export const healthRoutes = createRouter().openapi(healthRoute, async (c) => {
+  const missing = await findMissingParts(contextOf(c));
+  if (missing.length > 0) {
+    return c.json({ code: 503 as const, message: `unavailable: ${missing.join(', ')}`, data: null }, 503);
+  }
+  const parts = { api: 'up', database: 'up', bridge: 'up', broker: 'up' } as const;
+  return answer(c, { status: 'ok' as const, parts });
+});

@@ -1,0 +1,98 @@
+// The product catalogue (interface 4.2): parse, one service call, answer.
+import { createRoute } from '@hono/zod-openapi';
+import { authenticate } from '../http/authenticate.ts';
+import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { jsonBody } from '../http/request-body.ts';
+import { createRouter } from '../http/router.ts';
+import { byUserOrKey } from '../http/security-schemes.ts';
+import { contextOf } from '../http/service-context.ts';
+import {
+  createdProductSchema,
+  createProductBodySchema,
+  deletedProductSchema,
+  listProductsQuerySchema,
+  productKeyParamSchema,
+  productPageSchema,
+  productSchema,
+  updateProductBodySchema,
+} from '../protocol/http-products.ts';
+import { changeProduct, createProduct, pageProducts, readProduct, removeProduct } from '../services/products.ts';
+
+const signedIn = { tags: ['Products'], security: byUserOrKey, middleware: authenticate('user-or-key') };
+
+const createProductRoute = createRoute({
+  method: 'post',
+  path: '/',
+  summary: 'Add a product to the catalogue',
+  description: 'A product key is unique over all users; one you deleted can be taken up again by you alone.',
+  ...signedIn,
+  request: { body: jsonBody(createProductBodySchema) },
+  responses: {
+    ...dataAnswer(createdProductSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'product_key_exists'),
+  },
+});
+
+const listProductsRoute = createRoute({
+  method: 'get',
+  path: '/',
+  summary: 'List your products, newest first',
+  ...signedIn,
+  request: { query: listProductsQuerySchema },
+  responses: { ...dataAnswer(productPageSchema), ...errorAnswers('invalid_request', 'unauthorized') },
+});
+
+const readProductRoute = createRoute({
+  method: 'get',
+  path: '/{productKey}',
+  summary: 'Read one product',
+  ...signedIn,
+  request: { params: productKeyParamSchema },
+  responses: { ...dataAnswer(productSchema), ...errorAnswers('unauthorized', 'forbidden', 'not_found') },
+});
+
+const changeProductRoute = createRoute({
+  method: 'put',
+  path: '/{productKey}',
+  summary: 'Change a product',
+  description: 'Any subset of the fields; those left out keep their values.',
+  ...signedIn,
+  request: { params: productKeyParamSchema, body: jsonBody(updateProductBodySchema) },
+  responses: {
+    ...dataAnswer(productSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'not_found'),
+  },
+});
+
+const deleteProductRoute = createRoute({
+  method: 'delete',
+  path: '/{productKey}',
+  summary: 'Delete a product without devices',
+  ...signedIn,
+  request: { params: productKeyParamSchema },
+  responses: {
+    ...dataAnswer(deletedProductSchema),
+    ...errorAnswers('unauthorized', 'forbidden', 'not_found', 'product_has_devices'),
+  },
+});
+
+export const productRoutes = createRouter()
+  .openapi(createProductRoute, async (c) =>
+    answer(c, await createProduct(contextOf(c), c.var.caller.userId, c.req.valid('json'))),
+  )
+  .openapi(listProductsRoute, async (c) => {
+    const { category, page, size } = c.req.valid('query');
+    // An empty filter is what forms send for none; no product has an empty category.
+    const filter = { ownerId: c.var.caller.userId, category: category === '' ? undefined : category };
+    return answer(c, await pageProducts(contextOf(c), filter, { page, size }));
+  })
+  .openapi(readProductRoute, async (c) =>
+    answer(c, await readProduct(contextOf(c), c.var.caller.userId, c.req.valid('param').productKey)),
+  )
+  .openapi(changeProductRoute, async (c) => {
+    const { productKey } = c.req.valid('param');
+    return answer(c, await changeProduct(contextOf(c), c.var.caller.userId, productKey, c.req.valid('json')));
+  })
+  .openapi(deleteProductRoute, async (c) =>
+    answer(c, await removeProduct(contextOf(c), c.var.caller.userId, c.req.valid('param').productKey)),
+  );

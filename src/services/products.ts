@@ -1,0 +1,94 @@
+// The product catalogue of one user. Somebody else's product is refused, one that does not exist is not found.
+import { openDatabase, type Database } from '../db/client.ts';
+import {
+  deleteProduct,
+  findProduct,
+  insertProduct,
+  listProducts,
+  updateProduct,
+  type ProductRow,
+} from '../db/products.ts';
+import { ServiceError } from '../domain/errors.ts';
+import type { PageRequest } from '../domain/pagination.ts';
+import { isProductKey } from '../domain/topics.ts';
+import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
+import type { ServiceContext } from './context.ts';
+
+/** @throws ServiceError product_key_exists, unauthorized for a user who is no more */
+export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const nowMs = Date.now();
+  const productId = await insertProduct(database, { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs });
+  if (productId === 'no-owner') throw new ServiceError('unauthorized');
+  if (productId === undefined) throw new ServiceError('product_key_exists');
+  return { productId, productKey: body.productKey, name: body.name };
+}
+
+export async function pageProducts(
+  context: ServiceContext,
+  filter: { ownerId: number; category: string | undefined },
+  page: PageRequest,
+) {
+  const { total, rows } = await listProducts(openDatabase(context.env.DB, 'first-unconstrained'), filter, page);
+  return { list: rows.map(describeProduct), total, ...page };
+}
+
+/** @throws ServiceError not_found, forbidden */
+export async function readProduct(context: ServiceContext, userId: number, productKey: string) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  return describeProduct(await findOwnProduct(database, userId, productKey));
+}
+
+/** @throws ServiceError invalid_request, not_found, forbidden */
+export async function changeProduct(
+  context: ServiceContext,
+  userId: number,
+  productKey: string,
+  { productKey: givenKey, ...changes }: UpdateProductBody,
+) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const product = await findOwnProduct(database, userId, productKey);
+  if (givenKey !== undefined && givenKey !== productKey) {
+    throw new ServiceError('invalid_request', { detail: 'productKey: cannot be changed' });
+  }
+  const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() });
+  if (changed === undefined) throw new ServiceError('not_found');
+  return describeProduct(changed);
+}
+
+/** @throws ServiceError not_found, forbidden, product_has_devices */
+export async function removeProduct(context: ServiceContext, userId: number, productKey: string) {
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const product = await findOwnProduct(database, userId, productKey);
+  if (await deleteProduct(database, product.id, Date.now())) return { productKey };
+  // Either it has devices, or somebody else deleted it meanwhile: then it is not found.
+  await findOwnProduct(database, userId, productKey);
+  throw new ServiceError('product_has_devices');
+}
+
+async function findOwnProduct(database: Database, userId: number, productKey: string): Promise<ProductRow> {
+  const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
+  if (product === undefined) throw new ServiceError('not_found');
+  if (product.ownerId !== userId) throw new ServiceError('forbidden');
+  return product;
+}
+
+function describeProduct(row: ProductRow) {
+  return {
+    productId: row.id,
+    productKey: row.productKey,
+    name: row.name,
+    description: row.description,
+    category: row.category,
+    controlMode: row.controlMode,
+    uiTemplate: row.uiTemplate,
+    iconName: row.iconName,
+    iconColor: row.iconColor,
+    manufacturer: row.manufacturer,
+    model: row.model,
+    status: row.status,
+    offlineGraceSeconds: row.offlineGraceSeconds,
+    createdAt: new Date(row.createdAt).toISOString(),
+    updatedAt: new Date(row.updatedAt).toISOString(),
+  };
+}
