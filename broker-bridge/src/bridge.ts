@@ -1,0 +1,178 @@
+// Joins the parts into one bridge: who is told what when the broker, the Worker or the role changes, and in which
+// order everything is taken down. It must hold no rules of its own beyond that.
+import type { BridgeConfig } from './config.ts';
+import { Broker } from './broker.ts';
+import { DeadLetters } from './dead-letters.ts';
+import { Downlink } from './downlink.ts';
+import { HealthServer, type Readiness } from './health.ts';
+import { Intake } from './intake.ts';
+import type { Log } from './log.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
+import { lockSpool, type SpoolLock } from './spool-lock.ts';
+import { Spool } from './spool.ts';
+import { UplinkClient } from './uplink-client.ts';
+import { Uplink } from './uplink.ts';
+import { WorkerLink, type Role } from './worker-link.ts';
+
+export type BridgeState = {
+  broker: 'connected' | 'disconnected';
+  link: 'connected' | 'disconnected';
+  /** Null until the Worker has said it for the first time. */
+  role: Role | null;
+};
+
+/** A bridge that is being replaced may take this long to leave. */
+const lockWaitMs = 15_000;
+const commandDrainMs = 1000;
+const uplinkDrainMs = 6000;
+
+export class Bridge {
+  readonly #log: Log;
+  readonly #metrics: Metrics = createMetrics();
+  readonly #spool: Spool;
+  readonly #lock: SpoolLock;
+  readonly #intake: Intake;
+  readonly #uplink: Uplink;
+  readonly #broker: Broker;
+  readonly #link: WorkerLink;
+  readonly #downlink: Downlink;
+  readonly #health: HealthServer;
+  #role: Role | null = null;
+  #reportState: () => void = () => undefined;
+
+  /** Throws when the spool cannot be opened or the health port is taken. */
+  static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
+    const lock = await lockSpool(config.spool.dir, lockWaitMs);
+    if (lock === null) throw new Error('SPOOL_DIR is in use by another bridge: give each bridge a folder of its own');
+    const { spool, recent } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log });
+    const bridge = new Bridge(config, log, lock, spool, recent);
+    if (config.health !== undefined) {
+      const { host } = config.health;
+      const port = await bridge.#health.listen(host, config.health.port);
+      log.info('health is served', { host, port });
+    }
+    bridge.#uplink.start();
+    bridge.#link.start();
+    return bridge;
+  }
+
+  private constructor(
+    config: BridgeConfig,
+    log: Log,
+    lock: SpoolLock,
+    spool: Spool,
+    recent: Awaited<ReturnType<typeof Spool.open>>['recent'],
+  ) {
+    const metrics = this.#metrics;
+    this.#log = log;
+    this.#lock = lock;
+    this.#spool = spool;
+    this.#intake = new Intake(spool, recent, metrics);
+    this.#uplink = new Uplink({
+      spool,
+      client: new UplinkClient(config.workerUrl, config.bridgeSecret),
+      deadLetters: new DeadLetters(config.spool.dir),
+      log,
+      metrics,
+    });
+    this.#broker = new Broker(config.mqtt, log, {
+      onSession: (isPresent) => this.#intake.noteSession(isPresent),
+      onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
+      onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
+      onRetry: () => metrics.reconnects.inc({ peer: 'broker' }),
+      // Only the Worker knows whether the session should be ours; where it cannot be asked, it will tell later.
+      onTakenOver: () => this.#link.restart(),
+    });
+    this.#link = new WorkerLink({
+      workerUrl: config.workerUrl,
+      secret: config.bridgeSecret,
+      bridgeId: config.bridgeId,
+      log,
+      isBrokerConnected: () => this.#broker.isConnected,
+      events: {
+        onRole: (role) => this.#setRole(role),
+        onPublish: (frame) => this.#downlink.take(frame),
+        onConnectedChange: (isConnected, lastHeardAtMs) => this.#noteLinkChange(isConnected, lastHeardAtMs),
+        onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
+      },
+    });
+    this.#downlink = new Downlink(this.#broker, this.#link, metrics);
+    this.#health = new HealthServer(metrics.registry, () => this.#readReadiness());
+    this.#observe();
+  }
+
+  get state(): BridgeState {
+    return {
+      broker: this.#broker.isConnected ? 'connected' : 'disconnected',
+      link: this.#link.isConnected ? 'connected' : 'disconnected',
+      role: this.#role,
+    };
+  }
+
+  onStateChange(report: () => void): void {
+    this.#reportState = report;
+  }
+
+  /** Commands first, then the broker, so that a standby can take over while the last messages go up. */
+  async stop(): Promise<void> {
+    await this.#downlink.stop(commandDrainMs);
+    this.#intake.stop();
+    await this.#spool.flush(commandDrainMs);
+    await this.#broker.stop();
+    await this.#link.stop();
+    await this.#uplink.drain(uplinkDrainMs);
+    this.#health.close();
+    await this.#spool.close();
+    this.#lock.release();
+    this.#log.info('left', { depth: this.#spool.depth });
+  }
+
+  #setRole(role: Role): void {
+    if (role !== this.#role) this.#log.info('role', { role });
+    this.#role = role;
+    this.#downlink.setRole(role);
+    if (role === 'active') this.#broker.start();
+    else void this.#broker.stop();
+    this.#reportState();
+  }
+
+  #noteBrokerChange(isConnected: boolean): void {
+    this.#link.send({ type: 'broker', connected: isConnected });
+    this.#downlink.noteBrokerChange();
+    this.#reportState();
+  }
+
+  #noteLinkChange(isConnected: boolean, lastHeardAtMs: number): void {
+    this.#broker.setWorkerReachable(isConnected);
+    if (isConnected) this.#downlink.noteLinkBack();
+    else this.#downlink.noteLinkLost(lastHeardAtMs);
+    this.#reportState();
+  }
+
+  #readReadiness(): Readiness {
+    const isBrokerFit = this.#role === 'standby' || this.#broker.isSubscribed;
+    return {
+      isReady: this.#link.isConnected && isBrokerFit && !this.#uplink.isUnauthorized,
+      details: { ...this.state, subscribed: this.#broker.isSubscribed, authorized: !this.#uplink.isUnauthorized },
+    };
+  }
+
+  #observe(): void {
+    const oldestAgeSeconds = (): number => {
+      const oldestAtMs = this.#uplink.oldestReceivedAtMs();
+      return oldestAtMs === null ? 0 : Math.max(0, Date.now() - oldestAtMs) / 1000;
+    };
+    this.#metrics.observe({
+      spoolDepth: () => this.#spool.depth,
+      spoolBytes: () => this.#spool.diskBytes,
+      spoolIsFull: () => this.#spool.isFull,
+      oldestAgeSeconds,
+      unacknowledged: () => this.#spool.pendingCount,
+      unansweredCommands: () => this.#broker.unanswered,
+      damagedRecords: () => this.#spool.damagedRecords,
+      brokerConnected: () => this.#broker.isConnected,
+      linkConnected: () => this.#link.isConnected,
+      isActive: () => this.#role === 'active',
+    });
+  }
+}

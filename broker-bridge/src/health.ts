@@ -1,0 +1,43 @@
+// Answers the questions of orchestrators and Prometheus over HTTP. It only reports; nothing can be changed through it.
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+
+export type Readiness = { isReady: boolean; details: Record<string, string | boolean | null> };
+
+export class HealthServer {
+  readonly #server: Server;
+
+  constructor(registry: Registry, readReadiness: () => Readiness) {
+    this.#server = createServer((request, response) => {
+      const path = request.url?.split('?')[0];
+      if (path === '/healthz') answerJson(response, 200, { up: true });
+      else if (path === '/readyz') {
+        const { isReady, details } = readReadiness();
+        answerJson(response, isReady ? 200 : 503, { ready: isReady, ...details });
+      } else if (path === '/metrics') {
+        registry.metrics().then(
+          (text) => response.writeHead(200, { 'content-type': registry.contentType }).end(text),
+          () => response.writeHead(500).end(),
+        );
+      } else answerJson(response, 404, { paths: ['/healthz', '/readyz', '/metrics'] });
+    });
+  }
+
+  /** Resolves with the port; 0 asks the system for a free one. */
+  listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(port, host, () => resolve((this.#server.address() as AddressInfo).port));
+    });
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
+
+function answerJson(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`);
+}

@@ -1,0 +1,35 @@
+// One line a happening on standard output: JSON for collectors, or short text for a terminal.
+// It must not be handed secrets, payloads of devices or whole error objects of the broker library.
+
+const levels = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof levels)[number];
+export type LogFields = Record<string, string | number | boolean | null | undefined>;
+
+export type Log = Record<LogLevel, (message: string, fields?: LogFields) => void>;
+
+export function createLog(options: { level: LogLevel; format: 'json' | 'pretty' }): Log {
+  const lowest = levels.indexOf(options.level);
+  const render = options.format === 'json' ? renderJson : renderText;
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: LogFields = {}): void => {
+      if (levels.indexOf(level) >= lowest) process.stdout.write(`${render(level, message, fields)}\n`);
+    };
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
+
+/** The text of anything thrown, on one line and without a stack. */
+export function describeError(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(describeError).join('; ');
+  if (error instanceof Error) return error.message || error.name;
+  return String(error);
+}
+
+function renderJson(level: LogLevel, message: string, fields: LogFields): string {
+  return JSON.stringify({ time: new Date().toISOString(), level, message, ...fields });
+}
+
+function renderText(level: LogLevel, message: string, fields: LogFields): string {
+  const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${String(value)}`);
+  return `${new Date().toISOString().slice(11, 23)} ${level.padEnd(5)} ${message}${pairs.join('')}`;
+}

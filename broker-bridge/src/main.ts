@@ -1,0 +1,45 @@
+// Starts the bridge, joins its parts, and takes it down in the right order. Decisions belong to the parts.
+import { Bridge } from './bridge.ts';
+import { readConfig } from './config.ts';
+import { createLog, describeError } from './log.ts';
+
+const config = readConfig(process.env);
+if ('problems' in config) {
+  console.error(`broker-bridge cannot start:\n${config.problems.map((problem) => `  - ${problem}`).join('\n')}`);
+  process.exit(2);
+}
+
+const log = createLog(config.log);
+const fail = (error: unknown): void => {
+  log.error('unexpected error', {
+    cause: describeError(error),
+    stack: error instanceof Error ? error.stack : undefined,
+  });
+  process.exit(1);
+};
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+
+const bridge = await Bridge.start(config, log).catch((error: unknown) => {
+  log.error('the bridge cannot start', { cause: describeError(error) });
+  process.exit(2);
+});
+
+let isLeaving = false;
+const leave = (why: string): void => {
+  // Somebody who asks twice does not want to wait.
+  if (isLeaving) process.exit(1);
+  isLeaving = true;
+  log.info('leaving', { why });
+  bridge.stop().then(() => process.exit(0), fail);
+};
+process.on('SIGTERM', () => leave('SIGTERM'));
+process.on('SIGINT', () => leave('SIGINT'));
+
+if (process.send !== undefined) {
+  // A parent that started the bridge with a channel takes it with it when it dies.
+  process.on('disconnect', () => leave('the parent is gone'));
+  const report = (): void => void process.send?.({ type: 'state', ...bridge.state });
+  bridge.onStateChange(report);
+  report();
+}

@@ -1,0 +1,271 @@
+// One network connection to the broker, from its attempt to its end. It acknowledges a message only when told to,
+// and stores nothing: what was not acknowledged when it closes is the broker's to send again, or reported as failed.
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
+import { generate, type IConnackPacket } from 'mqtt-packet';
+import { uplinkFilters } from '../../src/protocol/bridge.ts';
+import type { MqttConfig } from './config.ts';
+import { describeError } from './log.ts';
+
+export type MqttVersion = '5' | '3.1.1';
+
+export type PublishOutcome =
+  | { kind: 'acknowledged'; hasSubscribers: boolean | null }
+  | { kind: 'refused'; reasonCode: number }
+  | { kind: 'not-sent' }
+  /** Sent, but the connection ended before the answer: nobody knows whether the broker has it. */
+  | { kind: 'unanswered' };
+
+export type IncomingMessage = {
+  topic: string;
+  payload: Buffer;
+  dup: boolean;
+  retain: boolean;
+  /** 0 for QoS 0, which nobody acknowledges. */
+  packetId: number;
+};
+
+export type ConnectionEnd = {
+  /** The network connection stood, whether or not the broker said anything. */
+  wasReached: boolean;
+  /** The CONNACK's code where the broker refused us. */
+  refusedCode: number | null;
+  /** Another client took the session over, as far as MQTT 5 tells. */
+  isTakenOver: boolean;
+  cause: string;
+};
+
+export type ConnectionEvents = {
+  /** Before any message: whether the broker still has our session. */
+  onSession: (isPresent: boolean) => void;
+  /** Subscribed and fit for publishing; again when a refused subscription was asked for once more. */
+  onOpen: (refusedFilters: string[]) => void;
+  /** `proceed` lets the next packet in. */
+  onMessage: (message: IncomingMessage, proceed: () => void) => void;
+  onEnd: (end: ConnectionEnd) => void;
+};
+
+const sessionTakenOver = 0x8e;
+const noMatchingSubscribers = 0x10;
+const refusedSubscription = 0x80;
+const connectTimeoutMs = 10_000;
+const subscribeTimeoutMs = 10_000;
+const resubscribeAfterMs = 30_000;
+const disconnectTimeoutMs = 1000;
+
+/** Handed to the library in place of an acknowledgement: it then reads on without sending one. */
+const ackDeferred = new Error('ack deferred');
+
+export class MqttConnection {
+  /** How many publishes the broker takes before it wants to have acknowledged one. */
+  maxUnanswered = 65_535;
+  readonly #client: MqttClient;
+  readonly #version: MqttVersion;
+  readonly #events: ConnectionEvents;
+  readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
+  #isOpen = false;
+  #hasEnded = false;
+  #wasReached = true;
+  #isTakenOver = false;
+  #refusedCode: number | null = null;
+  #cause = 'closed by the broker';
+  #acks: Buffer[] = [];
+  #pubackCode = 0;
+  #lastPacketAtMs = Date.now();
+  #subscribeTimer: NodeJS.Timeout | undefined;
+
+  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents) {
+    this.#version = version;
+    this.#events = events;
+    // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
+    this.#client = mqtt.connect(config.url, connectOptions(config, version));
+    this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
+    this.#listen();
+    this.#client.connect();
+    this.#client.stream.on('error', (error: Error) => this.#noteStreamError(error));
+    // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
+    if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
+  }
+
+  get unanswered(): number {
+    return this.#unanswered.size;
+  }
+
+  /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */
+  acknowledge(packetId: number): void {
+    if (packetId === 0 || this.#hasEnded) return;
+    this.#acks.push(generate({ cmd: 'puback', messageId: packetId, reasonCode: 0 }, this.#packetOptions()));
+    if (this.#acks.length === 1) queueMicrotask(() => this.#writeAcks());
+  }
+
+  /** Sends at once or not at all; resolves when the broker has answered or the connection has ended. */
+  publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
+    return new Promise((resolve) => {
+      if (!this.#isOpen) {
+        resolve({ kind: 'not-sent' });
+        return;
+      }
+      const settle = (outcome: PublishOutcome): void => {
+        if (this.#unanswered.delete(settle)) resolve(outcome);
+      };
+      this.#unanswered.add(settle);
+      const properties = this.#version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
+      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => {
+        settle(this.#readPuback());
+      });
+    });
+  }
+
+  /** True when the broker has sent nothing at all since then. */
+  isSilentSince(atMs: number): boolean {
+    return this.#lastPacketAtMs < atMs;
+  }
+
+  /** Says goodbye in the way that keeps the broker's session; resolves when the connection is closed. */
+  async end(): Promise<void> {
+    if (this.#hasEnded) return;
+    this.#cause = 'ended by this bridge';
+    this.#writeAcks();
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
+      this.#client.once('close', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      // Not the library's end(): that waits for answers which may never come.
+      if (wasOpen) this.#client.stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, this.#packetOptions()));
+      else this.#client.stream.destroy();
+    });
+  }
+
+  /** Cuts the connection; what the operating system has not delivered yet is thrown away with it, if it can be. */
+  cut(cause: string): void {
+    this.#cause = cause;
+    const { stream } = this.#client;
+    if (stream instanceof Socket && !(stream instanceof TLSSocket) && !stream.connecting) stream.resetAndDestroy();
+    else stream.destroy();
+  }
+
+  #listen(): void {
+    const client = this.#client;
+    client.on('packetreceive', (packet) => {
+      this.#lastPacketAtMs = Date.now();
+      if (packet.cmd === 'connack') this.#readConnack(packet);
+      // The library tells a failure from a success, but not reason 16 from 0.
+      if (packet.cmd === 'puback') this.#pubackCode = packet.reasonCode ?? 0;
+    });
+    client.on('connect', () => this.#subscribe());
+    client.on('disconnect', (packet) => {
+      this.#isTakenOver = packet.reasonCode === sessionTakenOver;
+      this.#fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
+    });
+    client.on('error', (error) => this.#fail(describeError(error)));
+    client.on('close', () => this.#settleEnd());
+  }
+
+  #noteStreamError(error: NodeJS.ErrnoException): void {
+    this.#cause = describeError(error);
+    this.#wasReached = error.code === 'ECONNRESET';
+  }
+
+  #fail(cause: string): void {
+    this.#cause = cause;
+    this.#client.stream.destroy();
+  }
+
+  #settleEnd(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#isOpen = false;
+    this.#acks = [];
+    clearTimeout(this.#subscribeTimer);
+    for (const settle of [...this.#unanswered]) settle({ kind: 'unanswered' });
+    this.#events.onEnd({
+      wasReached: this.#wasReached,
+      refusedCode: this.#refusedCode,
+      isTakenOver: this.#isTakenOver,
+      cause: this.#cause,
+    });
+  }
+
+  #readConnack(packet: IConnackPacket): void {
+    const code = packet.reasonCode ?? packet.returnCode ?? 0;
+    if (code !== 0) {
+      this.#refusedCode = code;
+      return;
+    }
+    this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
+    this.#events.onSession(packet.sessionPresent);
+  }
+
+  #subscribe(): void {
+    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), subscribeTimeoutMs);
+    // `nl`: a bridge must not hear itself. `rh` 1: retained messages come with a new session, not at every connect.
+    const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
+    this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
+      clearTimeout(this.#subscribeTimer);
+      if (this.#hasEnded || packet === undefined) return;
+      const refused = uplinkFilters.filter((_, index) => Number(packet.granted[index]) >= refusedSubscription);
+      if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
+      this.#isOpen = true;
+      this.#events.onOpen(refused);
+    });
+  }
+
+  #takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
+    const message: IncomingMessage = {
+      topic: packet.topic,
+      // A copy, because a slice would keep the whole read buffer in memory.
+      payload: Buffer.from(packet.payload),
+      dup: packet.dup,
+      retain: packet.retain,
+      packetId: packet.qos === 0 ? 0 : (packet.messageId ?? 0),
+    };
+    this.#events.onMessage(message, () => callback(packet.qos === 0 ? undefined : ackDeferred));
+  }
+
+  #writeAcks(): void {
+    if (this.#acks.length === 0 || this.#hasEnded) return;
+    this.#client.stream.write(Buffer.concat(this.#acks));
+    this.#acks = [];
+  }
+
+  #readPuback(): PublishOutcome {
+    const code = this.#pubackCode;
+    if (code !== 0 && code !== noMatchingSubscribers) return { kind: 'refused', reasonCode: code };
+    return { kind: 'acknowledged', hasSubscribers: this.#version === '5' ? code === 0 : null };
+  }
+
+  #packetOptions(): { protocolVersion: 4 | 5 } {
+    return { protocolVersion: this.#version === '5' ? 5 : 4 };
+  }
+}
+
+function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
+  const tls = {
+    ...(config.ca === undefined ? {} : { ca: config.ca }),
+    ...(config.cert === undefined ? {} : { cert: config.cert }),
+    ...(config.key === undefined ? {} : { key: config.key }),
+    ...(config.servername === undefined ? {} : { servername: config.servername }),
+  };
+  return {
+    clientId: config.clientId,
+    ...(config.username === undefined ? {} : { username: config.username }),
+    ...(config.password === undefined ? {} : { password: config.password }),
+    protocolVersion: version === '5' ? 5 : 4,
+    clean: false,
+    keepalive: 30,
+    connectTimeout: connectTimeoutMs,
+    manualConnect: true,
+    // Each connection has a client of its own: the library must never send again what an earlier one did not finish.
+    reconnectPeriod: 0,
+    resubscribe: false,
+    queueQoSZero: false,
+    ...tls,
+    wsOptions: { ...tls, perMessageDeflate: false },
+    ...(version === '5' ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500 } } : {}),
+  };
+}

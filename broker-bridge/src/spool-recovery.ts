@@ -1,0 +1,82 @@
+// What a spool folder holds at start: which messages are still to be sent, what was damaged, where numbering goes on.
+// Damage is cut, counted and logged; it must never keep the bridge from starting.
+import { randomBytes } from 'node:crypto';
+import { readdir, rename, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describeError, type Log } from './log.ts';
+import type { SpoolRecord } from './spool-record.ts';
+import { parseSegmentName, Segment } from './spool-segment.ts';
+
+const maxRecent = 1000;
+
+export type RecoveredSegments = {
+  /** Oldest first. */
+  segments: Segment[];
+  damagedRecords: number;
+  nextNumber: number;
+  /**
+   * Null where the newest file is missing or damaged: numbers that the Worker has already seen may be lost with it,
+   * and a message under such a number would be taken for an old one. A new spool name makes them new.
+   */
+  continues: { spoolId: string; nextSeq: number } | null;
+  recent: SpoolRecord[];
+};
+
+export async function recoverSegments(dir: string, bridgeId: string, log: Log): Promise<RecoveredSegments> {
+  const fileNames = (await readdir(dir)).sort();
+  const segments: Segment[] = [];
+  let recent: SpoolRecord[] = [];
+  let damagedRecords = 0;
+  let nextNumber = 1;
+  let continues: RecoveredSegments['continues'] = null;
+  for (const fileName of fileNames) {
+    const name = parseSegmentName(fileName);
+    if (name === null) continue;
+    nextNumber = name.number + 1;
+    try {
+      const { segment, scanned } = await Segment.recover(dir, fileName);
+      const damage = scanned.damagedStretches + (scanned.tornTailBytes > 0 ? 1 : 0);
+      if (damage > 0) {
+        log.warn('the spool was damaged: unreadable bytes are passed over', {
+          file: fileName,
+          stretches: damage,
+          tornTailBytes: scanned.tornTailBytes,
+        });
+      }
+      damagedRecords += damage;
+      segments.push(segment);
+      recent = [...recent, ...scanned.records].slice(-maxRecent);
+      const mayContinue = damage === 0 && isSpoolOf(bridgeId, name.spoolId);
+      const nextSeq = (scanned.records.at(-1)?.seq ?? name.firstSeq - 1) + 1;
+      continues = mayContinue ? { spoolId: name.spoolId, nextSeq } : null;
+    } catch (error) {
+      damagedRecords += 1;
+      continues = null;
+      log.error('a spool file cannot be read and is put aside', {
+        alarm: true,
+        file: fileName,
+        cause: describeError(error),
+      });
+      await rename(join(dir, fileName), join(dir, `${fileName}.unreadable`)).catch(() => undefined);
+    }
+  }
+  await removeLeftovers(dir, fileNames);
+  return { segments, damagedRecords, nextNumber, continues, recent };
+}
+
+/** A spool's name is the bridge's name and a random part. */
+export function nameSpool(bridgeId: string): string {
+  return `${bridgeId}-${randomBytes(8).toString('hex')}`;
+}
+
+function isSpoolOf(bridgeId: string, spoolId: string): boolean {
+  return spoolId.startsWith(`${bridgeId}-`) && /^[0-9a-f]{16}$/.test(spoolId.slice(bridgeId.length + 1));
+}
+
+/** Half-made files of a compaction, and marks whose segment is gone. */
+async function removeLeftovers(dir: string, fileNames: string[]): Promise<void> {
+  for (const fileName of fileNames) {
+    const isOrphan = fileName.endsWith('.done') && !fileNames.includes(fileName.replace(/\.done$/, '.segment'));
+    if (isOrphan || fileName.endsWith('.compacting')) await unlink(join(dir, fileName)).catch(() => undefined);
+  }
+}

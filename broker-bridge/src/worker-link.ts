@@ -1,0 +1,211 @@
+// The bridge's WebSocket to the Worker: keeps it open, says who is calling, hands over what arrives.
+// It must not decide what a role or a command means.
+import { WebSocket, type RawData } from 'ws';
+import {
+  linkPath,
+  linkPing,
+  linkPong,
+  workerFrameSchema,
+  type BridgeFrame,
+  type PublishFrame,
+} from '../../src/protocol/bridge.ts';
+import { BackOff } from './back-off.ts';
+import { describeError, type Log } from './log.ts';
+import { WorkerClock } from './worker-clock.ts';
+
+export type Role = 'active' | 'standby';
+
+export type LinkEvents = {
+  onRole: (role: Role) => void;
+  onPublish: (frame: PublishFrame) => void;
+  /** Connected means that the Worker has welcomed us. The time is of the last sign of life before a loss. */
+  onConnectedChange: (isConnected: boolean, lastHeardAtMs: number) => void;
+  onRetry: () => void;
+};
+
+const pingEveryMs = 5000;
+const silenceMs = 10_000;
+const handshakeTimeoutMs = 10_000;
+const unauthorizedRetryMs = 30_000;
+const stableAfterMs = 10_000;
+
+export type LinkOptions = {
+  workerUrl: string;
+  secret: string;
+  bridgeId: string;
+  log: Log;
+  events: LinkEvents;
+  isBrokerConnected: () => boolean;
+};
+
+export class WorkerLink {
+  readonly #options: LinkOptions;
+  readonly #url: string;
+  readonly #log: Log;
+  readonly #clock = new WorkerClock();
+  readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
+  #socket: WebSocket | null = null;
+  #isWelcome = false;
+  #welcomeAtMs = 0;
+  #lastHeardAtMs = 0;
+  #pingSentAtMs = 0;
+  #pingTimer: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #isWanted = false;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+    this.#log = options.log;
+    this.#url = `${options.workerUrl.replace(/^http/, 'ws')}${linkPath}`;
+  }
+
+  get isConnected(): boolean {
+    return this.#isWelcome;
+  }
+
+  /** The Worker's clock, as well as it is known. */
+  nowMs(): number {
+    return this.#clock.nowMs(Date.now());
+  }
+
+  start(): void {
+    this.#isWanted = true;
+    this.#connect();
+  }
+
+  /** Asks the Worker anew which role this bridge has. */
+  restart(): void {
+    if (this.#isWelcome) this.#socket?.terminate();
+  }
+
+  /** False when there is nobody to hear it. */
+  send(frame: BridgeFrame): boolean {
+    if (!this.#isWelcome || this.#socket?.readyState !== WebSocket.OPEN) return false;
+    this.#socket.send(JSON.stringify(frame));
+    return true;
+  }
+
+  async stop(): Promise<void> {
+    this.#isWanted = false;
+    clearTimeout(this.#retryTimer);
+    const socket = this.#socket;
+    if (socket === null) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(() => socket.terminate(), 1000);
+      socket.once('close', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      if (socket.readyState === WebSocket.OPEN) socket.close(1001, 'leaving');
+      else socket.terminate();
+    });
+  }
+
+  #connect(): void {
+    const socket = new WebSocket(this.#url, {
+      headers: { authorization: `Bearer ${this.#options.secret}` },
+      perMessageDeflate: false,
+      handshakeTimeout: handshakeTimeoutMs,
+      maxPayload: 1024 * 1024,
+    });
+    this.#socket = socket;
+    let cause = 'closed by the Worker';
+    let refusedStatus: number | null = null;
+    socket.on('upgrade', (response) => response.socket.setNoDelay(true));
+    socket.on('unexpected-response', (request, response) => {
+      refusedStatus = response.statusCode ?? 0;
+      cause = `status ${refusedStatus}`;
+      request.destroy();
+      socket.terminate();
+    });
+    socket.on('error', (error) => {
+      if (refusedStatus === null) cause = describeError(error);
+    });
+    socket.on('open', () => this.#greet(socket));
+    socket.on('message', (data, isBinary) => this.#read(data, isBinary));
+    socket.on('close', (code) => this.#settleClose(code === 1006 ? cause : `${cause}, code ${code}`, refusedStatus));
+  }
+
+  #greet(socket: WebSocket): void {
+    this.#clock.forget();
+    this.#lastHeardAtMs = Date.now();
+    const hello: BridgeFrame = {
+      type: 'hello',
+      bridgeId: this.#options.bridgeId,
+      brokerConnected: this.#options.isBrokerConnected(),
+    };
+    socket.send(JSON.stringify(hello));
+    this.#ping(socket);
+    this.#pingTimer = setInterval(() => this.#ping(socket), pingEveryMs);
+  }
+
+  #ping(socket: WebSocket): void {
+    if (Date.now() - this.#lastHeardAtMs > silenceMs) {
+      this.#log.warn('the Worker fell silent on the link');
+      socket.terminate();
+      return;
+    }
+    this.#pingSentAtMs = Date.now();
+    socket.send(linkPing);
+  }
+
+  #read(data: RawData, isBinary: boolean): void {
+    this.#lastHeardAtMs = Date.now();
+    const text = isBinary ? '' : rawText(data);
+    if (text === linkPong) {
+      this.#clock.noteRoundTrip(Date.now() - this.#pingSentAtMs);
+      return;
+    }
+    const frame = workerFrameSchema.safeParse(parseJson(text));
+    if (!frame.success) {
+      this.#log.warn('a frame on the link cannot be understood', { bytes: text.length });
+      return;
+    }
+    if (frame.data.type === 'publish') {
+      this.#options.events.onPublish(frame.data);
+      return;
+    }
+    this.#clock.noteFrame(frame.data.nowMs, Date.now());
+    if (!this.#isWelcome) this.#settleWelcome();
+    this.#options.events.onRole(frame.data.role);
+  }
+
+  #settleWelcome(): void {
+    this.#isWelcome = true;
+    this.#welcomeAtMs = Date.now();
+    this.#log.info('connected to the Worker');
+    this.#options.events.onConnectedChange(true, this.#lastHeardAtMs);
+  }
+
+  #settleClose(cause: string, refusedStatus: number | null): void {
+    clearInterval(this.#pingTimer);
+    this.#socket = null;
+    const wasWelcome = this.#isWelcome;
+    this.#isWelcome = false;
+    if (wasWelcome) this.#options.events.onConnectedChange(false, this.#lastHeardAtMs);
+    if (!this.#isWanted) return;
+    this.#options.events.onRetry();
+    if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
+    const isUnauthorized = refusedStatus === 401 || refusedStatus === 403;
+    const delayMs = isUnauthorized ? unauthorizedRetryMs : this.#backOff.nextDelayMs();
+    this.#log[isUnauthorized ? 'error' : 'warn']('no link to the Worker', {
+      cause,
+      retryInMs: Math.round(delayMs),
+      ...(isUnauthorized ? { alarm: true, remedy: 'give this bridge and the Worker the same BRIDGE_SECRET' } : {}),
+    });
+    this.#retryTimer = setTimeout(() => this.#connect(), delayMs);
+  }
+}
+
+function rawText(data: RawData): string {
+  if (Array.isArray(data)) return Buffer.concat(data).toString();
+  return data instanceof ArrayBuffer ? Buffer.from(data).toString() : data.toString();
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
