@@ -1,0 +1,41 @@
+// `npm run dev`: plain `wrangler dev` with migrations applied and local secrets, for work on the API alone. No broker
+// and no bridge, which /health then says. Its data lies in .wrangler, apart from that of `npm start`.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { loadSecrets, secretsFile } from './secrets.ts';
+import { readSettings } from './settings.ts';
+import { fail } from './terminal.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** The exit code of `wrangler <args>`; it has the terminal to itself, Ctrl-C included. */
+async function runWrangler(args: string[], env: Record<string, string> = {}): Promise<number> {
+  const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
+  const child = spawn(process.execPath, [wrangler, ...args], {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', ...env },
+  });
+  process.once('SIGTERM', () => child.kill('SIGTERM'));
+  // The terminal sends Ctrl-C to wrangler too; this process ends after it.
+  process.once('SIGINT', () => undefined);
+  const [exitCode] = (await once(child, 'exit')) as [number | null];
+  return exitCode ?? 0;
+}
+
+try {
+  const { apiPort, publicHost, stateDir } = readSettings(process.env);
+  loadSecrets(stateDir);
+  // Asks before it applies anything, except where nobody can answer.
+  const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
+  if (migrated !== 0) process.exit(migrated);
+  const place = ['--port', String(apiPort.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
+  const vars = { MQTT_HOST: publicHost ?? '127.0.0.1', RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed' };
+  const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
+  process.exit(await runWrangler(['dev', ...place, '--env-file', secretsFile(stateDir), ...overrides]));
+} catch (error) {
+  fail(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}
