@@ -1,6 +1,6 @@
 // Queries on the `devices` table. The presence columns are written by DeviceSession alone, through
 // `writePresenceCopy`; everything else by activation and administration.
-import { and, count, desc, eq, gt, lt, type SQL } from 'drizzle-orm';
+import { and, count, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../domain/pagination.ts';
 import { openDatabase, type Database } from './client.ts';
@@ -15,12 +15,13 @@ export type DeviceWithProduct = { device: DeviceRow; product: ProductSummaryRow 
 
 export type DeviceFilter = { productId?: number; statusCode?: DeviceStatusCode };
 
+// A batch of D1 answers rows as objects: of two columns with one name only the last would arrive.
 const withProduct = {
   device: devices,
   product: {
-    id: products.id,
+    id: sql<number>`${products.id}`.as('summary_id'),
     productKey: products.productKey,
-    name: products.name,
+    name: sql<string>`${products.name}`.as('summary_name'),
     uiTemplate: products.uiTemplate,
     iconName: products.iconName,
     iconColor: products.iconColor,
