@@ -1,0 +1,413 @@
+// The local broker as its own process, real MQTT clients, and a small real HTTP server standing in for the Worker's
+// broker hooks: what the broker asks, obeys and reports.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect as connectTcp } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { connect, type IClientOptions, type MqttClient } from 'mqtt';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+
+const hookSecret = 'hook-secret-of-the-local-broker-test';
+const productKey = 'switch-1';
+
+type HookRequest = { clientid: string; username: string; password: string; proto_ver: number };
+type BrokerEvent = {
+  event: string;
+  clientid: string;
+  username: string;
+  connected_at: number;
+  disconnected_at?: number;
+  reason?: string;
+};
+type Ports = { mqttPort: number; wsPort: number; adminPort: number };
+
+/** Stands in for the Worker: knows any device whose password is "right", and remembers what it was told. */
+class HookServer {
+  readonly events: BrokerEvent[] = [];
+  readonly logins: HookRequest[] = [];
+  isDown = false;
+  server: Server | undefined;
+
+  async start(): Promise<string> {
+    this.server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+      request.on('end', () => {
+        const { status, answer } = this.answer(request.url ?? '', request.headers.authorization, body);
+        response.writeHead(status, { 'content-type': 'application/json' }).end(answer);
+      });
+    });
+    this.server.listen(0, '127.0.0.1');
+    await once(this.server, 'listening');
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  answer(path: string, authorization: string | undefined, body: string): { status: number; answer?: string } {
+    if (this.isDown) return { status: 503 };
+    if (authorization !== `Bearer ${hookSecret}`) return { status: 401 };
+    if (path === '/hooks/emqx/events') {
+      this.events.push(JSON.parse(body) as BrokerEvent);
+      return { status: 204 };
+    }
+    const login = JSON.parse(body) as HookRequest;
+    this.logins.push(login);
+    return { status: 200, answer: JSON.stringify(decide(login)) };
+  }
+
+  eventsOf(clientId: string): string[] {
+    const own = this.events.filter((event) => event.clientid === clientId);
+    return own.map(({ event, reason }) => (reason === undefined ? event : `${event} ${reason}`));
+  }
+}
+
+function decide({ clientid, username, password }: HookRequest) {
+  const deny = (message: string) => ({ result: 'deny', is_superuser: false, message });
+  if (username === 'nobody') return deny('device_not_found');
+  if (clientid !== username) return deny('invalid_client_id');
+  if (password !== 'right') return deny('invalid_password');
+  const root = topicRoot(username);
+  const allow = (action: string, topic: string, more = {}) => ({ permission: 'allow', action, topic, ...more });
+  return {
+    result: 'allow',
+    is_superuser: false,
+    acl: [
+      allow('publish', `eq ${root}/thing/event/property/post`, { retain: false }),
+      allow('publish', `eq ${root}/status`),
+      allow('publish', `eq ${root}/thing/service/property/set`),
+      allow('subscribe', `${root}/#`),
+      { permission: 'deny', action: 'all', topic: '#' },
+    ],
+  };
+}
+
+function topicRoot(username: string): string {
+  return `/sys/${username.replace('&', '/')}`;
+}
+
+const hook = new HookServer();
+const stateDir = mkdtempSync(join(tmpdir(), 'latchwork-broker-'));
+const clients: MqttClient[] = [];
+let workerUrl: string;
+let broker: ChildProcess;
+let ports: Ports;
+let deviceCount = 0;
+
+async function startBroker(fixed: Partial<Ports> = {}): Promise<void> {
+  broker = spawn(process.execPath, [fileURLToPath(new URL('../../dev/broker.ts', import.meta.url))], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    env: {
+      ...process.env,
+      NODE_OPTIONS: '--disable-warning=ExperimentalWarning',
+      WORKER_URL: workerUrl,
+      BROKER_HOOK_SECRET: hookSecret,
+      BROKER_API_KEY: 'key',
+      BROKER_API_SECRET: 'secret',
+      STATE_DIR: stateDir,
+      MQTT_PORT: String(fixed.mqttPort ?? 0),
+      MQTT_WS_PORT: String(fixed.wsPort ?? 0),
+      BROKER_ADMIN_PORT: String(fixed.adminPort ?? 0),
+    },
+  });
+  const [ready] = (await once(broker, 'message')) as [Ports];
+  ports = ready;
+}
+
+/** A device that nobody used before, so that tests do not meet in one client identifier. */
+function newDevice(): { name: string; root: string } {
+  deviceCount += 1;
+  const name = `${productKey}&dev_${String(deviceCount).padStart(8, '0')}`;
+  return { name, root: topicRoot(name) };
+}
+
+function open(name: string, options: IClientOptions = {}): MqttClient {
+  const client = connect({
+    host: '127.0.0.1',
+    port: ports.mqttPort,
+    clientId: name,
+    username: name,
+    password: 'right',
+    protocolVersion: 4,
+    reconnectPeriod: 0,
+    ...options,
+  });
+  client.on('error', () => undefined);
+  clients.push(client);
+  return client;
+}
+
+async function online(name: string, options: IClientOptions = {}): Promise<MqttClient> {
+  const client = open(name, options);
+  await heard(client, 'connect');
+  return client;
+}
+
+function heard(client: MqttClient, event: 'connect' | 'error'): Promise<unknown> {
+  return new Promise((resolve) => client.once(event, resolve));
+}
+
+/** The CONNACK code of a refused login. */
+async function refusalOf(name: string, options: IClientOptions): Promise<number> {
+  const error = (await heard(open(name, options), 'error')) as { code: number };
+  return error.code;
+}
+
+/** CONNECT of MQTT 3.1.1 with a clean session (MQTT-3.1). */
+function connectPacket(name: string, keepAliveSeconds: number): Buffer {
+  const text = (value: string) => Buffer.concat([Buffer.from([0, value.length]), Buffer.from(value)]);
+  const head = Buffer.concat([text('MQTT'), Buffer.from([4, 0b1100_0010, 0, keepAliveSeconds])]);
+  const body = Buffer.concat([head, text(name), text(name), text('right')]);
+  return Buffer.concat([Buffer.from([0x10, body.length]), body]);
+}
+
+function collect(client: MqttClient): string[] {
+  const seen: string[] = [];
+  client.on('message', (topic, payload) => seen.push(`${topic} ${payload.toString()}`));
+  return seen;
+}
+
+beforeAll(async () => {
+  workerUrl = await hook.start();
+  await startBroker();
+});
+
+beforeEach(() => {
+  hook.isDown = false;
+});
+
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.endAsync(true)));
+});
+
+afterAll(() => {
+  broker.kill('SIGKILL');
+  hook.server?.close();
+  rmSync(stateDir, { recursive: true, force: true });
+});
+
+describe('logins', () => {
+  test('a device that the Worker allows gets its session, and the Worker hears of its beginning and end', async () => {
+    const { name } = newDevice();
+    const client = await online(name);
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(['client.connected']));
+    expect(hook.logins.at(-1)).toMatchObject({ clientid: name, username: name, proto_ver: 4, peerhost: '127.0.0.1' });
+    await client.endAsync();
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(['client.connected', 'client.disconnected normal']));
+    const [begun, ended] = hook.events.filter((event) => event.clientid === name);
+    expect(ended?.connected_at).toBe(begun?.connected_at);
+    expect(ended?.disconnected_at).toBeGreaterThanOrEqual(begun?.connected_at ?? Infinity);
+  });
+
+  test('a refusal keeps its reason in the CONNACK code (tolerance 41)', async () => {
+    const { name } = newDevice();
+    expect(await refusalOf(name, { password: 'wrong' })).toBe(4);
+    expect(await refusalOf(name, { clientId: 'my-application' })).toBe(2);
+    expect(await refusalOf(name, { clientId: 'x', username: 'nobody' })).toBe(5);
+    expect(hook.eventsOf(name)).toEqual([]);
+  });
+
+  test('without an answer of the Worker nobody gets in: server unavailable', async () => {
+    hook.isDown = true;
+    expect(await refusalOf(newDevice().name, {})).toBe(3);
+  });
+
+  test('MQTT 3.1 with a long client identifier is served, and a refusal comes promptly (tolerance 36, 37)', async () => {
+    const { name } = newDevice();
+    const old = { protocolId: 'MQIsdp', protocolVersion: 3 } as const;
+    await online(name, old);
+    const askedAtMs = Date.now();
+    expect(await refusalOf(name, { ...old, password: 'wrong' })).toBe(4);
+    expect(Date.now() - askedAtMs).toBeLessThan(1_000);
+  });
+
+  test('MQTT over WebSocket is the same broker', async () => {
+    const { name, root } = newDevice();
+    const client = await online(name, { protocol: 'ws', port: ports.wsPort, path: '/mqtt' });
+    const seen = collect(client);
+    await client.subscribeAsync(`${root}/status`);
+    await client.publishAsync(`${root}/status`, 'hello', { qos: 1 });
+    await vi.waitFor(() => expect(seen).toEqual([`${root}/status hello`]));
+  });
+});
+
+describe('topics', () => {
+  test('a refused subscription gets 0x80, the other one of the same packet works', async () => {
+    const { name, root } = newDevice();
+    const client = await online(name);
+    const seen = collect(client);
+    const filters = [`${root}/#`, '/sys/#', '#', '$share/all/x', '$SYS/#', '/sys/+/+/status'];
+    const granted = await client.subscribeAsync(filters).catch(() => 'refused');
+    expect(granted).toBe('refused');
+    await client.publishAsync(`${root}/status`, 'still here', { qos: 1 });
+    await vi.waitFor(() => expect(seen).toEqual([`${root}/status still here`]));
+  });
+
+  test('a malformed subscription ends its sender at most (tolerance 42)', async () => {
+    const bystander = newDevice();
+    const other = await online(bystander.name);
+    const seen = collect(other);
+    await other.subscribeAsync(`${bystander.root}/#`);
+    const { name } = newDevice();
+    const client = await online(name);
+    // mqtt.js would refuse to send it: SUBSCRIBE, id 1, filter "a/#/b", QoS 0.
+    client.stream.write(Buffer.from([0x82, 10, 0, 1, 0, 5, 0x61, 0x2f, 0x23, 0x2f, 0x62, 0]));
+    await vi.waitFor(() => expect(client.connected).toBe(false));
+    await other.publishAsync(`${bystander.root}/status`, 'unmoved', { qos: 1 });
+    await vi.waitFor(() => expect(seen).toEqual([`${bystander.root}/status unmoved`]));
+  });
+
+  test('a publish on a foreign topic is acknowledged and dropped, and its sender stays', async () => {
+    const victim = newDevice();
+    const victimClient = await online(victim.name);
+    const seen = collect(victimClient);
+    await victimClient.subscribeAsync(`${victim.root}/#`);
+    const client = await online(newDevice().name);
+    await client.publishAsync(`${victim.root}/thing/service/property/set`, 'forged', { qos: 1 });
+    await client.publishAsync('$SYS/forged', 'forged', { qos: 1 });
+    expect(client.connected).toBe(true);
+    await victimClient.publishAsync(`${victim.root}/status`, 'marker', { qos: 1 });
+    await vi.waitFor(() => expect(seen).toEqual([`${victim.root}/status marker`]));
+  });
+
+  test('only the status may be retained', async () => {
+    const { name, root } = newDevice();
+    const client = await online(name);
+    await client.publishAsync(`${root}/thing/event/property/post`, 'not kept', { qos: 1, retain: true });
+    await client.publishAsync(`${root}/status`, 'kept', { qos: 1, retain: true });
+    const seen = collect(client);
+    await client.subscribeAsync(`${root}/#`);
+    await vi.waitFor(() => expect(seen).toEqual([`${root}/status kept`]));
+  });
+
+  test('a persistent session does not receive what it was refused, not even from its queue', async () => {
+    const { name } = newDevice();
+    const stranger = newDevice();
+    const first = await online(name, { clean: false });
+    await first.subscribeAsync([`${topicRoot(name)}/#`, `${stranger.root}/#`], { qos: 1 }).catch(() => undefined);
+    await first.endAsync();
+    await (await online(stranger.name)).publishAsync(`${stranger.root}/status`, 'private', { qos: 1 });
+    const second = open(name, { clean: false });
+    const seen = collect(second);
+    await heard(second, 'connect');
+    await second.publishAsync(`${topicRoot(name)}/status`, 'own', { qos: 1 });
+    await vi.waitFor(() => expect(seen).toEqual([`${topicRoot(name)}/status own`]));
+  });
+
+  test('bytes that are not MQTT end their own connection only (tolerance 49)', async () => {
+    const socket = connectTcp(ports.mqttPort, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.end(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
+    await once(socket, 'close');
+    await online(newDevice().name);
+  });
+});
+
+describe('the ends of sessions', () => {
+  test('a broken connection and a silent one are told apart', async () => {
+    const broken = newDevice();
+    (await online(broken.name)).stream.destroy();
+    await vi.waitFor(() => expect(hook.eventsOf(broken.name)).toContain('client.disconnected tcp_closed'));
+
+    const silent = newDevice();
+    // Any MQTT library would ping; this connection says nothing more after its CONNECT.
+    const socket = connectTcp(ports.mqttPort, '127.0.0.1');
+    socket.write(connectPacket(silent.name, 1));
+    await vi.waitFor(
+      () => expect(hook.eventsOf(silent.name)).toContain('client.disconnected keepalive_timeout'),
+      5_000,
+    );
+  });
+
+  test('a device that comes back while its old connection looks alive takes over (tolerance 40)', async () => {
+    const { name, root } = newDevice();
+    await online(name);
+    const second = await online(name);
+    const seen = collect(second);
+    const expected = ['client.connected', 'client.disconnected takenover', 'client.connected'];
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(expected));
+    await second.subscribeAsync(`${root}/#`);
+    await second.publishAsync(`${root}/status`, 'new one', { qos: 1 });
+    await vi.waitFor(() => expect(seen).toEqual([`${root}/status new one`]));
+    expect(hook.eventsOf(name)).toEqual(expected);
+  });
+
+  test('after a hail of reconnects the last one stands and every beginning but one has its end', async () => {
+    const { name } = newDevice();
+    for (let round = 0; round < 60; round += 1) {
+      const client = await online(name);
+      if (round % 3 === 0) client.stream.destroy();
+      if (round % 3 === 1) client.end();
+    }
+    const last = await online(name);
+    await vi.waitFor(() => {
+      const events = hook.eventsOf(name);
+      const begun = events.filter((event) => event === 'client.connected').length;
+      expect(begun).toBe(61);
+      expect(events.length - begun).toBe(60);
+      expect(events.at(-1)).toBe('client.connected');
+    }, 5_000);
+    expect(last.connected).toBe(true);
+    expect(await kick(name)).toBe(204);
+    await vi.waitFor(() => expect(hook.eventsOf(name).at(-1)).toBe('client.disconnected kicked'));
+  });
+
+  test('the Worker can end a session, with the right key only', async () => {
+    const { name } = newDevice();
+    const client = await online(name);
+    expect(await kick(name, 'key:wrong')).toBe(401);
+    expect(client.connected).toBe(true);
+    expect(await kick(name)).toBe(204);
+    await vi.waitFor(() => expect(client.connected).toBe(false));
+    expect(await kick(name)).toBe(404);
+  });
+
+  async function kick(name: string, credentials = 'key:secret'): Promise<number> {
+    const url = `http://127.0.0.1:${ports.adminPort}/api/v5/clients/${encodeURIComponent(name)}`;
+    const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
+    const response = await fetch(url, { method: 'DELETE', headers: { authorization } });
+    return response.status;
+  }
+});
+
+describe('reports', () => {
+  test('what happened while the Worker was away is reported later, in order', async () => {
+    const { name } = newDevice();
+    const client = await online(name);
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toHaveLength(1));
+    hook.isDown = true;
+    await client.endAsync();
+    const refused = refusalOf(name, {});
+    expect(await refused).toBe(3);
+    hook.isDown = false;
+    await online(name);
+    const expected = ['client.connected', 'client.disconnected normal', 'client.connected'];
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(expected), 5_000);
+  });
+
+  test('a broker that was killed reports at its next start that its sessions have ended', async () => {
+    const { name } = newDevice();
+    const client = await online(name);
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(['client.connected']));
+    broker.kill('SIGKILL');
+    await once(broker, 'exit');
+    await vi.waitFor(() => expect(client.connected).toBe(false));
+    await startBroker(ports);
+    const expected = ['client.connected', 'client.disconnected broker_restart'];
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual(expected));
+    await online(name);
+    await vi.waitFor(() => expect(hook.eventsOf(name)).toEqual([...expected, 'client.connected']));
+  });
+
+  test('a broker that is told to stop ends its sessions, reports that and leaves', async () => {
+    const { name } = newDevice();
+    await online(name);
+    broker.kill('SIGTERM');
+    const [exitCode] = (await once(broker, 'exit')) as [number];
+    expect(exitCode).toBe(0);
+    expect(hook.eventsOf(name)).toEqual(['client.connected', 'client.disconnected broker_restart']);
+    await startBroker(ports);
+  });
+});
