@@ -15,6 +15,7 @@ const attachmentSchema = z.object({
   openedAtMs: z.number(),
 });
 type Attachment = z.infer<typeof attachmentSchema>;
+type Bridge = { socket: WebSocket; attachment: Attachment };
 
 type Pending = {
   frame: Extract<WorkerFrame, { type: 'publish' }>;
@@ -27,7 +28,6 @@ type Pending = {
 const answerGraceMs = 500;
 /** A bridge pings every 5 s; one that was silent for this long is gone although its socket looks open. */
 const silentAfterMs = 9_000;
-const watchEveryMs = 4_000;
 const helloWithinMs = 5_000;
 
 export class BrokerLink extends DurableObject<Env> {
@@ -50,24 +50,25 @@ export class BrokerLink extends DurableObject<Env> {
   /** Resolves when the broker acknowledged, or says why not; never later than shortly after `expiresAtMs`. */
   async publish(request: PublishRequest): Promise<PublishOutcome> {
     const id = crypto.randomUUID();
-    const waitMs = request.expiresAtMs - Date.now() + answerGraceMs;
-    if (waitMs <= answerGraceMs) return { ok: false, reason: 'expired' };
+    const lifeMs = request.expiresAtMs - Date.now();
+    if (lifeMs <= 0) return { ok: false, reason: 'expired' };
     const { promise, resolve } = Promise.withResolvers<PublishOutcome>();
-    this.#pending.set(id, {
+    const pending: Pending = {
       frame: {
         type: 'publish',
         id,
         topic: request.topic,
         payload: request.payload,
         expiresAtMs: request.expiresAtMs,
-        messageExpirySeconds: request.messageExpirySeconds ?? Math.ceil(waitMs / 1000),
+        messageExpirySeconds: request.messageExpirySeconds ?? Math.ceil(lifeMs / 1000),
       },
       sentTo: null,
       settle: resolve,
-    });
-    this.#sendPending();
+    };
+    this.#pending.set(id, pending);
+    this.#send(pending, this.#active());
     // The caller's request keeps the object awake: this timer holds up no hibernation of its own.
-    const timer = setTimeout(() => resolve({ ok: false, reason: 'timeout' }), waitMs);
+    const timer = setTimeout(() => resolve({ ok: false, reason: 'timeout' }), lifeMs + answerGraceMs);
     try {
       return await promise;
     } finally {
@@ -78,7 +79,7 @@ export class BrokerLink extends DurableObject<Env> {
 
   health(): { bridgeConnected: boolean; brokerConnected: boolean } {
     const active = this.#active();
-    if (active === undefined || this.#isSilent(active.socket, active.attachment)) {
+    if (active === undefined || silentAtMs(this.ctx, active) <= Date.now()) {
       return { bridgeConnected: false, brokerConnected: false };
     }
     return { bridgeConnected: true, brokerConnected: active.attachment.isBrokerConnected };
@@ -105,23 +106,24 @@ export class BrokerLink extends DurableObject<Env> {
     this.#sendPending();
   }
 
-  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+  override webSocketClose(socket: WebSocket, code: number): void {
     // Without an answer the bridge waits ten seconds and takes the close for a failure.
     closeQuietly(socket, code === 1005 || code === 1006 ? 1000 : code, '');
-    await this.#release(socket);
+    this.#release(socket);
   }
 
-  override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#release(socket);
+  override webSocketError(socket: WebSocket): void {
+    this.#release(socket);
   }
 
   /** Runs while there is somebody to promote or to turn away; otherwise the object sleeps. */
   override async alarm(): Promise<void> {
     for (const { socket, attachment } of this.#bridges()) {
-      const isNameless = attachment.role === null && Date.now() - attachment.openedAtMs > helloWithinMs;
-      if (isNameless) closeQuietly(socket, 1008, 'no hello');
+      if (attachment.role === null && attachment.openedAtMs + helloWithinMs <= Date.now()) {
+        closeQuietly(socket, 1008, 'no hello');
+      }
     }
-    await this.#releaseSilent();
+    this.#releaseSilent();
     await this.#watchSockets();
   }
 
@@ -129,60 +131,64 @@ export class BrokerLink extends DurableObject<Env> {
     const former = this.#bridges().filter((one) => one.socket !== socket && one.attachment.bridgeId === hello.bridgeId);
     const wasActive = former.some(({ attachment }) => attachment.role === 'active');
     for (const one of former) {
-      write(one.socket, { ...one.attachment, role: null, bridgeId: null });
+      write(one.socket, { ...one.attachment, role: null });
       closeQuietly(one.socket, 1008, 'replaced by a newer connection of the same bridge');
     }
-    await this.#releaseSilent();
-    const role = wasActive || this.#active() === undefined ? 'active' : 'standby';
+    this.#releaseSilent();
+    const active = this.#active();
+    const role = wasActive || active === undefined || active.socket === socket ? 'active' : 'standby';
     write(socket, { ...read(socket), bridgeId: hello.bridgeId, role, isBrokerConnected: hello.brokerConnected });
     send(socket, { type: 'welcome', nowMs: Date.now(), role });
-    // A bridge that comes back answers from memory what it has published already.
-    this.#resend(hello.bridgeId);
+    if (role === 'active') this.#giveUpAllBut(hello.bridgeId);
+    // A process that was killed closes its socket. So this one lost its network alone and still knows what it has
+    // published: it answers that from memory, and publishes what never reached it.
+    if (wasActive) this.#unsend(hello.bridgeId);
     await this.#watchSockets();
   }
 
   /** Gives up a socket; the longest-waiting standby becomes active if it was the active one. */
-  async #release(socket: WebSocket): Promise<void> {
-    const { role } = read(socket);
-    write(socket, { ...read(socket), role: null, isBrokerConnected: false });
-    if (role !== 'active') return;
+  #release(socket: WebSocket): void {
+    const attachment = read(socket);
+    write(socket, { ...attachment, role: null });
+    if (attachment.role !== 'active') return;
     const [next] = this.#bridges()
-      .filter(({ socket: other, attachment }) => other !== socket && attachment.role === 'standby')
+      .filter((one) => one.socket !== socket && one.attachment.role === 'standby')
+      .filter((one) => Date.now() < silentAtMs(this.ctx, one))
       .sort((one, other) => one.attachment.openedAtMs - other.attachment.openedAtMs);
     if (next === undefined) return;
     write(next.socket, { ...next.attachment, role: 'active' });
     send(next.socket, { type: 'role', nowMs: Date.now(), role: 'active' });
-    // Whether the bridge that went had published these nobody can say: not delivered is what callers are told.
-    for (const pending of this.#pending.values()) {
-      if (pending.sentTo !== null) pending.settle({ ok: false, reason: 'bridge_lost' });
-    }
-    await this.#watchSockets();
+    this.#giveUpAllBut(next.attachment.bridgeId);
+    this.#sendPending();
   }
 
-  async #releaseSilent(): Promise<void> {
-    for (const { socket, attachment } of this.#bridges()) {
-      if (attachment.role === null || !this.#isSilent(socket, attachment)) continue;
-      await this.#release(socket);
-      closeQuietly(socket, 1008, 'silent');
+  /** Whether a bridge that went had published what it took nobody can say: callers are told that it was not. */
+  #giveUpAllBut(bridgeId: string | null): void {
+    for (const { sentTo, settle } of this.#pending.values()) {
+      if (sentTo !== null && sentTo !== bridgeId) settle({ ok: false, reason: 'bridge_lost' });
     }
   }
 
-  #isSilent(socket: WebSocket, attachment: Attachment): boolean {
-    const heardAtMs = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-    return Date.now() - Math.max(heardAtMs, attachment.openedAtMs) > silentAfterMs;
+  #releaseSilent(): void {
+    for (const bridge of this.#bridges()) {
+      if (bridge.attachment.role === null || Date.now() < silentAtMs(this.ctx, bridge)) continue;
+      closeQuietly(bridge.socket, 1008, 'silent');
+      this.#release(bridge.socket);
+    }
   }
 
   #sendPending(): void {
     const active = this.#active();
-    if (active?.attachment.isBrokerConnected !== true) return;
-    for (const pending of this.#pending.values()) {
-      if (pending.sentTo !== null) continue;
-      pending.sentTo = active.attachment.bridgeId;
-      send(active.socket, pending.frame);
-    }
+    for (const pending of this.#pending.values()) this.#send(pending, active);
   }
 
-  #resend(bridgeId: string): void {
+  #send(pending: Pending, active: Bridge | undefined): void {
+    if (active?.attachment.isBrokerConnected !== true || pending.sentTo !== null) return;
+    pending.sentTo = active.attachment.bridgeId;
+    send(active.socket, pending.frame);
+  }
+
+  #unsend(bridgeId: string): void {
     for (const pending of this.#pending.values()) if (pending.sentTo === bridgeId) pending.sentTo = null;
   }
 
@@ -192,7 +198,7 @@ export class BrokerLink extends DurableObject<Env> {
     if (frame.type === 'published') {
       pending.settle({ ok: true, id: frame.id, publishedAtMs: Date.now(), hasSubscribers: frame.hasSubscribers });
     } else if (frame.reason === 'broker_disconnected' || frame.reason === 'standby') {
-      // Not taken at all: whoever has a broker before it expires may have it.
+      // Not taken at all: whoever has a broker before it expires may have it. The bridge tells when it has one again.
       pending.sentTo = null;
       write(socket, { ...read(socket), isBrokerConnected: false });
     } else {
@@ -200,21 +206,33 @@ export class BrokerLink extends DurableObject<Env> {
     }
   }
 
-  #active() {
+  #active(): Bridge | undefined {
     return this.#bridges().find(({ attachment }) => attachment.role === 'active');
   }
 
-  #bridges(): { socket: WebSocket; attachment: Attachment }[] {
-    return this.ctx.getWebSockets().map((socket) => ({ socket, attachment: read(socket) }));
+  #bridges(): Bridge[] {
+    return this.ctx
+      .getWebSockets()
+      .filter((socket) => socket.readyState === WebSocket.OPEN)
+      .map((socket) => ({ socket, attachment: read(socket) }));
   }
 
+  /** Sets the alarm to when the next socket would be silent or nameless for too long, where that matters. */
   async #watchSockets(): Promise<void> {
     const bridges = this.#bridges();
-    const needsWatch = bridges.some(({ attachment }) => attachment.role === 'standby' || attachment.bridgeId === null);
-    if (needsWatch && (await this.ctx.storage.getAlarm()) === null) {
-      await this.ctx.storage.setAlarm(Date.now() + watchEveryMs);
-    }
+    const hasStandby = bridges.some(({ attachment }) => attachment.role === 'standby');
+    const dueAtMs = bridges
+      .filter(({ attachment }) => hasStandby || attachment.role === null)
+      .map((bridge) =>
+        bridge.attachment.role === null ? bridge.attachment.openedAtMs + helloWithinMs : silentAtMs(this.ctx, bridge),
+      );
+    if (dueAtMs.length > 0) await this.ctx.storage.setAlarm(Math.min(...dueAtMs));
   }
+}
+
+function silentAtMs(ctx: DurableObjectState, { socket, attachment }: Bridge): number {
+  const pingedAtMs = ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+  return Math.max(pingedAtMs, attachment.openedAtMs) + silentAfterMs;
 }
 
 function readFrame(data: string | ArrayBuffer): BridgeFrame | undefined {

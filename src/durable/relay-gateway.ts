@@ -7,7 +7,7 @@ import { verifyAccessToken } from '../crypto/tokens.ts';
 import type { ErrorMessage } from '../domain/errors.ts';
 import { statusOf } from '../domain/errors.ts';
 import { parseJson } from '../domain/property-report.ts';
-import { parseFilter, parseMessagingName } from '../domain/topics.ts';
+import { isSameDevice, parseFilter, parseMessagingName } from '../domain/topics.ts';
 import { isTaken, noMarks, take, type UplinkMarks } from '../domain/uplink-marks.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
 import { RelayIndex } from './relay-index.ts';
@@ -19,6 +19,7 @@ const authenticateWithinMs = 10_000;
 const maxFailedAuths = 3;
 const maxFilters = { device: 20, user: 200 } as const;
 
+type Identity = NonNullable<RelayClient['who']>;
 type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
 
@@ -28,21 +29,24 @@ export class RelayGateway extends DurableObject<Env> {
   readonly #queues = new Map<WebSocket, Promise<void>>();
   /** What was pushed already, per device, for batches that a bridge sends again. */
   readonly #pushed = new Map<string, UplinkMarks>();
+  /** Devices whose sessions were told that this shard listens, before a socket of it does. */
+  readonly #signingUp = new Map<string, number>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('{"action":"ping"}', '{"action":"pong"}'));
-    for (const socket of ctx.getWebSockets()) this.#index.put(socket, readClient(socket));
+    for (const socket of ctx.getWebSockets()) {
+      const client = readClient(socket);
+      if (!client.isEnded) this.#index.put(socket, client);
+    }
   }
 
   override async fetch(): Promise<Response> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const openedAtMs = Date.now();
-    writeClient(server, { openedAtMs, failedAuths: 0, who: null, filters: [] });
-    if ((await this.ctx.storage.getAlarm()) === null) {
-      await this.ctx.storage.setAlarm(openedAtMs + authenticateWithinMs);
-    }
+    this.#change(server, { openedAtMs, failedAuths: 0, who: null, filters: [], isEnded: false });
+    await this.#wakeBy(openedAtMs + authenticateWithinMs);
     return new Response(null, { status: 101, webSocket: client });
   }
 
@@ -58,7 +62,9 @@ export class RelayGateway extends DurableObject<Env> {
       for (const socket of listeners) if (this.#isStillAllowed(socket)) sendQuietly(socket, text);
     }
     const deviceIds = new Set(messages.map(({ deviceId }) => deviceId));
-    return { nobodyFor: [...deviceIds].filter((deviceId) => this.#index.socketsOf(deviceId).length === 0) };
+    const nobodyFor = [...deviceIds].filter((deviceId) => !this.#hasListeners(deviceId));
+    for (const deviceId of nobodyFor) this.#pushed.delete(deviceId);
+    return { nobodyFor };
   }
 
   /** Ends what was allowed by a device's credentials, or, for a deleted device, by owning it. */
@@ -66,8 +72,7 @@ export class RelayGateway extends DurableObject<Env> {
     for (const socket of this.#index.socketsOf(deviceId)) {
       const client = readClient(socket);
       if (client.who?.kind === 'device') {
-        this.#forget(socket);
-        closeQuietly(socket, 1008, cause);
+        this.#end(socket, 1008, cause);
       } else if (cause === 'deleted') {
         const filters = client.filters.filter((filter) => parseFilter(filter)?.device.deviceId !== deviceId);
         this.#change(socket, { ...client, filters });
@@ -77,6 +82,10 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    if (byteLengthOf(data) > maxRelayFrameBytes) {
+      this.#end(socket, 1009, 'frame larger than 16 KiB');
+      return;
+    }
     const queued = (this.#queues.get(socket) ?? Promise.resolve()).then(() => this.#handle(socket, data));
     this.#queues.set(socket, queued);
     await queued;
@@ -93,40 +102,46 @@ export class RelayGateway extends DurableObject<Env> {
     this.#forget(socket);
   }
 
-  /** Closes sockets that did not say in time who they are. */
+  /** Closes sockets that did not say in time who they are, and those whose token has expired. */
   override async alarm(): Promise<void> {
-    const waiting = this.ctx.getWebSockets().filter((socket) => readClient(socket).who === null);
-    const dueAtMs: number[] = [];
-    for (const socket of waiting) {
-      const deadlineMs = readClient(socket).openedAtMs + authenticateWithinMs;
-      if (deadlineMs <= Date.now()) closeQuietly(socket, 1008, 'not authenticated in time');
-      else dueAtMs.push(deadlineMs);
+    let nextMs = Infinity;
+    for (const [socket, client] of this.#index.clients()) {
+      const deadlineMs = deadlineOf(client);
+      if (deadlineMs > Date.now()) nextMs = Math.min(nextMs, deadlineMs);
+      else this.#end(socket, 1008, client.who === null ? 'not authenticated in time' : 'token expired');
     }
-    if (dueAtMs.length > 0) await this.ctx.storage.setAlarm(Math.min(...dueAtMs));
+    if (nextMs < Infinity) await this.#wakeBy(nextMs);
   }
 
+  /** Never throws: the frames behind this one wait for it. */
   async #handle(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const size = typeof data === 'string' ? new TextEncoder().encode(data).length : data.byteLength;
-    if (size > maxRelayFrameBytes) {
-      this.#forget(socket);
-      closeQuietly(socket, 1009, 'frame larger than 16 KiB');
-      return;
-    }
+    // Closed by an earlier frame: nobody is there to be answered.
+    if (this.#index.clientOf(socket) === undefined) return;
     const body = typeof data === 'string' ? parseJson(data) : undefined;
     const request = relayRequestSchema.safeParse(body);
     if (!request.success) {
       refuseUnreadable(socket, body);
       return;
     }
-    switch (request.data.action) {
+    try {
+      await this.#answer(socket, request.data);
+    } catch (error) {
+      // The device's object could not be reached. Nothing is in effect; the client may try again.
+      console.warn(JSON.stringify({ level: 'warn', event: 'relay request failed', error: String(error) }));
+      reply(socket, { action: request.data.action, code: 500, message: 'internal_error' });
+    }
+  }
+
+  async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
+    switch (request.action) {
       case 'auth':
-        await this.#authenticate(socket, request.data);
+        await this.#authenticate(socket, request);
         break;
       case 'subscribe':
-        await this.#subscribe(socket, request.data);
+        await this.#subscribe(socket, request);
         break;
       case 'unsubscribe':
-        this.#unsubscribe(socket, request.data);
+        this.#unsubscribe(socket, request);
         break;
       case 'ping':
         reply(socket, { action: 'pong' });
@@ -136,39 +151,40 @@ export class RelayGateway extends DurableObject<Env> {
 
   async #authenticate(socket: WebSocket, request: AuthRequest): Promise<void> {
     const outcome = 'token' in request ? await this.#checkToken(request.token) : await this.#checkDevice(request);
-    const client = readClient(socket);
+    const client = this.#index.clientOf(socket);
+    if (client === undefined) return;
     if ('error' in outcome) {
       const failedAuths = client.failedAuths + 1;
       this.#change(socket, { ...client, failedAuths });
       // Statuses of the HTTP interface do not apply: a failed auth is always 401 here (decisions, Relay).
       reply(socket, { action: 'auth', code: 401, message: outcome.error });
-      if (failedAuths >= maxFailedAuths) {
-        this.#forget(socket);
-        closeQuietly(socket, 1008, 'too many failed authentications');
-      }
+      if (failedAuths >= maxFailedAuths) this.#end(socket, 1008, 'too many failed authentications');
       return;
     }
+    const { who } = outcome;
     // Another identity keeps nothing of what the former was allowed to see.
-    this.#change(socket, { ...client, failedAuths: 0, who: outcome.who, filters: [] });
+    this.#change(socket, { ...client, who, filters: isSameClient(client.who, who) ? client.filters : [] });
     reply(socket, { action: 'auth', code: 200, message: 'success' });
+    if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
   }
 
-  async #checkToken(token: string): Promise<{ who: RelayClient['who'] } | { error: ErrorMessage }> {
+  async #checkToken(token: string): Promise<{ who: Identity } | { error: ErrorMessage }> {
     const user = await verifyAccessToken(readConfig(this.env), token);
-    return user === undefined ? { error: 'unauthorized' } : { who: { kind: 'user', ...user } };
+    if (user === undefined) return { error: 'unauthorized' };
+    return { who: { kind: 'user', userId: user.userId, expiresAtMs: user.expiresAtMs } };
   }
 
   async #checkDevice(
     request: Extract<AuthRequest, { username: string }>,
-  ): Promise<{ who: RelayClient['who'] } | { error: ErrorMessage }> {
+  ): Promise<{ who: Identity } | { error: ErrorMessage }> {
     const named = parseMessagingName(request.username);
     if (named === undefined) return { error: 'device_not_found' };
-    const outcome = await deviceSession(this.env, named.deviceId).authenticate({
-      productKey: named.productKey,
-      passwordDigest: await digestOf(request.password),
-      relayShard: this.ctx.id.name ?? '',
+    const passwordDigest = await digestOf(request.password);
+    const { productKey, deviceId } = named;
+    return this.#signUp(deviceId, async (relayShard) => {
+      const outcome = await deviceSession(this.env, deviceId).authenticate({ productKey, passwordDigest, relayShard });
+      return outcome.ok ? { who: { kind: 'device', ...named } } : { error: outcome.error };
     });
-    return outcome.ok ? { who: { kind: 'device', ...outcome.value } } : { error: outcome.error };
   }
 
   async #subscribe(socket: WebSocket, { topic }: TopicRequest): Promise<void> {
@@ -186,30 +202,50 @@ export class RelayGateway extends DurableObject<Env> {
     socket: WebSocket,
     topic: string,
   ): Promise<{ error: ErrorMessage; detail?: string } | undefined> {
-    const { who } = readClient(socket);
-    if (who === null || !this.#isStillAllowed(socket)) return { error: 'unauthorized' };
+    const client = this.#index.clientOf(socket);
+    const who = client?.who;
+    if (client === undefined || who === undefined || who === null) return { error: 'unauthorized' };
     const device = parseFilter(topic)?.device;
     if (device === undefined) return { error: 'forbidden' };
-    if (who.kind === 'device') {
-      if (device.deviceId !== who.deviceId || device.productKey !== who.productKey) return { error: 'forbidden' };
-    } else {
-      const shard = this.ctx.id.name ?? '';
-      const outcome = await deviceSession(this.env, device.deviceId).watch(who.userId, device.productKey, shard);
-      // Whether somebody else's device exists is nobody's business on this channel.
-      if (!outcome.ok) return { error: 'forbidden' };
-    }
-    const client = readClient(socket);
+    if (who.kind === 'device' && !isSameDevice(device, who)) return { error: 'forbidden' };
     if (client.filters.includes(topic)) return undefined;
     if (client.filters.length >= maxFilters[who.kind]) {
       return { error: 'invalid_request', detail: `topic: at most ${maxFilters[who.kind]} subscriptions a socket` };
     }
+    // A device's socket is signed up since it authenticated.
+    if (who.kind === 'device') return this.#addFilter(socket, topic);
+    return this.#signUp(device.deviceId, async (shard) => {
+      const outcome = await deviceSession(this.env, device.deviceId).watch(who.userId, device.productKey, shard);
+      // Whether somebody else's device exists is nobody's business on this channel.
+      return outcome.ok ? this.#addFilter(socket, topic) : { error: 'forbidden' as const };
+    });
+  }
+
+  #addFilter(socket: WebSocket, topic: string): { error: ErrorMessage; detail: string } | undefined {
+    const client = this.#index.clientOf(socket);
+    if (client === undefined) return { error: 'unauthorized', detail: 'closed' };
     const isKept = this.#change(socket, { ...client, filters: [...client.filters, topic] });
     return isKept ? undefined : { error: 'invalid_request', detail: 'topic: no room for another one on this socket' };
   }
 
+  /**
+   * Between a session's noting this shard and this shard's noting the socket, a push would find nobody here and have
+   * the shard dropped again: `hasListeners` counts those under way.
+   */
+  async #signUp<T>(deviceId: string, ask: (shard: string) => Promise<T>): Promise<T> {
+    this.#signingUp.set(deviceId, (this.#signingUp.get(deviceId) ?? 0) + 1);
+    try {
+      return await ask(this.ctx.id.name ?? '');
+    } finally {
+      const left = (this.#signingUp.get(deviceId) ?? 1) - 1;
+      if (left > 0) this.#signingUp.set(deviceId, left);
+      else this.#signingUp.delete(deviceId);
+    }
+  }
+
   #unsubscribe(socket: WebSocket, { topic }: TopicRequest): void {
-    const client = readClient(socket);
-    if (client.who === null) {
+    const client = this.#index.clientOf(socket);
+    if (client === undefined || client.who === null) {
       reply(socket, { action: 'unsubscribe', topic, code: 401, message: 'unauthorized' });
       return;
     }
@@ -217,13 +253,14 @@ export class RelayGateway extends DurableObject<Env> {
     reply(socket, { action: 'unsubscribe', topic, code: 200, message: 'success' });
   }
 
-  /** A user's socket lives no longer than the token it was opened with. */
+  #hasListeners(deviceId: string): boolean {
+    return this.#signingUp.has(deviceId) || this.#index.socketsOf(deviceId).length > 0;
+  }
+
+  /** A user's socket lives no longer than its token; the alarm that closes it may be late. */
   #isStillAllowed(socket: WebSocket): boolean {
-    const who = this.#index.clientOf(socket)?.who;
-    if (who?.kind !== 'user' || who.expiresAtMs > Date.now()) return true;
-    this.#forget(socket);
-    closeQuietly(socket, 1008, 'token expired');
-    return false;
+    const client = this.#index.clientOf(socket);
+    return client !== undefined && deadlineOf(client) > Date.now();
   }
 
   #isPushedAlready({ deviceId, origin }: RelayMessage): boolean {
@@ -242,14 +279,40 @@ export class RelayGateway extends DurableObject<Env> {
     return true;
   }
 
-  #forget(socket: WebSocket): void {
-    for (const filter of readClient(socket).filters) {
-      const deviceId = parseFilter(filter)?.device.deviceId;
-      if (deviceId !== undefined && this.#index.socketsOf(deviceId).length <= 1) this.#pushed.delete(deviceId);
-    }
-    this.#index.remove(socket);
-    writeClient(socket, { ...readClient(socket), who: null, filters: [] });
+  #end(socket: WebSocket, code: number, reason: string): void {
+    this.#forget(socket);
+    closeQuietly(socket, code, reason);
   }
+
+  #forget(socket: WebSocket): void {
+    for (const deviceId of this.#index.remove(socket)) {
+      if (!this.#hasListeners(deviceId)) this.#pushed.delete(deviceId);
+    }
+    // A close that is not answered yet survives a sleep: nothing must be pushed to the socket after it.
+    writeClient(socket, { ...readClient(socket), isEnded: true, filters: [] });
+  }
+
+  async #wakeBy(atMs: number): Promise<void> {
+    const plannedMs = await this.ctx.storage.getAlarm();
+    if (plannedMs === null || plannedMs > atMs) await this.ctx.storage.setAlarm(atMs);
+  }
+}
+
+/** When a socket is closed unless it says who it is, or brings a fresh token. */
+function deadlineOf({ who, openedAtMs }: RelayClient): number {
+  if (who === null) return openedAtMs + authenticateWithinMs;
+  return who.kind === 'user' ? who.expiresAtMs : Infinity;
+}
+
+function isSameClient(one: RelayClient['who'], other: Identity): boolean {
+  if (one?.kind === 'device' && other.kind === 'device') return isSameDevice(one, other);
+  return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
+}
+
+function byteLengthOf(data: string | ArrayBuffer): number {
+  if (typeof data !== 'string') return data.byteLength;
+  // Counting bytes is for the frames that are near the limit.
+  return data.length > maxRelayFrameBytes ? data.length : new TextEncoder().encode(data).length;
 }
 
 function refuseUnreadable(socket: WebSocket, body: unknown): void {

@@ -18,14 +18,21 @@ export class RelayIndex {
     }
   }
 
-  remove(socket: WebSocket): void {
-    for (const deviceId of this.#devicesBySocket.get(socket) ?? []) {
+  /** Answers which devices the socket was listed under. */
+  remove(socket: WebSocket): Iterable<string> {
+    const deviceIds = this.#devicesBySocket.get(socket) ?? [];
+    for (const deviceId of deviceIds) {
       const sockets = this.#socketsByDevice.get(deviceId);
       sockets?.delete(socket);
       if (sockets?.size === 0) this.#socketsByDevice.delete(deviceId);
     }
     this.#devicesBySocket.delete(socket);
     this.#clients.delete(socket);
+    return deviceIds;
+  }
+
+  clients(): Iterable<[WebSocket, RelayClient]> {
+    return this.#clients;
   }
 
   /** The client behind a socket, without decoding its attachment: pushing asks this once a socket and message. */

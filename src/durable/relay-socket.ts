@@ -12,6 +12,8 @@ const attachmentSchema = z.object({
     ])
     .nullable(),
   filters: z.array(z.string()),
+  /** Closed by this side, the client has not answered yet. */
+  isEnded: z.boolean(),
 });
 
 export type RelayClient = z.infer<typeof attachmentSchema>;

@@ -4,26 +4,44 @@ import { z } from 'zod';
 
 export const maxRelayFrameBytes = 16 * 1024;
 
-const deviceAuthSchema = z.object({
-  action: z.literal('auth'),
-  username: z.string().max(256),
-  password: z.string().max(256),
-});
-const userAuthSchema = z.object({ action: z.literal('auth'), token: z.string().max(4096) });
+const topicSchema = z.string().max(256);
+
+export const relayRequestSchemas = {
+  deviceAuth: z.object({
+    action: z.literal('auth'),
+    username: z.string().max(256),
+    password: z.string().max(256),
+  }),
+  userAuth: z.object({ action: z.literal('auth'), token: z.string().max(4096) }),
+  subscribe: z.object({ action: z.literal('subscribe'), topic: topicSchema }),
+  unsubscribe: z.object({ action: z.literal('unsubscribe'), topic: topicSchema }),
+  ping: z.object({ action: z.literal('ping') }),
+};
 
 export const relayRequestSchema = z.union([
-  deviceAuthSchema,
-  userAuthSchema,
-  z.object({ action: z.literal('subscribe'), topic: z.string().max(256) }),
-  z.object({ action: z.literal('unsubscribe'), topic: z.string().max(256) }),
-  z.object({ action: z.literal('ping') }),
+  relayRequestSchemas.deviceAuth,
+  relayRequestSchemas.userAuth,
+  relayRequestSchemas.subscribe,
+  relayRequestSchemas.unsubscribe,
+  relayRequestSchemas.ping,
 ]);
 export type RelayRequest = z.infer<typeof relayRequestSchema>;
 
-export type RelayReply =
-  | { action: 'auth' | 'subscribe' | 'unsubscribe'; topic?: string; code: number; message: string }
-  | { action: 'error'; code: number; message: string }
-  | { action: 'pong' };
+const outcome = { code: z.int(), message: z.string() };
+/** The topic as it was asked for; absent where the request held none that could be read. */
+const topicOutcome = { topic: topicSchema.optional(), ...outcome };
+
+export const relayReplySchemas = {
+  auth: z.object({ action: z.literal('auth'), ...outcome }),
+  subscribe: z.object({ action: z.literal('subscribe'), ...topicOutcome }),
+  unsubscribe: z.object({ action: z.literal('unsubscribe'), ...topicOutcome }),
+  /** To a frame that names no action, and to a ping that failed. */
+  error: z.object({ action: z.enum(['error', 'ping']), ...outcome }),
+  pong: z.object({ action: z.literal('pong') }),
+};
+export type RelayReply = { [Name in keyof typeof relayReplySchemas]: z.infer<(typeof relayReplySchemas)[Name]> }[
+  keyof typeof relayReplySchemas
+];
 
 /** What a subscriber is pushed, and nothing beside it: `payload` is the parsed JSON, or text where it is none. */
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });

@@ -1,6 +1,7 @@
 // What broker-bridge calls: batches up, and the WebSocket on which it is told what to publish. Not for people.
 import { answer, answerError } from '../http/envelope.ts';
 import { createRouter } from '../http/router.ts';
+import { readText } from '../http/read-text.ts';
 import { requireSecret } from '../http/secret-header.ts';
 import { maxBatchBytes, uplinkBatchSchema } from '../protocol/bridge.ts';
 import { openBridgeLink } from '../services/bridge-link.ts';
@@ -12,9 +13,8 @@ bridgeRoutes.use(requireSecret('bridgeSecrets'));
 
 bridgeRoutes.post('/uplink', async (c) => {
   const tooLarge = () => c.json({ code: 413, message: 'invalid_request: body: too large', data: null }, 413);
-  if (Number(c.req.header('Content-Length') ?? 0) > maxBatchBytes) return tooLarge();
-  const text = await c.req.text();
-  if (text.length > maxBatchBytes) return tooLarge();
+  const text = await readText(c.req.raw, maxBatchBytes);
+  if (text === undefined) return tooLarge();
   const batch = uplinkBatchSchema.safeParse(parse(text));
   if (!batch.success) return answerError(c, 'invalid_request', batch.error.issues[0]?.message);
   return answer(c, { results: await takeBatch({ env: c.env, config: c.var.config }, batch.data) });

@@ -50,6 +50,8 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
   const deliveries: Delivery[] = [];
   await Promise.all(
     [...entriesByDevice.values()].map(async ({ device, entries }) => {
+      // The mark of what was taken only ever rises: a lower number behind a higher one would count as seen.
+      entries.sort((one, other) => one.item.seq - other.item.seq);
       const taken = await takeForDevice(context, batch.spoolId, device, entries);
       for (const [index, result] of taken.results) results[index] = result;
       deliveries.push(...taken.deliveries);
