@@ -2,9 +2,11 @@
 // not at all. Also clears away what an earlier run left when it was killed.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isGroupOf, isRunning, killGroup } from './process-groups.ts';
 
+const leftOversTimeoutMs = 2_000;
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 export type PartPids = Record<string, { pid: number }>;
@@ -19,14 +21,16 @@ export function writeParts(stateDir: string, parts: PartPids): void {
  * Takes the state folder for this process.
  * @throws Error when another `npm start` uses it
  */
-export function claimStateDir(stateDir: string): void {
+export async function claimStateDir(stateDir: string): Promise<void> {
   const path = join(stateDir, 'start.pid');
   const pid = Number(readText(path));
   if (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.ts')) {
     throw new Error(`Latchwork already runs with ${stateDir} (pid ${pid}): stop it, or choose STATE_DIR=<folder>`);
   }
   for (const { pid: leftOver } of Object.values(readParts(stateDir))) {
-    if (isGroupOf(leftOver, root)) killGroup(leftOver);
+    // Until they are gone they hold ports.
+    const deadlineMs = Date.now() + leftOversTimeoutMs;
+    while (isGroupOf(leftOver, root) && killGroup(leftOver) && Date.now() < deadlineMs) await sleep(20);
   }
   writeFileSync(path, String(process.pid));
   writeParts(stateDir, {});

@@ -63,7 +63,7 @@ async function choosePlace(settings: Settings): Promise<Place> {
   const { stateDir, publicHost } = settings;
   const secrets = loadSecrets(stateDir);
   // Before the ports: what a killed run left may still hold them.
-  claimStateDir(stateDir);
+  await claimStateDir(stateDir);
   claimedDir = stateDir;
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
   const taken = new Set<number>();

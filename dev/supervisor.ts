@@ -63,7 +63,8 @@ export class Supervisor {
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const { child } of [...this.#running.values()].reverse()) {
-      child.kill('SIGTERM');
+      // Every part ends with its parent; for the Worker a signal would be the rougher way (worker.ts).
+      if (child.connected) child.disconnect();
       await Promise.race([hasEnded(child), sleep(patienceMs)]);
     }
     this.killAll();

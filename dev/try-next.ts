@@ -27,9 +27,9 @@ export function describeDemoSteps(addresses: Addresses, demo: RunningDemo): stri
     title('Be a board yourself; one connection a board, so the subscription ends when you publish'),
     `BOARD=$(curl -s ${api}/api/v1/devices/activate ${json} -d '${activationBody}')`,
     `of() { echo "$BOARD" | sed 's/.*"'$1'":"\\([^"]*\\)".*/\\1/'; }`,
-    `AS="-h ${host} -p ${port} -i $(of clientId) -u $(of username) -P $(of password)"`,
-    `mosquitto_pub $AS -t "$(of propertyPost)" -m '{"params":{"position":"middle"}}'`,
-    `mosquitto_sub $AS -t "$(of propertySet)" -v`,
+    `as() { tool=$1; shift; $tool -h ${host} -p ${port} -i "$(of clientId)" -u "$(of username)" -P "$(of password)" "$@"; }`,
+    `as mosquitto_pub -t "$(of propertyPost)" -m '{"params":{"position":"middle"}}'`,
+    `as mosquitto_sub -t "$(of propertySet)" -v`,
     '',
     colours.dim(`Demo user: ${account.email}, password ${account.password}; the token above is good for two hours.`),
   ];

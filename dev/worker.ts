@@ -28,8 +28,23 @@ function passOn({ level, message }: { level: string; message: string }): void {
   }
 }
 
+let worker: Awaited<ReturnType<typeof runWorker>> | undefined;
+let isStopping = false;
+
+function stop(): void {
+  if (isStopping) return;
+  isStopping = true;
+  if (worker === undefined) process.exit(0);
+  void worker.stop().finally(() => process.exit(0));
+}
+
+// The way to go: on a signal Miniflare's own hook kills workerd at once and leaves nobody to wait for its end.
+process.on('disconnect', stop);
+process.on('SIGTERM', stop);
+process.on('SIGINT', stop);
+
 try {
-  const worker = await runWorker({
+  worker = await runWorker({
     root: fileURLToPath(new URL('..', import.meta.url)),
     buildDir: requireSetting('BUILD_DIR'),
     persistDir: requireSetting('PERSIST_DIR'),
@@ -41,16 +56,6 @@ try {
   });
   log('info', 'ready', { url: worker.url.href });
   process.send?.({ type: 'ready', url: worker.url.href });
-
-  let isStopping = false;
-  const stop = () => {
-    if (isStopping) return;
-    isStopping = true;
-    void worker.stop().finally(() => process.exit(0));
-  };
-  process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
-  process.on('disconnect', stop);
 } catch (error) {
   log('error', 'cannot_start', { error: error instanceof Error ? error.message : String(error) });
   process.exit(1);
