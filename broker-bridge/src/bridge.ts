@@ -24,7 +24,8 @@ export type BridgeState = {
 /** A bridge that is being replaced may take this long to leave. */
 const lockWaitMs = 15_000;
 const commandDrainMs = 1000;
-const uplinkDrainMs = 6000;
+const flushMs = 1000;
+const uplinkDrainMs = 5000;
 
 export class Bridge {
   readonly #log: Log;
@@ -117,7 +118,7 @@ export class Bridge {
   async stop(): Promise<void> {
     await this.#downlink.stop(commandDrainMs);
     this.#intake.stop();
-    await this.#spool.flush(commandDrainMs);
+    await this.#spool.flush(flushMs);
     await this.#broker.stop();
     await this.#link.stop();
     await this.#uplink.drain(uplinkDrainMs);

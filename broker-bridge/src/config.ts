@@ -1,7 +1,9 @@
 // Turns the environment into a typed configuration, once, at start. Names every problem at once with the way out.
 // Nothing else reads process.env; secrets pass through here and are never printed.
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
+import { describeError } from './log.ts';
 
 export type MqttConfig = {
   url: string;
@@ -54,7 +56,7 @@ const environmentSchema = z.object({
   WORKER_URL: workerUrl,
   BRIDGE_SECRET: z
     .string({ error: 'is missing: set it to the secret that the Worker knows as BRIDGE_SECRET' })
-    .min(32, 'must have at least 32 characters; make one with: openssl rand -hex 32'),
+    .regex(/^[\x21-\x7e]{32,}$/, 'must have at least 32 printable characters; make one with: openssl rand -hex 32'),
   BRIDGE_ID: z
     .string({ error: 'is missing: give this bridge a name that stays the same over restarts, such as bridge-1' })
     .regex(/^[A-Za-z0-9._-]{1,60}$/, 'must be 1-60 letters, digits, dots, underscores or dashes'),
@@ -100,6 +102,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   if ((ca ?? cert ?? key) !== undefined && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
     problems.push('MQTT_URL must be mqtts:// or wss:// where a CA, certificate or key file is given');
   }
+  checkTls({ ca, cert, key }, problems);
   checkSpoolDir(given['SPOOL_DIR'], problems);
 
   if (!parsed.success || clientId === undefined || problems.length > 0) return { problems };
@@ -144,6 +147,14 @@ function readOptionalFile(
   } catch (error) {
     problems.push(`${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}): ${path}`);
     return undefined;
+  }
+}
+
+function checkTls(files: Pick<MqttConfig, 'ca' | 'cert' | 'key'>, problems: string[]): void {
+  try {
+    createSecureContext(files);
+  } catch (error) {
+    problems.push(`MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`);
   }
 }
 

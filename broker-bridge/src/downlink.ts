@@ -16,6 +16,10 @@ type Command = { result: ResultFrame | null; sentAtMs: number | null; settledAtM
 const rememberMs = 2 * 60_000;
 /** Results sent so shortly before the last sign of life of a lost link may have been lost with it. */
 const doubtMs = 10_000;
+/** What is left of a command's life when it is published: less would be over before the broker has it. */
+const leastLeftMs = 20;
+/** How long a broker may send nothing at all after a publish, whatever is left of the command's life. */
+const silenceMs = { least: 500, most: 60_000 };
 const retriable: ReadonlySet<Reason> = new Set(['broker_disconnected', 'standby']);
 const maxTopicBytes = 65_535;
 
@@ -99,7 +103,7 @@ export class Downlink {
   #findObstacle(frame: PublishFrame): Reason | null {
     if (!isPublishable(frame.topic)) return 'invalid';
     if (this.#role === 'standby') return 'standby';
-    if (this.#link.nowMs() >= frame.expiresAtMs) return 'expired';
+    if (frame.expiresAtMs - this.#link.nowMs() < leastLeftMs) return 'expired';
     return this.#broker.isConnected && !this.#isStopped ? null : 'broker_disconnected';
   }
 
@@ -107,7 +111,8 @@ export class Downlink {
     const publishedAtMs = Date.now();
     const leftMs = frame.expiresAtMs - this.#link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
-    const timer = setTimeout(() => this.#broker.cutIfSilentSince(publishedAtMs), leftMs);
+    const silentAfterMs = Math.min(Math.max(leftMs, silenceMs.least), silenceMs.most);
+    const timer = setTimeout(() => this.#broker.cutIfSilentSince(publishedAtMs), silentAfterMs);
     this.#underWay += 1;
     const expirySeconds = Math.min(frame.messageExpirySeconds, Math.max(1, Math.ceil(leftMs / 1000)));
     const outcome = await this.#broker.publish(frame.topic, frame.payload, expirySeconds);

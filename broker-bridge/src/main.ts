@@ -3,6 +3,8 @@ import { Bridge } from './bridge.ts';
 import { readConfig } from './config.ts';
 import { createLog, describeError } from './log.ts';
 
+const leaveWithinMs = 9500;
+
 const config = readConfig(process.env);
 if ('problems' in config) {
   console.error(`broker-bridge cannot start:\n${config.problems.map((problem) => `  - ${problem}`).join('\n')}`);
@@ -31,6 +33,10 @@ const leave = (why: string): void => {
   if (isLeaving) process.exit(1);
   isLeaving = true;
   log.info('leaving', { why });
+  setTimeout(() => {
+    log.error('leaving takes too long: the rest stays in the spool');
+    process.exit(1);
+  }, leaveWithinMs).unref();
   bridge.stop().then(() => process.exit(0), fail);
 };
 process.on('SIGTERM', () => leave('SIGTERM'));

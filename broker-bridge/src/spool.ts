@@ -214,11 +214,14 @@ export class Spool {
   }
 
   #takeGroup(): Pending[] {
-    const roomBytes = this.depth === 0 ? Infinity : this.#maxBytes - this.diskBytes;
+    const roomBytes = this.#maxBytes - this.diskBytes;
+    const isEmpty = this.depth === 0;
     let bytes = 0;
     let count = 0;
     for (const pending of this.#pending) {
-      if (bytes + pending.bytes > roomBytes || (count > 0 && bytes + pending.bytes > maxGroupBytes)) break;
+      // An empty spool takes even a message that is larger than it may be: it would wait for ever.
+      const hasRoom = bytes + pending.bytes <= roomBytes || (count === 0 && isEmpty);
+      if (!hasRoom || (count > 0 && bytes + pending.bytes > maxGroupBytes)) break;
       bytes += pending.bytes;
       count += 1;
     }

@@ -12,7 +12,7 @@ export type UplinkOutcome =
   | { kind: 'invalid'; message: string }
   | { kind: 'unavailable'; cause: string; retryAfterMs: number };
 
-const answerTimeoutMs = 15_000;
+const defaultAnswerTimeoutMs = 15_000;
 const idleConnectionMs = 60_000;
 const maxAnswerBytes = 1024 * 1024;
 const maxRetryAfterMs = 600_000;
@@ -22,10 +22,12 @@ export class UplinkClient {
   lastStatus = 0;
   readonly #url: URL;
   readonly #secret: string;
+  readonly #answerTimeoutMs: number;
   readonly #agent: HttpAgent;
   readonly #abort = new AbortController();
 
-  constructor(workerUrl: string, secret: string) {
+  constructor(workerUrl: string, secret: string, answerTimeoutMs = defaultAnswerTimeoutMs) {
+    this.#answerTimeoutMs = answerTimeoutMs;
     this.#url = new URL(`${workerUrl}${uplinkPath}`);
     this.#secret = secret;
     const options = { keepAlive: true, timeout: idleConnectionMs };
@@ -59,7 +61,7 @@ export class UplinkClient {
           method: 'POST',
           agent: this.#agent,
           // For the whole exchange: a socket timeout would be restarted by each byte of a slow answer.
-          signal: AbortSignal.any([this.#abort.signal, AbortSignal.timeout(answerTimeoutMs)]),
+          signal: AbortSignal.any([this.#abort.signal, AbortSignal.timeout(this.#answerTimeoutMs)]),
           headers: {
             authorization: `Bearer ${this.#secret}`,
             'content-type': 'application/json',

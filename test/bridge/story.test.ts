@@ -1,33 +1,125 @@
-// The two lanes of the bridge, end to end against real brokers: reports up, commands down.
-import { afterEach, describe, expect, test } from 'vitest';
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
-import { commandTopic, Device } from '../support/bridge-device.ts';
-import { WorkerSide } from '../support/bridge-worker-side.ts';
+// The two lanes of the bridge, end to end through real brokers and both versions of MQTT.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { UplinkItem } from '../../src/protocol/bridge.ts';
+import { commandTopic, reportTopic, type Device } from '../support/bridge-device.ts';
+import { Scene } from '../support/bridge-scene.ts';
 import { startAedes } from '../support/broker-aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
 
-const cleanUps: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
-});
+type AnyBroker = { url: string; stop: () => Promise<void> };
 
-describe('with aedes', () => {
-  test('a report goes up and a command goes down', async () => {
-    const broker = await startAedes();
-    cleanUps.push(broker.stop);
-    const worker = await WorkerSide.start();
-    cleanUps.push(() => worker.stop());
-    const bridge = new BridgeProcess(
-      bridgeEnvironment({ workerUrl: worker.url, mqttUrl: broker.url, spoolDir: makeSpoolDir() }),
-    );
-    cleanUps.push(() => bridge.kill('SIGTERM'));
-    await worker.untilActive();
-    const device = await Device.connect(broker.url, 'd1');
-    cleanUps.push(() => device.leave());
+const brokers = [
+  { name: 'aedes', mqtt: '3.1.1', environment: {}, start: startAedes, missing: null },
+  { name: 'mosquitto', mqtt: '5', environment: {}, start: () => Mosquitto.start(), missing: mosquittoMissing },
+  {
+    name: 'mosquitto',
+    mqtt: '3.1.1',
+    environment: { MQTT_PROTOCOL: '3.1.1' },
+    start: () => Mosquitto.start(),
+    missing: mosquittoMissing,
+  },
+] as const;
+
+describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, start, missing }) => {
+  if (missing !== null) {
+    test.skip(`left out: ${missing}`);
+    return;
+  }
+
+  let scene: Scene<AnyBroker>;
+  let device: Device;
+  let count = 0;
+  const id = (name: string): string => `${name}-${count}`;
+  const topic = (): string => commandTopic(device.name);
+  const ofThisTest = (): UplinkItem[] =>
+    scene.worker.batches.flatMap(({ items }) => items.filter((item) => item.topic === reportTopic(device.name)));
+
+  beforeAll(async () => {
+    scene = await Scene.start<AnyBroker>(await start(), environment);
+    const bridge = scene.startBridge();
+    await scene.worker.untilActive();
+    expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt });
+  });
+  beforeEach(async () => {
+    count += 1;
+    device = await scene.connectDevice(`d${count}`);
     await device.listen();
-    await device.report('{"hello":1}');
-    await worker.changes.until('the report', () => worker.effects.includes('{"hello":1}'));
-    worker.publish({ id: 'c1', topic: commandTopic('d1'), payload: '{"x":1}' });
-    expect(await worker.answerTo('c1')).toEqual({ type: 'published', id: 'c1', hasSubscribers: null });
-    await device.changes.until('the command', () => device.heard.length === 1);
+  });
+  afterAll(() => scene.close());
+
+  test('a report reaches the Worker with its topic and content, whatever its quality of service', async () => {
+    await device.report('{"angle":1}', 1);
+    await device.report('{"angle":2}', 0);
+    await device.client.publishAsync(reportTopic(device.name), Buffer.from([0xff, 0x00]), { qos: 1 });
+    await scene.worker.changes.until('three reports', () => ofThisTest().length === 3);
+    expect(ofThisTest()).toMatchObject([
+      { topic: reportTopic(device.name), payload: '{"angle":1}' },
+      { topic: reportTopic(device.name), payload: '{"angle":2}' },
+      { topic: reportTopic(device.name), payloadBase64: Buffer.from([0xff, 0]).toString('base64') },
+    ]);
+    expect(ofThisTest().every((item) => Math.abs(item.receivedAtMs - Date.now()) < 10_000)).toBe(true);
+  });
+
+  test('a command reaches the device unretained, and the broker’s acknowledgement reaches the Worker', async () => {
+    scene.worker.publish({ id: id('c'), topic: topic(), payload: '{"id":"1"}' });
+    const hasSubscribers = mqtt === '5' ? true : null;
+    expect(await scene.worker.answerTo(id('c'))).toEqual({ type: 'published', id: id('c'), hasSubscribers });
+    await device.changes.until('the command', () => device.heard.length > 0);
+    expect(device.heard).toEqual([{ topic: topic(), payload: '{"id":"1"}', retain: false }]);
+  });
+
+  test('a command to a device that is not there says so where MQTT 5 can', async () => {
+    scene.worker.publish({ id: id('c'), topic: commandTopic('nobody') });
+    const hasSubscribers = mqtt === '5' ? false : null;
+    expect(await scene.worker.answerTo(id('c'))).toEqual({ type: 'published', id: id('c'), hasSubscribers });
+  });
+
+  test('commands that are late, or sent to a wildcard, are answered and never published', async () => {
+    scene.worker.publish({ id: id('late'), topic: topic(), expiresAtMs: Date.now() - 100 });
+    scene.worker.publish({ id: id('plus'), topic: '/sys/pk_test/+/thing/service/property/set' });
+    scene.worker.publish({ id: id('hash'), topic: '/sys/#' });
+    scene.worker.publish({ id: id('empty'), topic: '' });
+    expect(await scene.worker.answerTo(id('late'))).toMatchObject({ type: 'not-published', reason: 'expired' });
+    for (const name of ['plus', 'hash', 'empty']) {
+      expect(await scene.worker.answerTo(id(name))).toMatchObject({ type: 'not-published', reason: 'invalid' });
+    }
+    scene.worker.publish({ id: id('last'), topic: topic(), payload: 'last' });
+    await device.changes.until('the last command', () => device.heard.length > 0);
+    expect(device.heard.map(({ payload }) => payload)).toEqual(['last']);
+  });
+
+  test('a command that comes twice is published once and answered twice', async () => {
+    const answers = (): number => scene.worker.frames.filter((frame) => 'id' in frame && frame.id === id('c')).length;
+    scene.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
+    scene.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
+    await scene.worker.changes.until('an answer', () => answers() >= 1);
+    scene.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
+    await scene.worker.changes.until('a second answer', () => answers() >= 2);
+    scene.worker.publish({ id: id('end'), topic: topic(), payload: 'end' });
+    await device.changes.until('the end', () => device.heard.some(({ payload }) => payload === 'end'));
+    expect(device.heard.map(({ payload }) => payload)).toEqual(['once', 'end']);
+  });
+
+  test('an answer that was lost with the link is given again on the next one', async () => {
+    scene.worker.publish({ id: id('c'), topic: topic() });
+    await scene.worker.answerTo(id('c'));
+    scene.worker.frames.length = 0;
+    scene.worker.cutLinks();
+    expect(await scene.worker.answerTo(id('c'))).toMatchObject({ type: 'published' });
+    expect(device.heard).toHaveLength(1);
+    await scene.worker.untilActive();
+  });
+
+  test('commands take no step of 40 ms on their way', async () => {
+    const roundTripsMs: number[] = [];
+    for (let n = 0; n < 50; n += 1) {
+      const startedAtMs = performance.now();
+      scene.worker.publish({ id: id(`c${n}`), topic: topic() });
+      await scene.worker.answerTo(id(`c${n}`));
+      await device.changes.until('the command', () => device.heard.length > n);
+      roundTripsMs.push(performance.now() - startedAtMs);
+    }
+    const median = roundTripsMs.sort((a, b) => a - b)[25]!;
+    expect(median).toBeLessThan(20);
   });
 });

@@ -1,5 +1,7 @@
-// Waits for a condition that something else brings about: looked at whenever a change is noted, given up after a
-// while with the name of what was missing. Nothing here sleeps.
+// Waits for a condition that something else brings about: looked at whenever a change is noted, and often besides,
+// because nobody notes what happens inside the bridge. Given up after a while with the name of what was missing.
+
+const lookEveryMs = 10;
 
 export class Changes {
   readonly #waiting = new Set<() => void>();
@@ -15,10 +17,13 @@ export class Changes {
       const look = (): void => {
         if (!isSo()) return;
         clearTimeout(timer);
+        clearInterval(looking);
         this.#waiting.delete(look);
         resolve();
       };
+      const looking = setInterval(() => look(), lookEveryMs);
       const timer = setTimeout(() => {
+        clearInterval(looking);
         this.#waiting.delete(look);
         const what = typeof describe === 'string' ? describe : describe();
         reject(new Error(`not within ${timeoutMs} ms: ${what}`));

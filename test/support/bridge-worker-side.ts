@@ -37,6 +37,8 @@ export type Faults = {
   /** Answers 200 with something that is no answer of the protocol. */
   answersNonsense: boolean;
   maxItems: number;
+  /** Answers 400 to a whole batch with such a message in it. */
+  refusesBatchWith: (item: UplinkItem) => boolean;
   judge: (item: UplinkItem) => Omit<UplinkResult, 'seq'>;
 };
 
@@ -48,6 +50,7 @@ const noFaults: Faults = {
   dropsAnswers: false,
   answersNonsense: false,
   maxItems: Infinity,
+  refusesBatchWith: () => false,
   judge: () => ({ result: 'accepted' }),
 };
 
@@ -201,6 +204,8 @@ export class WorkerSide {
       answer(this.faults.status, { code: this.faults.status, message: 'a fault on request', data: null });
     } else if (items.length > this.faults.maxItems) {
       answer(413, { code: 413, message: 'invalid_request', data: null });
+    } else if (items.some((item) => this.faults.refusesBatchWith(item))) {
+      answer(400, { code: 400, message: 'invalid_request', data: null });
     } else {
       const results = this.#commit(batch);
       if (this.faults.dropsAnswers) request.socket.destroy();
