@@ -5,8 +5,17 @@ import { defineConfig } from 'vitest/config';
 
 const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', import.meta.url)));
 
+// Where wrangler looks for the secrets that wrangler.toml requires; as plain bindings it would warn that they are missing.
+Object.assign(process.env, {
+  JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
+  BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
+  BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
+});
+
 export default defineConfig({
   test: {
+    // The Worker writes a line a request.
+    silent: 'passed-only',
     projects: [
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
       {
@@ -16,9 +25,6 @@ export default defineConfig({
             miniflare: {
               bindings: {
                 TEST_MIGRATIONS: migrations,
-                JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
-                BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
-                BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
                 MQTT_HOST: 'broker.test',
                 BROKER_REPORTS_CONNECTIONS: 'true',
                 CORS_ORIGINS: 'https://app.test',
@@ -31,6 +37,8 @@ export default defineConfig({
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
           setupFiles: ['test/support/worker-setup.ts'],
+          testTimeout: 20_000,
+          hookTimeout: 20_000,
         },
       },
       {

@@ -17,7 +17,7 @@ export const readBody = createMiddleware<AppEnv>(async (c, next) => {
   // a JSON content type without a body is no body, not a malformed one (tolerance 19).
   if (body === '') headers.delete('Content-Type');
   else headers.set('Content-Type', 'application/json');
-  c.req.raw = new Request(request, { headers, body });
+  c.req.raw = new Request(request.url, { method: request.method, headers, ...(body === '' ? {} : { body }) });
   await next();
 });
 

@@ -1,0 +1,65 @@
+// The health address: what a deployment check sees when all is well, and when a part is missing.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it } from 'vitest';
+import { createApp } from '../../src/app.ts';
+
+type Link = { bridgeConnected: boolean; brokerConnected: boolean };
+const connected: Link = { bridgeConnected: true, brokerConnected: true };
+
+/** The Worker with a broker link that answers as told, because no bridge dials in here. */
+function check(health: () => Promise<Link>, changes: Partial<Env> = {}, method = 'GET'): Promise<Response> | Response {
+  const link = { getByName: () => ({ health }) } as unknown as Env['BROKER_LINK'];
+  const request = new Request('https://latchwork.test/health', { method });
+  return createApp().fetch(request, { ...env, BROKER_LINK: link, ...changes }, createExecutionContext());
+}
+
+function unavailable(parts: string): object {
+  return { code: 503, message: `unavailable: ${parts}`, data: null };
+}
+
+describe('GET /health', () => {
+  it('answers 200 without authentication while every part is up', async () => {
+    const response = await check(() => Promise.resolve(connected));
+    expect(response.status).toBe(200);
+    expect(await response.json()).toEqual({
+      code: 200,
+      message: 'success',
+      data: { status: 'ok', parts: { api: 'up', database: 'up', bridge: 'up', broker: 'up' } },
+    });
+  });
+
+  it.each([
+    ['bridge, broker', { bridgeConnected: false, brokerConnected: false }],
+    ['broker', { bridgeConnected: true, brokerConnected: false }],
+  ])('answers 503 and names what is missing: %s', async (parts, link) => {
+    const response = await check(() => Promise.resolve(link));
+    expect(response.status).toBe(503);
+    expect(await response.json()).toEqual(unavailable(parts));
+  });
+
+  it('counts a failing check as a missing part', async () => {
+    const failing = await check(() => Promise.reject(new Error('object unreachable')));
+    expect(await failing.json()).toEqual(unavailable('bridge, broker'));
+    const DB = {
+      withSession: () => {
+        throw new Error('no database');
+      },
+    } as unknown as D1Database;
+    expect(await (await check(() => Promise.resolve(connected), { DB })).json()).toEqual(unavailable('database'));
+  });
+
+  it('does not wait longer than two seconds for a check', async () => {
+    const startedAtMs = performance.now();
+    const response = await check(() => new Promise(() => undefined));
+    expect(await response.json()).toEqual(unavailable('bridge, broker'));
+    expect(performance.now() - startedAtMs).toBeLessThan(4_000);
+  });
+
+  it('answers HEAD with the status alone, and nothing but GET and HEAD', async () => {
+    const response = await check(() => Promise.resolve(connected), {}, 'HEAD');
+    expect(response.status).toBe(200);
+    expect(await response.text()).toBe('');
+    expect((await check(() => Promise.resolve(connected), {}, 'POST')).status).toBe(404);
+  });
+});
