@@ -1,0 +1,212 @@
+// Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out.
+import { env } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { call, type Answer } from '../support/worker-client.ts';
+
+type User = { userId: number; username: string; email: string };
+type TokenPair = { token: string; refreshToken: string; expiresIn: number };
+
+const email = 'ada@example.test';
+const password = 'correct horse';
+const staleBearer = 'eyJhbGciOiJIUzI1NiJ9.e30.c3RhbGU';
+
+function logIn(body: object): Promise<Answer<TokenPair & { user: User }>> {
+  return call('POST', '/users/login', { body });
+}
+
+async function startSession(): Promise<TokenPair> {
+  return (await logIn({ email, password })).data;
+}
+
+function refresh(refreshToken: unknown, token?: string): Promise<Answer<TokenPair>> {
+  return call('POST', '/users/refresh-token', { body: { refreshToken }, token });
+}
+
+/** Moves what the database knows of all rotations into the past, as if time had gone by. */
+async function ageRotations(byMs: number): Promise<void> {
+  await env.DB.prepare('update refresh_tokens set rotated_at = rotated_at - ?').bind(byMs).run();
+}
+
+let user: User;
+beforeAll(async () => {
+  user = (await call<User>('POST', '/users/register', { body: { username: 'ada', email, password } })).data;
+});
+
+describe('POST /users/login', () => {
+  it('answers the user, both tokens and the lifetime in seconds', async () => {
+    const { status, data } = await logIn({ username: 'ada', password });
+    expect(status).toBe(200);
+    expect(data).toEqual({
+      user,
+      token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/) as string,
+      refreshToken: expect.stringMatching(/^rt_[A-Za-z0-9]{43}$/) as string,
+      expiresIn: 7200,
+    });
+    expect((await call('GET', '/users/me', { token: data.token })).status).toBe(200);
+  });
+
+  it.each([
+    ['the email in `username`', { username: email }],
+    ['the email in another case', { username: 'ADA@Example.Test' }],
+    ['the email in `email`', { email }],
+    ['the username in another case', { username: 'ADA' }],
+    ['a null username beside the email', { username: null, email }],
+  ])('takes %s', async (_, names) => {
+    expect((await logIn({ ...names, password })).data.user).toEqual(user);
+  });
+
+  it('ignores a stale bearer token', async () => {
+    const answer = await call('POST', '/users/login', { body: { email, password }, token: staleBearer });
+    expect(answer.status).toBe(200);
+  });
+
+  it('answers a wrong password and an unknown user alike', async () => {
+    const wrong = await logIn({ username: 'ada', password: 'wrong horse' });
+    const unknown = await logIn({ username: 'nobody', password });
+    for (const answer of [wrong, unknown]) {
+      expect(answer).toMatchObject({ status: 401, code: 401, message: 'invalid_password', data: null });
+    }
+  });
+
+  it.each([
+    ['no name', { password }],
+    ['no password', { email }],
+    ['a password that is no text', { email, password: { $ne: '' } }],
+    ['a name that is no text', { username: ['ada'], password }],
+    ['no body', undefined],
+  ])('refuses %s', async (_, body) => {
+    const answer = await call('POST', '/users/login', { body });
+    expect(answer).toMatchObject({ status: 400, data: null });
+    expect(answer.message).toMatch(/^invalid_request: /);
+  });
+
+  it('stores neither the password nor a refresh token', async () => {
+    const { refreshToken } = await startSession();
+    for (const table of ['users', 'refresh_tokens', 'login_attempts']) {
+      const { results } = await env.DB.prepare(`select * from ${table}`).all();
+      expect(JSON.stringify(results)).not.toContain(refreshToken.slice(3));
+      expect(JSON.stringify(results)).not.toContain(password);
+    }
+  });
+
+  it('replaces a hash that was made with other parameters', async () => {
+    // scrypt of 'correct horse' with N=2^10, r=8, p=1.
+    const oldHash = '$scrypt$ln=10,r=8,p=1$c2l4dGVlbiBieXRlcyAuLg$biW5iqzejlu4EofcMFA+ZO1Rn/IL8U4Ok8lQnLqAAhc';
+    await env.DB.prepare('update users set password_hash = ? where id = ?').bind(oldHash, user.userId).run();
+    expect((await logIn({ email, password })).status).toBe(200);
+    const row = await env.DB.prepare('select password_hash from users where id = ?').bind(user.userId).first();
+    expect(row!['password_hash']).toMatch(/^\$scrypt\$ln=14,r=8,p=5\$/);
+    expect((await logIn({ email, password })).status).toBe(200);
+  });
+});
+
+describe('POST /users/refresh-token', () => {
+  it('answers a fresh pair and the lifetime, without the user', async () => {
+    const before = await startSession();
+    const { status, data } = await refresh(before.refreshToken);
+    expect(status).toBe(200);
+    expect(Object.keys(data).sort()).toEqual(['expiresIn', 'refreshToken', 'token']);
+    expect(data.refreshToken).not.toBe(before.refreshToken);
+    expect((await call('GET', '/users/me', { token: data.token })).data).toMatchObject({ userId: user.userId });
+    expect((await refresh(data.refreshToken)).status).toBe(200);
+  });
+
+  it('ignores a bearer token, stale or not', async () => {
+    const session = await startSession();
+    const second = await refresh(session.refreshToken, staleBearer);
+    expect(second.status).toBe(200);
+    expect((await refresh(second.data.refreshToken, second.data.token)).status).toBe(200);
+  });
+
+  it('answers a rotated token again with a fresh pair for 30 seconds', async () => {
+    const session = await startSession();
+    await refresh(session.refreshToken);
+    await ageRotations(29_000);
+    const again = await refresh(session.refreshToken);
+    expect(again.status).toBe(200);
+    expect((await refresh(again.data.refreshToken)).status).toBe(200);
+  });
+
+  it('ends the whole session when a rotated token comes back later', async () => {
+    const [session, otherSession] = [await startSession(), await startSession()];
+    const next = (await refresh(session.refreshToken)).data;
+    await ageRotations(31_000);
+    expect(await refresh(session.refreshToken)).toMatchObject({ status: 401, message: 'unauthorized', data: null });
+    expect((await refresh(next.refreshToken)).status).toBe(401);
+    expect((await refresh(otherSession.refreshToken)).status).toBe(200);
+  });
+
+  it('lets 50 simultaneous refreshes with one token all go on, and none of them after a reuse', async () => {
+    const session = await startSession();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(session.refreshToken)));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(new Set(answers.map(({ data }) => data.refreshToken)).size).toBe(50);
+    await ageRotations(31_000);
+    expect((await refresh(session.refreshToken)).status).toBe(401);
+    const after = await Promise.all(answers.map(({ data }) => refresh(data.refreshToken)));
+    expect(after.every(({ status }) => status === 401)).toBe(true);
+  });
+
+  it('refuses a token after 30 days, and forgets it with the next ones', async () => {
+    const session = await startSession();
+    await env.DB.prepare('update refresh_tokens set expires_at = ?').bind(Date.now()).run();
+    expect((await refresh(session.refreshToken)).status).toBe(401);
+    let live = await startSession();
+    for (let refreshes = 0; refreshes < 10; refreshes++) live = (await refresh(live.refreshToken)).data;
+    const row = await env.DB.prepare('select count(*) as n from refresh_tokens where expires_at <= ?')
+      .bind(Date.now())
+      .first<{ n: number }>();
+    expect(row!.n).toBe(0);
+  });
+
+  it('refuses tokens that were never issued', async () => {
+    for (const refreshToken of ['', 'rt_', `rt_${'0'.repeat(43)}`, "' or 1=1 --"]) {
+      expect(await refresh(refreshToken)).toMatchObject({ status: 401, message: 'unauthorized' });
+    }
+    const { token } = await startSession();
+    expect((await refresh(token)).status).toBeGreaterThanOrEqual(400);
+  });
+
+  it('refuses a body without a token, or with something else for one', async () => {
+    for (const refreshToken of [undefined, null, 1, [], {}, 'x'.repeat(300)]) {
+      expect((await refresh(refreshToken)).status).toBe(400);
+    }
+  });
+});
+
+describe('POST /users/logout', () => {
+  const logOut = (options: { token?: string; body?: unknown; headers?: Record<string, string> }) =>
+    call('POST', '/users/logout', options);
+
+  it('ends the session of the bearer token, with or without a body, and no other', async () => {
+    for (const body of [undefined, {}]) {
+      const [session, otherSession] = [await startSession(), await startSession()];
+      expect(await logOut({ token: session.token, body })).toMatchObject({
+        status: 200,
+        data: { message: 'logged_out' },
+      });
+      expect((await refresh(session.refreshToken)).status).toBe(401);
+      expect((await refresh(otherSession.refreshToken)).status).toBe(200);
+    }
+  });
+
+  it('ends the session of a refresh token, rotated ones included, beside a stale bearer token', async () => {
+    const session = await startSession();
+    const next = (await refresh(session.refreshToken)).data;
+    const answer = await logOut({ token: staleBearer, body: { refreshToken: session.refreshToken } });
+    expect(answer.status).toBe(200);
+    expect((await refresh(next.refreshToken)).status).toBe(401);
+  });
+
+  it('takes a JSON content type without a body', async () => {
+    const { token } = await startSession();
+    expect((await logOut({ token, headers: { 'Content-Type': 'application/json' } })).status).toBe(200);
+  });
+
+  it('refuses a caller who names no session', async () => {
+    for (const options of [{}, { token: staleBearer }, { body: { refreshToken: 'rt_unknown' } }]) {
+      expect(await logOut(options)).toMatchObject({ status: 401, message: 'unauthorized' });
+    }
+    expect((await logOut({ body: { refreshToken: 5 } })).status).toBe(400);
+  });
+});
