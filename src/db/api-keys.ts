@@ -2,8 +2,8 @@
 import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
 import type { PageRequest } from '../domain/pagination.ts';
 import { offsetOf } from '../domain/pagination.ts';
-import type { Database } from './client.ts';
-import { apiKeys } from './schema.ts';
+import { runTogether, type Database } from './client.ts';
+import { apiKeys, users } from './schema.ts';
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect;
 
@@ -12,13 +12,25 @@ export async function findApiKey(database: Database, keyId: string): Promise<Api
   return row;
 }
 
-/** One conditional statement, so that simultaneous creations cannot pass the limit together. */
-export async function insertApiKey(database: Database, row: ApiKeyRow, maxKeysPerUser: number): Promise<boolean> {
-  const result = await database.run(sql`
-    insert into ${apiKeys} (key_id, user_id, secret_hash, description, created_at)
-    select ${row.keyId}, ${row.userId}, ${row.secretHash}, ${row.description}, ${row.createdAt}
-    where (select count(*) from ${apiKeys} where ${apiKeys.userId} = ${row.userId}) < ${maxKeysPerUser}`);
-  return result.meta.changes === 1;
+/**
+ * Whether the key was made: not beyond `maxKeysPerUser`, and not for a user who is no more. One conditional statement,
+ * so that simultaneous creations cannot pass the limit together.
+ */
+export async function insertApiKey(
+  database: Database,
+  row: Omit<ApiKeyRow, 'lastUsedAt'>,
+  maxKeysPerUser: number,
+): Promise<'made' | 'too-many' | 'no-user'> {
+  const [inserted, user] = await runTogether<[unknown, unknown]>(database, [
+    sql`
+      insert into ${apiKeys} (key_id, user_id, secret_hash, description, created_at)
+      select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${row.createdAt}
+      from ${users} where id = ${row.userId}
+        and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${maxKeysPerUser}`,
+    sql`select 1 from ${users} where id = ${row.userId}`,
+  ]);
+  if (inserted.meta.changes === 1) return 'made';
+  return user.results.length === 0 ? 'no-user' : 'too-many';
 }
 
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {

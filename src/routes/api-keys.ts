@@ -24,7 +24,7 @@ const createKeyRoute = createRoute({
   summary: 'Create an API key',
   description: 'The value is shown this once. A user has at most 20 keys.',
   ...inPerson,
-  request: { body: jsonBody(apiKeyBodySchema, { isRequired: false }) },
+  request: { body: jsonBody(apiKeyBodySchema) },
   responses: {
     ...dataAnswer(createdApiKeySchema),
     ...errorAnswers('invalid_request', 'unauthorized', 'too_many_api_keys'),

@@ -20,14 +20,15 @@ type CachedKey = { userId: number; secretHash: string; lastUsedAt: number | null
 const cachedKeys = new Map<string, CachedKey>();
 let deletionCount = 0;
 
-/** @throws ServiceError too_many_api_keys */
+/** @throws ServiceError too_many_api_keys, unauthorized for a user who is no more */
 export async function createApiKey(context: ServiceContext, userId: number, description: string) {
   const keyId = createSecret('ak_', 20);
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
-  const row = { keyId, userId, secretHash, description, createdAt: Date.now(), lastUsedAt: null };
-  const database = openDatabase(context.env.DB, 'first-primary');
-  if (!(await insertApiKey(database, row, maxKeysPerUser))) throw new ServiceError('too_many_api_keys');
+  const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
+  const outcome = await insertApiKey(openDatabase(context.env.DB, 'first-primary'), row, maxKeysPerUser);
+  if (outcome === 'no-user') throw new ServiceError('unauthorized');
+  if (outcome === 'too-many') throw new ServiceError('too_many_api_keys');
   return { keyId, apiKey, description };
 }
 
