@@ -27,6 +27,17 @@ const signingKeysSchema = z
 
 const integerSchema = (min: number, max: number) => z.coerce.number().pipe(z.int().min(min).max(max));
 
+const originListSchema = z
+  .string()
+  .transform((text) =>
+    text
+      .split(',')
+      .map((origin) => origin.trim())
+      .filter((origin) => origin !== ''),
+  )
+  // Browsers send an origin without a path or a slash: one with them would silently never match.
+  .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, 'has the form https://host or *')));
+
 const configSchema = z
   .object({
     JWT_SECRETS: signingKeysSchema,
@@ -39,7 +50,7 @@ const configSchema = z
     BROKER_REPORTS_CONNECTIONS: z.enum(['true', 'false']).transform((text) => text === 'true'),
     ACCESS_TOKEN_SECONDS: integerSchema(60, 86_400),
     RELAY_SHARDS: integerSchema(1, 256),
-    CORS_ORIGINS: z.string().transform((text) => text.split(',').filter((origin) => origin !== '')),
+    CORS_ORIGINS: originListSchema,
     RATE_LIMITS: z.enum(['production', 'relaxed']),
   })
   .transform((vars) => ({

@@ -6,7 +6,8 @@ import { log } from './log.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
-  const requestId = readRequestId(c.req.header('X-Request-Id')) ?? c.req.header('CF-Ray') ?? crypto.randomUUID();
+  const given = readId(c.req.header('X-Request-Id')) ?? readId(c.req.header('CF-Ray'));
+  const requestId = given ?? crypto.randomUUID();
   c.set('requestId', requestId);
   c.header('X-Request-Id', requestId);
   await next();
@@ -21,7 +22,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   });
 });
 
-/** A caller's own id is taken over where it cannot be mistaken for anything else in a log. */
-function readRequestId(given: string | undefined): string | undefined {
+/** An id from outside is taken over where it cannot be mistaken for anything else in a log. */
+function readId(given: string | undefined): string | undefined {
   return given !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : undefined;
 }

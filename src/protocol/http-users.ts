@@ -21,7 +21,11 @@ export const registerBodySchema = z
     username: lineSchema(3, 254)
       .regex(/^\S.*\S$/, 'must not begin or end with a space')
       .nullish()
-      .openapi({ description: 'The email where absent.', example: 'ada@example.com' }),
+      .openapi({
+        description: 'The email where absent.',
+        pattern: '^\\S[^\\u0000-\\u001f\\u007f]*\\S$',
+        example: 'ada@example.com',
+      }),
     password: newPasswordSchema,
     email: emailSchema,
   })
@@ -37,7 +41,7 @@ export const loginBodySchema = z
     path: ['username'],
     message: 'a username or an email is needed',
   })
-  .openapi('LoginRequest');
+  .openapi('LoginRequest', { anyOf: [{ required: ['username'] }, { required: ['email'] }] });
 
 export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).openapi('RefreshRequest');
 

@@ -36,7 +36,7 @@ export const pageQuery = {
     .regex(/^0*[1-9]\d{0,8}$/, 'must be an integer from 1')
     .default('1')
     .transform(Number)
-    .openapi({ type: 'integer', minimum: 1, default: 1, example: 1 }),
+    .openapi({ type: 'integer', minimum: 1, maximum: 999_999_999, default: 1, example: 1 }),
   size: z
     .string()
     .regex(/^0*[1-9]\d{0,15}$/, 'must be an integer from 1')

@@ -216,6 +216,15 @@ describe('a browser of a configured origin', () => {
     const response = await sendTo(request, { CORS_ORIGINS: '*' as Env['CORS_ORIGINS'] });
     expect(response.headers.get('Access-Control-Allow-Origin')).toBe('*');
   });
+
+  it('is none whose configured origin could never match', async () => {
+    const { text } = await capture(async () => {
+      const request = new Request('https://latchwork.test/health');
+      const changes = { CORS_ORIGINS: 'https://a.test, https://b.test/' as Env['CORS_ORIGINS'] };
+      expect((await sendTo(request, changes)).status).toBe(500);
+    });
+    expect(text).toContain('CORS_ORIGINS.1 has the form https://host or *');
+  });
 });
 
 describe('a request', () => {
