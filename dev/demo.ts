@@ -10,15 +10,15 @@ import { type Activation, type DeviceEvent, VirtualDevice } from './virtual-devi
 const serial = 'DEMO-SWITCH-1';
 const stepTimeoutMs = 10_000;
 
-export type DemoOptions = { apiUrl: string; relayUrl: string; stateDir: string };
-export type RunningDemo = { account: DemoAccount; token: string; activation: Activation; stop: () => Promise<void> };
+export type DemoOptions = { apiUrl: string; relayUrl: string; stateDir: string; signal: AbortSignal };
+/** `story` is over when the command has been sent; device and subscriber go on until `signal` says stop. */
+export type Demo = { account: DemoAccount; token: string; activation: Activation; story: Promise<void> };
 
-export async function runDemo({ apiUrl, relayUrl, stateDir }: DemoOptions): Promise<RunningDemo> {
+export async function startDemo({ apiUrl, relayUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
   const { account, token, isNew } = await openDemoAccount(apiUrl, stateDir);
   say('api', `demo user ${account.email} ${isNew ? 'registered' : 'signed in'}, product ${account.productKey}`);
 
   const online = Promise.withResolvers<undefined>();
-  const subscribed = Promise.withResolvers<undefined>();
   const startedAtMs = performance.now();
   const device = new VirtualDevice({
     apiUrl,
@@ -26,31 +26,39 @@ export async function runDemo({ apiUrl, relayUrl, stateDir }: DemoOptions): Prom
     serial,
     onEvent: createDeviceStory(startedAtMs, () => online.resolve(undefined)),
   });
+  signal.addEventListener('abort', () => void device.stop());
   const activation = await device.start();
-  const root = activation.topics.status.replace(/status$/, '');
-  const relay = new RelaySubscriber({
-    url: relayUrl,
-    username: activation.mqtt.username,
-    password: activation.mqtt.password,
-    topic: `${root}#`,
-    onSubscribed: () => {
-      say('relay', `subscribed to ${root}#`);
-      subscribed.resolve(undefined);
-    },
-    onPush: ({ topic, payload }) => say('relay', `pushed ${topic.replace(root, '')} ${summarize(payload)}`),
-    onLost: () => warn('relay', 'connection lost, coming back'),
-    onRefused: (message) => warn('relay', `refused ${message}`),
-  });
-  const stop = async () => {
-    relay.close();
-    await device.stop();
-  };
+  const subscribed = subscribe(relayUrl, activation, signal);
 
-  await within(online.promise, 'the device did not get its MQTT session');
-  await within(subscribed.promise, 'the relay did not answer');
-  await showOnline(apiUrl, token, activation.deviceId);
-  await sendCommand(apiUrl, token, activation.deviceId);
-  return { account, token, activation, stop };
+  async function tell(): Promise<void> {
+    await within(online.promise, 'the device did not get its MQTT session');
+    await within(subscribed, 'the relay did not answer');
+    await showOnline(apiUrl, token, activation.deviceId);
+    await sendCommand(apiUrl, token, activation.deviceId);
+  }
+  return { account, token, activation, story: tell() };
+}
+
+/** Resolves when the subscription stands. */
+function subscribe(url: string, { mqtt, topics }: Activation, signal: AbortSignal): Promise<void> {
+  const { username, password } = mqtt;
+  const root = topics.status.replace(/status$/, '');
+  return new Promise((resolve) => {
+    const relay = new RelaySubscriber({
+      url,
+      username,
+      password,
+      topic: `${root}#`,
+      onSubscribed: () => {
+        say('relay', `subscribed to ${root}#`);
+        resolve();
+      },
+      onPush: ({ topic, payload }) => say('relay', `pushed ${topic.replace(root, '')} ${summarize(payload)}`),
+      onLost: () => warn('relay', 'connection lost, coming back'),
+      onRefused: (reason) => warn('relay', `refused ${reason}`),
+    });
+    signal.addEventListener('abort', () => relay.close());
+  });
 }
 
 /** Tells transitions and commands; the report every 30 seconds shows as what the relay pushes. */

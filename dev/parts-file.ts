@@ -3,11 +3,9 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { isGroupOf, isRunning, killGroup } from './process-groups.ts';
 
 const leftOversTimeoutMs = 2_000;
-const root = fileURLToPath(new URL('..', import.meta.url));
 
 export type PartPids = Record<string, { pid: number }>;
 
@@ -30,7 +28,7 @@ export async function claimStateDir(stateDir: string): Promise<void> {
   for (const { pid: leftOver } of Object.values(readParts(stateDir))) {
     // Until they are gone they hold ports.
     const deadlineMs = Date.now() + leftOversTimeoutMs;
-    while (isGroupOf(leftOver, root) && killGroup(leftOver) && Date.now() < deadlineMs) await sleep(20);
+    while (isGroupOf(leftOver, stateDir) && killGroup(leftOver) && Date.now() < deadlineMs) await sleep(20);
   }
   writeFileSync(path, String(process.pid));
   writeParts(stateDir, {});

@@ -11,7 +11,8 @@ export type RelayOptions = {
   onPush: (push: { topic: string; payload: unknown }) => void;
   /** Once per connection that had worked. */
   onLost: () => void;
-  onRefused: (message: string) => void;
+  /** Once per reason; it tries again all the same. */
+  onRefused: (reason: string) => void;
 };
 
 export class RelaySubscriber {
@@ -19,6 +20,7 @@ export class RelaySubscriber {
   #socket: WebSocket | undefined;
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
+  #lastRefusal = '';
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -54,18 +56,24 @@ export class RelaySubscriber {
 
   /** true when the frame says that the subscription stands. */
   #read(frame: string): boolean {
-    const { onSubscribed, onPush, onRefused } = this.#options;
     const message = JSON.parse(frame) as Record<string, unknown>;
     if (typeof message['topic'] === 'string' && 'payload' in message) {
-      onPush({ topic: message['topic'], payload: message['payload'] });
+      this.#options.onPush({ topic: message['topic'], payload: message['payload'] });
       return false;
     }
     if (message['code'] !== 200) {
-      onRefused(`${String(message['action'])}: ${String(message['message'])}`);
+      this.#giveUp(`${String(message['action'])}: ${String(message['message'])}`);
       return false;
     }
     if (message['action'] !== 'subscribe') return false;
-    onSubscribed();
+    this.#lastRefusal = '';
+    this.#options.onSubscribed();
     return true;
+  }
+
+  #giveUp(reason: string): void {
+    this.#socket?.close();
+    if (reason !== this.#lastRefusal) this.#options.onRefused(reason);
+    this.#lastRefusal = reason;
   }
 }

@@ -4,7 +4,7 @@ import { relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askHealth } from './api-client.ts';
 import { buildWorker, workerDirs } from './built-worker.ts';
-import { type RunningDemo, runDemo } from './demo.ts';
+import { startDemo } from './demo.ts';
 import { bridgePart, brokerPart, type Place, type Ports, workerPart } from './parts.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
 import { choosePort } from './ports.ts';
@@ -20,7 +20,6 @@ const patienceMs = 20_000;
 const startedAtMs = performance.now();
 const apiHost = '127.0.0.1';
 let supervisor: Supervisor | undefined;
-let demo: RunningDemo | undefined;
 let claimedDir: string | undefined;
 const stopping = new AbortController();
 
@@ -112,15 +111,20 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
 }
 
 async function showDemo(api: string, { stateDir }: Settings, addresses: Addresses): Promise<void> {
+  const relayUrl = `${api.replace(/^http/, 'ws')}/mqtt`;
   try {
-    demo = await runDemo({ apiUrl: api, relayUrl: api.replace(/^http/, 'ws') + '/mqtt', stateDir });
+    const demo = await startDemo({ apiUrl: api, relayUrl, stateDir, signal: stopping.signal });
+    await demo.story.catch(tellDemoEnded);
+    // The replies to the command belong before the list of things to try.
+    await sleep(300);
+    if (!isStopping()) print(`\n${describeDemoSteps(addresses, demo).join('\n')}\n`);
   } catch (error) {
-    if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
-    return;
+    tellDemoEnded(error);
   }
-  // Let the story of the command come to its end before the list of things to try.
-  await sleep(300);
-  if (!isStopping()) print(`\n${describeDemoSteps(addresses, demo).join('\n')}\n`);
+}
+
+function tellDemoEnded(error: unknown): void {
+  if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
 }
 
 /** Says what is missing as soon as that takes longer than it should, then goes on waiting. */
@@ -160,7 +164,6 @@ async function stop(exitCode: number): Promise<void> {
   if (isStopping()) process.exit(1);
   stopping.abort();
   if (supervisor !== undefined) print(exitCode === 0 ? '\nStopping' : '');
-  await Promise.race([demo?.stop().catch(() => undefined), sleep(400)]);
   await supervisor?.stop();
   if (claimedDir !== undefined) releaseStateDir(claimedDir);
   process.exit(exitCode);

@@ -1,10 +1,10 @@
 // The lines a newcomer can paste next, with ids and a token that work. Text only.
-import type { RunningDemo } from './demo.ts';
+import type { Demo } from './demo.ts';
 import { colours } from './terminal.ts';
 
 export type Addresses = { api: string; relay: string; mqttHost: string; mqttPort: number };
 
-export function describeDemoSteps(addresses: Addresses, demo: RunningDemo): string[] {
+export function describeDemoSteps(addresses: Addresses, demo: Demo): string[] {
   const { api } = addresses;
   const { activation, account, token } = demo;
   const { username, password } = activation.mqtt;
@@ -27,9 +27,9 @@ export function describeDemoSteps(addresses: Addresses, demo: RunningDemo): stri
     title('Be a board yourself; one connection a board, so the subscription ends when you publish'),
     `BOARD=$(curl -s ${api}/api/v1/devices/activate ${json} -d '${activationBody}')`,
     `of() { echo "$BOARD" | sed 's/.*"'$1'":"\\([^"]*\\)".*/\\1/'; }`,
-    `as() { tool=$1; shift; $tool -h ${host} -p ${port} -i "$(of clientId)" -u "$(of username)" -P "$(of password)" "$@"; }`,
-    `as mosquitto_pub -t "$(of propertyPost)" -m '{"params":{"position":"middle"}}'`,
-    `as mosquitto_sub -t "$(of propertySet)" -v`,
+    `board() { tool=$1; shift; $tool -h ${host} -p ${port} -i "$(of clientId)" -u "$(of username)" -P "$(of password)" "$@"; }`,
+    `board mosquitto_pub -t "$(of propertyPost)" -m '{"params":{"position":"middle"}}'`,
+    `board mosquitto_sub -t "$(of propertySet)" -v`,
     '',
     colours.dim(`Demo user: ${account.email}, password ${account.password}; the token above is good for two hours.`),
   ];

@@ -70,7 +70,9 @@ async function health(): Promise<number> {
 /** Waits for the text, but not on a run that has ended. */
 async function told(run: Run, text: RegExp): Promise<void> {
   const hasEnded = () => run.process.exitCode !== null || run.process.signalCode !== null;
-  await vi.waitFor(() => expect(text.test(run.output()) || hasEnded()).toBe(true), 30_000);
+  await vi.waitFor(() => {
+    if (!hasEnded()) expect(run.output()).toMatch(text);
+  }, 30_000);
   expect(run.output()).toMatch(text);
 }
 
@@ -84,8 +86,12 @@ function readDeviceId(run: Run): string {
   return /activated as (dev_\w+)/.exec(run.output())?.[1] ?? '';
 }
 
-afterEach(() => {
-  for (const run of runs.splice(0)) run.kill('SIGKILL');
+afterEach(async () => {
+  for (const run of runs.splice(0)) {
+    if (run.exitCode !== null || run.signalCode !== null) continue;
+    run.kill('SIGTERM');
+    await once(run, 'exit');
+  }
 });
 
 afterAll(() => rmSync(stateDir, { recursive: true, force: true }));
