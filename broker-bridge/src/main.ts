@@ -12,6 +12,10 @@ if ('problems' in config) {
 }
 
 const log = createLog(config.log);
+// Whoever reads the log may go first: that must not end the bridge while it drains.
+const ignoreLoss = (): void => undefined;
+process.stdout.on('error', ignoreLoss);
+
 const fail = (error: unknown): void => {
   log.error('unexpected error', {
     cause: describeError(error),
@@ -45,7 +49,9 @@ process.on('SIGINT', () => leave('SIGINT'));
 if (process.send !== undefined) {
   // A parent that started the bridge with a channel takes it with it when it dies.
   process.on('disconnect', () => leave('the parent is gone'));
-  const report = (): void => void process.send?.({ type: 'state', ...bridge.state });
+  const report = (): void => {
+    if (process.connected) process.send?.({ type: 'state', ...bridge.state }, undefined, undefined, ignoreLoss);
+  };
   bridge.onStateChange(report);
   report();
 }

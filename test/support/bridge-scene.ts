@@ -6,7 +6,7 @@ import { WorkerSide } from './bridge-worker-side.ts';
 type Broker = { url: string; stop: () => Promise<unknown> };
 
 export class Scene<B extends Broker> {
-  readonly broker: B;
+  broker: B;
   readonly worker: WorkerSide;
   readonly spoolDir = makeSpoolDir();
   readonly #environment: Record<string, string>;

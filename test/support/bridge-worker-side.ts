@@ -60,14 +60,18 @@ export class WorkerSide {
   /** Every batch that was taken, and every request that came, taken or not. */
   readonly batches: Batch[] = [];
   requests = 0;
-  /** Payloads in the order of their effect; the same number of the same spool has effect once. */
+  /**
+   * Payloads in the order of their effect. As in the Worker, the same number of the same spool has effect once, and
+   * a message that may be a redelivery has none where the same content was there before.
+   */
   readonly effects: string[] = [];
-  readonly dupFlags: string[] = [];
   readonly frames: BridgeFrame[] = [];
   readonly bridges = new Map<string, { socket: WebSocket; role: Role; isBrokerConnected: boolean }>();
   mostUnderWay = 0;
   violations: string[] = [];
   assignRole: (bridgeId: string) => Role;
+  /** A bridge whose links are cut as soon as it says its name. */
+  isLinkRefusedFor: string | null = null;
   readonly #server: Server;
   readonly #links = new WebSocketServer({ noServer: true });
   readonly #seen = new Set<string>();
@@ -158,6 +162,10 @@ export class WorkerSide {
       }
       const frame = bridgeFrameSchema.parse(JSON.parse(text));
       if (frame.type === 'hello') {
+        if (frame.bridgeId === this.isLinkRefusedFor) {
+          link.terminate();
+          return;
+        }
         bridgeId = frame.bridgeId;
         const role = this.assignRole(bridgeId);
         this.bridges.set(bridgeId, { socket: link, role, isBrokerConnected: frame.brokerConnected });
@@ -221,8 +229,10 @@ export class WorkerSide {
       const name = `${batch.spoolId}/${item.seq}`;
       if (verdict.result === 'accepted' && !this.#seen.has(name)) {
         this.#seen.add(name);
-        this.effects.push(item.payload ?? `base64:${item.payloadBase64 ?? ''}`);
-        if (item.dup === true) this.dupFlags.push(item.payload ?? '');
+        const effect = item.payload ?? `base64:${item.payloadBase64 ?? ''}`;
+        const content = `${item.topic} ${effect}`;
+        if (item.dup !== true || !this.#seen.has(content)) this.effects.push(effect);
+        this.#seen.add(content);
       }
       return { seq: item.seq, ...verdict };
     });

@@ -1,0 +1,209 @@
+// The bridge as a process, with real brokers, while parts of the chain are killed, cut, frozen or full. What the
+// broker acknowledged to the device must arrive, and have effect once.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { commandTopic, reportTopic, type Device } from '../support/bridge-device.ts';
+import type { BridgeProcess } from '../support/bridge-process.ts';
+import { Scene } from '../support/bridge-scene.ts';
+import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+
+describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
+  const versions = ['5', '3.1.1'];
+  let scene: Scene<Mosquitto>;
+  let device: Device;
+  let bridge: BridgeProcess;
+  afterEach(() => scene.close());
+
+  async function open(environment: Record<string, string> = {}): Promise<void> {
+    scene = await Scene.start(await Mosquitto.start(), environment);
+    bridge = scene.startBridge();
+    await scene.worker.untilActive();
+    device = await scene.connectDevice('d1');
+  }
+
+  /** Resolves with the payloads that the broker took. */
+  async function report(from: number, count: number): Promise<string[]> {
+    const payloads = Array.from({ length: count }, (_, n) => `m${from + n}`);
+    await Promise.all(payloads.map((payload) => device.report(payload)));
+    return payloads;
+  }
+
+  async function untilArrived(payloads: string[]): Promise<void> {
+    const missing = (): string[] => {
+      const effects = new Set(scene.worker.effects);
+      return payloads.filter((payload) => !effects.has(payload));
+    };
+    await scene.worker.changes.until(
+      () => `all arrived, ${missing().length} are missing`,
+      () => missing().length === 0,
+    );
+  }
+
+  function countDoubled(): number {
+    return scene.worker.effects.length - new Set(scene.worker.effects).size;
+  }
+
+  test.each(versions)(
+    'MQTT %s: a bridge that is killed in the stream, again and again, loses nothing',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version });
+      const sent: string[] = [];
+      for (let round = 0; round < 4; round += 1) {
+        const reported = report(round * 300, 300);
+        await scene.worker.changes.until('some', () => scene.worker.effects.length > round * 300 + 20);
+        await bridge.kill('SIGKILL');
+        sent.push(...(await reported));
+        bridge = scene.startBridge();
+      }
+      await untilArrived(sent);
+      expect(countDoubled()).toBe(0);
+    },
+  );
+
+  test.each(versions)(
+    'MQTT %s: a long outage of the Worker is survived, even by a bridge killed meanwhile',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version });
+      scene.worker.setFaults({ status: 503 });
+      const sent = await report(0, 500);
+      await scene.worker.changes.until('attempts', () => scene.worker.requests > 1);
+      await bridge.kill('SIGKILL');
+      bridge = scene.startBridge();
+      sent.push(...(await report(500, 500)));
+      scene.worker.setFaults({});
+      await untilArrived(sent);
+      expect(countDoubled()).toBe(0);
+      expect(scene.worker.effects).toEqual(sent);
+    },
+  );
+
+  test.each(versions)(
+    'MQTT %s: a broker that is restarted is found again, and nothing is lost or doubled',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version });
+      const sent = await report(0, 200);
+      await scene.broker.stop();
+      await bridge.untilLogged('no connection to the broker');
+      scene.worker.publish({ id: 'while-down', topic: commandTopic('d1') });
+      expect(await scene.worker.answerTo('while-down')).toMatchObject({ reason: 'broker_disconnected' });
+      await scene.broker.startAgain();
+      sent.push(...(await report(200, 200)));
+      await untilArrived(sent);
+      expect(countDoubled()).toBe(0);
+      await scene.worker.untilActive();
+      scene.worker.publish({ id: 'after', topic: commandTopic('d1') });
+      expect(await scene.worker.answerTo('after')).toMatchObject({ type: 'published' });
+    },
+  );
+
+  test.each(versions)(
+    'MQTT %s: a full spool leaves the rest with the broker, unacknowledged, and takes it when there is room',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version, SPOOL_MAX_BYTES: '262144' });
+      scene.worker.setFaults({ status: 503 });
+      const filler = 'x'.repeat(2000);
+      const payloads = Array.from({ length: 300 }, (_, n) => `m${n} ${filler}`);
+      await Promise.all(payloads.map((payload) => device.report(payload)));
+      await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
+      const spooled = readdirSync(scene.spoolDir)
+        .filter((name) => name.endsWith('.segment'))
+        .reduce((sum, name) => sum + readFileSync(join(scene.spoolDir, name)).length, 0);
+      expect(spooled).toBeLessThanOrEqual(262_144);
+      // What is not on the disk was not acknowledged, so a killed bridge may forget it.
+      await bridge.kill('SIGKILL');
+      scene.worker.setFaults({});
+      bridge = scene.startBridge({ SPOOL_MAX_BYTES: '262144' });
+      await untilArrived(payloads);
+      expect(countDoubled()).toBe(0);
+    },
+  );
+
+  test('a torn tail of the spool is cut at start, and what follows is new to the Worker', async () => {
+    await open();
+    scene.worker.setFaults({ status: 503 });
+    const sent = await report(0, 50);
+    await scene.worker.changes.until('an attempt', () => scene.worker.requests > 0);
+    await bridge.kill('SIGKILL');
+    const segment = readdirSync(scene.spoolDir).find((name) => name.endsWith('.segment'))!;
+    const path = join(scene.spoolDir, segment);
+    writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.from([0xb5, 0x1d, 0, 0, 0, 90, 1, 2, 3])]));
+    scene.worker.setFaults({});
+    bridge = scene.startBridge();
+    expect(await bridge.untilLogged('the spool was damaged: unreadable bytes are passed over')).toMatchObject({
+      tornTailBytes: 9,
+    });
+    sent.push(...(await report(50, 50)));
+    await untilArrived(sent);
+    expect(new Set(scene.worker.batches.map(({ spoolId }) => spoolId)).size).toBe(2);
+  });
+
+  test('a device cannot send what the Worker cannot take so that it blocks the others', async () => {
+    await open();
+    scene.worker.setFaults({
+      judge: (item) => (item.payload === 'poison' ? { result: 'rejected', reason: 'poison' } : { result: 'accepted' }),
+    });
+    const sent: string[] = [];
+    for (let n = 0; n < 10; n += 1) {
+      await device.report('poison');
+      sent.push(...(await report(n * 10, 10)));
+    }
+    await untilArrived(sent);
+    const letters = (): string[] => readFileSync(join(scene.spoolDir, 'dead-letters.jsonl'), 'utf8').trim().split('\n');
+    await scene.worker.changes.until('ten dead letters', () => letters().length === 10);
+  });
+
+  test('SIGTERM lets what is under way arrive, acknowledges it, and ends within a second or two', async () => {
+    await open();
+    scene.worker.setFaults({ delayMs: 50 });
+    const sent = await report(0, 300);
+    await scene.worker.changes.until('some', () => scene.worker.effects.length > 0);
+    const askedAtMs = performance.now();
+    expect(await bridge.kill('SIGTERM')).toBe(0);
+    expect(performance.now() - askedAtMs).toBeLessThan(5000);
+    expect(bridge.lines.at(-1)).toMatchObject({ message: 'left', depth: 0 });
+    const arrived = scene.worker.effects.length;
+    bridge = scene.startBridge();
+    await untilArrived(sent);
+    expect(arrived).toBeGreaterThan(100);
+    expect(new Set(scene.worker.effects).size).toBe(scene.worker.effects.length);
+  });
+
+  test('a command that got stuck on its way is not delivered later', async () => {
+    await open();
+    await device.listen();
+    scene.broker.freeze();
+    scene.worker.publish({ id: 'stuck', topic: commandTopic('d1'), expiresAtMs: Date.now() + 600 });
+    expect(await scene.worker.answerTo('stuck')).toMatchObject({ type: 'not-published', reason: 'cancelled' });
+    scene.broker.thaw();
+    await scene.worker.untilActive();
+    await device.report('awake');
+    await untilArrived(['awake']);
+  });
+
+  test('reports keep being taken while the link is down', async () => {
+    await open();
+    scene.worker.assignRole = () => 'active';
+    scene.worker.cutLinks();
+    await untilArrived(await report(0, 50));
+    await scene.worker.untilActive();
+    expect(bridge.lines.filter(({ message }) => message === 'connected to the broker')).toHaveLength(1);
+  });
+});
+
+describe.skipIf(mosquittoMissing !== null)('retained status messages', () => {
+  test('they arrive with a new session, flagged as retained', async () => {
+    const scene = await Scene.start(await Mosquitto.start());
+    try {
+      const device = await scene.connectDevice('d1');
+      await device.client.publishAsync('/sys/pk_test/d1/status', 'old', { qos: 1, retain: true });
+      scene.startBridge();
+      await scene.worker.changes.until('the status', () => scene.worker.effects.includes('old'));
+      const items = scene.worker.batches.flatMap((batch) => batch.items);
+      expect(items).toMatchObject([{ payload: 'old', retain: true }]);
+      expect(reportTopic('d1')).not.toBe(items[0]!.topic);
+    } finally {
+      await scene.close();
+    }
+  });
+});

@@ -1,0 +1,202 @@
+// What an operator sees: the configuration, health and metrics, signals, and one folder for one bridge.
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readConfig } from '../../broker-bridge/src/config.ts';
+import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
+import { Scene } from '../support/bridge-scene.ts';
+import { startAedes } from '../support/broker-aedes.ts';
+import { findFreePort } from '../support/broker-mosquitto.ts';
+
+describe('configuration', () => {
+  const complete = bridgeEnvironment({
+    workerUrl: 'https://api.test/',
+    mqttUrl: 'mqtts://b.test',
+    spoolDir: makeSpoolDir(),
+  });
+
+  test('all problems are told at once, with what to do, and without the values of secrets', async () => {
+    const bridge = new BridgeProcess({
+      WORKER_URL: 'ftp://x',
+      BRIDGE_SECRET: 'too-short-but-secret',
+      MQTT_URL: 'mqtt://user:hidden@broker',
+      MQTT_CERT_FILE: '/does/not/exist',
+      MQTT_PROTOCOL: '4',
+      HEALTH_PORT: '99999',
+    });
+    expect(await bridge.untilExit()).toBe(2);
+    for (const name of [
+      'WORKER_URL',
+      'BRIDGE_SECRET',
+      'BRIDGE_ID',
+      'MQTT_URL',
+      'MQTT_CLIENT_ID',
+      'MQTT_CERT_FILE',
+      'MQTT_KEY_FILE',
+      'MQTT_PROTOCOL',
+      'SPOOL_DIR',
+      'HEALTH_PORT',
+    ]) {
+      expect(bridge.stderr).toContain(name);
+    }
+    expect(bridge.stderr).not.toMatch(/too-short-but-secret|hidden/);
+  });
+
+  test('a complete one is read with its defaults; the client id is the user name', () => {
+    expect(
+      readConfig({ ...complete, MQTT_CLIENT_ID: '', MQTT_USERNAME: 'bridge', MQTT_PASSWORD: '', HEALTH_PORT: '' }),
+    ).toMatchObject({
+      workerUrl: 'https://api.test',
+      mqtt: { clientId: 'bridge', username: 'bridge', password: undefined, protocol: 'auto' },
+      spool: { maxBytes: 1_073_741_824 },
+      health: undefined,
+      log: { level: 'info', format: 'json' },
+    });
+  });
+
+  test('certificates that do not fit are found before anything is started', () => {
+    const file = fileURLToPath(import.meta.url);
+    const config = readConfig({ ...complete, MQTT_CERT_FILE: file, MQTT_KEY_FILE: file });
+    expect(config).toMatchObject({ problems: [expect.stringContaining('cannot be used together')] });
+  });
+});
+
+describe('the Worker’s clock', () => {
+  test('the quickest frame counts, and half of the quickest round trip', () => {
+    const clock = new WorkerClock();
+    expect(clock.nowMs(1000)).toBe(1000);
+    clock.noteFrame(61_000 - 400, 1000);
+    clock.noteFrame(71_000 - 20, 11_000);
+    clock.noteFrame(81_000 - 90, 21_000);
+    expect(clock.nowMs(21_000)).toBe(81_000 - 20);
+    clock.noteRoundTrip(90);
+    clock.noteRoundTrip(40);
+    clock.noteRoundTrip(300);
+    expect(clock.nowMs(21_000)).toBe(81_000);
+  });
+});
+
+describe('a running bridge', () => {
+  let scene: Scene<Awaited<ReturnType<typeof startAedes>>>;
+  let bridge: BridgeProcess;
+  let port: number;
+  beforeEach(async () => {
+    scene = await Scene.start(await startAedes());
+    port = await findFreePort();
+  });
+  afterEach(() => scene.close());
+
+  async function start(environment: Record<string, string> = {}): Promise<void> {
+    bridge = scene.startBridge({ HEALTH_PORT: String(port), ...environment });
+    await bridge.untilLogged('health is served');
+  }
+  const ask = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`);
+  const untilReady = (isReady: boolean): Promise<void> => untilAsync(async () => (await ask('/readyz')).ok === isReady);
+
+  test('is ready only while the link stands and the broker has subscribed it', async () => {
+    scene.worker.assignRole = () => 'standby';
+    await start();
+    expect((await ask('/healthz')).status).toBe(200);
+    await untilReady(true);
+    expect(await (await ask('/readyz')).json()).toMatchObject({ role: 'standby', broker: 'disconnected' });
+    await scene.broker.stop();
+    scene.worker.setRole('bridge-1', 'active');
+    await untilReady(false);
+    expect(await (await ask('/readyz')).json()).toMatchObject({ link: 'connected', broker: 'disconnected' });
+    scene.broker = await startAedes(scene.broker.port);
+    await untilReady(true);
+    await scene.worker.stop();
+    await untilReady(false);
+    expect((await ask('/healthz')).status).toBe(200);
+    expect((await ask('/nowhere')).status).toBe(404);
+  });
+
+  test('counts what it does', async () => {
+    await start();
+    await scene.worker.untilActive();
+    const device = await scene.connectDevice('d1');
+    await device.report('x');
+    await scene.worker.changes.until('the report', () => scene.worker.effects.length === 1);
+    scene.worker.publish({ id: 'c1', topic: 'a/b' });
+    scene.worker.publish({ id: 'c2', topic: 'a/#' });
+    await scene.worker.answerTo('c2');
+    const text = await (await ask('/metrics')).text();
+    for (const line of [
+      'bridge_spool_depth 0',
+      'bridge_messages_received_total 1',
+      'bridge_batches_total{outcome="answered"} 1',
+      'bridge_items_total{result="accepted"} 1',
+      'bridge_commands_total{outcome="published"} 1',
+      'bridge_commands_total{outcome="invalid"} 1',
+      'bridge_last_worker_status 200',
+      'bridge_broker_connected 1',
+      'bridge_link_connected 1',
+      'bridge_active 1',
+      'bridge_dead_letters_total 0',
+      'bridge_spool_damaged_records 0',
+      'bridge_unacknowledged 0',
+    ]) {
+      expect(text.split('\n')).toContain(line);
+    }
+  });
+
+  test('with a secret that the Worker refuses it says so, is not ready, and does not tell the secret', async () => {
+    const wrong = 'a-wrong-secret-that-must-never-be-written-anywhere';
+    await start({ BRIDGE_SECRET: wrong });
+    const line = await bridge.untilLogged('no link to the Worker');
+    expect(line).toMatchObject({ level: 'error', alarm: true, cause: 'status 401' });
+    expect((await ask('/readyz')).status).toBe(503);
+    const metrics = await (await ask('/metrics')).text();
+    expect(JSON.stringify(bridge.lines) + metrics + bridge.stderr).not.toContain(wrong);
+  });
+
+  test('a subscription that the broker refuses is an alarm, and not ready', async () => {
+    scene.broker.aedes.authorizeSubscribe = (_client, subscription, callback) =>
+      callback(null, subscription.topic.endsWith('/status') ? null : subscription);
+    await start();
+    const line = await bridge.untilLogged('the broker refuses a subscription: messages of devices do not arrive');
+    expect(line).toMatchObject({ alarm: true, filters: '/sys/+/+/status' });
+    expect((await ask('/readyz')).status).toBe(503);
+  });
+
+  test('a second bridge on the same spool folder waits until the first has left', async () => {
+    await start();
+    await bridge.untilLogged('spool opened');
+    const successor = scene.startBridge();
+    await bridge.kill('SIGTERM');
+    await successor.untilLogged('spool opened');
+    await scene.worker.untilActive();
+  });
+
+  test('a second signal ends it at once', async () => {
+    scene.worker.setFaults({ isHanging: true });
+    await start();
+    await scene.worker.untilActive();
+    const device = await scene.connectDevice('d1');
+    await device.report('x');
+    await scene.worker.changes.until('a request', () => scene.worker.requests > 0);
+    bridge.child.kill('SIGTERM');
+    await bridge.untilLogged('leaving');
+    expect(bridge.hasExited).toBe(false);
+    bridge.child.kill('SIGINT');
+    expect(await bridge.untilExit()).toBe(1);
+  });
+
+  test('it tells its parent how it is, and goes when the parent is gone', async () => {
+    await start();
+    await scene.worker.untilActive();
+    await bridge.changes.until('connected', () => bridge.states.at(-1)?.['broker'] === 'connected');
+    expect(bridge.states[0]).toEqual({ type: 'state', broker: 'disconnected', link: 'disconnected', role: null });
+    expect(bridge.states.at(-1)).toEqual({ type: 'state', broker: 'connected', link: 'connected', role: 'active' });
+    bridge.child.disconnect();
+    expect(await bridge.untilExit()).toBe(0);
+  });
+});
+
+async function untilAsync(isSo: () => Promise<boolean>): Promise<void> {
+  const giveUpAtMs = Date.now() + 10_000;
+  while (!(await isSo())) {
+    if (Date.now() > giveUpAtMs) throw new Error('not within 10 s');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,0 +1,106 @@
+// Several bridges with one broker session between them: the Worker says which one is active.
+import { afterEach, describe, expect, test } from 'vitest';
+import { commandTopic, type Device } from '../support/bridge-device.ts';
+import { makeSpoolDir, type BridgeProcess } from '../support/bridge-process.ts';
+import { Scene } from '../support/bridge-scene.ts';
+import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+
+describe.skipIf(mosquittoMissing !== null).each(['5', '3.1.1'])('with MQTT %s', (mqttVersion) => {
+  let scene: Scene<Mosquitto>;
+  let device: Device;
+  let first: BridgeProcess;
+  let second: BridgeProcess;
+  afterEach(() => scene.close());
+
+  async function open(): Promise<void> {
+    scene = await Scene.start(await Mosquitto.start(), { MQTT_PROTOCOL: mqttVersion });
+    scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
+    first = scene.startBridge();
+    await scene.worker.untilActive('bridge-1');
+    second = scene.startBridge({ BRIDGE_ID: 'bridge-2', SPOOL_DIR: makeSpoolDir() });
+    await scene.worker.changes.until('the second bridge', () => scene.worker.bridges.has('bridge-2'));
+    device = await scene.connectDevice('d1');
+  }
+
+  const countConnects = (bridge: BridgeProcess): number =>
+    bridge.lines.filter(({ message }) => message === 'connected to the broker').length;
+
+  async function report(from: number, count: number): Promise<string[]> {
+    const payloads = Array.from({ length: count }, (_, n) => `m${from + n}`);
+    await Promise.all(payloads.map((payload) => device.report(payload)));
+    return payloads;
+  }
+
+  async function untilArrived(payloads: string[]): Promise<void> {
+    const { changes, effects } = scene.worker;
+    await changes.until(
+      () => `all arrived, there are ${effects.length} of ${payloads.length}`,
+      () => payloads.every((payload) => effects.includes(payload)),
+    );
+  }
+
+  test('a standby keeps away from the broker and refuses commands', async () => {
+    await open();
+    scene.worker.send('bridge-2', {
+      type: 'publish',
+      id: 'c1',
+      topic: commandTopic('d1'),
+      payload: '{}',
+      expiresAtMs: Date.now() + 5000,
+      messageExpirySeconds: 5,
+    });
+    expect(await scene.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'standby' });
+    await untilArrived(await report(0, 20));
+    expect(countConnects(second)).toBe(0);
+  });
+
+  test('when the active one dies the other takes over its session with all that waits in it', async () => {
+    await open();
+    const sent = await report(0, 100);
+    await first.kill('SIGKILL');
+    sent.push(...(await report(100, 100)));
+    scene.worker.setRole('bridge-2', 'active');
+    await scene.worker.untilActive('bridge-2');
+    sent.push(...(await report(200, 100)));
+    // The first one's spool is its own: it brings what it had acknowledged when it comes back, as a standby.
+    scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+    first = scene.startBridge();
+    await untilArrived(sent);
+    await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+    expect(countConnects(first)).toBe(0);
+  });
+
+  test('roles change hands without loss, and the former active one leaves the broker', async () => {
+    await open();
+    const sent = await report(0, 50);
+    for (let round = 0; round < 4; round += 1) {
+      const [from, to] = round % 2 === 0 ? ['bridge-1', 'bridge-2'] : ['bridge-2', 'bridge-1'];
+      const reported = report(50 + round * 50, 50);
+      scene.worker.setRole(from, 'standby');
+      scene.worker.setRole(to, 'active');
+      sent.push(...(await reported));
+      await scene.worker.untilActive(to);
+      await scene.worker.changes.until('left', () => !scene.worker.bridges.get(from)!.isBrokerConnected);
+    }
+    await untilArrived(sent);
+  });
+
+  test('an active one that lost its link does not fight for the session that another was given', async () => {
+    await open();
+    // The first bridge cannot reach the Worker any more; the Worker promotes the second.
+    scene.worker.isLinkRefusedFor = 'bridge-1';
+    scene.worker.bridges.get('bridge-1')!.socket.terminate();
+    scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+    scene.worker.setRole('bridge-2', 'active');
+    await scene.worker.untilActive('bridge-2');
+    const sent = await report(0, 50);
+    await untilArrived(sent);
+    const connectsBefore = [countConnects(first), countConnects(second)];
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(scene.worker.bridges.get('bridge-2')!.isBrokerConnected).toBe(true);
+    expect([countConnects(first), countConnects(second)]).toEqual(connectsBefore);
+    scene.worker.isLinkRefusedFor = null;
+    await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+    expect(scene.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
+  });
+});
