@@ -7,8 +7,8 @@ import { runTogether, type Database } from './client.ts';
 import { devices, products, users } from './schema.ts';
 
 export type ProductRow = typeof products.$inferSelect;
-export type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
-export type ProductChanges = {
+type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
+type ProductChanges = {
   [Name in keyof Omit<NewProduct, 'productKey' | 'ownerId'>]?: NewProduct[Name] | undefined;
 };
 
@@ -49,18 +49,8 @@ export async function findProduct(database: Database, productKey: string): Promi
   return row;
 }
 
+/** Newest first. */
 export async function listProducts(
-  database: Database,
-  filter: { ownerId: number; category: string | undefined },
-  page: PageRequest,
-) {
-  const { pageQuery, countQuery } = queryProducts(database, filter, page);
-  const [[counted], rows] = await database.batch([countQuery, pageQuery]);
-  return { total: counted?.total ?? 0, rows };
-}
-
-/** The two queries of a list, newest first. */
-export function queryProducts(
   database: Database,
   { ownerId, category }: { ownerId: number; category: string | undefined },
   page: PageRequest,
@@ -70,16 +60,17 @@ export function queryProducts(
     isNull(products.deletedAt),
     category === undefined ? undefined : eq(products.category, category),
   );
-  return {
-    countQuery: database.select({ total: count() }).from(products).where(wanted),
-    pageQuery: database
+  const [[counted], rows] = await database.batch([
+    database.select({ total: count() }).from(products).where(wanted),
+    database
       .select()
       .from(products)
       .where(wanted)
       .orderBy(desc(products.createdAt), desc(products.id))
       .limit(page.size)
       .offset(offsetOf(page)),
-  };
+  ]);
+  return { total: counted?.total ?? 0, rows };
 }
 
 /** Members that are undefined keep their value. */
