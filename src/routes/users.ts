@@ -89,8 +89,12 @@ const logoutRoute = createRoute({
     'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
     'An access token that was issued before stays valid until it expires.',
   security: [...byUser, {}],
+  middleware: limitRate('refresh'),
   request: { body: jsonBody(logoutBodySchema, { isRequired: false }) },
-  responses: { ...dataAnswer(loggedOutSchema), ...errorAnswers('invalid_request', 'unauthorized') },
+  responses: {
+    ...dataAnswer(loggedOutSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'too_many_requests'),
+  },
 });
 
 const passwordRoute = createRoute({

@@ -8,7 +8,9 @@ import type { PageRequest } from '../domain/pagination.ts';
 import type { ServiceContext } from './context.ts';
 
 const maxKeysPerUser = 20;
-const maxCredentialLength = 128;
+// What `createApiKey` makes; anything else is no key and not worth a database read.
+const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
+const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
 const cacheMs = 3_000;
 const maxCachedKeys = 1_000;
 const touchEveryMs = 60_000;
@@ -64,7 +66,7 @@ export async function authenticateKey(
   secret: string,
   defer: (work: Promise<void>) => void,
 ): Promise<{ userId: number } | undefined> {
-  if (keyId.length > maxCredentialLength || secret.length > maxCredentialLength) return undefined;
+  if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret)) return undefined;
   const key = await readKey(context, keyId);
   if (key === undefined || !(await hasDigest(secret, key.secretHash))) return undefined;
   const nowMs = Date.now();

@@ -68,6 +68,22 @@ describe('POST /users/login', () => {
     }
   });
 
+  it('takes as long for an unknown user as for a wrong password', async () => {
+    const fastestMs = async (username: string) => {
+      const timesMs = [];
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const startedAtMs = Date.now();
+        await logIn({ username, password: 'wrong horse' });
+        timesMs.push(Date.now() - startedAtMs);
+      }
+      return Math.min(...timesMs);
+    };
+    const [known, unknown] = [await fastestMs('ada'), await fastestMs('nobody else')];
+    expect(known).toBeGreaterThan(10);
+    expect(unknown / known).toBeGreaterThan(0.5);
+    expect(unknown / known).toBeLessThan(2);
+  });
+
   it.each([
     ['no name', { password }],
     ['no password', { email }],
