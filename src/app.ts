@@ -15,6 +15,7 @@ import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { healthRoutes } from './routes/health.ts';
 import { productRoutes } from './routes/products.ts';
+import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
 import { userRoutes } from './routes/users.ts';
 
@@ -38,9 +39,17 @@ export function createApp() {
   app.route('/health', healthRoutes);
 
   app.use('/api/*', allowOrigins, readBody);
-  app.route('/api/v1/users/api-keys', apiKeyRoutes);
-  app.route('/api/v1/users', userRoutes);
-  app.route('/api/v1/products', productRoutes);
-  app.route('/api/v1/devices', deviceRoutes);
+  app.route('/api/v1', createApi());
+  app.route('/api/v1', referenceRoutes(app));
   return app;
 }
+
+/** The interface itself: what src/client.ts calls. */
+function createApi() {
+  return createRouter()
+    .route('/users/api-keys', apiKeyRoutes)
+    .route('/users', userRoutes)
+    .route('/products', productRoutes)
+    .route('/devices', deviceRoutes);
+}
+export type Api = ReturnType<typeof createApi>;

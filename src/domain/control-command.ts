@@ -4,19 +4,28 @@ import { z } from 'zod';
 import { positionSchema, propertySetMethod, type PropertySet } from '../protocol/mqtt.ts';
 import type { Outcome } from './errors.ts';
 
-const newFormSchema = z.discriminatedUnion('action', [
-  z.strictObject({ action: z.literal('toggle'), position: positionSchema.optional() }),
-  z.strictObject({ action: z.literal('pulse'), duration: z.int().min(1).max(3_600_000).optional() }),
-  z.strictObject({ action: z.literal('trigger') }),
-]);
-const legacyFormSchema = z.strictObject({
-  switch: z.boolean().optional(),
-  angle: z.int().min(0).max(180).optional(),
-});
+const newFormSchema = z
+  .discriminatedUnion('action', [
+    z.strictObject({ action: z.literal('toggle'), position: positionSchema.optional() }).meta({ title: 'toggle' }),
+    z
+      .strictObject({
+        action: z.literal('pulse'),
+        duration: z.int().min(1).max(3_600_000).optional().meta({ description: 'Delay in milliseconds.' }),
+      })
+      .meta({ title: 'pulse' }),
+    z.strictObject({ action: z.literal('trigger') }).meta({ title: 'trigger' }),
+  ])
+  .meta({ title: 'new form' });
+const legacyFormSchema = z
+  .strictObject({
+    switch: z.boolean().optional(),
+    angle: z.int().min(0).max(180).optional(),
+  })
+  .meta({ title: 'legacy form', minProperties: 1 });
 
 const controlMembers = ['action', 'position', 'duration', 'switch', 'angle'] as const;
 
-/** As documented for callers; `parseControl` is stricter about mixtures and says which error it is. */
+/** Both forms as the reference shows them: what `parseControl` lets through. */
 export const controlBodySchema = z.union([newFormSchema, legacyFormSchema]);
 
 export type ControlParams = PropertySet['params'];

@@ -2,13 +2,13 @@
 import { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { ErrorMessage, ErrorStatus } from '../domain/errors.ts';
-import { errorMessages, statusOf } from '../domain/errors.ts';
+import { statusOf } from '../domain/errors.ts';
 
 const maxMessageBytes = 200;
 
 /** Every answer with `data`; `schema` shapes the data. */
 export function envelopeOf<T extends z.ZodType>(schema: T) {
-  return z.object({ code: z.literal(200), message: z.literal('success'), data: schema });
+  return z.object({ code: z.literal(200).openapi({ type: 'integer' }), message: z.literal('success'), data: schema });
 }
 
 /** The route response of a success, for `createRoute`. */
@@ -31,22 +31,35 @@ export function answerError(c: Context, message: ErrorMessage, detail?: string) 
 export function errorAnswers(...messages: ErrorMessage[]) {
   const always: ErrorMessage[] = ['internal_error'];
   const grouped = Map.groupBy([...new Set([...messages, ...always])], statusOf);
-  return Object.fromEntries(
-    [...grouped].map(([status, group]) => [status, { description: group.join(', '), ...errorContent(status, group) }]),
-  ) as Record<ErrorStatus, ReturnType<typeof errorContent> & { description: string }>;
+  return Object.fromEntries([...grouped].map(([status, group]) => [status, errorAnswer(status, group)])) as Record<
+    ErrorStatus,
+    ReturnType<typeof errorAnswer>
+  >;
 }
 
-function errorContent(status: ErrorStatus, messages: ErrorMessage[]) {
+function errorAnswer(status: ErrorStatus, messages: ErrorMessage[]) {
   const schema = z.object({
-    code: z.literal(status),
+    code: z.literal(status).openapi({ type: 'integer' }),
+    // What tells errors apart comes first; a detail for people may follow.
     message: z
       .string()
       .max(maxMessageBytes)
-      .openapi({ example: messages[0] ?? errorMessages[0] }),
+      .regex(new RegExp(`^(${messages.join('|')})(: [\\s\\S]*)?$`)),
     data: z.null(),
   });
-  return { content: { 'application/json': { schema } } };
+  const examples = Object.fromEntries(
+    messages.map((message) => [message, { value: { code: status, message, data: null } }]),
+  );
+  return {
+    description: messages.join(', '),
+    content: { 'application/json': { schema, examples } },
+    ...(status === 429 && { headers: retryAfterHeader }),
+  };
 }
+
+const retryAfterHeader = z.object({
+  'Retry-After': z.string().openapi({ type: 'integer', description: 'Seconds to wait.', example: 60 }),
+});
 
 function cutToBytes(text: string, limit: number): string {
   const bytes = new TextEncoder().encode(text);

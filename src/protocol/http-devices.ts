@@ -1,5 +1,6 @@
 // Requests and answers of devices (interface 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
+import { controlBodySchema as controlFormsSchema } from '../domain/control-command.ts';
 import { controlModes } from '../domain/control-mode.ts';
 import { deviceStatusTexts, parseStatusFilter } from '../domain/device-status.ts';
 import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
@@ -103,6 +104,12 @@ export const statusViewSchema = z
     lastOnlineAt: instantSchema.nullable(),
   })
   .openapi('DeviceStatus');
+
+/** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
+export const controlBodySchema = z.unknown().openapi('ControlRequest', {
+  anyOf: z.toJSONSchema(controlFormsSchema).anyOf as never[],
+  example: { action: 'toggle', position: 'up' },
+});
 
 export const commandReceiptSchema = z
   .object({

@@ -41,7 +41,7 @@ export const loginBodySchema = z
     path: ['username'],
     message: 'a username or an email is needed',
   })
-  .openapi('LoginRequest', { anyOf: [{ required: ['username'] }, { required: ['email'] }] });
+  .openapi('LoginRequest', { description: 'A username or an email is needed.' });
 
 export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).openapi('RefreshRequest');
 

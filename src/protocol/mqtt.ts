@@ -16,6 +16,14 @@ export const knownProperties = {
   wifi_rssi: z.int(),
 } as const;
 
+/** A report as devices are asked to send it. Reading one is more lenient: see domain/property-report.ts. */
+export const propertyPostSchema = z.object({
+  method: z.literal(propertyPostMethod).optional(),
+  id: z.string().optional(),
+  params: z.looseObject(knownProperties).partial(),
+  time: z.int().optional(),
+});
+
 /** What the service sends on property/set: `params` are exactly the control members received. */
 export const propertySetSchema = z.object({
   method: z.literal(propertySetMethod),
@@ -24,6 +32,12 @@ export const propertySetSchema = z.object({
   time: z.int(),
 });
 export type PropertySet = z.infer<typeof propertySetSchema>;
+
+export const propertySetReplySchema = z.object({
+  method: z.literal(propertySetReplyMethod),
+  id: z.union([z.string(), z.int()]),
+  code: z.int().optional(),
+});
 
 export const statusSchema = z.object({
   status: z.enum(['online', 'offline']),

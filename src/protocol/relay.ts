@@ -39,9 +39,9 @@ export const relayReplySchemas = {
   error: z.object({ action: z.enum(['error', 'ping']), ...outcome }),
   pong: z.object({ action: z.literal('pong') }),
 };
-export type RelayReply = { [Name in keyof typeof relayReplySchemas]: z.infer<(typeof relayReplySchemas)[Name]> }[
-  keyof typeof relayReplySchemas
-];
+export type RelayReply = {
+  [Name in keyof typeof relayReplySchemas]: z.infer<(typeof relayReplySchemas)[Name]>;
+}[keyof typeof relayReplySchemas];
 
 /** What a subscriber is pushed, and nothing beside it: `payload` is the parsed JSON, or text where it is none. */
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });

@@ -46,7 +46,10 @@ const deleteKeyRoute = createRoute({
   summary: 'Delete an API key',
   ...inPerson,
   request: { params: keyIdParamSchema },
-  responses: { ...dataAnswer(deletedApiKeySchema), ...errorAnswers('unauthorized', 'forbidden', 'not_found') },
+  responses: {
+    ...dataAnswer(deletedApiKeySchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'not_found'),
+  },
 });
 
 export const apiKeyRoutes = createRouter()

@@ -72,7 +72,7 @@ const deleteProductRoute = createRoute({
   request: { params: productKeyParamSchema },
   responses: {
     ...dataAnswer(deletedProductSchema),
-    ...errorAnswers('unauthorized', 'forbidden', 'not_found', 'product_has_devices'),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'not_found', 'product_has_devices'),
   },
 });
 

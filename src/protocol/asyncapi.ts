@@ -1,0 +1,287 @@
+// The AsyncAPI 3 document of everything that is not a request and an answer: device topics, relay and provisioning.
+// Made from the schemas that read and write these messages; holds words and examples, no shape of its own.
+import { z } from 'zod';
+import { controlBodySchema } from '../domain/control-command.ts';
+import { propertyPost, propertySet, propertySetReply, status, topicOf, type TopicAction } from '../domain/topics.ts';
+import { propertyPostSchema, propertySetReplySchema, propertySetSchema, statusSchema } from './mqtt.ts';
+import {
+  advertisedNamePrefixes,
+  networkConfigSchema,
+  progressByStatus,
+  provisioningService,
+  provisioningStates,
+  statusNotificationSchema,
+} from './provisioning.ts';
+import { maxRelayFrameBytes, relayPushSchema, relayReplySchemas, relayRequestSchemas } from './relay.ts';
+
+type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
+
+const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
+const exampleName = `${exampleDevice.productKey}&${exampleDevice.deviceId}`;
+const exampleTopic = topicOf(exampleDevice, propertyPost);
+const exampleReport = {
+  method: 'thing.event.property.post',
+  id: '17',
+  params: { position: 'up', angle: 90, wifi_rssi: -58 },
+  time: 1772366400000,
+};
+
+const deviceMessages: Record<string, Message> = {
+  PropertyReport: {
+    summary:
+      'What is true of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
+      'properties are kept, a known one of the wrong type is dropped alone. The service dates reports on arrival.',
+    schema: propertyPostSchema,
+    examples: [exampleReport, { params: { position: 'middle' } }],
+  },
+  Command: {
+    summary: 'A command: `params` holds exactly the members of the control body that the caller sent.',
+    schema: propertySetSchema.extend({ params: controlBodySchema }),
+    examples: [
+      {
+        method: 'thing.service.property.set',
+        id: '3h5k7m9p2q4r6s8t',
+        params: { action: 'toggle', position: 'up' },
+        time: 1772366400000,
+      },
+      { method: 'thing.service.property.set', id: '4j6m8n', params: { switch: true, angle: 90 }, time: 1772366400000 },
+    ],
+  },
+  CommandReply: {
+    summary: 'That a command was carried out, with its `id`. Never a report: it changes no state.',
+    schema: propertySetReplySchema,
+    examples: [{ method: 'thing.service.property.set_reply', id: '3h5k7m9p2q4r6s8t', code: 200, time: 1772366400000 }],
+  },
+  Status: {
+    summary: 'Online or offline: announced by the device, or by the service for a device that could not say so itself.',
+    schema: statusSchema,
+    examples: [{ status: 'online', time: 1772366400000 }],
+  },
+};
+
+const success = { code: 200, message: 'success' };
+const relayMessages: Record<string, Message> = {
+  DeviceAuth: {
+    summary: 'Signs in with the messaging credentials of one device; its topics may be subscribed to.',
+    schema: relayRequestSchemas.deviceAuth,
+    examples: [{ action: 'auth', username: exampleName, password: 'tk_9bX2...' }],
+  },
+  UserAuth: {
+    summary: "Signs in with a user's access token; the topics of all devices of that user may be subscribed to.",
+    schema: relayRequestSchemas.userAuth,
+    examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
+  },
+  Subscribe: {
+    summary: 'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`.',
+    schema: relayRequestSchemas.subscribe,
+    examples: [{ action: 'subscribe', topic: exampleTopic }],
+  },
+  Unsubscribe: {
+    summary: 'Ends a subscription made with the same topic or filter.',
+    schema: relayRequestSchemas.unsubscribe,
+    examples: [{ action: 'unsubscribe', topic: exampleTopic }],
+  },
+  Ping: { summary: 'Asks for a pong.', schema: relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
+  AuthReply: {
+    summary: '200, or 401 with why not. The third 401 closes the socket.',
+    schema: relayReplySchemas.auth,
+    examples: [
+      { action: 'auth', ...success },
+      { action: 'auth', code: 401, message: 'invalid_password' },
+    ],
+  },
+  SubscribeReply: {
+    summary: '200, or why not: 401 before a successful auth, 403 for what is not yours, 400 above the limits.',
+    schema: relayReplySchemas.subscribe,
+    examples: [
+      { action: 'subscribe', topic: exampleTopic, ...success },
+      { action: 'subscribe', topic: '/sys/+/+/status', code: 403, message: 'forbidden' },
+    ],
+  },
+  UnsubscribeReply: {
+    summary: '200, also for a topic that was not subscribed to.',
+    schema: relayReplySchemas.unsubscribe,
+    examples: [{ action: 'unsubscribe', topic: exampleTopic, ...success }],
+  },
+  Pong: { summary: 'The reply to a ping.', schema: relayReplySchemas.pong, examples: [{ action: 'pong' }] },
+  Unreadable: {
+    summary: 'The reply to a frame that names no action.',
+    schema: relayReplySchemas.error,
+    examples: [{ action: 'error', code: 400, message: 'invalid_request' }],
+  },
+  Push: {
+    summary: 'A message on a subscribed topic, once however many filters match. `payload` is text where it is no JSON.',
+    schema: relayPushSchema,
+    examples: [{ topic: exampleTopic, payload: exampleReport }],
+  },
+};
+
+const provisioningMessages: Record<string, Message> = {
+  NetworkConfig: {
+    summary: 'Written by the client after it connected.',
+    schema: networkConfigSchema,
+    examples: [{ ssid: 'Workshop', password: 'correct horse', apiUrl: 'https://api.example.com' }],
+  },
+  StatusNotification: {
+    summary: 'How far the device has come.',
+    schema: statusNotificationSchema,
+    examples: [
+      { status: 'received', message: '' },
+      { status: 'error', message: 'wrong network password' },
+    ],
+  },
+};
+
+const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Ping'] as const;
+const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'Pong', 'Unreadable'] as const;
+
+/** `version` is the contract's; broker data are what activated devices receive. */
+export function describeMessaging(version: string, broker: { host: string; port: number; tlsPort: number }) {
+  return {
+    asyncapi: '3.1.0',
+    info: {
+      title: 'Latchwork messages',
+      version,
+      description:
+        'Device topics (MQTT), the WebSocket relay, and the Bluetooth channel that brings a device onto a network. ' +
+        'Operations are named from the side of the service; those of provisioning from the side of the device. ' +
+        'Requests and answers over HTTP are in the OpenAPI document beside this one.',
+    },
+    defaultContentType: 'application/json',
+    servers: describeServers(broker),
+    channels: {
+      propertyPost: deviceChannel(propertyPost, 'Reports of a device; its replies may arrive here too.', [
+        'PropertyReport',
+        'CommandReply',
+      ]),
+      propertySet: deviceChannel(propertySet, 'Commands to a device.', ['Command']),
+      propertySetReply: deviceChannel(propertySetReply, 'Replies of a device to its commands.', ['CommandReply']),
+      status: deviceChannel(status, 'Announcements of a device that it comes or goes, and of the service for it.', [
+        'Status',
+      ]),
+      relay: {
+        address: '/mqtt',
+        title: 'Relay',
+        description:
+          'A WebSocket without sub-protocol, of text frames. The next frame need not wait for a reply. A socket has ' +
+          `10 s to authenticate, then it is closed with 1008; a frame above ${maxRelayFrameBytes} bytes closes with ` +
+          '1009; 20 subscriptions with device credentials, 200 with an access token.',
+        servers: [{ $ref: '#/servers/relay' }],
+        messages: refs(Object.keys(relayMessages)),
+        bindings: { ws: { method: 'GET' } },
+      },
+      networkConfig: bluetoothChannel(provisioningService.networkConfigUuid, 'Network configuration', 'NetworkConfig'),
+      provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Status', 'StatusNotification'),
+    },
+    operations: {
+      receiveReport: operation('receive', 'propertyPost', ['PropertyReport', 'CommandReply'], {
+        bindings: { mqtt: { qos: 1, retain: false } },
+      }),
+      sendCommand: operation('send', 'propertySet', ['Command'], { bindings: { mqtt: { qos: 1, retain: false } } }),
+      receiveCommandReply: operation('receive', 'propertySetReply', ['CommandReply']),
+      receiveStatus: operation('receive', 'status', ['Status']),
+      sendStatus: operation('send', 'status', ['Status']),
+      receiveRelayRequest: operation('receive', 'relay', relayRequests, {
+        reply: { channel: { $ref: '#/channels/relay' }, messages: messageRefs('relay', relayReplies) },
+      }),
+      sendPush: operation('send', 'relay', ['Push']),
+      receiveNetworkConfig: operation('receive', 'networkConfig', ['NetworkConfig']),
+      sendProvisioningStatus: operation('send', 'provisioningStatus', ['StatusNotification']),
+    },
+    components: {
+      messages: describeMessages({ ...deviceMessages, ...relayMessages, ...provisioningMessages }),
+      securitySchemes: {
+        messagingCredentials: {
+          type: 'userPassword',
+          description: 'Username and password of the activation result; the client identifier is the username.',
+        },
+      },
+    },
+    'x-provisioning': {
+      advertisedNamePrefixes,
+      serviceUuid: provisioningService.uuid,
+      progressByStatus,
+      clientStates: provisioningStates,
+    },
+  };
+}
+
+function describeServers({ host, port, tlsPort }: { host: string; port: number; tlsPort: number }) {
+  const security = [{ $ref: '#/components/securitySchemes/messagingCredentials' }];
+  const variables = { host: { default: host === '' ? 'broker.example.com' : host } };
+  const protocolVersion = '3.1.1';
+  return {
+    broker: { host: `{host}:${port}`, protocol: 'mqtt', protocolVersion, variables, security },
+    brokerTls: { host: `{host}:${tlsPort}`, protocol: 'mqtts', protocolVersion, variables, security },
+    relay: {
+      host: '{host}',
+      protocol: 'wss',
+      description: 'The host of the HTTP interface; `ws` where that is plain HTTP.',
+      variables: { host: { default: 'api.example.com' } },
+    },
+    device: {
+      host: '{device}',
+      protocol: 'bluetooth-le',
+      description: `The device itself, by its advertised name, as peripheral; GATT service ${provisioningService.uuid}.`,
+      variables: { device: { default: 'IoT-Switch-4F2A', description: 'Advertised name.' } },
+    },
+  };
+}
+
+function deviceChannel(action: TopicAction, description: string, messages: string[]) {
+  return {
+    address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, action),
+    description,
+    servers: [{ $ref: '#/servers/broker' }, { $ref: '#/servers/brokerTls' }],
+    parameters: {
+      productKey: { description: 'Key of the product.', examples: [exampleDevice.productKey] },
+      deviceId: { description: 'Identifier from the activation result.', examples: [exampleDevice.deviceId] },
+    },
+    messages: refs(messages),
+  };
+}
+
+function bluetoothChannel(uuid: string, title: string, message: string) {
+  return {
+    address: uuid,
+    title,
+    description: `Characteristic of the service ${provisioningService.uuid}; one JSON object a message, UTF-8.`,
+    servers: [{ $ref: '#/servers/device' }],
+    messages: refs([message]),
+  };
+}
+
+function operation(action: 'send' | 'receive', channel: string, messages: readonly string[], more: object = {}) {
+  return { action, channel: { $ref: `#/channels/${channel}` }, messages: messageRefs(channel, messages), ...more };
+}
+
+function messageRefs(channel: string, messages: readonly string[]) {
+  return messages.map((name) => ({ $ref: `#/channels/${channel}/messages/${name}` }));
+}
+
+function refs(messages: readonly string[]) {
+  return Object.fromEntries(messages.map((name) => [name, { $ref: `#/components/messages/${name}` }]));
+}
+
+function describeMessages(messages: Record<string, Message>) {
+  return Object.fromEntries(
+    Object.entries(messages).map(([name, { summary, schema, examples }]) => [
+      name,
+      { name, summary, payload: payloadOf(schema), examples: examples.map((example) => ({ payload: example })) },
+    ]),
+  );
+}
+
+function payloadOf(schema: z.ZodType) {
+  const payload = z.toJSONSchema(schema, {
+    target: 'draft-7',
+    io: 'input',
+    // That a number fits JavaScript is no rule of ours.
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  delete payload.$schema;
+  return payload;
+}

@@ -1,0 +1,93 @@
+// The reference, made from what the Worker itself runs: OpenAPI from the routes, AsyncAPI from the message schemas.
+// Both documents are made once an isolate. The pages that show them are docs.ts.
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
+import type { AppEnv } from '../http/app-env.ts';
+import { errorAnswers } from '../http/envelope.ts';
+import { createRouter } from '../http/router.ts';
+import { describeMessaging } from '../protocol/asyncapi.ts';
+
+const contractVersion = '0.3.0';
+
+const info = {
+  title: 'Latchwork',
+  version: contractVersion,
+  description: [
+    'Users, their catalogue of products, and the devices that activate against it: list them, look at them, control them.',
+    'Every answer is the envelope `{code, message, data}`, and its `code` is the HTTP status. `message` begins with ' +
+      'one of the words a route lists; a detail for people may follow after a colon. Every answer carries ' +
+      '`X-Request-Id`, which the logs know too. Bodies are JSON of at most 64 KiB.',
+    'What devices and subscribers exchange over MQTT, WebSocket and Bluetooth is in the AsyncAPI document, ' +
+      '`/api/v1/asyncapi.json`. What only the broker and its bridge call, `/hooks` and `/bridge`, is no part of this ' +
+      'interface.',
+  ].join('\n\n'),
+};
+
+const tags = [
+  { name: 'Users', description: 'Accounts and their sessions.' },
+  { name: 'API keys', description: 'For machines: on products, devices and `/users/me`. Managed in person.' },
+  { name: 'Products', description: 'Kinds of devices.' },
+  { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
+  { name: 'Health', description: 'For deployment checks and monitors.' },
+  { name: 'Reference', description: 'These documents, for tools.' },
+];
+
+const documentAnswer = (description: string) => ({
+  200: { description, content: { 'application/json': { schema: z.looseObject({}) } } },
+  ...errorAnswers(),
+});
+
+const openApiRoute = createRoute({
+  method: 'get',
+  path: '/openapi.json',
+  tags: ['Reference'],
+  summary: 'This document',
+  responses: documentAnswer('OpenAPI 3.1, without an envelope'),
+});
+
+const asyncApiRoute = createRoute({
+  method: 'get',
+  path: '/asyncapi.json',
+  tags: ['Reference'],
+  summary: 'Device topics, relay and provisioning',
+  responses: documentAnswer('AsyncAPI 3, without an envelope'),
+});
+
+/** `app` holds the routes to describe; it may go on growing until the first request. */
+export function referenceRoutes(app: OpenAPIHono<AppEnv>) {
+  let openApi: string | undefined;
+  let asyncApi: string | undefined;
+  return createRouter()
+    .openapi(openApiRoute, (c) => {
+      openApi ??= JSON.stringify(describeRoutes(app));
+      return sendDocument(c, openApi);
+    })
+    .openapi(asyncApiRoute, (c) => {
+      asyncApi ??= JSON.stringify(describeMessaging(contractVersion, c.var.config.broker));
+      return sendDocument(c, asyncApi);
+    });
+}
+
+function describeRoutes(app: OpenAPIHono<AppEnv>) {
+  const servers = [{ url: '/', description: 'This server' }];
+  const document = app.getOpenAPI31Document({ openapi: '3.1.0', info, tags, servers });
+  for (const [path, methods] of Object.entries(document.paths ?? {})) {
+    for (const [method, operation] of Object.entries(methods) as [string, { operationId?: string }][]) {
+      operation.operationId = operationIdOf(method, path);
+    }
+  }
+  return document;
+}
+
+/** `get /api/v1/devices/{deviceId}/status` is `getDevicesDeviceIdStatus`: a name for tools, the same at every build. */
+function operationIdOf(method: string, path: string): string {
+  const words = path.replace(/^\/api\/v1/, '').match(/[A-Za-z]+/g) ?? [];
+  return [method, ...words.map((word) => word.charAt(0).toUpperCase() + word.slice(1))].join('');
+}
+
+function sendDocument(c: Context<AppEnv>, json: string) {
+  c.header('Content-Type', 'application/json');
+  // It changes with a deployment only, and says nothing of anybody.
+  c.header('Cache-Control', 'public, max-age=300');
+  return c.body(json, 200) as never;
+}

@@ -1,0 +1,122 @@
+// The OpenAPI document against the app it is made from. That a public validator accepts it, and that answers match it,
+// is for test/conformance to show.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createApp } from '../../src/app.ts';
+import { errorMessages, statusOf } from '../../src/domain/errors.ts';
+import { createSchemaCheck } from '../support/json-schema.ts';
+import { listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
+import { send } from '../support/worker-client.ts';
+
+let document: OpenApiDocument;
+let operations: Operation[];
+
+beforeAll(async () => {
+  document = await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>();
+  operations = listOperations(document);
+});
+
+const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
+const messagesOf = (operation: Operation) =>
+  Object.values(operation.responses).flatMap(({ content }) =>
+    Object.keys(content?.['application/json']?.examples ?? {}),
+  );
+
+describe('the OpenAPI document', () => {
+  it('names every route of the interface, and health, and no other', () => {
+    const routes = createApp().routes.filter(({ method }) => method !== 'ALL');
+    const described = routes
+      .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
+      .filter((name) => / (\/api\/v1\/|\/health$)/.test(name));
+    expect(operations.map(nameOf).sort()).toEqual([...new Set(described)].sort());
+  });
+
+  it('may be kept by caches and read by tools of any kind', async () => {
+    const response = await send('GET', '/api/v1/openapi.json', { headers: { Origin: 'https://app.test' } });
+    expect(response.status).toBe(200);
+    expect(response.headers.get('Content-Type')).toBe('application/json');
+    expect(response.headers.get('Cache-Control')).toBe('public, max-age=300');
+    expect(response.headers.get('Access-Control-Allow-Origin')).toBe('https://app.test');
+    expect(document.openapi).toBe('3.1.0');
+  });
+
+  it('says of each operation what it does, under a tag that is explained and an id of its own', () => {
+    const tags = document.tags.map(({ name }) => name);
+    for (const operation of operations) {
+      expect(operation.summary, nameOf(operation)).toMatch(/^[A-Z]/);
+      expect(
+        operation.tags?.filter((tag) => tags.includes(tag)),
+        nameOf(operation),
+      ).toHaveLength(1);
+    }
+    expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
+  });
+
+  it('knows both authentication schemes, and lets keys do all but what a user does in person', () => {
+    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearerAuth', 'apiKeyId', 'apiKeySecret']);
+    const schemesOf = ({ security = [] }: Operation) => security.map((scheme) => Object.keys(scheme).join('+'));
+    for (const operation of operations) {
+      const schemes = schemesOf(operation);
+      const isForKeys = /^\/api\/v1\/(products|devices(?!\/activate$)|users\/me$)/.test(operation.path);
+      if (isForKeys) expect(schemes, nameOf(operation)).toEqual(['bearerAuth', 'apiKeyId+apiKeySecret']);
+      else expect(schemes, nameOf(operation)).not.toContain('apiKeyId+apiKeySecret');
+    }
+  });
+
+  it('tells the refusals of every operation that asks who calls or reads a body', () => {
+    for (const operation of operations) {
+      const messages = messagesOf(operation);
+      expect(messages, nameOf(operation)).toContain('internal_error');
+      if (operation.security !== undefined) expect(messages, nameOf(operation)).toContain('unauthorized');
+      if (operation.method !== 'GET') expect(messages, nameOf(operation)).toContain('invalid_request');
+    }
+  });
+
+  it('names every error of the service but those that only devices and brokers meet', () => {
+    const named = new Set(operations.flatMap(messagesOf));
+    expect(errorMessages.filter((message) => !named.has(message))).toEqual([
+      'device_not_activated',
+      'invalid_client_id',
+    ]);
+    for (const operation of operations) {
+      for (const message of messagesOf(operation)) {
+        const status = String(statusOf(message as (typeof errorMessages)[number]));
+        expect(operation.responses[status], `${nameOf(operation)} ${message}`).toBeDefined();
+      }
+    }
+  });
+
+  it('gives an example of every body that is sent, and each example is one', () => {
+    const check = createSchemaCheck(document, { isClosed: false });
+    for (const operation of operations) {
+      const body = operation.requestBody?.content['application/json'];
+      if (body === undefined) continue;
+      const example = exampleOf(body.schema);
+      expect(example, nameOf(operation)).toBeDefined();
+      expect(check(body.schema, example), nameOf(operation)).toEqual([]);
+    }
+  });
+
+  it('gives examples of every error, and each is one', () => {
+    const check = createSchemaCheck(document, { isClosed: true });
+    for (const operation of operations) {
+      for (const { content } of Object.values(operation.responses)) {
+        const { schema, examples = {} } = content?.['application/json'] ?? {};
+        for (const { value } of Object.values(examples)) {
+          expect(check(schema!, value), nameOf(operation)).toEqual([]);
+        }
+      }
+    }
+  });
+
+  /** The example of a schema, or one put together from those of its members. */
+  function exampleOf(schema: Record<string, unknown>): unknown {
+    if (typeof schema.$ref === 'string') {
+      return exampleOf(document.components.schemas[schema.$ref.split('/').at(-1)!]!);
+    }
+    if ('example' in schema) return schema.example;
+    if (schema.properties === undefined) return undefined;
+    const members = schema.properties as Record<string, Record<string, unknown>>;
+    const examples = Object.entries(members).map(([name, member]) => [name, exampleOf(member)] as const);
+    return Object.fromEntries(examples.filter(([, example]) => example !== undefined));
+  }
+});
