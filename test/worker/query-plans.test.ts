@@ -1,0 +1,90 @@
+// No query of a request reads a whole table: every statement the routes send to D1 is recorded and explained.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { expect, it } from 'vitest';
+import { createApp } from '../../src/app.ts';
+import { createUser } from '../support/worker-client.ts';
+
+const statements = new Set<string>();
+
+const recordingDatabase = {
+  withSession(consistency: D1SessionConstraint) {
+    const session = env.DB.withSession(consistency);
+    return {
+      prepare(statement: string) {
+        statements.add(statement);
+        return session.prepare(statement);
+      },
+      batch: (prepared: D1PreparedStatement[]) => session.batch(prepared),
+    };
+  },
+} as unknown as D1Database;
+
+async function send(method: string, path: string, headers: Record<string, string>, body?: object): Promise<unknown> {
+  const request = new Request(`https://latchwork.test/api/v1${path}`, {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const context = createExecutionContext();
+  const response = await createApp().fetch(request, { ...env, DB: recordingDatabase }, context);
+  const envelope = await response.json<{ code: number; data: unknown }>();
+  expect(envelope).toMatchObject({ code: 200 });
+  return envelope.data;
+}
+
+/** How SQLite runs a statement: one line a table it visits. */
+async function explain(statement: string): Promise<string[]> {
+  const values = Array.from(statement.matchAll(/\?/g), () => null);
+  const { results } = await env.DB.prepare(`explain query plan ${statement}`)
+    .bind(...values)
+    .all<{ detail: string }>();
+  return results.map(({ detail }) => detail);
+}
+
+async function callEveryRoute(): Promise<void> {
+  const names = { username: 'planner', email: 'planner@example.test' };
+  const [password, newPassword] = ['correct horse', 'another horse'];
+  await send('POST', '/users/register', {}, { ...names, password });
+  const session = (await send('POST', '/users/login', {}, { email: names.email, password })) as {
+    token: string;
+    refreshToken: string;
+  };
+  const inPerson = { Authorization: `Bearer ${session.token}` };
+  await send('PUT', '/users/password', inPerson, { oldPassword: password, newPassword });
+  await send('POST', '/users/refresh-token', {}, { refreshToken: session.refreshToken });
+  const key = (await send('POST', '/users/api-keys', inPerson, {})) as { keyId: string; apiKey: string };
+  const withKey = { 'X-API-Key': key.keyId, 'X-API-Secret': key.apiKey };
+  await send('GET', '/users/me', withKey);
+  await send('GET', '/users/api-keys', inPerson);
+  await send('POST', '/products', withKey, { productKey: 'planned', name: 'Planned' });
+  await send('GET', '/products', withKey);
+  await send('GET', '/products?category=general&page=2', withKey);
+  await send('PUT', '/products/planned', withKey, { name: 'Planned again' });
+  const activation = { productKey: 'planned', deviceSN: 'SN-1' };
+  const device = (await send('POST', '/devices/activate', {}, activation)) as { deviceId: string };
+  await send('POST', '/devices/activate', {}, activation);
+  for (const query of ['', '?productKey=planned', '?status=1', '?status=disabled', '?productKey=planned&status=2']) {
+    await send('GET', `/devices${query}`, withKey);
+  }
+  await send('GET', `/devices/${device.deviceId}`, withKey);
+  await send('DELETE', `/devices/${device.deviceId}`, withKey);
+  await send('DELETE', '/products/planned', withKey);
+  await send('DELETE', `/users/api-keys/${key.keyId}`, inPerson);
+  await send('POST', '/users/logout', inPerson);
+}
+
+it('no statement of any route scans a table or sorts what an index could have sorted', async () => {
+  await createUser();
+  await callEveryRoute();
+  expect(statements.size).toBeGreaterThan(30);
+  for (const statement of statements) {
+    const plan = await explain(statement);
+    const costly = plan.filter((line) => {
+      const scanned = /^SCAN (?!CONSTANT ROW)(\S+)/.exec(line)?.[1];
+      // A table the statement does not name would be searched for rows that a violated foreign key left behind.
+      return line.includes('TEMP B-TREE') || (scanned !== undefined && statement.includes(scanned));
+    });
+    expect({ statement, costly }).toEqual({ statement, costly: [] });
+  }
+});
