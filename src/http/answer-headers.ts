@@ -8,6 +8,13 @@ import type { AppEnv } from './app-env.ts';
 const secure: MiddlewareHandler = secureHeaders({
   contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
   xFrameOptions: 'DENY',
+  // These concern pages and browsers of long ago; devices read every byte over a small buffer.
+  crossOriginOpenerPolicy: false,
+  originAgentCluster: false,
+  xDnsPrefetchControl: false,
+  xDownloadOptions: false,
+  xPermittedCrossDomainPolicies: false,
+  xXssProtection: false,
 });
 
 export const setAnswerHeaders = createMiddleware<AppEnv>(async (c, next) => {
