@@ -1,8 +1,8 @@
 // Queries on the `devices` table. The presence columns are written by DeviceSession alone, through
-// `writePresenceCopy`; everything else by activation and administration.
-import { and, count, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
+// `writeDeviceCopy`; everything else by activation and administration.
+import { and, count, desc, eq, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
-import { offsetOf, type Page, type PageRequest } from '../domain/pagination.ts';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { openDatabase, type Database } from './client.ts';
 import { devices, products } from './schema.ts';
 
@@ -13,7 +13,11 @@ export type ProductSummaryRow = Pick<
 >;
 export type DeviceWithProduct = { device: DeviceRow; product: ProductSummaryRow };
 
-export type DeviceFilter = { productId?: number; statusCode?: DeviceStatusCode };
+export type DeviceFilter = {
+  ownerId: number;
+  productKey: string | undefined;
+  statusCode: DeviceStatusCode | undefined;
+};
 
 // A batch of D1 answers rows as objects: of two columns with one name only the last would arrive.
 const withProduct = {
@@ -30,16 +34,25 @@ const withProduct = {
   },
 };
 
-/** The device of a serial number, made if it is new: of two at the same moment, both get the same one. */
-export async function findOrCreateDevice(db: Database, row: typeof devices.$inferInsert): Promise<DeviceRow> {
-  const bySerial = and(eq(devices.productId, row.productId), eq(devices.deviceSN, row.deviceSN));
-  const [, found] = await db.batch([
-    db.insert(devices).values(row).onConflictDoNothing(),
-    db.select().from(devices).where(bySerial).limit(1),
-  ]);
-  const device = found[0];
-  if (device === undefined) throw new Error('device vanished between insert and select');
-  return device;
+export type NewDevice = Pick<
+  DeviceRow,
+  'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
+>;
+
+/**
+ * Makes the record unless its serial has one already. One statement, so that no device comes to be under a product
+ * that is disabled or deleted at the same moment.
+ */
+export async function insertDevice(db: Database, device: NewDevice): Promise<void> {
+  await db.run(sql`
+    insert into ${devices}
+      (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
+       activated_at, created_at)
+    select ${device.deviceId}, ${products.id}, ${device.deviceSN}, ${products.ownerId}, ${products.projectId},
+      ${device.name}, ${device.firmwareVersion}, ${device.chipModel}, 2, ${device.createdAt}, ${device.createdAt}
+    from ${products}
+    where ${products.id} = ${device.productId} and ${products.deletedAt} is null and ${products.status} = 1
+    on conflict do nothing`);
 }
 
 export async function findDeviceBySerial(db: Database, productId: number, deviceSN: string) {
@@ -67,72 +80,55 @@ export async function findDevice(db: Database, deviceId: string): Promise<Device
     .get();
 }
 
-/** Newest first. Count and page are one round trip. */
-export async function listDevices(
-  db: Database,
-  ownerId: number,
-  filter: DeviceFilter,
-  page: PageRequest,
-): Promise<Page<DeviceWithProduct>> {
-  const where = and(eq(devices.ownerId, ownerId), ...filterConditions(filter));
-  const [totals, list] = await db.batch([
-    db.select({ total: count() }).from(devices).where(where),
-    db
+export async function listDevices(db: Database, filter: DeviceFilter, page: PageRequest) {
+  const { pageQuery, countQuery } = queryDevices(db, filter, page);
+  const [[counted], rows] = await db.batch([countQuery, pageQuery]);
+  return { total: counted?.total ?? 0, rows };
+}
+
+/** The two queries of a list, newest first. */
+export function queryDevices(db: Database, { ownerId, productKey, statusCode }: DeviceFilter, page: PageRequest) {
+  const productId = db
+    .select({ id: products.id })
+    .from(products)
+    .where(eq(products.productKey, productKey ?? ''));
+  const wanted = and(
+    eq(devices.ownerId, ownerId),
+    productKey === undefined ? undefined : eq(devices.productId, productId),
+    hasStatus(statusCode),
+  );
+  return {
+    countQuery: db.select({ total: count() }).from(devices).where(wanted),
+    pageQuery: db
       .select(withProduct)
       .from(devices)
       .innerJoin(products, eq(devices.productId, products.id))
-      .where(where)
+      .where(wanted)
       .orderBy(desc(devices.createdAt), desc(devices.id))
       .limit(page.size)
       .offset(offsetOf(page)),
-  ]);
-  return { list, total: totals[0]?.total ?? 0, ...page };
+  };
 }
 
 export async function deleteDevice(db: Database, deviceId: string): Promise<void> {
   await db.delete(devices).where(eq(devices.deviceId, deviceId));
 }
 
-export async function updateDevice(
-  db: Database,
-  deviceId: string,
-  change: Partial<Pick<DeviceRow, 'name' | 'isDisabled'>>,
-): Promise<void> {
-  await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
-}
-
-/** Device ids of a product in the order of their rows, after a given row; for work that goes through all of them. */
-export async function listDeviceIds(db: Database, productId: number, afterId: number, limit: number) {
-  return db
-    .select({ id: devices.id, deviceId: devices.deviceId })
-    .from(devices)
-    .where(and(eq(devices.productId, productId), gt(devices.id, afterId)))
-    .orderBy(devices.id)
-    .limit(limit);
-}
-
 /** Takes the copy only if it is newer: writers may finish in any order. */
-export async function writePresenceCopy(
+export async function writeDeviceCopy(
   binding: D1Database,
   deviceId: string,
-  copy: { connectionStatus: 1 | 2; version: number; lastOnlineAt: number | null },
+  copy: { connectionStatus: 1 | 2; lastOnlineAt: number | null; version: number },
 ): Promise<void> {
+  const { connectionStatus, lastOnlineAt, version } = copy;
   await openDatabase(binding, 'first-primary')
     .update(devices)
-    .set({
-      connectionStatus: copy.connectionStatus,
-      connectionVersion: copy.version,
-      lastOnlineAt: copy.lastOnlineAt,
-    })
-    .where(and(eq(devices.deviceId, deviceId), lt(devices.connectionVersion, copy.version)));
+    .set({ connectionStatus, lastOnlineAt, connectionVersion: version })
+    .where(and(eq(devices.deviceId, deviceId), lt(devices.connectionVersion, version)));
 }
 
-function filterConditions({ productId, statusCode }: DeviceFilter): SQL[] {
-  const conditions: SQL[] = [];
-  if (productId !== undefined) conditions.push(eq(devices.productId, productId));
-  if (statusCode === 3) conditions.push(eq(devices.isDisabled, true));
-  if (statusCode !== undefined && statusCode !== 3) {
-    conditions.push(eq(devices.isDisabled, false), eq(devices.connectionStatus, statusCode));
-  }
-  return conditions;
+function hasStatus(statusCode: DeviceStatusCode | undefined): SQL | undefined {
+  if (statusCode === undefined) return undefined;
+  if (statusCode === 3) return eq(devices.isDisabled, true);
+  return and(eq(devices.isDisabled, false), eq(devices.connectionStatus, statusCode));
 }

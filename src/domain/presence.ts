@@ -1,17 +1,21 @@
 // Whether a device is online: one pure state machine over everything that says something about it. Knows no broker,
-// no storage and no clock; `nowMs` and the times inside the events are the service's. Being disabled is kept apart.
+// no storage and no clock: `nowMs` is given, and times inside events are the broker's for sessions, the bridge's for
+// messages, never the device's. Being disabled is kept apart: it decides what subscribers are told and nothing else.
 
 export type PresenceState = {
   isOnline: boolean;
-  /** When the present (or last) broker session began, by the broker's word: it tells sessions apart. */
+  /** The broker said that a session began and has not said that it ended. */
+  isSessionOpen: boolean;
+  /** Start of the newest session by the broker's clock, which tells sessions apart. */
   sessionStartedAtMs: number | null;
-  /** Whether the device looked online when that session began, so that the old session's will may still arrive. */
-  isTakeover: boolean;
-  /** The newest session that is known to be over, by its start. */
+  /** The newest session that is known to be over, by its start; or the last end that named no session. */
   endedSessionStartedAtMs: number | null;
-  /** When the service learned that the device had gone, and from whom: what was sent before does not bring it back. */
+  namelessEndAtMs: number | null;
+  /** Until then an offline may be the last will of the session before. */
+  oldWillUntilMs: number | null;
+  /** When the device had gone, and by whose word: what was sent before that does not bring it back. */
   goneAtMs: number | null;
-  goneBy: 'broker' | 'device' | null;
+  goneBy: 'broker' | 'device' | 'service' | null;
   lastOnlineAtMs: number | null;
   /** What subscribers of the status topic were told last, by the device or by the service. */
   told: 'online' | 'offline' | null;
@@ -29,42 +33,53 @@ export type PresenceEvent =
   /** The device, or its will, said so on the status topic. */
   | { kind: 'announced'; status: 'online' | 'offline'; atMs: number }
   | { kind: 'message'; atMs: number }
-  /** The device may no longer be here: disabled, deleted, credentials rotated. */
+  /** The credentials of its session ended. */
   | { kind: 'revoked' }
-  /** Time has passed: silence and held-back announcements are judged. */
-  | { kind: 'alarm' };
+  /** Time has passed, or the device was disabled or enabled: what is due is judged. */
+  | { kind: 'due' };
 
 export type PresenceRules = {
   /** The broker reports connects and disconnects; otherwise silence is watched. */
   reportsConnections: boolean;
   silenceTimeoutMs: number;
-  /** How long an unannounced offline is held back before subscribers are told. */
+  /** How long a lost connection is held back before subscribers are told. */
   offlineGraceMs: number;
+  /** Subscribers of a disabled device are told that it is offline, whatever its connection does. */
+  isDisabled: boolean;
 };
 
 export type TransitionReason =
   'connected' | 'disconnected' | 'authenticated' | 'announced' | 'message' | 'silence' | 'revoked';
 
+export type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
+
 export type PresenceOutcome = {
   state: PresenceState;
   /** Set where `isOnline` changed. */
-  transition?: { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
-  /** What the service has to publish, because the device did not say it itself. */
-  tell?: 'online' | 'offline';
+  transition: PresenceTransition | undefined;
+  /** What the service has to publish, because subscribers believe something else. */
+  tell: 'online' | 'offline' | undefined;
+  /** The device has come back, or reconnected while its old session still looked alive. */
+  hasReturned: boolean;
 };
 
-/** Bridge and broker clocks, and two ways into the service: an event this much older than an end belongs before it. */
+/** What one event does to the connection; telling comes after. */
+type Move = { state: PresenceState; reason: TransitionReason; detail?: string; atMs: number; hasReturned?: boolean };
+
+/** Bridge and broker have clocks of their own: a message this much younger than an end may still belong before it. */
 const reorderingMs = 2_000;
-/** A will of the session that was taken over arrives within this time of the new session's start. */
-const staleWillMs = 5_000;
+/** The will of a session that another one replaced arrives within this time of the new session's start. */
+const oldWillMs = 5_000;
 /** Ends of a session that another one of the same client replaced: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
 
 export const initialPresence: PresenceState = {
   isOnline: false,
+  isSessionOpen: false,
   sessionStartedAtMs: null,
-  isTakeover: false,
   endedSessionStartedAtMs: null,
+  namelessEndAtMs: null,
+  oldWillUntilMs: null,
   goneAtMs: null,
   goneBy: null,
   lastOnlineAtMs: null,
@@ -72,33 +87,65 @@ export const initialPresence: PresenceState = {
   tellAtMs: null,
 };
 
+/** Signs of life are recorded this coarsely where silence is watched, because each record costs a row. */
+export function lifeResolutionMs(keepAliveSeconds: number): number {
+  return keepAliveSeconds * 400;
+}
+
+/** One and a half keep-alive periods (tolerance 39), the resolution of the record, and a little for the network. */
 export function silenceTimeoutMs(keepAliveSeconds: number): number {
-  return keepAliveSeconds * 1_500 + 15_000;
+  return keepAliveSeconds * 1_600 + lifeResolutionMs(keepAliveSeconds);
 }
 
 export function decidePresence(
-  state: PresenceState,
+  before: PresenceState,
   event: PresenceEvent,
   rules: PresenceRules,
   nowMs: number,
 ): PresenceOutcome {
+  const move = judge(before, event, rules, nowMs);
+  const {
+    state,
+    reason,
+    detail = '',
+    atMs,
+    hasReturned = false,
+  } = move ?? { state: before, reason: 'silence', atMs: 0 };
+  const hasChanged = state.isOnline !== before.isOnline;
+  const isHeldBack = hasChanged && reason === 'disconnected';
+  const told = event.kind === 'announced' ? event.status : state.told;
+  return {
+    ...tellSubscribers({ ...state, told }, isHeldBack ? rules.offlineGraceMs : 0, rules, nowMs),
+    transition: hasChanged ? { isOnline: state.isOnline, reason, detail, atMs: Math.min(atMs, nowMs) } : undefined,
+    hasReturned: hasReturned || (hasChanged && state.isOnline),
+  };
+}
+
+/**
+ * When a device that stays silent counts as gone. A device that is online by its own word alone is watched even where
+ * the broker reports connections: the report may have been lost, or the message may be an old one that was queued.
+ */
+export function silenceDueAtMs(state: PresenceState, rules: PresenceRules): number | null {
+  if (!state.isOnline || (rules.reportsConnections && state.isSessionOpen)) return null;
+  return (state.lastOnlineAtMs ?? 0) + rules.silenceTimeoutMs;
+}
+
+function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules, nowMs: number): Move | undefined {
   switch (event.kind) {
     case 'connected':
-      return beginSession(state, event.sessionStartedAtMs, 'connected', rules, nowMs);
+      return beginSession(state, event.sessionStartedAtMs, 'connected', nowMs);
     case 'authenticated':
-      return rules.reportsConnections ? { state } : beginSession(state, nowMs, 'authenticated', rules, nowMs);
+      return rules.reportsConnections ? undefined : beginSession(state, nowMs, 'authenticated', nowMs);
     case 'disconnected':
-      return endSession(state, event, rules, nowMs);
+      return endSession(state, event, nowMs);
     case 'announced':
-      return event.status === 'online'
-        ? hear({ ...state, told: 'online' }, event.atMs, 'announced', rules, nowMs)
-        : hearOffline(state, event.atMs, rules, nowMs);
+      return event.status === 'online' ? hear(state, event, rules, nowMs) : hearOffline(state, event.atMs, nowMs);
     case 'message':
-      return hear(state, event.atMs, 'message', rules, nowMs);
+      return hear(state, event, rules, nowMs);
     case 'revoked':
-      return goOffline(state, nowMs, 'broker', 'revoked', '', { ...rules, offlineGraceMs: 0 }, nowMs);
-    case 'alarm':
-      return judgeTime(state, rules, nowMs);
+      return goOffline({ ...state, isSessionOpen: false }, 'service', 'revoked', nowMs, nowMs);
+    case 'due':
+      return judgeSilence(state, rules, nowMs);
   }
 }
 
@@ -106,135 +153,105 @@ function beginSession(
   state: PresenceState,
   startedAtMs: number,
   reason: 'connected' | 'authenticated',
-  rules: PresenceRules,
   nowMs: number,
-): PresenceOutcome {
+): Move | undefined {
   // A repeated or overtaken report: this session is known already, maybe even over.
-  if (state.sessionStartedAtMs !== null && startedAtMs <= state.sessionStartedAtMs) return { state };
-  const began = { ...state, sessionStartedAtMs: startedAtMs, isTakeover: state.isOnline };
-  return goOnline(began, Math.max(startedAtMs, state.lastOnlineAtMs ?? 0), reason, rules, nowMs);
+  const isKnown = state.sessionStartedAtMs !== null && startedAtMs <= state.sessionStartedAtMs;
+  const isOver = state.namelessEndAtMs !== null && startedAtMs <= state.namelessEndAtMs;
+  if (isKnown || isOver) return undefined;
+  const seenAtMs = Math.min(startedAtMs, nowMs);
+  const hasOldSession = state.isOnline || seenAtMs - (state.lastOnlineAtMs ?? -Infinity) < oldWillMs;
+  const began: PresenceState = {
+    ...state,
+    isSessionOpen: true,
+    sessionStartedAtMs: startedAtMs,
+    oldWillUntilMs: hasOldSession ? seenAtMs + oldWillMs : null,
+  };
+  // The report of the beginning may come after the device's own farewell in that very session.
+  const isFarewellKnown = state.goneBy === 'device' && (state.goneAtMs ?? 0) > seenAtMs + oldWillMs;
+  if (!state.isOnline && isFarewellKnown) return { state: began, reason, atMs: seenAtMs };
+  return { ...goOnline(began, reason, seenAtMs, nowMs), hasReturned: true };
 }
 
 function endSession(
   state: PresenceState,
   event: Extract<PresenceEvent, { kind: 'disconnected' }>,
-  rules: PresenceRules,
   nowMs: number,
-): PresenceOutcome {
-  if (takeoverReasons.includes(event.reason)) return { state };
-  const startedAtMs = event.sessionStartedAtMs;
-  const isOver = startedAtMs !== null && startedAtMs <= (state.endedSessionStartedAtMs ?? -1);
-  const isOlder = (startedAtMs ?? event.endedAtMs) < (state.sessionStartedAtMs ?? 0);
-  if (isOver || isOlder) return { state };
-  // The end may overtake the report of its own beginning, which then finds the session known.
-  const sessionStartedAtMs = startedAtMs ?? state.sessionStartedAtMs;
-  const known = { ...state, sessionStartedAtMs, endedSessionStartedAtMs: sessionStartedAtMs };
-  return goOffline(known, event.endedAtMs, 'broker', 'disconnected', event.reason, rules, nowMs);
+): Move | undefined {
+  if (takeoverReasons.includes(event.reason)) return undefined;
+  const { sessionStartedAtMs: startedAtMs, endedAtMs, reason } = event;
+  const newestAtMs = state.sessionStartedAtMs ?? -Infinity;
+  if (startedAtMs !== null) {
+    if (startedAtMs < newestAtMs || startedAtMs <= (state.endedSessionStartedAtMs ?? -Infinity)) return undefined;
+    const ended = { sessionStartedAtMs: startedAtMs, endedSessionStartedAtMs: startedAtMs, isSessionOpen: false };
+    return goOffline({ ...state, ...ended }, 'broker', 'disconnected', endedAtMs, nowMs, reason);
+  }
+  if (endedAtMs < newestAtMs || endedAtMs <= (state.namelessEndAtMs ?? -Infinity)) return undefined;
+  const ended: PresenceState = { ...state, namelessEndAtMs: endedAtMs, isSessionOpen: false };
+  // Whose end this is nobody can say: that of the session before, most likely. Silence will tell.
+  if (state.isOnline && endedAtMs < (state.oldWillUntilMs ?? 0))
+    return { state: ended, reason: 'disconnected', atMs: 0 };
+  return goOffline(ended, 'broker', 'disconnected', endedAtMs, nowMs, reason);
 }
 
 /** A sign of life: brings a device online unless it was sent before the end that is already known. */
 function hear(
   state: PresenceState,
-  atMs: number,
-  reason: 'announced' | 'message',
+  { kind, atMs }: Extract<PresenceEvent, { atMs: number }>,
   rules: PresenceRules,
   nowMs: number,
-): PresenceOutcome {
-  if (state.isOnline) return { state: { ...state, lastOnlineAtMs: latest(state.lastOnlineAtMs, atMs) } };
-  const gone = state.goneAtMs;
-  const isBeforeEnd = gone !== null && (state.goneBy === 'broker' ? atMs <= gone + reorderingMs : atMs < gone);
-  const isTooOld = !rules.reportsConnections && atMs + rules.silenceTimeoutMs <= nowMs;
-  if (!isBeforeEnd && !isTooOld) return goOnline(state, atMs, reason, rules, nowMs);
-  // Subscribers saw an online that is not true: they are told again.
-  if (reason === 'announced') return { state: { ...state, told: 'offline' }, tell: 'offline' };
-  return { state };
+): Move | undefined {
+  const hasReturned = kind === 'announced';
+  if (state.isOnline) return { ...goOnline(state, kind, atMs, nowMs), hasReturned };
+  const isBeforeEnd = atMs <= (state.goneAtMs ?? -Infinity) + (state.goneBy === 'broker' ? reorderingMs : 0);
+  const online = goOnline(state, kind, atMs, nowMs);
+  const isTooOld = (silenceDueAtMs(online.state, rules) ?? Infinity) <= nowMs;
+  return isBeforeEnd || isTooOld ? undefined : online;
 }
 
-function hearOffline(state: PresenceState, atMs: number, rules: PresenceRules, nowMs: number): PresenceOutcome {
-  const started = state.sessionStartedAtMs;
-  const isBeforeSession = started !== null && atMs < started - reorderingMs;
-  const isOldWill = started !== null && state.isOnline && state.isTakeover && atMs < started + staleWillMs;
-  if (isBeforeSession || isOldWill) {
-    // Subscribers saw an offline that is not true: they are told again.
-    return state.isOnline ? { state: { ...state, told: 'online' }, tell: 'online' } : { state };
-  }
-  return goOffline({ ...state, told: 'offline' }, atMs, 'device', 'announced', '', rules, nowMs);
+function hearOffline(state: PresenceState, atMs: number, nowMs: number): Move | undefined {
+  const isBeforeLife = atMs < (state.lastOnlineAtMs ?? -Infinity);
+  const isOldWill = state.isOnline && atMs < (state.oldWillUntilMs ?? 0);
+  const isOfKnownEnd = state.goneBy === 'broker' && !state.isOnline && atMs <= (state.goneAtMs ?? 0) + reorderingMs;
+  if (isBeforeLife || isOldWill || isOfKnownEnd) return undefined;
+  return goOffline(state, 'device', 'announced', atMs, nowMs);
 }
 
-function judgeTime(state: PresenceState, rules: PresenceRules, nowMs: number): PresenceOutcome {
-  const silentAtMs = silenceDeadline(state, rules);
-  if (silentAtMs !== null && silentAtMs <= nowMs) {
-    const seenAtMs = state.lastOnlineAtMs ?? nowMs;
-    return goOffline(state, seenAtMs, 'device', 'silence', '', { ...rules, offlineGraceMs: 0 }, nowMs);
-  }
-  if (state.tellAtMs === null || state.tellAtMs > nowMs) return { state };
-  const settled: PresenceState = { ...state, tellAtMs: null };
-  if (state.isOnline || state.told === 'offline') return { state: settled };
-  return { state: { ...settled, told: 'offline' }, tell: 'offline' };
+function judgeSilence(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
+  if ((silenceDueAtMs(state, rules) ?? Infinity) > nowMs) return undefined;
+  return goOffline(state, 'service', 'silence', state.lastOnlineAtMs ?? nowMs, nowMs);
 }
 
-function goOnline(
-  state: PresenceState,
-  atMs: number,
-  reason: TransitionReason,
-  rules: PresenceRules,
-  nowMs: number,
-): PresenceOutcome {
-  const online: PresenceState = {
-    ...state,
-    isOnline: true,
-    lastOnlineAtMs: latest(state.lastOnlineAtMs, Math.min(atMs, nowMs)),
-    tellAtMs: null,
-    told: 'online',
-  };
-  if (state.isOnline) return { state: online };
-  return {
-    state: online,
-    transition: { isOnline: true, reason, detail: '', atMs: Math.min(atMs, nowMs) },
-    ...(state.told === 'online' ? {} : { tell: 'online' as const }),
-  };
+function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, nowMs: number): Move {
+  const lastOnlineAtMs = Math.max(state.lastOnlineAtMs ?? 0, Math.min(atMs, nowMs));
+  return { state: { ...state, isOnline: true, lastOnlineAtMs }, reason, atMs };
 }
 
 function goOffline(
   state: PresenceState,
-  atMs: number,
-  goneBy: 'broker' | 'device',
+  goneBy: 'broker' | 'device' | 'service',
   reason: TransitionReason,
-  detail: string,
+  atMs: number,
+  nowMs: number,
+  detail = '',
+): Move {
+  const goneAtMs = Math.min(atMs, nowMs);
+  const lastOnlineAtMs = state.isOnline ? Math.max(state.lastOnlineAtMs ?? 0, goneAtMs) : state.lastOnlineAtMs;
+  const gone = { isOnline: false, oldWillUntilMs: null, goneAtMs, goneBy, lastOnlineAtMs };
+  return { state: { ...state, ...gone }, reason, detail, atMs: goneAtMs };
+}
+
+/** Compares what subscribers believe with what is true, and says what they have to be told now. */
+function tellSubscribers(
+  state: PresenceState,
+  graceMs: number,
   rules: PresenceRules,
   nowMs: number,
-): PresenceOutcome {
-  const endedAtMs = Math.min(atMs, nowMs);
-  const offline: PresenceState = {
-    ...state,
-    isOnline: false,
-    isTakeover: false,
-    goneAtMs: goneBy === 'broker' ? nowMs : endedAtMs,
-    goneBy,
-    lastOnlineAtMs: state.isOnline ? latest(state.lastOnlineAtMs, endedAtMs) : state.lastOnlineAtMs,
-  };
-  if (!state.isOnline) return { state: offline };
-  const transition = { isOnline: false, reason, detail, atMs: endedAtMs };
-  if (offline.told === 'offline') {
-    return { state: { ...offline, tellAtMs: null }, transition };
-  }
-  if (rules.offlineGraceMs > 0) {
-    return { state: { ...offline, tellAtMs: nowMs + rules.offlineGraceMs }, transition };
-  }
-  return { state: { ...offline, told: 'offline', tellAtMs: null }, transition, tell: 'offline' };
-}
-
-/** When to be woken with `alarm`; null: not at all. */
-export function presenceWakeAtMs(state: PresenceState, rules: PresenceRules): number | null {
-  const times = [state.tellAtMs, silenceDeadline(state, rules)].filter((time) => time !== null);
-  return times.length === 0 ? null : Math.min(...times);
-}
-
-function silenceDeadline(state: PresenceState, rules: PresenceRules): number | null {
-  if (rules.reportsConnections || !state.isOnline) return null;
-  return (state.lastOnlineAtMs ?? 0) + rules.silenceTimeoutMs;
-}
-
-function latest(one: number | null, other: number): number {
-  return one === null ? other : Math.max(one, other);
+): Pick<PresenceOutcome, 'state' | 'tell'> {
+  const truth = state.isOnline && !rules.isDisabled ? 'online' : 'offline';
+  const isBelieved = state.told === truth || (state.told === null && truth === 'offline');
+  if (isBelieved) return { state: { ...state, tellAtMs: null }, tell: undefined };
+  const tellAtMs = truth === 'online' || rules.isDisabled ? nowMs : (state.tellAtMs ?? nowMs + graceMs);
+  if (tellAtMs > nowMs) return { state: { ...state, tellAtMs }, tell: undefined };
+  return { state: { ...state, told: truth, tellAtMs: null }, tell: truth };
 }

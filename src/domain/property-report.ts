@@ -18,6 +18,11 @@ const maxPropertyBytes = 1024;
 /** Members of the message around bare properties, which are no properties themselves. */
 const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
 
+/** Properties that differ in nearly every report without anything having happened. */
+export function isMeasurement(name: string): boolean {
+  return name === 'wifi_rssi';
+}
+
 /** Routes by `method` where there is one, by topic where there is none (decisions, Messages). */
 export function interpretMessage(action: TopicAction, payload: string): DeviceMessage {
   const body = parseJson(payload);

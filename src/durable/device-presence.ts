@@ -1,102 +1,104 @@
 // Presence of one device in effect: applies what domain/presence.ts decides, keeps the copy in D1, and says on the
-// status topic what the device did not say itself. The session's single alarm is armed here.
+// status topic what the device did not say itself. Arms no alarm: it tells the session when it wants to be called.
 import { readConfig } from '../config.ts';
-import { writePresenceCopy } from '../db/devices.ts';
-import {
-  decidePresence,
-  presenceWakeAtMs,
-  silenceTimeoutMs,
-  type PresenceEvent,
-  type PresenceRules,
-} from '../domain/presence.ts';
+import { writeDeviceCopy } from '../db/devices.ts';
+import { decidePresence, silenceTimeoutMs, type PresenceEvent, type PresenceRules } from '../domain/presence.ts';
 import { parseJson } from '../domain/property-report.ts';
-import { topicOf } from '../domain/topics.ts';
+import { status as statusAction, topicOf } from '../domain/topics.ts';
 import type { DeviceState } from './device-state.ts';
 import { pushToRelays } from './relay-push.ts';
 import { brokerLink } from './stubs.ts';
 
-/** Last-seen is written at most this often, and only where silence is watched. */
-const lastSeenResolutionMs = 60_000;
 const retryAfterMs = 10_000;
 /** The broker gets an announcement for this long; after that it is old news. */
 const announcementLifeMs = 60_000;
-const rememberedAnnouncements = 4;
+const publishWithinMs = 4_500;
+const rememberedAnnouncements = 8;
 
 export class DevicePresence {
-  readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #state: DeviceState;
-  #alarmAtMs: number | null | undefined;
-  /** Heard since the object woke: before that, last-seen in storage may be behind by its resolution. */
-  #hasHeard = false;
-  #lastSeenSavedAtMs = 0;
+  #retryAtMs: number | null = null;
 
-  constructor(ctx: DurableObjectState, env: Env, state: DeviceState) {
-    this.#ctx = ctx;
+  constructor(env: Env, state: DeviceState) {
     this.#env = env;
     this.#state = state;
   }
 
-  async apply(event: PresenceEvent): Promise<void> {
+  /** Whether the device has come back by this event. */
+  apply(event: PresenceEvent): boolean {
     const nowMs = Date.now();
-    if (event.kind === 'message' || event.kind === 'announced') this.#hasHeard = true;
     const before = this.#state.live.presence;
-    const { state: presence, transition, tell } = decidePresence(before, event, this.#rules(), nowMs);
-    this.#state.touch({ presence });
+    const { state: presence, transition, tell, hasReturned } = decidePresence(before, event, this.rules, nowMs);
+    // A sign of life alone is worth no row; the alarm records it where silence is watched.
+    const isSignOfLife = (Object.keys(presence) as (keyof typeof presence)[]).every(
+      (member) => member === 'lastOnlineAtMs' || presence[member] === before[member],
+    );
+    if (isSignOfLife) this.#state.touch({ presence });
+    else this.#state.change({ presence });
     if (transition !== undefined) {
       const number = this.#state.live.transitions + 1;
-      this.#state.touch({ transitions: number, isDirty: true });
-      this.#state.storage.addTransition(number, {
-        status: transition.isOnline ? 'online' : 'offline',
-        reason: transition.reason,
-        detail: transition.detail,
-        time: transition.atMs,
-      });
+      this.#state.change({ transitions: number });
+      const { isOnline, reason, detail, atMs } = transition;
+      const status = isOnline ? 'online' : 'offline';
+      this.#state.storage.addTransition(number, { status, reason, detail, time: atMs });
+      this.markCopyBehind();
     }
     if (tell !== undefined) this.#announce(tell, nowMs);
-    const isWorthARow =
-      transition !== undefined ||
-      tell !== undefined ||
-      presence.told !== before.told ||
-      presence.tellAtMs !== before.tellAtMs ||
-      presence.sessionStartedAtMs !== before.sessionStartedAtMs ||
-      this.#isLastSeenBehind();
-    if (isWorthARow) {
-      this.#lastSeenSavedAtMs = presence.lastOnlineAtMs ?? 0;
-      this.#state.save();
-    }
-    if (transition !== undefined) this.#ctx.waitUntil(this.#copyToDatabase());
-    await this.#armAlarm();
+    return hasReturned;
+  }
+
+  /** D1 is to be told what the session knows. */
+  markCopyBehind(): void {
+    this.#state.change({ copyVersion: this.#state.live.copyVersion + 1, isCopyBehind: true });
+    this.#state.afterFlush(() => this.#copyToDatabase());
   }
 
   /** Everything that is due: silence, held-back announcements, a copy D1 has not taken, news the broker has not. */
-  async onAlarm(): Promise<void> {
-    this.#alarmAtMs = null;
-    await this.apply({ kind: 'alarm' });
-    if (this.#state.live.isDirty) await this.#copyToDatabase();
-    await this.#publishAnnouncement();
-    await this.#armAlarm();
+  onAlarm(): void {
+    this.#retryAtMs = null;
+    this.apply({ kind: 'due' });
+    if (this.#state.live.isCopyBehind) this.#state.afterFlush(() => this.#copyToDatabase());
+    if (this.#pendingAnnouncement() !== undefined) this.#state.afterFlush(() => this.#publishAnnouncement());
+  }
+
+  /** When to be called for what is not silence: that one the alarm reckons with by itself. */
+  dueAtMs(): number | null {
+    const { live } = this.#state;
+    const { tellAtMs } = live.presence;
+    const isRetrying = live.isCopyBehind || this.#pendingAnnouncement() !== undefined;
+    // Spread, so that not all devices knock at a database at once that comes back after an outage.
+    if (isRetrying) this.#retryAtMs ??= Date.now() + retryAfterMs * (1 + Math.random());
+    else this.#retryAtMs = null;
+    const times = [tellAtMs, this.#retryAtMs].filter((time) => time !== null);
+    return times.length === 0 ? null : Math.min(...times);
   }
 
   /** Whether a status message is the service's own, heard back through the bridge. */
   isEcho(payload: string): boolean {
-    const body = parseJson(payload);
-    return this.#state.live.announcements.some(
-      ({ status, time }) => JSON.stringify(body) === JSON.stringify({ status, time }),
-    );
+    const heard = JSON.stringify(parseJson(payload));
+    return this.#state.live.announcements.some(({ status, time }) => JSON.stringify({ status, time }) === heard);
+  }
+
+  get rules(): PresenceRules {
+    const { broker } = readConfig(this.#env);
+    const { offlineGraceSeconds, isDisabled } = this.#state.record;
+    return {
+      reportsConnections: broker.reportsConnections,
+      silenceTimeoutMs: silenceTimeoutMs(broker.keepAliveSeconds),
+      offlineGraceMs: offlineGraceSeconds * 1000,
+      isDisabled,
+    };
   }
 
   #announce(status: 'online' | 'offline', nowMs: number): void {
     const { announcements, listeners } = this.#state.live;
     const announcement = { status, time: nowMs, isPublished: false };
-    this.#state.touch({ announcements: [...announcements, announcement].slice(-rememberedAnnouncements) });
-    const message = {
-      deviceId: this.#state.record.deviceId,
-      topic: this.#topic,
-      payload: JSON.stringify({ status, time: nowMs }),
-    };
-    this.#ctx.waitUntil(pushToRelays(this.#env, [{ message, listeners }]));
-    this.#ctx.waitUntil(this.#publishAnnouncement());
+    this.#state.change({ announcements: [...announcements, announcement].slice(-rememberedAnnouncements) });
+    const payload = JSON.stringify({ status, time: nowMs });
+    const message = { deviceId: this.#state.record.deviceId, topic: this.#topic, payload };
+    this.#state.afterFlush(() => pushToRelays(this.#env, [{ message, listeners }]));
+    this.#state.afterFlush(() => this.#publishAnnouncement());
   }
 
   /** Publishes the newest announcement, the only one that is still news. Tried again by the alarm. */
@@ -104,14 +106,17 @@ export class DevicePresence {
     const pending = this.#pendingAnnouncement();
     if (pending === undefined) return;
     const { status, time } = pending;
+    const expiresAtMs = Date.now() + publishWithinMs;
+    const payload = JSON.stringify({ status, time });
     const outcome = await brokerLink(this.#env)
-      .publish({ topic: this.#topic, payload: JSON.stringify({ status, time }), expiresAtMs: Date.now() + 4_500 })
+      .publish({ topic: this.#topic, payload, expiresAtMs })
       .catch(() => ({ ok: false as const }));
     if (!outcome.ok || !this.#state.isProvisioned) return;
     const announcements = this.#state.live.announcements.map((announcement) =>
       announcement.time === time ? { ...announcement, isPublished: true } : announcement,
     );
-    this.#state.save({ announcements });
+    this.#state.change({ announcements });
+    this.#state.flush();
   }
 
   #pendingAnnouncement() {
@@ -125,50 +130,22 @@ export class DevicePresence {
     const { record, live } = this.#state;
     const { isOnline, lastOnlineAtMs } = live.presence;
     try {
-      await writePresenceCopy(this.#env.DB, record.deviceId, {
+      await writeDeviceCopy(this.#env.DB, record.deviceId, {
         connectionStatus: isOnline ? 1 : 2,
-        version: live.transitions,
         lastOnlineAt: lastOnlineAtMs,
+        version: live.copyVersion,
       });
-    } catch {
+    } catch (error) {
+      console.warn(JSON.stringify({ level: 'warn', event: 'device copy not written', error: String(error) }));
       return;
     }
     // Deleted, or changed again, while D1 was writing: then this was not the last word.
-    if (!this.#state.isProvisioned || this.#state.live.transitions !== live.transitions) return;
-    this.#state.save({ isDirty: false });
-  }
-
-  /** The earliest of all that has to be looked at again. Moving an alarm costs a row, so it only ever moves closer. */
-  async #armAlarm(): Promise<void> {
-    if (!this.#state.isProvisioned) return;
-    const needsRetry = this.#state.live.isDirty || this.#pendingAnnouncement() !== undefined;
-    const wakeAtMs = presenceWakeAtMs(this.#state.live.presence, this.#rules());
-    const times = [wakeAtMs, needsRetry ? Date.now() + retryAfterMs : null].filter((time) => time !== null);
-    if (times.length === 0) return;
-    const nextMs = Math.min(...times);
-    if (this.#alarmAtMs === undefined) this.#alarmAtMs = await this.#ctx.storage.getAlarm();
-    if (this.#alarmAtMs !== null && this.#alarmAtMs <= nextMs) return;
-    this.#alarmAtMs = nextMs;
-    await this.#ctx.storage.setAlarm(nextMs);
-  }
-
-  #isLastSeenBehind(): boolean {
-    const { isOnline, lastOnlineAtMs } = this.#state.live.presence;
-    if (this.#rules().reportsConnections || !isOnline) return false;
-    return (lastOnlineAtMs ?? 0) - this.#lastSeenSavedAtMs >= lastSeenResolutionMs;
-  }
-
-  #rules(): PresenceRules {
-    const { broker } = readConfig(this.#env);
-    const unrecordedMs = this.#hasHeard ? 0 : lastSeenResolutionMs;
-    return {
-      reportsConnections: broker.reportsConnections,
-      silenceTimeoutMs: silenceTimeoutMs(broker.keepAliveSeconds) + unrecordedMs,
-      offlineGraceMs: this.#state.record.offlineGraceSeconds * 1000,
-    };
+    if (!this.#state.isProvisioned || this.#state.live.copyVersion !== live.copyVersion) return;
+    this.#state.change({ isCopyBehind: false });
+    this.#state.flush();
   }
 
   get #topic(): string {
-    return topicOf(this.#state.record, 'status');
+    return topicOf(this.#state.record, statusAction);
   }
 }

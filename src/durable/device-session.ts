@@ -1,7 +1,7 @@
 // One device: everything that is true of it now, and the only writer of it. The object's name is the deviceId.
-// This file is its RPC surface. It never writes before it was provisioned, and never waits for D1.
+// This file is its RPC surface: each call changes what it has to without waiting in between, then settles. It never
+// writes before it was provisioned, and never waits for D1.
 import { DurableObject } from 'cloudflare:workers';
-import { readConfig } from '../config.ts';
 import { isEqualDigest } from '../crypto/secrets.ts';
 import type { ControlParams } from '../domain/control-command.ts';
 import { describeStatus, type DeviceStatusText } from '../domain/device-status.ts';
@@ -10,6 +10,7 @@ import { addCredential, validCredentials } from '../domain/messaging-credentials
 import type { PresenceEvent } from '../domain/presence.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { positionSchema, type Position } from '../protocol/mqtt.ts';
+import { DeviceAlarm } from './device-alarm.ts';
 import { DeviceCommands, type CommandReceipt } from './device-commands.ts';
 import { DeviceInbox, type MessageResult, type SessionMessage } from './device-inbox.ts';
 import { DevicePresence } from './device-presence.ts';
@@ -36,19 +37,25 @@ export type StatusView = {
 export class DeviceSession extends DurableObject<Env> {
   readonly #state: DeviceState;
   readonly #presence: DevicePresence;
+  readonly #alarm: DeviceAlarm;
   readonly #inbox: DeviceInbox;
   readonly #commands: DeviceCommands;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#state = new DeviceState(ctx.storage);
-    this.#presence = new DevicePresence(ctx, env, this.#state);
+    this.#state = new DeviceState(ctx);
+    this.#presence = new DevicePresence(env, this.#state);
+    this.#alarm = new DeviceAlarm(ctx.storage, env, this.#state);
     this.#inbox = new DeviceInbox(this.#state, this.#presence);
     this.#commands = new DeviceCommands(ctx, env, this.#state);
   }
 
-  /** Makes the device, or gives one that exists a further messaging password (decisions, Activation). */
+  /**
+   * Makes the device, or gives one that exists a further messaging password (decisions, Activation). One that was
+   * deleted stays deleted: `device_not_found`.
+   */
   provision({ passwordDigest, ...facts }: Provisioning): Outcome<null> {
+    if (this.#state.isDeleted) return { ok: false, error: 'device_not_found' };
     const nowMs = Date.now();
     if (!this.#state.isProvisioned) {
       const deviceId = this.ctx.id.name ?? '';
@@ -69,7 +76,7 @@ export class DeviceSession extends DurableObject<Env> {
     passwordDigest: string;
     relayShard?: string;
   }): Promise<Outcome<DeviceIdentity>> {
-    if (!this.#isDeviceOf(given.productKey)) return { ok: false, error: 'device_not_found' };
+    if (!(await this.#isDeviceOf(given.productKey))) return { ok: false, error: 'device_not_found' };
     const { record } = this.#state;
     const nowMs = Date.now();
     const credential = validCredentials(record.credentials, nowMs).find(({ digest }) =>
@@ -79,30 +86,30 @@ export class DeviceSession extends DurableObject<Env> {
     if (record.isDisabled) return { ok: false, error: 'device_disabled' };
     if (credential.firstUsedAtMs === null) {
       const used = { ...credential, firstUsedAtMs: nowMs };
-      const credentials = record.credentials.map((one) => (one === credential ? used : one));
-      this.#state.changeRecord({ credentials });
+      this.#state.changeRecord({ credentials: record.credentials.map((one) => (one === credential ? used : one)) });
     }
     if (given.relayShard === undefined) {
-      if (this.#state.live.isAwaitingLogin) this.#state.save({ isAwaitingLogin: false });
-      await this.#presence.apply({ kind: 'authenticated' });
+      if (this.#state.live.isAwaitingLogin) this.#state.change({ isAwaitingLogin: false });
+      this.#presence.apply({ kind: 'authenticated' });
     } else {
       this.#addListener(given.relayShard);
     }
+    this.#settle();
     return { ok: true, value: { productKey: record.productKey, deviceId: record.deviceId } };
   }
 
   /** A broker says that a session of the device began or ended. */
   async reportConnection(event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>): Promise<void> {
-    if (!this.#state.isProvisioned) return;
+    if (!(await this.#isProvisioned())) return;
     // What is left of a revoked session may end, but nothing of it may begin.
-    const isRevoked = this.#state.record.isDisabled || this.#state.live.isAwaitingLogin;
-    if (event.kind === 'connected' && isRevoked) return;
-    await this.#presence.apply(event);
+    if (event.kind === 'connected' && this.#state.live.isAwaitingLogin) return;
+    this.#presence.apply(event);
+    this.#settle();
   }
 
   /** Takes the messages of one batch, in order; answers each, and who is to be told of them. */
   async ingest(productKey: string, spoolId: string, messages: SessionMessage[]): Promise<Ingested> {
-    const refusal = !this.#isDeviceOf(productKey)
+    const refusal = !(await this.#isDeviceOf(productKey))
       ? 'device_not_found'
       : this.#state.record.isDisabled
         ? 'device_disabled'
@@ -112,20 +119,21 @@ export class DeviceSession extends DurableObject<Env> {
     if (refusal !== undefined) {
       return { results: messages.map(() => ({ result: 'rejected', reason: refusal })), listeners: [] };
     }
-    const results: MessageResult[] = [];
-    for (const message of messages) results.push(await this.#inbox.take(spoolId, message));
+    const results = messages.map((message) => this.#inbox.take(spoolId, message));
+    this.#settle();
     return { results, listeners: this.#state.live.listeners };
   }
 
   /** The status view of interface 2.6, for the device's owner. */
-  status(userId: number): Outcome<StatusView> {
-    const refusal = this.#refuse(userId);
+  async status(userId: number): Promise<Outcome<StatusView>> {
+    const refusal = await this.#refuse(userId);
     if (refusal !== undefined) return refusal;
     const { record, live } = this.#state;
-    const { isOnline, lastOnlineAtMs } = live.presence;
+    const { isOnline, isSessionOpen, lastOnlineAtMs } = live.presence;
     const position = positionSchema.safeParse(live.properties.find(([name]) => name === 'position')?.[1]);
     // A session that the broker still holds is known to be online this very moment.
-    const seenAtMs = isOnline && readConfig(this.env).broker.reportsConnections ? Date.now() : lastOnlineAtMs;
+    const isKnownNow = isOnline && isSessionOpen && this.#presence.rules.reportsConnections;
+    const seenAtMs = isKnownNow ? Date.now() : lastOnlineAtMs;
     return {
       ok: true,
       value: {
@@ -140,24 +148,26 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   async command(userId: number, params: ControlParams): Promise<Outcome<CommandReceipt>> {
-    return this.#refuse(userId) ?? this.#commands.send(params);
+    return (await this.#refuse(userId)) ?? this.#commands.send(params);
   }
 
   /** Signs a relay shard up for a socket of the device's owner. */
-  watch(userId: number, productKey: string, relayShard: string): Outcome<null> {
-    const refusal = this.#refuse(userId);
+  async watch(userId: number, productKey: string, relayShard: string): Promise<Outcome<null>> {
+    const refusal = await this.#refuse(userId);
     if (refusal !== undefined) return refusal;
-    if (!this.#isDeviceOf(productKey)) return { ok: false, error: 'device_not_found' };
+    if (this.#state.record.productKey !== productKey) return { ok: false, error: 'device_not_found' };
     this.#addListener(relayShard);
+    this.#settle();
     return done;
   }
 
   /** A shard found nobody listening; it stays if it signed up again since. */
-  unwatch(relayShard: string, signUp: number): void {
-    if (!this.#state.isProvisioned) return;
+  async unwatch(relayShard: string, signUp: number): Promise<void> {
+    if (!(await this.#isProvisioned())) return;
     const { listeners } = this.#state.live;
     const left = listeners.filter((one) => one.shard !== relayShard || one.signUp !== signUp);
-    if (left.length < listeners.length) this.#state.save({ listeners: left });
+    if (left.length < listeners.length) this.#state.change({ listeners: left });
+    this.#settle();
   }
 
   /** What changed in the product that the hot paths need. */
@@ -165,28 +175,43 @@ export class DeviceSession extends DurableObject<Env> {
     if (this.#state.isProvisioned) this.#state.changeRecord(change);
   }
 
-  /** Forgets the device: credentials, session, subscribers. */
+  /** Ends the device: credentials, session, subscribers. For a while it remembers that there was one. */
   async wipe(): Promise<void> {
     if (!this.#state.isProvisioned) return;
     const { deviceId } = this.#state.record;
     const { listeners } = this.#state.live;
-    this.#state.forget();
-    await this.ctx.storage.deleteAlarm();
-    await this.ctx.storage.deleteAll();
+    this.#state.bury();
+    void this.ctx.storage.setAlarm(Date.now() + rememberDeletionMs);
     await Promise.all(listeners.map(({ shard }) => relayGateway(this.env, shard).revoke(deviceId, 'deleted')));
   }
 
-  override async alarm(): Promise<void> {
-    if (this.#state.isProvisioned) await this.#presence.onAlarm();
+  override async alarm(info?: AlarmInvocationInfo): Promise<void> {
+    if (this.#state.isDeleted) await this.ctx.storage.deleteAll();
+    if (!this.#state.isProvisioned) return;
+    this.#alarm.start(info?.scheduledTime ?? Date.now(), this.#presence.rules);
+    this.#presence.onAlarm();
+    this.#settle();
   }
 
-  #refuse(userId: number): { ok: false; error: 'device_not_found' | 'forbidden' } | undefined {
-    if (!this.#state.isProvisioned) return { ok: false, error: 'device_not_found' };
+  /** Writes what the call changed and sets the alarm for what it has to see to later. */
+  #settle(): void {
+    this.#state.flush();
+    this.#alarm.arm(this.#presence.dueAtMs(), this.#presence.rules);
+  }
+
+  /** Also what has to be awaited before anything is read or changed. */
+  async #isProvisioned(): Promise<boolean> {
+    if (this.#state.isProvisioned) await this.#alarm.recall(this.#presence.rules);
+    return this.#state.isProvisioned;
+  }
+
+  async #isDeviceOf(productKey: string): Promise<boolean> {
+    return (await this.#isProvisioned()) && this.#state.record.productKey === productKey;
+  }
+
+  async #refuse(userId: number): Promise<{ ok: false; error: 'device_not_found' | 'forbidden' } | undefined> {
+    if (!(await this.#isProvisioned())) return { ok: false, error: 'device_not_found' };
     return this.#state.record.ownerId === userId ? undefined : { ok: false, error: 'forbidden' };
-  }
-
-  #isDeviceOf(productKey: string): boolean {
-    return this.#state.isProvisioned && this.#state.record.productKey === productKey;
   }
 
   #addListener(relayShard: string): void {
@@ -194,8 +219,10 @@ export class DeviceSession extends DurableObject<Env> {
     // Grows even when the list was empty in between, so that a late `unwatch` never meets its own number again.
     const signUp = Math.max(Date.now(), ...listeners.map((one) => one.signUp + 1));
     const others = listeners.filter(({ shard }) => shard !== relayShard);
-    this.#state.save({ listeners: [...others, { shard: relayShard, signUp }] });
+    this.#state.change({ listeners: [...others, { shard: relayShard, signUp }] });
   }
 }
 
 const done: Outcome<null> = { ok: true, value: null };
+/** An activation that read the record before it was deleted has long ended by then. */
+const rememberDeletionMs = 3_600_000;

@@ -3,15 +3,30 @@ import { DeviceStorage, initialLive, type DeviceRecord, type LiveState } from '.
 
 export class DeviceState {
   readonly storage: DeviceStorage;
+  readonly #ctx: DurableObjectState;
   #loaded: { record: DeviceRecord; live: LiveState } | undefined;
+  #isDeleted: boolean;
+  #isUnsaved = false;
+  #savedLifeAtMs = 0;
+  #afterFlush: (() => Promise<void>)[] = [];
 
-  constructor(storage: DurableObjectStorage) {
-    this.storage = new DeviceStorage(storage);
-    if (this.storage.open()) this.#loaded = { record: this.storage.readRecord(), live: this.storage.readLive() };
+  constructor(ctx: DurableObjectState) {
+    this.#ctx = ctx;
+    this.storage = new DeviceStorage(ctx.storage);
+    const found = this.storage.open();
+    this.#isDeleted = found === 'deleted';
+    if (found !== 'provisioned') return;
+    this.#loaded = { record: this.storage.readRecord(), live: this.storage.readLive() };
+    this.#savedLifeAtMs = this.live.presence.lastOnlineAtMs ?? 0;
   }
 
   get isProvisioned(): boolean {
     return this.#loaded !== undefined;
+  }
+
+  /** It was provisioned once and never will be again. */
+  get isDeleted(): boolean {
+    return this.#isDeleted;
   }
 
   /** @throws Error before provisioning: callers ask `isProvisioned` first. */
@@ -42,14 +57,40 @@ export class DeviceState {
     loaded.live = { ...loaded.live, ...change };
   }
 
-  /** Changes memory and storage: one row, all pending touches included. */
-  save(change: Partial<LiveState> = {}): void {
+  /** Changes memory; `flush` makes it last. */
+  change(change: Partial<LiveState>): void {
     this.touch(change);
-    this.storage.writeLive(this.live);
+    this.#isUnsaved = true;
   }
 
-  forget(): void {
+  /** Writes the last sign of life if storage is behind by more than this. */
+  saveLife(resolutionMs: number): void {
+    const { lastOnlineAtMs } = this.live.presence;
+    if ((lastOnlineAtMs ?? 0) - this.#savedLifeAtMs < resolutionMs) return;
+    this.#isUnsaved = true;
+    this.flush();
+  }
+
+  /** Work for others, started once what it tells of is written: a crash must not leave them knowing more. */
+  afterFlush(work: () => Promise<void>): void {
+    this.#afterFlush.push(work);
+  }
+
+  /** Writes what changed, touches included, as one row. To be called before anything is awaited. */
+  flush(): void {
+    if (this.#isUnsaved && this.#loaded !== undefined) {
+      this.#isUnsaved = false;
+      this.#savedLifeAtMs = this.live.presence.lastOnlineAtMs ?? 0;
+      this.storage.writeLive(this.live);
+    }
+    for (const work of this.#afterFlush.splice(0)) this.#ctx.waitUntil(work());
+  }
+
+  /** Forgets the device, all but that there was one. */
+  bury(): void {
+    this.storage.bury();
     this.#loaded = undefined;
+    this.#isDeleted = true;
   }
 
   #require(): { record: DeviceRecord; live: LiveState } {

@@ -22,10 +22,13 @@ export type DeviceRecord = {
 
 export type LiveState = {
   presence: PresenceState;
-  /** Number of the last presence transition; D1 takes a copy only if it is newer than its own. */
+  /** Number of the last presence transition. */
   transitions: number;
-  /** The copy in D1 is behind. */
-  isDirty: boolean;
+  /** Number of the last change D1 has to know of; it takes a copy only if it is newer than its own. */
+  copyVersion: number;
+  isCopyBehind: boolean;
+  /** The alarm is set for the silence of the device, and so tells when its last sign of life was. */
+  isAlarmForSilence: boolean;
   properties: [name: string, value: Json, arrivedAtMs: number][];
   marks: UplinkMarks;
   /** Relay shards that listen, each with the number of its last sign-up. */
@@ -55,10 +58,14 @@ const migrations: readonly string[] = [
    CREATE TABLE command (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL);`,
 ];
 
+const tables = ['version', 'record', 'live', 'transition', 'position_change', 'command'] as const;
+
 export const initialLive: LiveState = {
   presence: initialPresence,
   transitions: 0,
-  isDirty: false,
+  copyVersion: 0,
+  isCopyBehind: false,
+  isAlarmForSilence: false,
   properties: [],
   marks: noMarks,
   listeners: [],
@@ -75,11 +82,15 @@ export class DeviceStorage {
     this.#storage = storage;
   }
 
-  /** Whether the object was ever provisioned; brings its tables to the present version if so. */
-  open(): boolean {
-    const hasTables = this.#storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'version'").toArray().length > 0;
-    if (hasTables) this.#migrate();
-    return hasTables;
+  /** What the object was left as; brings its tables to the present version. */
+  open(): 'unused' | 'provisioned' | 'deleted' {
+    const names = this.#storage.sql
+      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name IN ('version', 'deleted')")
+      .toArray();
+    if (names.some(({ name }) => name === 'deleted')) return 'deleted';
+    if (names.length === 0) return 'unused';
+    this.#migrate();
+    return 'provisioned';
   }
 
   create(): void {
@@ -90,13 +101,22 @@ export class DeviceStorage {
     this.#migrate();
   }
 
+  /** Keeps nothing but that there was a device. */
+  bury(): void {
+    this.#storage.transactionSync(() => {
+      for (const table of tables) this.#storage.sql.exec(`DROP TABLE ${table}`);
+      this.#storage.sql.exec('CREATE TABLE deleted (id INTEGER PRIMARY KEY)');
+    });
+  }
+
   readRecord(): DeviceRecord {
     return this.#readRow('record') as DeviceRecord;
   }
 
   readLive(): LiveState {
+    const live = this.#readRow('live') as LiveState;
     // A version that knows more members finds them at their initial value.
-    return { ...initialLive, ...(this.#readRow('live') as LiveState) };
+    return { ...initialLive, ...live, presence: { ...initialPresence, ...live.presence } };
   }
 
   writeRecord(record: DeviceRecord): void {

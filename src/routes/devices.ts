@@ -1,14 +1,17 @@
 // Devices over HTTP (interface 4.3): parse, one service call, answer.
-import { createRoute, z } from '@hono/zod-openapi';
+import { createRoute } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
-import { answer, envelopeOf, errorAnswers } from '../http/envelope.ts';
+import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
+import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
 import { byUserOrKey } from '../http/security-schemes.ts';
+import { contextOf } from '../http/service-context.ts';
 import {
   activateBodySchema,
   activationSchema,
   commandReceiptSchema,
+  controlBodySchema,
   deletedDeviceSchema,
   deviceIdParamSchema,
   devicePageSchema,
@@ -18,25 +21,22 @@ import {
 } from '../protocol/http-devices.ts';
 import { activateDevice } from '../services/activation.ts';
 import { controlDevice, readStatus } from '../services/control.ts';
-import { deleteDevice, listOwnDevices, readDevice } from '../services/devices.ts';
+import { deleteDevice, pageDevices, readDevice } from '../services/devices.ts';
 
-const tags = ['Devices'];
-const signedIn = { security: byUserOrKey, middleware: authenticate('user-or-key') };
-
-const jsonAnswer = <T extends z.ZodType>(description: string, schema: T) => ({
-  200: { description, content: { 'application/json': { schema: envelopeOf(schema) } } },
-});
+const signedIn = { tags: ['Devices'], security: byUserOrKey, middleware: authenticate('user-or-key') };
 
 const activateRoute = createRoute({
   method: 'post',
   path: '/activate',
-  tags,
+  tags: ['Devices'],
   summary: 'Activate a device against a product',
-  description: 'Called by the device. The same product key and serial again give the same device, with new secrets.',
+  description:
+    'Called by the device itself. The same product key and serial again give the same device with a new secret and a ' +
+    'new messaging password; earlier passwords stay valid until ten minutes after a newer one was first used.',
   middleware: limitRate('activation'),
-  request: { body: { required: true, content: { 'application/json': { schema: activateBodySchema } } } },
+  request: { body: jsonBody(activateBodySchema) },
   responses: {
-    ...jsonAnswer('Connection data, shown this once', activationSchema),
+    ...dataAnswer(activationSchema),
     ...errorAnswers(
       'invalid_request',
       'invalid_product_key',
@@ -50,67 +50,41 @@ const activateRoute = createRoute({
 const listRoute = createRoute({
   method: 'get',
   path: '/',
-  tags,
   summary: 'List your devices, newest first',
   ...signedIn,
   request: { query: listDevicesQuerySchema },
-  responses: {
-    ...jsonAnswer('A page of devices', devicePageSchema),
-    ...errorAnswers('invalid_request', 'unauthorized'),
-  },
+  responses: { ...dataAnswer(devicePageSchema), ...errorAnswers('invalid_request', 'unauthorized') },
 });
 
 const readRoute = createRoute({
   method: 'get',
   path: '/{deviceId}',
-  tags,
   summary: 'Read one device',
   ...signedIn,
   request: { params: deviceIdParamSchema },
-  responses: {
-    ...jsonAnswer('The device', deviceSchema),
-    ...errorAnswers('unauthorized', 'forbidden', 'device_not_found'),
-  },
+  responses: { ...dataAnswer(deviceSchema), ...errorAnswers('unauthorized', 'forbidden', 'device_not_found') },
 });
 
 const statusRoute = createRoute({
   method: 'get',
   path: '/{deviceId}/status',
-  tags,
   summary: 'Read what is true of a device now',
   ...signedIn,
   request: { params: deviceIdParamSchema },
-  responses: {
-    ...jsonAnswer('The status view', statusViewSchema),
-    ...errorAnswers('unauthorized', 'forbidden', 'device_not_found'),
-  },
+  responses: { ...dataAnswer(statusViewSchema), ...errorAnswers('unauthorized', 'forbidden', 'device_not_found') },
 });
 
 const controlRoute = createRoute({
   method: 'post',
   path: '/{deviceId}/control',
-  tags,
   summary: 'Send a command to a device',
   description:
     '`command_sent` means that the broker has it; `broker_unavailable`, that it will not be delivered later.',
-  security: byUserOrKey,
-  middleware: [authenticate('user-or-key'), limitRate('control')],
-  request: {
-    params: deviceIdParamSchema,
-    // Read by the service, which tells the documented errors of a control body apart.
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: z.unknown().openapi('ControlRequest', {
-            example: { action: 'toggle', position: 'up' },
-          }),
-        },
-      },
-    },
-  },
+  ...signedIn,
+  middleware: [authenticate('user-or-key'), limitRate('control')] as const,
+  request: { params: deviceIdParamSchema, body: jsonBody(controlBodySchema) },
   responses: {
-    ...jsonAnswer('The broker has the command', commandReceiptSchema),
+    ...dataAnswer(commandReceiptSchema),
     ...errorAnswers(
       'invalid_request',
       'no_control_params',
@@ -128,28 +102,22 @@ const controlRoute = createRoute({
 const deleteRoute = createRoute({
   method: 'delete',
   path: '/{deviceId}',
-  tags,
   summary: 'Delete a device',
   description: 'Its credentials end, its relay sessions are closed; the same serial activates as a new device.',
   ...signedIn,
   request: { params: deviceIdParamSchema },
   responses: {
-    ...jsonAnswer('Deleted', deletedDeviceSchema),
-    ...errorAnswers('unauthorized', 'forbidden', 'device_not_found'),
+    ...dataAnswer(deletedDeviceSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
   },
-});
-
-const contextOf = (c: { env: Env; var: { config: Parameters<typeof activateDevice>[0]['config'] } }) => ({
-  env: c.env,
-  config: c.var.config,
 });
 
 export const deviceRoutes = createRouter()
   .openapi(activateRoute, async (c) => answer(c, await activateDevice(contextOf(c), c.req.valid('json'))))
   .openapi(listRoute, async (c) => {
     const { productKey, status, page, size } = c.req.valid('query');
-    const filter = { productKey, statusCode: status };
-    return answer(c, await listOwnDevices(contextOf(c), c.var.caller.userId, filter, { page, size }));
+    const filter = { ownerId: c.var.caller.userId, productKey, statusCode: status };
+    return answer(c, await pageDevices(contextOf(c), filter, { page, size }));
   })
   .openapi(readRoute, async (c) =>
     answer(c, await readDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
@@ -161,8 +129,6 @@ export const deviceRoutes = createRouter()
     const { deviceId } = c.req.valid('param');
     return answer(c, await controlDevice(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('json')));
   })
-  .openapi(deleteRoute, async (c) => {
-    const { deviceId } = c.req.valid('param');
-    await deleteDevice(contextOf(c), c.var.caller.userId, deviceId);
-    return answer(c, { deviceId });
-  });
+  .openapi(deleteRoute, async (c) =>
+    answer(c, await deleteDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
+  );

@@ -1,11 +1,12 @@
 // A device activates itself (interface 4.3, decisions Activation): record in D1, credentials in its DeviceSession,
 // answer within a 1 KiB parser. Secrets leave here once and are kept as digests only.
+import type { Config } from '../config.ts';
 import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
-import { openDatabase } from '../db/client.ts';
-import { findDeviceBySerial, findOrCreateDevice, updateActivation } from '../db/devices.ts';
-import { findProduct } from '../db/products.ts';
-import { ServiceError, unwrap } from '../domain/errors.ts';
-import { messagingName, topicOf } from '../domain/topics.ts';
+import { openDatabase, type Database } from '../db/client.ts';
+import { deleteDevice, findDeviceBySerial, insertDevice, updateActivation, type DeviceRow } from '../db/devices.ts';
+import { findProduct, type ProductRow } from '../db/products.ts';
+import { ServiceError } from '../domain/errors.ts';
+import { messagingName, propertyPost, propertySet, status, topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -16,68 +17,80 @@ export type ActivationRequest = {
   chipModel?: string | undefined;
 };
 
+const maxNameLength = 100;
+/** An activation that keeps meeting deletions of the same serial gives up; the device tries again in 5 s. */
+const maxAttempts = 5;
+
 /** @throws ServiceError invalid_product_key, product_disabled, device_disabled */
 export async function activateDevice({ env, config }: ServiceContext, request: ActivationRequest) {
   const db = openDatabase(env.DB, 'first-primary');
-  const product = await findProduct(db, request.productKey);
-  if (product === undefined) throw new ServiceError('invalid_product_key');
-  if (product.status !== 1) throw new ServiceError('product_disabled');
-
-  const nowMs = Date.now();
-  const firmwareVersion = request.firmwareVersion ?? '';
-  const chipModel = request.chipModel ?? '';
-  const known = await findDeviceBySerial(db, product.id, request.deviceSN);
-  if (known?.isDisabled === true) throw new ServiceError('device_disabled');
-  const device =
-    known ??
-    (await findOrCreateDevice(db, {
-      deviceId: createId('dev_', 8),
-      productId: product.id,
-      deviceSN: request.deviceSN,
-      ownerId: product.ownerId,
-      projectId: product.projectId,
-      name: `${product.name} ${request.deviceSN}`.slice(0, 100),
-      firmwareVersion,
-      chipModel,
-      connectionStatus: 2,
-      activatedAt: nowMs,
-      createdAt: nowMs,
-    }));
-
   const deviceSecret = createSecret('sk_', 32);
   const password = createSecret('tk_', 48);
-  const provisioned = await deviceSession(env, device.deviceId).provision({
-    productKey: product.productKey,
-    ownerId: device.ownerId,
-    name: device.name,
-    controlMode: product.controlMode,
-    offlineGraceSeconds: product.offlineGraceSeconds,
-    secretDigest: await digestOf(deviceSecret),
-    passwordDigest: await digestOf(password),
-  });
-  unwrap(provisioned);
-  if (known !== undefined && (known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel)) {
-    await updateActivation(db, device.deviceId, { firmwareVersion, chipModel });
+  const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const product = await requireProduct(db, request.productKey);
+    const device = await findOrMakeDevice(db, product, request);
+    // Its product or its record went at this very moment: what is true now decides.
+    if (device === undefined) continue;
+    if (device.isDisabled) throw new ServiceError('device_disabled');
+    const { productKey, controlMode, offlineGraceSeconds } = product;
+    const { ownerId, name } = device;
+    const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds };
+    const provisioned = await deviceSession(env, device.deviceId).provision({ ...facts, ...digests });
+    if (provisioned.ok) return answerOf(config, { productKey, deviceId: device.deviceId }, deviceSecret, password);
+    if (provisioned.error === 'device_disabled') throw new ServiceError('device_disabled');
+    // Deleted meanwhile. Finishing the deletion is harmless, and needed where it was cut off.
+    await deleteDevice(db, device.deviceId);
   }
+  throw new Error('activation kept meeting deletions');
+}
 
-  const identity = { productKey: product.productKey, deviceId: device.deviceId };
-  const name = messagingName(identity);
+async function requireProduct(db: Database, productKey: string): Promise<ProductRow> {
+  const product = await findProduct(db, productKey);
+  if (product === undefined) throw new ServiceError('invalid_product_key');
+  if (product.status !== 1) throw new ServiceError('product_disabled');
+  return product;
+}
+
+/** Of two activations of a new serial at the same moment, both get the same device. */
+async function findOrMakeDevice(
+  db: Database,
+  product: ProductRow,
+  { deviceSN, ...reported }: ActivationRequest,
+): Promise<DeviceRow | undefined> {
+  const known = await findDeviceBySerial(db, product.id, deviceSN);
+  const firmwareVersion = reported.firmwareVersion ?? known?.firmwareVersion ?? '';
+  const chipModel = reported.chipModel ?? known?.chipModel ?? '';
+  if (known === undefined) {
+    const name = Array.from(`${product.name} ${deviceSN}`).slice(0, maxNameLength).join('');
+    const facts = { deviceSN, name, firmwareVersion, chipModel };
+    await insertDevice(db, { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() });
+    return findDeviceBySerial(db, product.id, deviceSN);
+  }
+  const isNews = known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel;
+  if (isNews && !known.isDisabled) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
+  return known;
+}
+
+/** The specified members and no others: each costs the device's parser 16 bytes and its text (tolerance 1). */
+function answerOf({ broker }: Config, device: DeviceIdentity, deviceSecret: string, password: string) {
+  const name = messagingName(device);
   return {
     deviceId: device.deviceId,
     deviceSecret,
     mqtt: {
-      server: config.broker.host,
-      port: config.broker.port,
-      portTLS: config.broker.tlsPort,
+      server: broker.host,
+      port: broker.port,
+      portTLS: broker.tlsPort,
       username: name,
       password,
       clientId: name,
-      keepAlive: config.broker.keepAliveSeconds,
+      keepAlive: broker.keepAliveSeconds,
     },
     topics: {
-      propertyPost: topicOf(identity, 'thing/event/property/post'),
-      propertySet: topicOf(identity, 'thing/service/property/set'),
-      status: topicOf(identity, 'status'),
+      propertyPost: topicOf(device, propertyPost),
+      propertySet: topicOf(device, propertySet),
+      status: topicOf(device, status),
     },
   };
 }

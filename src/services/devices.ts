@@ -2,7 +2,6 @@
 // to the device's session (services/control.ts).
 import { openDatabase } from '../db/client.ts';
 import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
-import { findProduct } from '../db/products.ts';
 import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
 import { ServiceError } from '../domain/errors.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
@@ -10,44 +9,33 @@ import { isDeviceId } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
-export type DeviceView = ReturnType<typeof viewDevice>;
+export type DeviceView = ReturnType<typeof describeDevice>;
 
 /** A product key that is not the caller's matches nothing: filters reveal no foreign products. */
-export async function listOwnDevices(
+export async function pageDevices(
   { env }: ServiceContext,
-  userId: number,
-  filter: { productKey?: string | undefined; statusCode?: DeviceStatusCode | undefined },
+  filter: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
   page: PageRequest,
 ): Promise<Page<DeviceView>> {
-  const db = openDatabase(env.DB, 'first-unconstrained');
-  const { productKey, statusCode } = filter;
-  const product = productKey === undefined ? undefined : await findProduct(db, productKey);
-  if (productKey !== undefined && product === undefined) return { list: [], total: 0, ...page };
-  const found = await listDevices(
-    db,
-    userId,
-    {
-      ...(product === undefined ? {} : { productId: product.id }),
-      ...(statusCode === undefined ? {} : { statusCode }),
-    },
-    page,
-  );
-  return { ...found, list: found.list.map(viewDevice) };
+  const { total, rows } = await listDevices(openDatabase(env.DB, 'first-unconstrained'), filter, page);
+  return { list: rows.map(describeDevice), total, ...page };
 }
 
 /** @throws ServiceError device_not_found, forbidden */
 export async function readDevice({ env }: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
-  return viewDevice(await requireDevice(env, userId, deviceId));
+  return describeDevice(await requireDevice(env, userId, deviceId));
 }
 
 /**
- * Ends the device: its session first, so that no credential outlives the answer, then its record.
+ * Ends the device: its session first, so that no credential outlives the answer, then its record. Where the record
+ * stays behind, an activation or another deletion removes it: the session remembers for a while that it has ended.
  * @throws ServiceError device_not_found, forbidden
  */
-export async function deleteDevice({ env }: ServiceContext, userId: number, deviceId: string): Promise<void> {
+export async function deleteDevice({ env }: ServiceContext, userId: number, deviceId: string) {
   await requireDevice(env, userId, deviceId);
   await deviceSession(env, deviceId).wipe();
   await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
+  return { deviceId };
 }
 
 async function requireDevice(env: Env, userId: number, deviceId: string): Promise<DeviceWithProduct> {
@@ -57,7 +45,7 @@ async function requireDevice(env: Env, userId: number, deviceId: string): Promis
   return found;
 }
 
-function viewDevice({ device, product }: DeviceWithProduct) {
+function describeDevice({ device, product }: DeviceWithProduct) {
   const isOnline = device.connectionStatus === 1;
   return {
     deviceId: device.deviceId,

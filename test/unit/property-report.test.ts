@@ -1,0 +1,113 @@
+// What a device's message means, however loosely it is written (tolerance E).
+import { describe, expect, it } from 'vitest';
+import { interpretMessage, mergeProperties, type Json } from '../../src/domain/property-report.ts';
+import { propertyPost, propertySetReply, status } from '../../src/domain/topics.ts';
+
+function report(...properties: [string, Json][]) {
+  return { kind: 'report', properties: new Map(properties) };
+}
+
+describe('a message on the property-post topic', () => {
+  it('in full form is a report', () => {
+    const payload = {
+      method: 'thing.event.property.post',
+      id: '1',
+      params: { position: 'up', angle: 90, wifi_rssi: -60 },
+      time: 1,
+    };
+    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual(
+      report(['position', 'up'], ['angle', 90], ['wifi_rssi', -60]),
+    );
+  });
+
+  it.each([
+    ['without method', { params: { position: 'up' } }],
+    ['without id and time', { method: 'thing.event.property.post', params: { position: 'up' } }],
+    ['with timestamp for time', { params: { position: 'up' }, timestamp: 5 }],
+    ['of bare properties', { position: 'up' }],
+    ['of bare properties and a time', { position: 'up', time: 5, id: 7 }],
+    ['with a method that is null', { method: null, params: { position: 'up' } }],
+  ])('%s is a report', (_, payload) => {
+    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual(report(['position', 'up']));
+  });
+
+  it('drops wrongly typed known properties one by one and keeps unknown ones', () => {
+    const payload = { params: { position: 'sideways', angle: '90', wifi_rssi: -60, uptime: 12, tags: ['a'] } };
+    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual(
+      report(['wifi_rssi', -60], ['uptime', 12], ['tags', ['a']]),
+    );
+  });
+
+  it.each([
+    ['a string id', { id: '17', code: 200 }, '17', 200],
+    ['an id that is a number', { id: 17, code: 500 }, '17', 500],
+    ['no id', { code: 200 }, undefined, 200],
+    ['no code', { id: '17', data: {} }, '17', undefined],
+  ])('with the method of a reply and %s is a reply', (_, members, id, code) => {
+    const payload = { method: 'thing.service.property.set_reply', params: { position: 'up' }, ...members };
+    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual({ kind: 'reply', id, code });
+  });
+
+  it.each([
+    ['', 'not_json'],
+    ['position=up', 'not_json'],
+    ['null', 'not_an_object'],
+    ['[{"position":"up"}]', 'not_an_object'],
+    ['"up"', 'not_an_object'],
+    ['{"params":[1]}', 'params_not_an_object'],
+    ['{"params":null}', 'params_not_an_object'],
+    ['{"method":"thing.event.alarm.post","params":{}}', 'unknown_method'],
+  ])('of %j is refused as %s', (payload, reason) => {
+    expect(interpretMessage(propertyPost, payload)).toEqual({ kind: 'invalid', reason });
+  });
+
+  it('cannot reach into prototypes', () => {
+    const outcome = interpretMessage(propertyPost, '{"params":{"__proto__":{"position":"up"},"constructor":1}}');
+    expect(outcome).toEqual(report(['__proto__', { position: 'up' }], ['constructor', 1]));
+  });
+});
+
+describe('a message on the other topics', () => {
+  it('on set_reply is a reply, with or without method', () => {
+    expect(interpretMessage(propertySetReply, '{"id":"1","code":200}')).toMatchObject({ kind: 'reply', id: '1' });
+  });
+
+  it.each(['online', 'offline'])('on status says %s, with a time of its own or none', (word) => {
+    for (const time of [undefined, 0, 'yesterday', 4_000_000_000_000]) {
+      const payload = JSON.stringify({ status: word, time });
+      expect(interpretMessage(status, payload)).toEqual({ kind: 'status', status: word });
+    }
+  });
+
+  it.each(['{}', '{"status":"asleep"}', '{"status":true}'])('on status %s is refused', (payload) => {
+    expect(interpretMessage(status, payload)).toEqual({ kind: 'invalid', reason: 'invalid_status' });
+  });
+});
+
+describe('merging a report', () => {
+  it('finds what is new or different, and leaves the rest alone', () => {
+    const known = new Map<string, Json>([
+      ['position', 'up'],
+      ['angle', 90],
+      ['tags', { a: [1] }],
+    ]);
+    const reported = new Map<string, Json>([
+      ['position', 'down'],
+      ['tags', { a: [1] }],
+      ['uptime', 5],
+    ]);
+    expect([...mergeProperties(known, reported)]).toEqual([
+      ['position', 'down'],
+      ['uptime', 5],
+    ]);
+  });
+
+  it('takes no more than 64 properties, and still changes those it has', () => {
+    const known = new Map<string, Json>(Array.from({ length: 64 }, (_, index) => [`p${index}`, 0]));
+    const reported = new Map<string, Json>([
+      ['p3', 1],
+      ['one too many', 1],
+    ]);
+    expect([...mergeProperties(known, reported)]).toEqual([['p3', 1]]);
+  });
+});
