@@ -1,6 +1,7 @@
 // `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
 // no accounts and sends no commands.
 import { parseArgs } from 'node:util';
+import { whenNpmIsGone } from './npm-parent.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
 const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--serial PREFIX]
@@ -82,6 +83,7 @@ async function stop(): Promise<void> {
 
 process.on('SIGINT', () => void stop());
 process.on('SIGTERM', () => void stop());
+whenNpmIsGone(() => void stop());
 startAll().catch((error: unknown) => {
   if (!isStopping) throw error;
 });

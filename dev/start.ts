@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { askHealth } from './api-client.ts';
 import { buildWorker, workerDirs } from './built-worker.ts';
 import { startDemo } from './demo.ts';
+import { whenNpmIsGone } from './npm-parent.ts';
 import { bridgePart, brokerPart, type Place, type Ports, workerPart } from './parts.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
 import { choosePort } from './ports.ts';
@@ -16,16 +17,19 @@ import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-nex
 
 const healthEveryMs = 100;
 const patienceMs = 20_000;
+const doubleSignalMs = 250;
 
 const startedAtMs = performance.now();
 const apiHost = '127.0.0.1';
 let supervisor: Supervisor | undefined;
 let claimedDir: string | undefined;
+let stoppedAtMs = 0;
 const stopping = new AbortController();
 
-process.on('SIGINT', () => void stop(0));
+process.on('SIGINT', interrupt);
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
+whenNpmIsGone(() => void stop(0));
 // Nobody reads any more: end as on Ctrl-C.
 process.stdout.on('error', () => void stop(0));
 process.on('exit', () => supervisor?.killAll());
@@ -159,9 +163,15 @@ function isStopping(): boolean {
   return stopping.signal.aborted;
 }
 
-/** A second Ctrl-C does not wait. */
+/** The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment. */
+function interrupt(): void {
+  if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
+  void stop(0);
+}
+
 async function stop(exitCode: number): Promise<void> {
-  if (isStopping()) process.exit(1);
+  if (isStopping()) return;
+  stoppedAtMs = performance.now();
   stopping.abort();
   if (supervisor !== undefined) print(exitCode === 0 ? '\nStopping' : '');
   await supervisor?.stop();

@@ -17,7 +17,8 @@ export function moveSwitch(state: SwitchState, params: Record<string, unknown>):
   const { action, position, duration, angle } = params;
   if (action === 'toggle') return { state: stateAt(isPosition(position) ? position : nextPosition[state.position]) };
   if (action === 'pulse') {
-    return { state: stateAt('down'), backAfterMs: typeof duration === 'number' ? duration : defaultPulseMs };
+    const pressed = state.position === 'down' ? 'up' : 'down';
+    return { state: stateAt(pressed), backAfterMs: typeof duration === 'number' ? duration : defaultPulseMs };
   }
   // A wake-up trigger moves no lever.
   if (action === 'trigger') return { state };

@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { whenNpmIsGone } from './npm-parent.ts';
 import { loadSecrets, secretsFile } from './secrets.ts';
 import { readSettings } from './settings.ts';
 import { fail } from './terminal.ts';
@@ -19,6 +20,7 @@ async function runWrangler(args: string[], env: Record<string, string> = {}): Pr
     env: { ...process.env, WRANGLER_SEND_METRICS: 'false', ...env },
   });
   process.once('SIGTERM', () => child.kill('SIGTERM'));
+  whenNpmIsGone(() => child.kill('SIGTERM'));
   // The terminal sends Ctrl-C to wrangler too; this process ends after it.
   process.once('SIGINT', () => undefined);
   const [exitCode] = (await once(child, 'exit')) as [number | null];
