@@ -16,23 +16,24 @@ export class DeadLetters {
     this.#dir = dir;
   }
 
-  /** Resolves when the line is on the disk. */
-  add(letter: Record<string, unknown>): Promise<void> {
-    const written = this.#last.then(() => this.#write(`${JSON.stringify(letter)}\n`));
+  /** Resolves when the lines are on the disk. */
+  add(letters: Record<string, unknown>[]): Promise<void> {
+    const lines = letters.map((letter) => `${JSON.stringify(letter)}\n`).join('');
+    const written = this.#last.then(() => this.#write(lines));
     this.#last = written.catch(() => undefined);
     return written;
   }
 
-  async #write(line: string): Promise<void> {
+  async #write(lines: string): Promise<void> {
     const path = join(this.#dir, fileName);
     const sizeBytes = await stat(path).then(
       (found) => found.size,
       () => 0,
     );
-    if (sizeBytes > 0 && sizeBytes + line.length > maxFileBytes) await this.#rotate();
+    if (sizeBytes > 0 && sizeBytes + lines.length > maxFileBytes) await this.#rotate();
     const file = await open(path, 'a', 0o600);
     try {
-      await file.appendFile(line);
+      await file.appendFile(lines);
       await file.datasync();
     } finally {
       await file.close();

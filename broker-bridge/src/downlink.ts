@@ -71,8 +71,9 @@ export class Downlink {
       return;
     }
     this.#commands.set(frame.id, { result: null, sentAtMs: null, settledAtMs: 0 });
+    if (this.#refuseHopeless(frame)) return;
     this.#waiting.push(frame);
-    this.#reviewWaiting();
+    this.#publishWaiting();
   }
 
   /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
@@ -90,14 +91,21 @@ export class Downlink {
   }
 
   #reviewWaiting(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const frame of waiting) {
-      const obstacle = this.#findObstacle(frame);
-      if (obstacle !== null) this.#settle(frame.id, { type: 'not-published', id: frame.id, reason: obstacle });
-      else if (this.#broker.mayPublishMore) void this.#publish(frame);
-      else this.#waiting.push(frame);
+    this.#waiting = this.#waiting.filter((frame) => !this.#refuseHopeless(frame));
+  }
+
+  #publishWaiting(): void {
+    while (this.#broker.mayPublishMore) {
+      const frame = this.#waiting.shift();
+      if (frame === undefined) return;
+      if (!this.#refuseHopeless(frame)) void this.#publish(frame);
     }
+  }
+
+  #refuseHopeless(frame: PublishFrame): boolean {
+    const reason = this.#findObstacle(frame);
+    if (reason !== null) this.#settle(frame.id, { type: 'not-published', id: frame.id, reason });
+    return reason !== null;
   }
 
   #findObstacle(frame: PublishFrame): Reason | null {
@@ -120,7 +128,7 @@ export class Downlink {
     this.#underWay -= 1;
     this.#settle(frame.id, describeOutcome(frame.id, outcome));
     if (this.#underWay === 0) this.#onIdle?.();
-    if (this.#waiting.length > 0) this.#reviewWaiting();
+    this.#publishWaiting();
   }
 
   #settle(id: string, result: ResultFrame): void {

@@ -8,6 +8,11 @@ import type { SpoolRecord } from './spool-record.ts';
 import { parseSegmentName, Segment } from './spool-segment.ts';
 
 const maxRecent = 1000;
+/**
+ * Numbers passed over at each start. A disk that lost what it had confirmed, or a folder restored from a copy, would
+ * otherwise give numbers to new messages that the Worker has seen, and it would take them for old ones.
+ */
+const skippedSeqs = 1_000_000;
 
 export type RecoveredSegments = {
   /** Oldest first. */
@@ -47,7 +52,7 @@ export async function recoverSegments(dir: string, bridgeId: string, log: Log): 
       segments.push(segment);
       recent = [...recent, ...scanned.records].slice(-maxRecent);
       const mayContinue = damage === 0 && isSpoolOf(bridgeId, name.spoolId);
-      const nextSeq = (scanned.records.at(-1)?.seq ?? name.firstSeq - 1) + 1;
+      const nextSeq = (scanned.records.at(-1)?.seq ?? name.firstSeq) + skippedSeqs;
       continues = mayContinue ? { spoolId: name.spoolId, nextSeq } : null;
     } catch (error) {
       damagedRecords += 1;

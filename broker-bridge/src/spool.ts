@@ -8,7 +8,8 @@ import { nameSpool, recoverSegments } from './spool-recovery.ts';
 import { Segment } from './spool-segment.ts';
 
 export type SpooledMessage = Omit<SpoolRecord, 'seq'>;
-export type SpoolItem = SpoolRecord & { spoolId: string };
+/** `segment` is the spool's own business: where the item lies, and null once it is done. */
+export type SpoolItem = SpoolRecord & { spoolId: string; segment: Segment | null };
 
 type Pending = { message: SpooledMessage | null; bytes: number; onCommitted: () => void };
 
@@ -25,7 +26,6 @@ export class Spool {
   readonly #segmentBytes: number;
   readonly #log: Log;
   readonly #segments: Segment[];
-  readonly #segmentOf = new WeakMap<SpoolItem, Segment>();
   readonly #spoolId: string;
   #nextSeq: number;
   #nextNumber: number;
@@ -116,8 +116,9 @@ export class Spool {
 
   /** The Worker has answered for it, or it lies in the dead letters. */
   markDone(item: SpoolItem): void {
-    const segment = this.#segmentOf.get(item);
-    if (segment === undefined || !this.#segmentOf.delete(item)) return;
+    const { segment } = item;
+    if (segment === null) return;
+    item.segment = null;
     segment.markDone(item);
     this.#handedOut.records -= 1;
     this.#handedOut.bytes -= item.payload.length;
@@ -305,12 +306,9 @@ export class Spool {
 
   #handOut(segment: Segment, records: SpoolRecord[]): void {
     if (records.length === 0) return;
-    const items = records.map((record) => ({ ...record, spoolId: segment.spoolId }));
-    for (const item of items) {
-      this.#segmentOf.set(item, segment);
-      this.#handedOut.records += 1;
-      this.#handedOut.bytes += item.payload.length;
-    }
+    const items = records.map((record) => ({ ...record, spoolId: segment.spoolId, segment }));
+    this.#handedOut.records += items.length;
+    for (const { payload } of items) this.#handedOut.bytes += payload.length;
     this.#deliver?.(items);
   }
 

@@ -139,7 +139,7 @@ export class Uplink {
       case 'invalid':
         this.#noteWorkerAnswers();
         if (batch.length > 1) return this.#deliverHalves(batch);
-        return { kept: await this.#bury(batch, describeRefusal(outcome)), isPaused: false };
+        return { kept: new Set(await this.#bury(withReason(batch, describeRefusal(outcome)))), isPaused: false };
       case 'unauthorized':
         this.#pauseUnauthorized(outcome.status);
         return { kept: new Set(batch), isPaused: true };
@@ -173,33 +173,39 @@ export class Uplink {
   async #settleResults(batch: Queued[], results: UplinkResult[]): Promise<Set<Queued>> {
     const resultBySeq = new Map(results.map((result) => [result.seq, result]));
     const kept = new Set<Queued>();
+    const rejected: { queued: Queued; reason: string }[] = [];
     for (const queued of batch) {
       const { result, reason } = resultBySeq.get(queued.item.seq) ?? { result: 'retry' };
       this.#metrics.items.inc({ result });
       if (result === 'accepted') this.#spool.markDone(queued.item);
       else if (result === 'retry') kept.add(queued);
-      else for (const unburied of await this.#bury([queued], reason ?? 'no reason given')) kept.add(unburied);
+      else rejected.push({ queued, reason: reason ?? 'no reason given' });
     }
+    for (const unburied of await this.#bury(rejected)) kept.add(unburied);
     return kept;
   }
 
   /** Into the dead letters; answers what could not even be written there, and so must not be forgotten. */
-  async #bury(batch: Queued[], reason: string): Promise<Set<Queued>> {
-    const kept = new Set<Queued>();
-    for (const queued of batch) {
-      const { seq, spoolId, topic } = queued.item;
-      try {
-        const item: unknown = JSON.parse(queued.json);
-        await this.#deadLetters.add({ buriedAt: new Date().toISOString(), reason, spoolId, item });
-        this.#spool.markDone(queued.item);
-        this.#metrics.deadLetters.inc();
-        this.#log.warn('the Worker will never take a message: it is in the dead letters', { seq, topic, reason });
-      } catch (error) {
-        kept.add(queued);
-        this.#log.error('a dead letter cannot be written', { alarm: true, seq, cause: describeError(error) });
-      }
+  async #bury(rejected: { queued: Queued; reason: string }[]): Promise<Queued[]> {
+    const [first] = rejected;
+    if (first === undefined) return [];
+    const buriedAt = new Date().toISOString();
+    const about = { messages: rejected.length, firstTopic: first.queued.topic, firstReason: first.reason };
+    try {
+      await this.#deadLetters.add(
+        rejected.map(({ queued, reason }) => {
+          const item: unknown = JSON.parse(queued.json);
+          return { buriedAt, reason, spoolId: queued.spoolId, item };
+        }),
+      );
+    } catch (error) {
+      this.#log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
+      return rejected.map(({ queued }) => queued);
     }
-    return kept;
+    for (const { queued } of rejected) this.#spool.markDone(queued.item);
+    this.#metrics.deadLetters.inc(rejected.length);
+    this.#log.warn('the Worker will never take some messages: they are in the dead letters', about);
+    return [];
   }
 
   #noteWorkerAnswers(): void {
@@ -243,6 +249,10 @@ function prepare(item: SpoolItem): Queued {
   };
   const json = JSON.stringify(uplinkItem);
   return { item, topic, spoolId, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
+}
+
+function withReason(batch: Queued[], reason: string): { queued: Queued; reason: string }[] {
+  return batch.map((queued) => ({ queued, reason }));
 }
 
 function describeRefusal(outcome: { kind: 'too-large' } | { kind: 'invalid'; message: string }): string {

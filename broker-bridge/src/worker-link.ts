@@ -123,7 +123,10 @@ export class WorkerLink {
     });
     socket.on('open', () => this.#greet(socket));
     socket.on('message', (data, isBinary) => this.#read(data, isBinary));
-    socket.on('close', (code) => this.#settleClose(code === 1006 ? cause : `${cause}, code ${code}`, refusedStatus));
+    socket.on('close', (code, reason) => {
+      const words = code === 1006 ? cause : `${cause}: ${code} ${reason.toString()}`.trimEnd();
+      this.#settleClose(words, refusedStatus);
+    });
   }
 
   #greet(socket: WebSocket): void {
