@@ -1,0 +1,181 @@
+// The ways into a broker: versions of MQTT, TLS with its options, WebSocket, and the limits a broker sets.
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { commandTopic } from '../support/bridge-device.ts';
+import { Scene } from '../support/bridge-scene.ts';
+import { startAedes } from '../support/broker-aedes.ts';
+import { findFreePort, Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+
+let scene: Scene<{ url: string; stop: () => Promise<unknown> }> | undefined;
+afterEach(async () => {
+  await scene?.close();
+  scene = undefined;
+});
+
+async function expectStory(): Promise<void> {
+  await scene!.worker.untilActive();
+  const device = await scene!.connectDevice('d1');
+  await device.listen();
+  await device.report('up');
+  await scene!.worker.changes.until('the report', () => scene!.worker.effects.includes('up'));
+  scene!.worker.publish({ id: 'c1', topic: commandTopic('d1'), payload: 'down' });
+  expect(await scene!.worker.answerTo('c1')).toMatchObject({ type: 'published' });
+  await device.changes.until('the command', () => device.heard.length === 1);
+}
+
+describe('versions of MQTT', () => {
+  test('a broker that closes on MQTT 5 without a word is tried with 3.1.1', async () => {
+    const broker = await startAedes();
+    // Old brokers read the version from the tenth byte of CONNECT, and hang up.
+    const gate = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', (bytes: Buffer) => {
+        const versionAt = bytes.indexOf('MQTT') + 4;
+        if (bytes[versionAt] === 5) socket.destroy();
+        else {
+          const inner = connect(broker.port, '127.0.0.1');
+          inner.on('error', () => socket.destroy());
+          inner.write(bytes);
+          socket.pipe(inner).pipe(socket);
+          socket.on('close', () => inner.destroy());
+        }
+      });
+    }).listen(0, '127.0.0.1');
+    await once(gate, 'listening');
+    const { port } = gate.address() as AddressInfo;
+    scene = await Scene.start(broker);
+    const bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
+    await expectStory();
+    expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt: '3.1.1' });
+    await bridge.kill('SIGTERM');
+    gate.close();
+  });
+
+  test('a version that was asked for is not departed from', async () => {
+    scene = await Scene.start(await startAedes(), { MQTT_PROTOCOL: '5' });
+    const bridge = scene.startBridge();
+    expect(await bridge.untilLogged('no connection to the broker')).toMatchObject({ mqtt: '5', refusedCode: 1 });
+  });
+});
+
+describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
+  test('over TLS with its own authority, a client certificate and a server name', async () => {
+    const files = makeCertificates();
+    const tlsPort = await findFreePort();
+    scene = await Scene.start(
+      await Mosquitto.start(
+        [
+          `listener ${tlsPort} 127.0.0.1`,
+          `cafile ${files.ca}`,
+          `certfile ${files.serverCert}`,
+          `keyfile ${files.serverKey}`,
+          'require_certificate true',
+        ].join('\n'),
+      ),
+    );
+    const trusted = { MQTT_URL: `mqtts://127.0.0.1:${tlsPort}`, MQTT_CA_FILE: files.ca };
+    const identified = { ...trusted, MQTT_CERT_FILE: files.clientCert, MQTT_KEY_FILE: files.clientKey };
+    const stranger = scene.startBridge({
+      ...trusted,
+      MQTT_SERVERNAME: 'broker.test',
+      SPOOL_DIR: `${scene.spoolDir}/1`,
+    });
+    await stranger.untilLogged('no connection to the broker');
+    await stranger.kill('SIGTERM');
+    const elsewhere = scene.startBridge({
+      ...identified,
+      MQTT_SERVERNAME: 'other.test',
+      SPOOL_DIR: `${scene.spoolDir}/2`,
+    });
+    const refusal = await elsewhere.untilLogged('no connection to the broker');
+    expect(refusal['cause']).toContain('other.test');
+    await elsewhere.kill('SIGTERM');
+    scene.startBridge({ ...identified, MQTT_SERVERNAME: 'broker.test' });
+    await expectStory();
+  });
+
+  test('over WebSocket', async () => {
+    const port = await findFreePort();
+    scene = await Scene.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
+    scene.startBridge({ MQTT_URL: `ws://127.0.0.1:${port}/mqtt` });
+    await expectStory();
+  });
+
+  test('more commands at once than the broker lets be unanswered are all published, in order', async () => {
+    // mosquitto announces a receive maximum of 20.
+    scene = await Scene.start(await Mosquitto.start());
+    const bridge = scene.startBridge();
+    await scene.worker.untilActive();
+    const device = await scene.connectDevice('d1');
+    await device.listen();
+    const ids = Array.from({ length: 300 }, (_, n) => `c${n}`);
+    for (const id of ids) scene.worker.publish({ id, topic: commandTopic('d1'), payload: id });
+    await device.changes.until('all commands', () => device.heard.length === 300);
+    expect(device.heard.map(({ payload }) => payload)).toEqual(ids);
+    for (const id of ids) expect(await scene.worker.answerTo(id)).toMatchObject({ type: 'published' });
+    expect(bridge.lines.filter(({ message }) => message === 'no connection to the broker')).toEqual([]);
+  });
+
+  test('a command that the broker does not permit is answered as refused', async () => {
+    const aclFile = join(mkdtempSync(join(tmpdir(), 'bridge-acl-')), 'acl');
+    writeFileSync(aclFile, 'topic readwrite /sys/#\ntopic deny forbidden/#\n');
+    scene = await Scene.start(await Mosquitto.start(`acl_file ${aclFile}`));
+    scene.startBridge();
+    await scene.worker.untilActive();
+    scene.worker.publish({ id: 'c1', topic: 'forbidden/x' });
+    expect(await scene.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'refused' });
+  });
+
+  test('credentials that the broker refuses are an alarm, and asked again in case they are mended', async () => {
+    scene = await Scene.start(await Mosquitto.start('allow_anonymous false'));
+    const bridge = scene.startBridge({ MQTT_USERNAME: 'bridge', MQTT_PASSWORD: 'wrong-password-of-the-bridge' });
+    const line = await bridge.untilLogged('no connection to the broker');
+    expect(line).toMatchObject({ alarm: true, refusedCode: 135 });
+    const refusals = (): number => bridge.lines.filter(({ message }) => message === line.message).length;
+    await bridge.changes.until('another attempt', () => refusals() >= 2);
+    expect(JSON.stringify(bridge.lines)).not.toContain('wrong-password-of-the-bridge');
+  });
+});
+
+function makeCertificates(): Record<'ca' | 'serverCert' | 'serverKey' | 'clientCert' | 'clientKey', string> {
+  const dir = mkdtempSync(join(tmpdir(), 'bridge-tls-'));
+  const path = (name: string): string => join(dir, name);
+  const openssl = (...args: string[]): void => {
+    execFileSync('openssl', args, { cwd: dir, stdio: 'ignore' });
+  };
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  openssl(
+    'req',
+    '-x509',
+    ...newKey,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.pem',
+    '-subj',
+    '/CN=test authority',
+    '-days',
+    '2',
+  );
+  for (const [name, subject] of [
+    ['server', 'broker.test'],
+    ['client', 'bridge'],
+  ] as const) {
+    writeFileSync(path(`${name}.ext`), `subjectAltName=DNS:${subject}\n`);
+    openssl('req', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${subject}`);
+    const signing = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', `${name}.ext`];
+    openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, ...signing);
+  }
+  return {
+    ca: path('ca.pem'),
+    serverCert: path('server.pem'),
+    serverKey: path('server.key'),
+    clientCert: path('client.pem'),
+    clientKey: path('client.key'),
+  };
+}
