@@ -1,5 +1,5 @@
-// Topic names of interface 6: building, parsing, and who may use which. Every topic check of the service
-// (broker hooks, relay, uplink) is one of these functions. Parses levels; never matches by prefix.
+// Topic names of interface 6: building, parsing and matching them. Who may use which is topic-rights.ts.
+// Parses levels; never matches by prefix.
 
 export type DeviceIdentity = { productKey: string; deviceId: string };
 
@@ -11,8 +11,8 @@ export const status = 'status';
 const deviceActions = [propertyPost, propertySet, propertySetReply, status] as const;
 export type TopicAction = (typeof deviceActions)[number];
 
-/** What a device may publish; the fourth action, property/set, is the service's alone. */
-const publishableActions: readonly string[] = [propertyPost, propertySetReply, status];
+/** Longer ones are nobody's: the longest of ours has 128 characters. */
+const maxTopicLength = 256;
 
 const productKeyPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const deviceIdPattern = /^dev_[0-9a-hjkmnp-tv-z]{8}$/;
@@ -50,18 +50,23 @@ export function parseTopic(topic: string): { device: DeviceIdentity; action: Top
 
 /**
  * The device and the remaining levels of a topic filter whose first three levels are literal. undefined where the
- * filter leaves the device (`+` for a device, `$share/...`, a shorter `#`) or is not a valid filter (MQTT-4.7.1).
+ * filter leaves the device (`+` for a device, `$share/...`, a shorter `#`) or is not a valid filter.
  */
 export function parseFilter(filter: string): { device: DeviceIdentity; rest: string } | undefined {
   const [empty, sys, productKey, deviceId, ...rest] = filter.split('/');
   if (empty !== '' || sys !== 'sys' || productKey === undefined || deviceId === undefined) return undefined;
   if (!isProductKey(productKey) || !isDeviceId(deviceId) || rest.length === 0) return undefined;
-  if (filter.length > 256 || filter.includes('\0')) return undefined;
-  const isValid = rest.every((level, index) => {
-    if (level === '#') return index === rest.length - 1;
+  return isFilter(filter) ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
+}
+
+/** A valid filter (MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-2) of a length that can be ours. */
+export function isFilter(filter: string): boolean {
+  if (filter === '' || filter.length > maxTopicLength || filter.includes('\0')) return false;
+  const levels = filter.split('/');
+  return levels.every((level, index) => {
+    if (level === '#') return index === levels.length - 1;
     return level === '+' || !/[#+]/.test(level);
   });
-  return isValid ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
 }
 
 /** Whether a valid filter matches a concrete topic (MQTT-4.7.1). */
@@ -74,19 +79,6 @@ export function matchesFilter(filter: string, topic: string): boolean {
     if (level !== '+' && level !== levels[index]) return false;
   }
   return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
-}
-
-/** A device publishes on its own three topics; retained only its status. */
-export function mayPublish(device: DeviceIdentity, topic: string, isRetained = false): boolean {
-  const parsed = parseFilter(topic);
-  if (parsed === undefined || !isSameDevice(parsed.device, device)) return false;
-  return publishableActions.includes(parsed.rest) && (!isRetained || parsed.rest === status);
-}
-
-/** A device subscribes inside its own `/sys/{productKey}/{deviceId}/`, wildcards included. */
-export function maySubscribe(device: DeviceIdentity, filter: string): boolean {
-  const parsed = parseFilter(filter);
-  return parsed !== undefined && isSameDevice(parsed.device, device);
 }
 
 export function isSameDevice(one: DeviceIdentity, other: DeviceIdentity): boolean {

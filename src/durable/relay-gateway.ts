@@ -7,6 +7,7 @@ import { verifyAccessToken } from '../crypto/tokens.ts';
 import type { ErrorMessage } from '../domain/errors.ts';
 import { statusOf } from '../domain/errors.ts';
 import { parseJson } from '../domain/property-report.ts';
+import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
 import { isSameDevice, parseFilter, parseMessagingName } from '../domain/topics.ts';
 import { isTaken, noMarks, take, type UplinkMarks } from '../domain/uplink-marks.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
@@ -207,7 +208,8 @@ export class RelayGateway extends DurableObject<Env> {
     if (client === undefined || who === undefined || who === null) return { error: 'unauthorized' };
     const device = parseFilter(topic)?.device;
     if (device === undefined) return { error: 'forbidden' };
-    if (who.kind === 'device' && !isSameDevice(device, who)) return { error: 'forbidden' };
+    const use = { action: 'subscribe' as const, topic };
+    if (!mayUse(rightsOfDevice(who.kind === 'device' ? who : device), use)) return { error: 'forbidden' };
     if (client.filters.includes(topic)) return undefined;
     if (client.filters.length >= maxFilters[who.kind]) {
       return { error: 'invalid_request', detail: `topic: at most ${maxFilters[who.kind]} subscriptions a socket` };

@@ -1,19 +1,27 @@
-// Requests of EMQX 5's HTTP authenticator and client webhooks, as far as they are read here. Shapes only.
+// Requests of EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events, as far as they are
+// read here. Shapes only.
 import { z } from 'zod';
 
-export const emqxConnectSchema = z.object({
-  clientid: z.string().max(512),
-  username: z.string().max(512),
-  password: z.string().max(512),
+const nameSchema = z.string().max(512);
+
+export const emqxConnectSchema = z.object({ clientid: nameSchema, username: nameSchema, password: nameSchema });
+
+export const emqxAuthzSchema = z.object({
+  username: nameSchema,
+  topic: z.string().max(65_535),
+  action: z.enum(['publish', 'subscribe']),
+  /** Absent where the configured body leaves it out; a placeholder between quotes arrives as text. */
+  retain: z.union([z.boolean(), z.enum(['true', 'false', '1', '0', 'undefined', ''])]).optional(),
 });
 
-const timeSchema = z.coerce.number().pipe(z.int().nonnegative());
+/** Milliseconds, as a number or, from a body template with quotes, as text. */
+const timeSchema = z.coerce.number().pipe(z.int().positive());
 
 export const emqxEventSchema = z.discriminatedUnion('event', [
-  z.object({ event: z.literal('client.connected'), clientid: z.string().max(512), connected_at: timeSchema }),
+  z.object({ event: z.literal('client.connected'), clientid: nameSchema, connected_at: timeSchema }),
   z.object({
     event: z.literal('client.disconnected'),
-    clientid: z.string().max(512),
+    clientid: nameSchema,
     /** Not every version says which session ended. */
     connected_at: timeSchema.optional(),
     disconnected_at: timeSchema,

@@ -1,32 +1,40 @@
-// EMQX 5.8 and later: HTTP authenticator with the rights in its answer, and client webhooks. The local broker speaks
-// the same. EMQX takes any status but 200 for "ignore", so a refusal is a 200 that says deny.
+// EMQX 5: HTTP authenticator with the rights in its answer (5.8 and later), HTTP authorizer (before), client events from
+// rules or webhooks. The local broker speaks the same. EMQX takes any status but 200 for "ignore", so a refusal is a
+// 200 that says deny.
 import { createRouter } from '../../http/router.ts';
-import { requireSecret } from '../../http/secret-header.ts';
-import { emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
-import { decideConnect, reportConnection, type TopicRight } from '../../services/messaging-auth.ts';
+import { contextOf } from '../../http/service-context.ts';
+import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
+import { decideConnect, decideTopic, reportConnection } from '../../services/messaging-auth.ts';
+import { aclOf } from './emqx-acl.ts';
+import { readFields } from './read-fields.ts';
 
 export const emqxHookRoutes = createRouter();
 
-emqxHookRoutes.use(requireSecret('brokerHookSecrets'));
-
 emqxHookRoutes.post('/connect', async (c) => {
-  const request = emqxConnectSchema.safeParse(await readJson(c.req.raw));
+  const request = emqxConnectSchema.safeParse(await readFields(c));
   // Without a username or password there is nothing to check: refused like a wrong one.
   if (!request.success) return c.json({ result: 'deny', is_superuser: false, message: 'invalid_password' });
   const { clientid: clientId, username, password } = request.data;
-  const decision = await decideConnect({ env: c.env, config: c.var.config }, { clientId, username, password });
+  const decision = await decideConnect(contextOf(c), { clientId, username, password });
   if (!decision.isAllowed) return c.json({ result: 'deny', is_superuser: false, message: decision.reason });
-  return c.json({ result: 'allow', is_superuser: false, acl: [...decision.rights.map(ruleOf), denyTheRest] });
+  return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.rights) });
+});
+
+emqxHookRoutes.post('/authz', async (c) => {
+  const request = emqxAuthzSchema.safeParse(await readFields(c));
+  if (!request.success) return c.json({ result: 'deny' });
+  const { username, action, topic, retain } = request.data;
+  const isRetained = retain === true || retain === 'true' || retain === '1';
+  return c.json({ result: decideTopic(username, { action, topic, isRetained }) ? 'allow' : 'deny' });
 });
 
 emqxHookRoutes.post('/events', async (c) => {
-  const event = emqxEventSchema.safeParse(await readJson(c.req.raw));
+  const event = emqxEventSchema.safeParse(await readFields(c));
   // Brokers send more kinds of events than are asked for here; answering them with an error would have them repeated.
   if (!event.success) return c.body(null, 204);
-  const context = { env: c.env, config: c.var.config };
   const { data } = event;
   await reportConnection(
-    context,
+    contextOf(c),
     data.clientid,
     data.event === 'client.connected'
       ? { kind: 'connected', sessionStartedAtMs: data.connected_at }
@@ -39,18 +47,3 @@ emqxHookRoutes.post('/events', async (c) => {
   );
   return c.body(null, 204);
 });
-
-const denyTheRest = { permission: 'deny', action: 'all', topic: '#' };
-
-function ruleOf({ action, topic, isExact, mayRetain }: TopicRight) {
-  const rule = { permission: 'allow', action, topic: isExact ? `eq ${topic}` : topic };
-  return action === 'publish' && !mayRetain ? { ...rule, retain: false } : rule;
-}
-
-async function readJson(request: Request): Promise<unknown> {
-  try {
-    return await request.json();
-  } catch {
-    return undefined;
-  }
-}

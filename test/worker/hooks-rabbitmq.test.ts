@@ -1,0 +1,142 @@
+// RabbitMQ's HTTP authorization backend: requests as RabbitMQ 3.10.8 with rabbitmq_mqtt sends them (recorded), answers
+// byte by byte.
+import { describe, expect, it } from 'vitest';
+import { callHook, hookSecret } from '../support/worker-hooks.ts';
+import { provisionDevice } from '../support/worker-provision.ts';
+
+const path = (hook: string) => `rabbitmq/s/${hookSecret}/${hook}`;
+const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+const ask = (hook: string, body: string) => callHook(path(hook), body, form);
+
+const allow = { status: 200, type: 'text/plain; charset=UTF-8', body: 'allow' };
+const deny = { ...allow, body: 'deny' };
+
+const name = 'acme%26dev_01abcdef';
+const variables = `variable_map.client_id=${name}&variable_map.username=${name}&variable_map.vhost=%2F`;
+const resource = (kind: string, of: string, permission: string, username = name) =>
+  `username=${username}&vhost=%2F&resource=${kind}&name=${of}&permission=${permission}&tags=&client_id=${username}`;
+const topic = (permission: string, routingKey: string, username = name) =>
+  `username=${username}&vhost=%2F&resource=topic&name=amq.topic&permission=${permission}&tags=` +
+  `&routing_key=${routingKey}&${variables}`;
+
+describe('the user path', () => {
+  it('allows a device, without any tag', async () => {
+    const device = await provisionDevice();
+    const encoded = `switch%26${device.deviceId}`;
+    const body = `username=${encoded}&password=${device.password}&vhost=%2F&client_id=${encoded}`;
+    expect(await ask('user', body)).toEqual(allow);
+  });
+
+  it('reads a query where the broker is left at its default method', async () => {
+    const device = await provisionDevice();
+    const encoded = `switch%26${device.deviceId}`;
+    const query = `username=${encoded}&password=${device.password}&vhost=%2F&client_id=${encoded}`;
+    expect(await callHook(`${path('user')}?${query}`, '', {}, 'GET')).toEqual(allow);
+  });
+
+  it('allows the bridge', async () => {
+    const body =
+      'username=latchwork-bridge&password=bridge-secret-of-the-worker-tests-only&vhost=%2F&client_id=latchwork-bridge';
+    expect(await ask('user', body)).toEqual(allow);
+  });
+
+  it('refuses wrong passwords, wrong client ids, logins that are not MQTT, and rubbish', async () => {
+    const device = await provisionDevice();
+    const encoded = `switch%26${device.deviceId}`;
+    const bodies = [
+      `username=${encoded}&password=tk_wrong&vhost=%2F&client_id=${encoded}`,
+      `username=${encoded}&password=${device.password}&vhost=%2F&client_id=esp32`,
+      `username=${encoded}&password=${device.password}`,
+      `username=${encoded}&vhost=%2F&client_id=${encoded}`,
+      `username=switch%26dev_00000000&password=tk_x&client_id=switch%26dev_00000000`,
+      'username=guest&password=guest&client_id=guest',
+      '',
+      '%%%',
+    ];
+    for (const body of bodies) expect(await ask('user', body), body).toEqual(deny);
+  });
+});
+
+describe('the vhost path', () => {
+  it('allows names of devices and the bridge, and no others', async () => {
+    expect(await ask('vhost', `username=${name}&vhost=%2F&ip=127.0.0.1&tags=&client_id=${name}`)).toEqual(allow);
+    expect(await ask('vhost', 'username=latchwork-bridge&vhost=%2F&ip=127.0.0.1&tags=')).toEqual(allow);
+    expect(await ask('vhost', 'username=guest&vhost=%2F&ip=127.0.0.1&tags=administrator')).toEqual(deny);
+  });
+});
+
+describe('the resource path', () => {
+  it.each([
+    ['queue', `mqtt-subscription-${name}qos1`, 'configure'],
+    ['queue', `mqtt-subscription-${name}qos1`, 'write'],
+    ['queue', `mqtt-subscription-${name}qos1`, 'read'],
+    ['queue', `mqtt-subscription-${name}qos0`, 'configure'],
+    ['queue', `mqtt-will-${name}`, 'configure'],
+    ['exchange', 'amq.topic', 'read'],
+    ['exchange', 'amq.topic', 'write'],
+  ])('allows the %s %s: %s', async (kind, of, permission) => {
+    expect(await ask('resource', resource(kind, of, permission))).toEqual(allow);
+  });
+
+  it.each([
+    ['queue', 'mqtt-subscription-acme%26dev_01abcdegqos1', 'read'],
+    ['queue', 'mqtt-subscription-latchwork-bridgeqos1', 'read'],
+    ['queue', 'orders', 'read'],
+    ['exchange', 'amq.topic', 'configure'],
+    ['exchange', 'amq.default', 'write'],
+    ['exchange', '', 'write'],
+    ['topic', 'amq.topic', 'write'],
+  ])('refuses the %s %s: %s', async (kind, of, permission) => {
+    expect(await ask('resource', resource(kind, of, permission))).toEqual(deny);
+  });
+
+  it('refuses everything to a name that cannot have logged in', async () => {
+    expect(await ask('resource', resource('exchange', 'amq.topic', 'write', 'guest'))).toEqual(deny);
+    expect(await ask('resource', resource('queue', 'mqtt-subscription-guestqos1', 'read', 'guest'))).toEqual(deny);
+  });
+});
+
+describe('the topic path', () => {
+  it.each([
+    ['write', '.sys.acme.dev_01abcdef.thing.event.property.post'],
+    ['write', '.sys.acme.dev_01abcdef.thing.service.property.set_reply'],
+    ['write', '.sys.acme.dev_01abcdef.status'],
+    ['read', '.sys.acme.dev_01abcdef.%23'],
+    ['read', '.sys.acme.dev_01abcdef.%2A.service.%23'],
+    ['read', '.sys.acme.dev_01abcdef.thing.service.property.set'],
+  ])('allows a device to %s %s', async (permission, routingKey) => {
+    expect(await ask('topic', topic(permission, routingKey))).toEqual(allow);
+  });
+
+  it.each([
+    ['write', '.sys.acme.dev_01abcdef.thing.service.property.set'],
+    ['write', '.sys.acme.dev_01abcdeg.status'],
+    ['write', '.sys.acme.x.a%2Ab.%252F.%C3%BC'],
+    ['write', '/sys/acme/dev_01abcdef/status'],
+    ['write', '.sys.acme.dev_01abcdef/status'],
+    ['read', '.sys.%2A.dev.x.a%2Ab.c~d.%5Be%5D'],
+    ['read', '.sys.%2A.%2A.status'],
+    ['read', '.sys.acme.%23'],
+    ['read', '%23'],
+    ['read', '.sys.acme.dev_01abcdef.%23.status'],
+    ['read', '%24share.g..sys.acme.dev_01abcdef.status'],
+    ['delete', '.sys.acme.dev_01abcdef.status'],
+  ])('refuses a device to %s %s', async (permission, routingKey) => {
+    expect(await ask('topic', topic(permission, routingKey))).toEqual(deny);
+  });
+
+  it('lets the bridge consume and command, and nothing else', async () => {
+    const bridge = 'latchwork-bridge';
+    expect(await ask('topic', topic('read', '.sys.%2A.%2A.thing.event.property.post', bridge))).toEqual(allow);
+    expect(await ask('topic', topic('write', '.sys.acme.dev_01abcdef.thing.service.property.set', bridge))).toEqual(
+      allow,
+    );
+    expect(await ask('topic', topic('read', '.sys.%23', bridge))).toEqual(deny);
+    expect(await ask('topic', topic('write', '.sys.acme.dev_01abcdef.other', bridge))).toEqual(deny);
+  });
+
+  it('knows the one exchange of the MQTT plugin', async () => {
+    const elsewhere = topic('write', '.sys.acme.dev_01abcdef.status').replace('amq.topic', 'other');
+    expect(await ask('topic', elsewhere)).toEqual(deny);
+  });
+});

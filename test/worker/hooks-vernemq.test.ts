@@ -1,0 +1,137 @@
+// VerneMQ's webhooks, MQTT 3 and 5: the requests of its documentation, the answers byte by byte.
+import { describe, expect, it } from 'vitest';
+import { callHook, hookSecret } from '../support/worker-hooks.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+
+const path = (hook: string) => `vernemq/s/${hookSecret}/${hook}`;
+const ask = (hook: string, body: unknown) =>
+  callHook(path(hook), JSON.stringify(body), { 'Content-Type': 'application/json', 'vernemq-hook': hook });
+const answer = (body: string) => ({ status: 200, type: 'application/json', body });
+const ok = answer('{"result":"ok"}');
+const refused = answer('{"result":{"error":"not_allowed"}}');
+
+const peer = { peer_addr: '203.0.113.9', peer_port: 49_152, mountpoint: '' };
+const own = '/sys/acme/dev_01abcdef';
+const username = 'acme&dev_01abcdef';
+
+describe.each(['', '_m5'])('auth_on_register%s', (version) => {
+  const hook = `auth_on_register${version}`;
+  const extra = version === '' ? { clean_session: true } : { clean_start: true, properties: {} };
+  const loginOf = ({ name, password }: TestDevice) => ({
+    ...peer,
+    username: name,
+    password,
+    client_id: name,
+    ...extra,
+  });
+
+  it('allows a device and the bridge', async () => {
+    const device = await provisionDevice();
+    expect(await ask(hook, loginOf(device))).toEqual(ok);
+    const bridge = {
+      ...loginOf(device),
+      client_id: 'latchwork-bridge',
+      username: 'latchwork-bridge',
+      password: 'bridge-secret-of-the-worker-tests-only',
+    };
+    expect(await ask(hook, bridge)).toEqual(ok);
+  });
+
+  it('refuses everybody else', async () => {
+    const login = loginOf(await provisionDevice());
+    for (const change of [{ password: 'tk_wrong' }, { client_id: 'x' }, { username: null }, { password: null }]) {
+      expect(await ask(hook, { ...login, ...change })).toEqual(refused);
+    }
+    expect(await callHook(path(hook), '{', {})).toEqual(refused);
+  });
+});
+
+describe.each(['', '_m5'])('auth_on_publish%s', (version) => {
+  const publish = (topic: string, retain = false) =>
+    ask(`auth_on_publish${version}`, {
+      username,
+      client_id: username,
+      mountpoint: '',
+      qos: 1,
+      topic,
+      payload: 'aGVsbG8=',
+      retain,
+      ...(version === '' ? {} : { properties: {} }),
+    });
+
+  it('allows what a device may say', async () => {
+    expect(await publish(`${own}/thing/event/property/post`)).toEqual(ok);
+    expect(await publish(`${own}/status`, true)).toEqual(ok);
+  });
+
+  it('refuses the rest', async () => {
+    expect(await publish(`${own}/thing/event/property/post`, true)).toEqual(refused);
+    expect(await publish(`${own}/thing/service/property/set`)).toEqual(refused);
+    expect(await publish('/sys/acme/dev_01abcdeg/status')).toEqual(refused);
+  });
+});
+
+describe.each(['', '_m5'])('auth_on_subscribe%s', (version) => {
+  const subscribe = (...topics: string[]) =>
+    ask(`auth_on_subscribe${version}`, {
+      client_id: username,
+      mountpoint: '',
+      username,
+      topics: topics.map((topic) => ({ topic, qos: 1 })),
+      ...(version === '' ? {} : { properties: {} }),
+    });
+
+  it('allows what is all inside the device', async () => {
+    expect(await subscribe(`${own}/#`, `${own}/thing/service/property/set`)).toEqual(ok);
+  });
+
+  it('refuses one filter and grants the other', async () => {
+    const code = version === '' ? 128 : 135;
+    const topics = `"topics":[{"topic":"${own}/#","qos":1},{"topic":"/sys/#","qos":${code}}]`;
+    const body = version === '' ? `{"result":"ok",${topics}}` : `{"result":"ok","modifiers":{${topics}}}`;
+    expect(await subscribe(`${own}/#`, '/sys/#')).toEqual(answer(body));
+  });
+
+  it('refuses a subscription of which nothing is left', async () => {
+    expect(await subscribe('/sys/#', '$share/g/x')).toEqual(refused);
+  });
+});
+
+describe('sessions', () => {
+  async function isOnline({ deviceId }: TestDevice) {
+    const outcome = await sessionOf(deviceId).status(1);
+    return outcome.ok && outcome.value.online;
+  }
+
+  it.each(['on_client_gone', 'on_client_offline'])('begin with on_client_wakeup and end with %s', async (end) => {
+    const device = await provisionDevice();
+    const session = { client_id: device.name, mountpoint: '' };
+    expect(await ask('on_client_wakeup', session)).toEqual(answer('{}'));
+    expect(await isOnline(device)).toBe(true);
+    expect(await ask(end, session)).toEqual(answer('{}'));
+    expect(await isOnline(device)).toBe(false);
+  });
+
+  it('of strangers are acknowledged and left at that', async () => {
+    expect(await ask('on_client_wakeup', { client_id: 'latchwork-bridge', mountpoint: '' })).toEqual(answer('{}'));
+    expect(await ask('on_client_gone', {})).toEqual(answer('{}'));
+  });
+});
+
+it('lets VerneMQ remember topic rights, which follow from the name alone, but no login', async () => {
+  const { exports } = await import('cloudflare:workers');
+  const cacheControlOf = async (hook: string, body: unknown) => {
+    const request = new Request(`https://latchwork.test/hooks/${path(hook)}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+    });
+    return (await exports.default.fetch(request)).headers.get('Cache-Control');
+  };
+  const device = await provisionDevice();
+  const login = { client_id: device.name, username: device.name, password: device.password };
+  expect(await cacheControlOf('auth_on_register', login)).toBe('no-store');
+  expect(await cacheControlOf('auth_on_publish', { username, topic: `${own}/status`, retain: false })).toBe(
+    'max-age=600',
+  );
+  expect(await cacheControlOf('auth_on_publish', { username, topic: 'x', retain: false })).toBe('no-store');
+});
