@@ -24,6 +24,7 @@ export type LinkEvents = {
 };
 
 const pingEveryMs = 5000;
+const watchEveryMs = 1000;
 const silenceMs = 10_000;
 const handshakeTimeoutMs = 10_000;
 const unauthorizedRetryMs = 30_000;
@@ -49,7 +50,7 @@ export class WorkerLink {
   #welcomeAtMs = 0;
   #lastHeardAtMs = 0;
   #pingSentAtMs = 0;
-  #pingTimer: NodeJS.Timeout | undefined;
+  #watchTimer: NodeJS.Timeout | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isWanted = false;
 
@@ -139,15 +140,17 @@ export class WorkerLink {
     };
     socket.send(JSON.stringify(hello));
     this.#ping(socket);
-    this.#pingTimer = setInterval(() => this.#ping(socket), pingEveryMs);
+    this.#watchTimer = setInterval(() => this.#watch(socket), watchEveryMs);
   }
 
-  #ping(socket: WebSocket): void {
+  #watch(socket: WebSocket): void {
     if (Date.now() - this.#lastHeardAtMs > silenceMs) {
       this.#log.warn('the Worker fell silent on the link');
       socket.terminate();
-      return;
-    }
+    } else if (Date.now() - this.#pingSentAtMs >= pingEveryMs) this.#ping(socket);
+  }
+
+  #ping(socket: WebSocket): void {
     this.#pingSentAtMs = Date.now();
     socket.send(linkPing);
   }
@@ -181,7 +184,7 @@ export class WorkerLink {
   }
 
   #settleClose(cause: string, refusedStatus: number | null): void {
-    clearInterval(this.#pingTimer);
+    clearInterval(this.#watchTimer);
     this.#socket = null;
     const wasWelcome = this.#isWelcome;
     this.#isWelcome = false;
