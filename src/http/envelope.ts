@@ -7,7 +7,7 @@ import { statusOf } from '../domain/errors.ts';
 const maxMessageBytes = 200;
 
 /** Every answer with `data`; `schema` shapes the data. */
-export function envelopeOf<T extends z.ZodType>(schema: T) {
+function envelopeOf<T extends z.ZodType>(schema: T) {
   return z.object({ code: z.literal(200).openapi({ type: 'integer' }), message: z.literal('success'), data: schema });
 }
 
