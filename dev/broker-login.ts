@@ -8,7 +8,7 @@ const answerTimeoutMs = 5_000;
 /** Logins asked about at once; a reconnect storm waits here instead of opening a socket to the Worker per device. */
 const maxParallelQuestions = 64;
 
-export type LoginRequest = {
+type LoginRequest = {
   clientid: string;
   username: string;
   password: string;
@@ -16,7 +16,7 @@ export type LoginRequest = {
   proto_ver: number;
 };
 /** `returnCode` is MQTT 3.1.1's CONNACK code (MQTT-3.2.2.3). */
-export type LoginAnswer = { allowed: true; acl: Acl } | { allowed: false; returnCode: 2 | 3 | 4 | 5; reason: string };
+type LoginAnswer = { allowed: true; acl: Acl } | { allowed: false; returnCode: 2 | 3 | 4 | 5; reason: string };
 
 const answerSchema = z.object({
   result: z.enum(['allow', 'deny', 'ignore']),

@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { killGroup } from './process-groups.ts';
 
@@ -49,6 +50,7 @@ export function spawnWorker(options: {
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.
       NODE_COMPILE_CACHE: join(options.stateDir, 'compile-cache'),
       ...options.env,
+      WORKER_BINDINGS: Object.keys(options.env).join(','),
       BUILD_DIR: buildDir,
       PERSIST_DIR: persistDir,
       BIND_HOST: options.host,
@@ -75,17 +77,19 @@ export async function startBuiltWorker(options: {
   const { stateDir, host = '127.0.0.1', port = 0, vars = {}, secrets, isBuilt = false, onLine } = options;
   if (!isBuilt) await buildWorker(workerDirs(stateDir).buildDir);
   const child = spawnWorker({ stateDir, host, port, env: { ...vars, ...secrets } });
-  let output = '';
+  const lastLines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => {
-      if (onLine === undefined) output = (output + chunk.toString()).slice(-4_000);
-      else for (const line of chunk.toString().split('\n')) if (line !== '') onLine(line);
+    if (stream === null) continue;
+    createInterface({ input: stream }).on('line', (line) => {
+      onLine?.(line);
+      lastLines.push(line);
+      if (lastLines.length > 20) lastLines.shift();
     });
   }
   const pid = child.pid ?? 0;
   const exited = once(child, 'exit').then(() => killGroup(pid));
   const first = await Promise.race([once(child, 'message'), exited]);
-  if (!Array.isArray(first)) throw new Error(`The Worker did not start.\n${output}`);
+  if (!Array.isArray(first)) throw new Error(`The Worker did not start.\n${lastLines.join('\n')}`);
   const { url } = first[0] as { url: string };
   return {
     url: url.replace(/\/$/, ''),

@@ -99,10 +99,10 @@ async function showOnline(apiUrl: string, token: string, deviceId: string): Prom
 
 async function sendCommand(apiUrl: string, token: string, deviceId: string): Promise<void> {
   const body = { action: 'toggle', position: 'down' };
-  say('api', `command ${JSON.stringify(body)} to ${deviceId}`);
+  say('api', `command sent to ${deviceId}: ${JSON.stringify(body)}`);
   const sentAtMs = performance.now();
   const { message } = await callApi(apiUrl, `/devices/${deviceId}/control`, { method: 'POST', token, body });
-  say('api', `${String(message)} (${sinceMs(sentAtMs)} ms)`);
+  say('api', `answered ${String(message)}: the broker has it (${sinceMs(sentAtMs)} ms)`);
 }
 
 function summarize(payload: unknown): string {

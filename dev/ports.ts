@@ -35,7 +35,7 @@ function isFree(port: number, host: string): Promise<boolean> {
 }
 
 /** "node dev/start.ts (pid 123)", where /proc tells; undefined elsewhere and for other users' processes. */
-export function findHolder(port: number): string | undefined {
+function findHolder(port: number): string | undefined {
   try {
     const inodes = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => listeningInodes(path, port));
     for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {

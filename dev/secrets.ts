@@ -40,7 +40,7 @@ export function writePrivateFile(path: string, text: string): void {
   chmodSync(path, 0o600);
 }
 
-export function generate(name: string): string {
+function generate(name: string): string {
   const secret = randomBytes(32).toString('base64url');
   return name === 'JWT_SECRETS' ? `local:${secret}` : secret;
 }

@@ -105,7 +105,7 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
   const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
   print();
   print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
-  print(`  API     ${api}/api/v1   ${pid('worker')}`);
+  print(`  API     ${api}/api/v1, described at ${api}/docs   ${pid('worker')}`);
   print(`  Relay   ${relay}`);
   print(`  MQTT    ${mqttHost}:${mqttPort}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
   print(`  Bridge  ${pid('bridge')}`);

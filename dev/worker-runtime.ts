@@ -20,25 +20,39 @@ export type RuntimeOptions = {
   persistDir: string;
   host: string;
   port: number;
-  /** Wins by name over the vars of wrangler.toml and a .dev.vars; required secrets have to be in `process.env` too. */
+  /** Vars and secrets that are bound whether wrangler.toml names them or not. */
+  bindings: Record<string, string>;
+  /** Wins by name over the vars of wrangler.toml and a .dev.vars. */
   env: Record<string, string | undefined>;
   onLog: (line: { level: string; message: string }) => void;
   /** workerd died and Miniflare has started it again. */
   onRestart: () => void;
 };
 
+const assetsName = 'latchwork-assets';
+
 export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; stop: () => Promise<void> }> {
   const { root, buildDir, persistDir, host, port, onLog, onRestart } = options;
   const { workerOptions, main } = readWranglerConfig(join(root, 'wrangler.toml'));
+  const assets = workerOptions.assets as { directory: string; binding: string };
   // Rules say how a bundler reads files; the bundle has its modules already, and Miniflare refuses both together.
+  const foreign = ['modulesRules', 'assets'];
   const worker = {
-    ...Object.fromEntries(Object.entries(workerOptions).filter(([name]) => name !== 'modulesRules')),
+    ...Object.fromEntries(Object.entries(workerOptions).filter(([name]) => !foreign.includes(name))),
     name: 'latchwork',
     modules: listModules(buildDir, basename(main ?? 'index.ts').replace(/\.\w+$/, '.js')),
     modulesRoot: buildDir,
-    bindings: overrideVars(workerOptions.bindings as Record<string, unknown>, options.env),
+    bindings: { ...overrideVars(workerOptions.bindings as Record<string, unknown>, options.env), ...options.bindings },
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
     unsafeDirectSockets: [{ host, port }],
+    serviceBindings: { [assets.binding]: assetsName },
+  } as V4WorkerOptions;
+  // Static files are a Worker of their own here, because Miniflare puts its router in front of any that has some.
+  const assetsWorker = {
+    name: assetsName,
+    modules: true,
+    script: 'export default { fetch: () => new Response(null, { status: 404 }) };',
+    assets: { directory: assets.directory },
   } as V4WorkerOptions;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -52,7 +66,7 @@ export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; st
       logRequests: false,
       telemetry: { enabled: false },
       resourcePersistencePath: join(persistDir, 'v3'),
-      workers: [worker],
+      workers: [worker, assetsWorker],
     }),
   );
   try {

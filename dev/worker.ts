@@ -1,5 +1,5 @@
 // The Worker as a process: `node dev/worker.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
-// PERSIST_DIR), its secrets, and any var of wrangler.toml that shall differ. Passes the Worker's log lines on, says
+// PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml that shall differ. Passes the Worker's log lines on, says
 // {type:'ready', url} over IPC and ends with its parent. Must not build, choose ports or make secrets.
 import { fileURLToPath } from 'node:url';
 import { createJsonLog, logLevels } from './json-log.ts';
@@ -11,6 +11,10 @@ function requireSetting(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') throw new Error(`${name} must be set`);
   return value;
+}
+
+function pickBindings(names: string[]): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, process.env[name] ?? '']));
 }
 
 /** The Worker logs JSON lines through `console`; workerd and libraries log text. */
@@ -50,6 +54,7 @@ try {
     persistDir: requireSetting('PERSIST_DIR'),
     host: process.env['BIND_HOST'] ?? '127.0.0.1',
     port: Number(process.env['API_PORT'] ?? 8787),
+    bindings: pickBindings(requireSetting('WORKER_BINDINGS').split(',')),
     env: process.env,
     onLog: passOn,
     onRestart: () => log('warn', 'runtime_restarted'),
