@@ -30,6 +30,12 @@ module.exports = {
       to: { path: '^src/(db|durable)/' },
     },
     {
+      name: 'log-stands-alone',
+      severity: 'error',
+      from: { path: '^src/log\\.ts$' },
+      to: { path: '^src/' },
+    },
+    {
       name: 'crypto-stands-alone',
       severity: 'error',
       from: { path: '^src/crypto/' },

@@ -8,7 +8,11 @@ const maxMessageBytes = 200;
 
 /** Every answer with `data`; `schema` shapes the data. */
 function envelopeOf<T extends z.ZodType>(schema: T) {
-  return z.object({ code: z.literal(200).openapi({ type: 'integer' }), message: z.literal('success'), data: schema });
+  return z.object({
+    code: z.literal(200).openapi({ type: 'integer', example: 200 }),
+    message: z.literal('success'),
+    data: schema,
+  });
 }
 
 /** The route response of a success, for `createRoute`. */

@@ -4,7 +4,7 @@ import { HTTPException } from 'hono/http-exception';
 import { ServiceError } from '../domain/errors.ts';
 import type { AppEnv } from './app-env.ts';
 import { answerError } from './envelope.ts';
-import { describeError, log } from './log.ts';
+import { describeError, log } from '../log.ts';
 
 export const onError: ErrorHandler<AppEnv> = (error, c) => {
   if (error instanceof ServiceError) {

@@ -5,7 +5,7 @@ import { createMiddleware } from 'hono/factory';
 import { ServiceError } from '../domain/errors.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
-import { log } from './log.ts';
+import { log } from '../log.ts';
 
 const bindingByLimit = {
   register: 'REGISTER_LIMIT',

@@ -2,7 +2,7 @@
 import { createMiddleware } from 'hono/factory';
 import { routePath } from 'hono/route';
 import type { AppEnv } from './app-env.ts';
-import { log } from './log.ts';
+import { log } from '../log.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();

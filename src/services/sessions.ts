@@ -8,6 +8,7 @@ import { deleteFamily, findRefreshToken, insertFirstToken, rotateToken } from '.
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
 import { ServiceError } from '../domain/errors.ts';
+import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
 
@@ -51,7 +52,10 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
   const rotated = await rotateToken(database, hash, next, nowMs, rotationGraceMs);
   if (rotated === undefined) {
     const known = await findRefreshToken(database, hash);
-    if (known !== undefined && known.rotatedAt !== null) await deleteFamily(database, known.family);
+    if (known !== undefined && known.rotatedAt !== null) {
+      await deleteFamily(database, known.family);
+      log('warn', 'refresh token reused, session ended', { userId: known.userId });
+    }
     throw new ServiceError('unauthorized');
   }
   return createPair(context, rotated.userId, rotated.family, next.refreshToken);
