@@ -6,6 +6,8 @@ export type PresenceState = {
   isOnline: boolean;
   /** The broker said that a session began and has not said that it ended. */
   isSessionOpen: boolean;
+  /** Whether it has logged in more than once: the first session has none before it. */
+  logins: 0 | 1 | 2;
   /** Start of the newest session by the broker's clock, which tells sessions apart. */
   sessionStartedAtMs: number | null;
   /** The newest session that is known to be over, by its start; or the last end that named no session. */
@@ -70,12 +72,15 @@ type Move = { state: PresenceState; reason: TransitionReason; detail?: string; a
 const reorderingMs = 2_000;
 /** The will of a session that another one replaced arrives within this time of the new session's start. */
 const oldWillMs = 5_000;
+/** So does the farewell of one that nobody had reported. */
+const unknownFarewellMs = 1_000;
 /** Ends of a session that another one of the same client replaced: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
 
 export const initialPresence: PresenceState = {
   isOnline: false,
   isSessionOpen: false,
+  logins: 0,
   sessionStartedAtMs: null,
   endedSessionStartedAtMs: null,
   namelessEndAtMs: null,
@@ -135,7 +140,7 @@ function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules,
     case 'connected':
       return beginSession(state, event.sessionStartedAtMs, 'connected', nowMs);
     case 'authenticated':
-      return rules.reportsConnections ? undefined : beginSession(state, nowMs, 'authenticated', nowMs);
+      return logIn(state, rules, nowMs);
     case 'disconnected':
       return endSession(state, event, nowMs);
     case 'announced':
@@ -149,6 +154,12 @@ function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules,
   }
 }
 
+function logIn(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
+  const loggedIn: PresenceState = { ...state, logins: state.logins === 0 ? 1 : 2 };
+  if (!rules.reportsConnections) return beginSession(loggedIn, nowMs, 'authenticated', nowMs);
+  return { state: loggedIn, reason: 'authenticated', atMs: nowMs };
+}
+
 function beginSession(
   state: PresenceState,
   startedAtMs: number,
@@ -160,12 +171,13 @@ function beginSession(
   const isOver = state.namelessEndAtMs !== null && startedAtMs <= state.namelessEndAtMs;
   if (isKnown || isOver) return undefined;
   const seenAtMs = Math.min(startedAtMs, nowMs);
-  const hasOldSession = state.isOnline || seenAtMs - (state.lastOnlineAtMs ?? -Infinity) < oldWillMs;
+  const isFirst = state.lastOnlineAtMs === null && state.logins < 2;
+  const isSoon = state.isOnline || seenAtMs - (state.lastOnlineAtMs ?? 0) < oldWillMs;
   const began: PresenceState = {
     ...state,
     isSessionOpen: true,
     sessionStartedAtMs: startedAtMs,
-    oldWillUntilMs: hasOldSession ? seenAtMs + oldWillMs : null,
+    oldWillUntilMs: isFirst ? null : seenAtMs + (isSoon ? oldWillMs : unknownFarewellMs),
   };
   // The report of the beginning may come after the device's own farewell in that very session.
   const isFarewellKnown = state.goneBy === 'device' && (state.goneAtMs ?? 0) > seenAtMs + oldWillMs;
@@ -201,8 +213,15 @@ function hear(
   rules: PresenceRules,
   nowMs: number,
 ): Move | undefined {
-  const hasReturned = kind === 'announced';
-  if (state.isOnline) return { ...goOnline(state, kind, atMs, nowMs), hasReturned };
+  if (state.isOnline) {
+    const online = goOnline(state, kind, atMs, nowMs);
+    if (kind === 'message') return online;
+    // The bridge hears a will before what the new session says first.
+    const isOfThisSession = atMs >= (state.sessionStartedAtMs ?? 0);
+    return isOfThisSession
+      ? { ...online, state: { ...online.state, oldWillUntilMs: null }, hasReturned: true }
+      : online;
+  }
   const isBeforeEnd = atMs <= (state.goneAtMs ?? -Infinity) + (state.goneBy === 'broker' ? reorderingMs : 0);
   const online = goOnline(state, kind, atMs, nowMs);
   const isTooOld = (silenceDueAtMs(online.state, rules) ?? Infinity) <= nowMs;
