@@ -13,6 +13,7 @@ import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceRoutes } from './routes/devices.ts';
+import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
@@ -30,7 +31,11 @@ export function createApp() {
   app.notFound(onNotFound);
   registerSecuritySchemes(app);
 
-  app.use(logRequest, setAnswerHeaders, loadConfig);
+  app.use(logRequest);
+  // Pages, not answers: their headers let them run the scripts of this origin.
+  app.route('/docs', docsRoutes);
+
+  app.use(setAnswerHeaders, loadConfig);
 
   // Machines of ours, before the limits that are meant for callers.
   app.route('/bridge', bridgeRoutes);

@@ -135,7 +135,10 @@ const provisioningMessages: Record<string, Message> = {
 const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'Pong', 'Unreadable'] as const;
 
-/** `version` is the contract's; broker data are what activated devices receive. */
+/**
+ * `version` is the contract's; broker data are what activated devices receive. `x-parties` of a channel: who the operations
+ * are named after, and who is at its other end.
+ */
 export function describeMessaging(version: string, broker: { host: string; port: number; tlsPort: number }) {
   return {
     asyncapi: '3.1.0',
@@ -150,15 +153,20 @@ export function describeMessaging(version: string, broker: { host: string; port:
     defaultContentType: 'application/json',
     servers: describeServers(broker),
     channels: {
-      propertyPost: deviceChannel(propertyPost, 'Reports of a device; its replies may arrive here too.', [
+      propertyPost: deviceChannel(propertyPost, 'Reports', 'What a device reports; its replies may arrive here too.', [
         'PropertyReport',
         'CommandReply',
       ]),
-      propertySet: deviceChannel(propertySet, 'Commands to a device.', ['Command']),
-      propertySetReply: deviceChannel(propertySetReply, 'Replies of a device to its commands.', ['CommandReply']),
-      status: deviceChannel(status, 'Announcements of a device that it comes or goes, and of the service for it.', [
-        'Status',
+      propertySet: deviceChannel(propertySet, 'Commands', 'What a device is told to do.', ['Command']),
+      propertySetReply: deviceChannel(propertySetReply, 'Command replies', 'That a device has done so.', [
+        'CommandReply',
       ]),
+      status: deviceChannel(
+        status,
+        'Online and offline',
+        'That a device comes or goes, announced by itself or for it.',
+        ['Status'],
+      ),
       relay: {
         address: '/mqtt',
         title: 'Relay',
@@ -169,9 +177,10 @@ export function describeMessaging(version: string, broker: { host: string; port:
         servers: [{ $ref: '#/servers/relay' }],
         messages: refs(Object.keys(relayMessages)),
         bindings: { ws: { method: 'GET' } },
+        'x-parties': ['service', 'client'],
       },
       networkConfig: bluetoothChannel(provisioningService.networkConfigUuid, 'Network configuration', 'NetworkConfig'),
-      provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Status', 'StatusNotification'),
+      provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Provisioning status', 'StatusNotification'),
     },
     operations: {
       receiveReport: operation('receive', 'propertyPost', ['PropertyReport', 'CommandReply'], {
@@ -228,9 +237,10 @@ function describeServers({ host, port, tlsPort }: { host: string; port: number; 
   };
 }
 
-function deviceChannel(action: TopicAction, description: string, messages: string[]) {
+function deviceChannel(action: TopicAction, title: string, description: string, messages: string[]) {
   return {
     address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, action),
+    title,
     description,
     servers: [{ $ref: '#/servers/broker' }, { $ref: '#/servers/brokerTls' }],
     parameters: {
@@ -238,6 +248,7 @@ function deviceChannel(action: TopicAction, description: string, messages: strin
       deviceId: { description: 'Identifier from the activation result.', examples: [exampleDevice.deviceId] },
     },
     messages: refs(messages),
+    'x-parties': ['service', 'device'],
   };
 }
 
@@ -248,6 +259,7 @@ function bluetoothChannel(uuid: string, title: string, message: string) {
     description: `Characteristic of the service ${provisioningService.uuid}; one JSON object a message, UTF-8.`,
     servers: [{ $ref: '#/servers/device' }],
     messages: refs([message]),
+    'x-parties': ['device', 'client'],
   };
 }
 

@@ -1,0 +1,12 @@
+// Shows the OpenAPI document of this very server. Nothing is asked of any other: the validator badge is off.
+/* global SwaggerUIBundle */
+SwaggerUIBundle({
+  url: '/api/v1/openapi.json',
+  dom_id: '#reference',
+  deepLinking: true,
+  docExpansion: 'list',
+  defaultModelsExpandDepth: 0,
+  displayRequestDuration: true,
+  tryItOutEnabled: true,
+  validatorUrl: null,
+});
