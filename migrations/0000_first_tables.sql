@@ -31,6 +31,7 @@ CREATE TABLE `devices` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `devices_device_id` ON `devices` (`device_id`);--> statement-breakpoint
 CREATE UNIQUE INDEX `devices_serial` ON `devices` (`product_id`,`device_sn`);--> statement-breakpoint
+CREATE INDEX `devices_product` ON `devices` (`product_id`);--> statement-breakpoint
 CREATE INDEX `devices_owner` ON `devices` (`owner_id`,`created_at`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_owner_product` ON `devices` (`owner_id`,`product_id`,`created_at`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_owner_status` ON `devices` (`owner_id`,`is_disabled`,`connection_status`,`created_at`,`id`);--> statement-breakpoint
@@ -43,6 +44,13 @@ CREATE TABLE `login_attempts` (
 );
 --> statement-breakpoint
 CREATE INDEX `login_attempts_expiry` ON `login_attempts` (`expires_at`);--> statement-breakpoint
+CREATE TABLE `product_changes` (
+	`product_id` integer PRIMARY KEY NOT NULL,
+	`changed_at` integer NOT NULL,
+	`told_up_to` integer NOT NULL,
+	FOREIGN KEY (`product_id`) REFERENCES `products`(`id`) ON UPDATE no action ON DELETE no action
+);
+--> statement-breakpoint
 CREATE TABLE `products` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`product_key` text NOT NULL,

@@ -1,8 +1,14 @@
-// Entry point: the app and the Durable Objects, nothing else.
+// Entry point: the app, the scheduled jobs and the Durable Objects, nothing else.
 import { createApp } from './app.ts';
+import { runScheduledJobs } from './scheduled.ts';
 
 export { BrokerLink } from './durable/broker-link.ts';
 export { DeviceSession } from './durable/device-session.ts';
 export { RelayGateway } from './durable/relay-gateway.ts';
 
-export default createApp();
+const app = createApp();
+
+export default {
+  fetch: app.fetch,
+  scheduled: (_controller, env) => runScheduledJobs(env),
+} satisfies ExportedHandler<Env>;

@@ -1,6 +1,6 @@
 // Queries on the `devices` table. The presence columns are written by DeviceSession alone, through
 // `writeDeviceCopy`; everything else by activation and administration.
-import { and, count, desc, eq, lt, sql, type SQL } from 'drizzle-orm';
+import { and, asc, count, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { openDatabase, type Database } from './client.ts';
@@ -112,6 +112,16 @@ export function queryDevices(db: Database, { ownerId, productKey, statusCode }: 
 
 export async function deleteDevice(db: Database, deviceId: string): Promise<void> {
   await db.delete(devices).where(eq(devices.deviceId, deviceId));
+}
+
+/** Devices of a product in the order of their rows, after a given row: for work that goes through all of them. */
+export async function listDeviceIds(db: Database, productId: number, afterId: number, limit: number) {
+  return db
+    .select({ id: devices.id, deviceId: devices.deviceId })
+    .from(devices)
+    .where(and(eq(devices.productId, productId), gt(devices.id, afterId)))
+    .orderBy(asc(devices.id))
+    .limit(limit);
 }
 
 /** Takes the copy only if it is newer: writers may finish in any order. */

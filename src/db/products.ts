@@ -4,7 +4,7 @@ import { and, count, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
 import type { PageRequest } from '../domain/pagination.ts';
 import { offsetOf } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
-import { devices, products, users } from './schema.ts';
+import { devices, productChanges, products, users } from './schema.ts';
 
 export type ProductRow = typeof products.$inferSelect;
 type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
@@ -73,17 +73,24 @@ export async function listProducts(
   return { total: counted?.total ?? 0, rows };
 }
 
-/** Members that are undefined keep their value. */
+/** Members that are undefined keep their value. Notes in the same transaction that the devices have to hear of it. */
 export async function updateProduct(
   database: Database,
   productId: number,
-  changes: ProductChanges,
+  changes: ProductChanges & { updatedAt: number },
 ): Promise<ProductRow | undefined> {
-  const [row] = await database
-    .update(products)
-    .set(changes)
-    .where(and(eq(products.id, productId), isNull(products.deletedAt)))
-    .returning();
+  const note = { changedAt: changes.updatedAt, toldUpTo: 0 };
+  const [[row]] = await database.batch([
+    database
+      .update(products)
+      .set(changes)
+      .where(and(eq(products.id, productId), isNull(products.deletedAt)))
+      .returning(),
+    database
+      .insert(productChanges)
+      .values({ productId, ...note })
+      .onConflictDoUpdate({ target: productChanges.productId, set: note }),
+  ]);
   return row;
 }
 

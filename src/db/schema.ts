@@ -110,6 +110,16 @@ export const products = sqliteTable(
   ],
 );
 
+/** Products whose devices' sessions have yet to hear of a change: how far the work has come. */
+export const productChanges = sqliteTable('product_changes', {
+  productId: integer('product_id')
+    .primaryKey()
+    .references(() => products.id),
+  changedAt: integer('changed_at').notNull(),
+  /** Row of the last device that was told. */
+  toldUpTo: integer('told_up_to').notNull(),
+});
+
 export const devices = sqliteTable(
   'devices',
   {
@@ -138,6 +148,7 @@ export const devices = sqliteTable(
   (table) => [
     uniqueIndex('devices_device_id').on(table.deviceId),
     uniqueIndex('devices_serial').on(table.productId, table.deviceSN),
+    index('devices_product').on(table.productId),
     index('devices_owner').on(table.ownerId, table.createdAt, table.id),
     index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
     index('devices_owner_status').on(

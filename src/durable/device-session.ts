@@ -20,7 +20,7 @@ import { relayGateway } from './stubs.ts';
 
 export type Provisioning = Pick<
   DeviceRecord,
-  'productKey' | 'ownerId' | 'name' | 'controlMode' | 'offlineGraceSeconds' | 'secretDigest'
+  'productKey' | 'ownerId' | 'name' | 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs' | 'secretDigest'
 > & { passwordDigest: string };
 
 export type Ingested = { results: MessageResult[]; listeners: LiveState['listeners'] };
@@ -170,9 +170,10 @@ export class DeviceSession extends DurableObject<Env> {
     this.#settle();
   }
 
-  /** What changed in the product that the hot paths need. */
-  changeProduct(change: Pick<DeviceRecord, 'controlMode' | 'offlineGraceSeconds'>): void {
-    if (this.#state.isProvisioned) this.#state.changeRecord(change);
+  /** What changed in the product that the hot paths need; an older change than the known one comes too late. */
+  changeProduct(change: Pick<DeviceRecord, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>): void {
+    if (!this.#state.isProvisioned) return;
+    if (change.productChangedAtMs >= this.#state.record.productChangedAtMs) this.#state.changeRecord(change);
   }
 
   /** Ends the device: credentials, session, subscribers. For a while it remembers that there was one. */

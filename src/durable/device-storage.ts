@@ -15,6 +15,8 @@ export type DeviceRecord = {
   name: string;
   controlMode: string;
   offlineGraceSeconds: number;
+  /** The change of the product that these two are from. */
+  productChangedAtMs: number;
   isDisabled: boolean;
   secretDigest: string;
   credentials: MessagingCredential[];

@@ -33,9 +33,9 @@ export async function activateDevice({ env, config }: ServiceContext, request: A
     // Its product or its record went at this very moment: what is true now decides.
     if (device === undefined) continue;
     if (device.isDisabled) throw new ServiceError('device_disabled');
-    const { productKey, controlMode, offlineGraceSeconds } = product;
+    const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
     const { ownerId, name } = device;
-    const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds };
+    const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
     const provisioned = await deviceSession(env, device.deviceId).provision({ ...facts, ...digests });
     if (provisioned.ok) return answerOf(config, { productKey, deviceId: device.deviceId }, deviceSecret, password);
     if (provisioned.error === 'device_disabled') throw new ServiceError('device_disabled');

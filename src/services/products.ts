@@ -1,4 +1,5 @@
 // The product catalogue of one user. Somebody else's product is refused, one that does not exist is not found.
+import { waitUntil } from 'cloudflare:workers';
 import { openDatabase, type Database } from '../db/client.ts';
 import {
   deleteProduct,
@@ -13,6 +14,7 @@ import type { PageRequest } from '../domain/pagination.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
+import { propagateProductChanges } from './product-propagation.ts';
 
 /** @throws ServiceError product_key_exists, unauthorized for a user who is no more */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
@@ -53,6 +55,7 @@ export async function changeProduct(
   }
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() });
   if (changed === undefined) throw new ServiceError('not_found');
+  waitUntil(propagateProductChanges(context));
   return describeProduct(changed);
 }
 

@@ -14,6 +14,7 @@ export async function provisionDevice({ ownerId = 1, productKey = 'switch' } = {
     name: 'A switch',
     controlMode: 'toggle',
     offlineGraceSeconds: 0,
+    productChangedAtMs: 0,
     secretDigest: await digestOf('sk_of-the-device'),
     passwordDigest: await digestOf(password),
   });
