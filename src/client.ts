@@ -127,7 +127,8 @@ export function createClient(baseUrl: string, options: ClientOptions = {}): Clie
         signal: AbortSignal.timeout(timeoutMs),
       }),
     );
-    const answer = (await response.json()) as { code: number; message: string; data: unknown };
+    const envelope: unknown = await response.json();
+    const answer = envelope as { code: number; message: string; data: unknown };
     if (answer.code === 200) return answer.data as Answer<typeof name>;
     const retryAfter = response.headers.get('Retry-After');
     throw new ApiError(answer.code, answer.message, retryAfter === null ? undefined : Number(retryAfter));
