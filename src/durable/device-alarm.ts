@@ -29,7 +29,7 @@ export class DeviceAlarm {
     this.#atMs = null;
   }
 
-  /** Sets the alarm if it has to ring earlier, or if a sign of life has to be recorded. Never waits. */
+  /** Sets the alarm if it has to ring earlier, or if a sign of life has to be recorded. A flush has to follow. */
   arm(plannedAtMs: number | null, rules: PresenceRules): void {
     const current = this.#atMs ?? null;
     const silentAtMs = silenceDueAtMs(this.#state.live.presence, rules);
@@ -41,14 +41,11 @@ export class DeviceAlarm {
     const isRecord = isForSilence && this.#state.live.isAlarmForSilence;
     const isRecordBehind = isRecord && silentAtMs - (current ?? 0) >= resolutionMs;
     if (dueAtMs !== null && (isEarlier || isRecordBehind)) this.#set(dueAtMs, isForSilence);
-    else if (silentAtMs !== null && !isRecord) this.#state.saveLife(resolutionMs);
+    else if (silentAtMs !== null && !isRecord) this.#state.keepLife(resolutionMs);
   }
 
   #set(dueAtMs: number, isForSilence: boolean): void {
-    if (this.#state.live.isAlarmForSilence !== isForSilence) {
-      this.#state.change({ isAlarmForSilence: isForSilence });
-      this.#state.flush();
-    }
+    if (this.#state.live.isAlarmForSilence !== isForSilence) this.#state.change({ isAlarmForSilence: isForSilence });
     this.#atMs = dueAtMs;
     void this.#storage.setAlarm(dueAtMs);
   }

@@ -194,10 +194,10 @@ export class DeviceSession extends DurableObject<Env> {
     this.#settle();
   }
 
-  /** Writes what the call changed and sets the alarm for what it has to see to later. */
+  /** Sets the alarm for what the call has left to do, and writes what it changed: together or not at all. */
   #settle(): void {
-    this.#state.flush();
     this.#alarm.arm(this.#presence.dueAtMs(), this.#presence.rules);
+    this.#state.flush();
   }
 
   /** Also what has to be awaited before anything is read or changed. */

@@ -63,12 +63,10 @@ export class DeviceState {
     this.#isUnsaved = true;
   }
 
-  /** Writes the last sign of life if storage is behind by more than this. */
-  saveLife(resolutionMs: number): void {
+  /** Makes the last sign of life last, unless storage is behind it by less than this. */
+  keepLife(resolutionMs: number): void {
     const { lastOnlineAtMs } = this.live.presence;
-    if ((lastOnlineAtMs ?? 0) - this.#savedLifeAtMs < resolutionMs) return;
-    this.#isUnsaved = true;
-    this.flush();
+    if ((lastOnlineAtMs ?? 0) - this.#savedLifeAtMs >= resolutionMs) this.#isUnsaved = true;
   }
 
   /** Work for others, started once what it tells of is written: a crash must not leave them knowing more. */

@@ -310,7 +310,7 @@ const sessionsArbitrary: fc.Arbitrary<Session[]> = fc
         announcesOnline: draft.announcesOnline,
         farewell: draft.farewell,
         reportsAt: draft.reports.map((share) => Math.round(startsAt + share * draft.length)).sort((a, b) => a - b),
-      } as Session;
+      };
     });
   });
 

@@ -1,0 +1,292 @@
+// DeviceSession as an object: what it keeps over sleep, what it costs, and that strangers cannot fill it.
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { digestOf } from '../../src/crypto/secrets.ts';
+import { propertyPost, propertySetReply, status, type TopicAction } from '../../src/domain/topics.ts';
+import type { SessionMessage } from '../../src/durable/device-inbox.ts';
+import { TestBridge } from '../support/worker-bridge.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+
+type Message = Partial<{ seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
+
+// Without a bridge, announcements would wait for one, and sleep for them.
+let bridge: TestBridge;
+beforeAll(async () => {
+  bridge = await TestBridge.dialIn();
+});
+afterAll(() => {
+  bridge.close();
+});
+
+let lastSeq = 0;
+async function say(device: TestDevice, action: TopicAction, payload: unknown, more: Message = {}) {
+  const { results } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', [
+    {
+      seq: ++lastSeq,
+      action,
+      payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
+      isDup: false,
+      isRetained: false,
+      receivedAtMs: Date.now(),
+      ...more,
+    },
+  ]);
+  return results[0]!;
+}
+
+const report = (device: TestDevice, properties: object, more?: Message) =>
+  say(device, propertyPost, { params: properties }, more);
+
+async function statusOf({ deviceId }: TestDevice) {
+  const outcome = await sessionOf(deviceId).status(1);
+  if (!outcome.ok) throw new Error(outcome.error);
+  return outcome.value;
+}
+
+async function connect({ deviceId }: TestDevice, sessionStartedAtMs = Date.now()): Promise<void> {
+  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs });
+}
+
+/** Rows written so far, the alarm's included. */
+async function rowsWritten({ deviceId }: TestDevice): Promise<number> {
+  return runInDurableObject(
+    sessionOf(deviceId),
+    (_, { storage }) => storage.sql.exec<{ rows: number }>('SELECT total_changes() AS rows').one().rows,
+  );
+}
+
+type Live = { isCopyBehind: boolean; announcements: { isPublished: boolean }[] };
+
+/** Waits until D1 and the broker have taken what a transition meant for them. */
+async function quiet({ deviceId }: TestDevice): Promise<void> {
+  const read = () =>
+    runInDurableObject(
+      sessionOf(deviceId),
+      (_, { storage }) => JSON.parse(storage.sql.exec<{ json: string }>('SELECT json FROM live').one().json) as Live,
+    );
+  const isQuiet = ({ isCopyBehind, announcements }: Live) =>
+    !isCopyBehind && announcements.every((one) => one.isPublished);
+  await expect.poll(async () => isQuiet(await read())).toBe(true);
+}
+
+async function tablesOf(deviceId: string): Promise<string[]> {
+  return runInDurableObject(sessionOf(deviceId), (_, { storage }) =>
+    storage.sql
+      .exec<{ name: string }>(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'",
+      )
+      .toArray()
+      .map(({ name }) => name),
+  );
+}
+
+describe('an object that was never provisioned', () => {
+  it('answers device_not_found to everything and writes nothing', async () => {
+    const deviceId = 'dev_00000000';
+    const session = sessionOf(deviceId);
+    const passwordDigest = await digestOf('guess');
+    expect(await session.authenticate({ productKey: 'switch', passwordDigest })).toMatchObject({
+      error: 'device_not_found',
+    });
+    expect(await session.authenticate({ productKey: 'switch', passwordDigest, relayShard: 'relay-0' })).toMatchObject({
+      error: 'device_not_found',
+    });
+    expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
+    expect(await session.command(1, { action: 'trigger' })).toMatchObject({ error: 'device_not_found' });
+    expect(await session.watch(1, 'switch', 'relay-0')).toMatchObject({ error: 'device_not_found' });
+    const { results } = await session.ingest('switch', 'spool', [
+      { seq: 1, action: status, payload: '{"status":"online"}', isDup: false, isRetained: false, receivedAtMs: 0 },
+    ]);
+    expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
+    await session.reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    await session.unwatch('relay-0', 1);
+    await session.wipe();
+    expect(await tablesOf(deviceId)).toEqual([]);
+    expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
+  });
+});
+
+describe('a session', () => {
+  it('knows its owner, its product and its password, and nobody else', async () => {
+    const device = await provisionDevice({ ownerId: 7, productKey: 'lamp' });
+    const session = sessionOf(device.deviceId);
+    const passwordDigest = await digestOf(device.password);
+    expect(await session.authenticate({ productKey: 'lamp', passwordDigest })).toMatchObject({ ok: true });
+    expect(await session.authenticate({ productKey: 'Lamp', passwordDigest })).toMatchObject({
+      error: 'device_not_found',
+    });
+    const wrong = await digestOf(`${device.password}x`);
+    expect(await session.authenticate({ productKey: 'lamp', passwordDigest: wrong })).toMatchObject({
+      error: 'invalid_password',
+    });
+    expect(await session.status(8)).toMatchObject({ error: 'forbidden' });
+    expect(await session.command(8, { action: 'trigger' })).toMatchObject({ error: 'forbidden' });
+    expect(await session.watch(8, 'lamp', 'relay-0')).toMatchObject({ error: 'forbidden' });
+  });
+
+  it('keeps credentials, properties, presence and listeners over sleep', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await report(device, { position: 'middle', angle: 90 });
+    await sessionOf(device.deviceId).watch(1, device.productKey, 'relay-3');
+    const before = await statusOf(device);
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
+    const passwordDigest = await digestOf(device.password);
+    const login = await sessionOf(device.deviceId).authenticate({ productKey: device.productKey, passwordDigest });
+    expect(login.ok).toBe(true);
+    const { listeners } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', []);
+    expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
+  });
+
+  it('merges what a report says and leaves the rest, whatever ids the device starts again with', async () => {
+    const device = await provisionDevice();
+    await say(device, propertyPost, { id: '1', params: { position: 'up', angle: 10 } });
+    await say(device, propertyPost, { id: '1', params: { position: 'down' } });
+    await say(device, propertyPost, { id: '1', params: { angle: 20 } });
+    expect(await statusOf(device)).toMatchObject({ position: 'down' });
+  });
+
+  it('takes each message of a spool once, also after sleep', async () => {
+    const device = await provisionDevice();
+    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'accepted' });
+    expect(await report(device, { position: 'down' }, { seq: 5_000_002 })).toEqual({ result: 'accepted' });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'again' });
+    expect(await statusOf(device)).toMatchObject({ position: 'down' });
+  });
+
+  it('takes a message that the broker delivers again for the one it is', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    await report(device, { position: 'down' });
+    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'again' });
+    expect(await report(device, { position: 'up' }), 'not flagged: the device means it').toEqual({
+      result: 'accepted',
+    });
+  });
+
+  it.each([
+    ['text', 'position=up', 'not_json'],
+    ['a list', '[]', 'not_an_object'],
+    ['17 KiB', JSON.stringify({ position: 'up', filler: 'x'.repeat(17 * 1024) }), 'too_large'],
+    ['17 KiB in few characters', JSON.stringify({ position: 'up', filler: '€'.repeat(6 * 1024) }), 'too_large'],
+    ['another method', '{"method":"thing.event.alarm.post","params":{"position":"up"}}', 'unknown_method'],
+  ])('refuses %s without a change of state, and takes the next valid report', async (_, payload, reason) => {
+    const device = await provisionDevice();
+    expect(await say(device, propertyPost, payload)).toEqual({ result: 'rejected', reason });
+    expect(await statusOf(device)).toMatchObject({ position: null });
+    expect(await report(device, { position: 'down' })).toEqual({ result: 'accepted' });
+    expect(await statusOf(device)).toMatchObject({ position: 'down' });
+  });
+
+  it('lets no reply change what is known, on either topic', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    const reply = { method: 'thing.service.property.set_reply', id: 'x', code: 200, params: { position: 'down' } };
+    for (const topic of [propertyPost, propertySetReply] as const) {
+      expect(await say(device, topic, reply)).toEqual({ result: 'accepted' });
+    }
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+  });
+
+  it('ignores what is retained', async () => {
+    const device = await provisionDevice();
+    expect(await say(device, status, { status: 'online' }, { isRetained: true })).toEqual({ result: 'ignored' });
+    expect(await statusOf(device)).toMatchObject({ online: false });
+  });
+});
+
+describe('rows', () => {
+  it('are written for no report that says nothing new', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await report(device, { position: 'up', angle: 90, wifi_rssi: -60 });
+    await quiet(device);
+    const before = await rowsWritten(device);
+    for (let number = 0; number < 50; number++) {
+      await report(device, { position: 'up', angle: 90, wifi_rssi: -60 - (number % 7) });
+    }
+    expect(await rowsWritten(device)).toBe(before);
+    await report(device, { angle: 91 });
+    expect(await rowsWritten(device)).toBe(before + 1);
+  });
+
+  it('are one for a batch of many changes', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await quiet(device);
+    const before = await rowsWritten(device);
+    const messages = Array.from({ length: 100 }, (_, number): SessionMessage => ({
+      seq: ++lastSeq,
+      action: propertyPost,
+      payload: `{"angle":${number}}`,
+      isDup: false,
+      isRetained: false,
+      receivedAtMs: Date.now(),
+    }));
+    await sessionOf(device.deviceId).ingest(device.productKey, 'spool', messages);
+    expect(await rowsWritten(device)).toBe(before + 1);
+  });
+
+  it('are at most one for a sign of life where silence is watched, and none within its resolution', async () => {
+    const device = await provisionDevice();
+    // No session is known to the broker: its own word alone says that it is there.
+    await report(device, { position: 'up' });
+    await quiet(device);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    const before = await rowsWritten(device);
+    await report(device, { position: 'up' });
+    expect(await rowsWritten(device)).toBe(before);
+  });
+});
+
+describe('a deleted device', () => {
+  it('leaves nothing of itself, and never comes back under its id', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    const session = sessionOf(device.deviceId);
+    await session.wipe();
+    expect(await tablesOf(device.deviceId)).toEqual(['deleted']);
+    const again = {
+      productKey: device.productKey,
+      ownerId: 1,
+      name: 'Again',
+      controlMode: 'toggle',
+      offlineGraceSeconds: 0,
+      productChangedAtMs: 0,
+      secretDigest: 'x',
+      passwordDigest: 'x',
+    };
+    expect(await session.provision(again)).toEqual({ ok: false, error: 'device_not_found' });
+    await evictDurableObject(session);
+    expect(await session.provision(again)).toEqual({ ok: false, error: 'device_not_found' });
+    expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
+  });
+
+  it('is forgotten altogether after a while', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    await session.wipe();
+    expect(await runDurableObjectAlarm(session)).toBe(true);
+    expect(await tablesOf(device.deviceId)).toEqual([]);
+  });
+});
+
+describe('storage', () => {
+  it('of an earlier version is read with what is new at its initial value', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => {
+      const { json } = storage.sql.exec<{ json: string }>('SELECT json FROM live').one();
+      const { presence, properties } = JSON.parse(json) as { presence: Record<string, unknown>; properties: unknown };
+      const { isOnline, lastOnlineAtMs, told } = presence;
+      const earlier = JSON.stringify({ presence: { isOnline, lastOnlineAtMs, told }, properties });
+      storage.sql.exec('UPDATE live SET json = ?', earlier);
+    });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await statusOf(device)).toMatchObject({ online: true });
+    expect(await report(device, { position: 'up' })).toEqual({ result: 'accepted' });
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+  });
+});

@@ -1,0 +1,232 @@
+// Devices over HTTP (interface 2.5, 2.6, 4.3): list, read, status view, delete; who may and who may not.
+import { env } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../src/db/client.ts';
+import { queryDevices } from '../../src/db/devices.ts';
+import { bringUp } from '../support/worker-bridge.ts';
+import { call, createUser, type Answer, type TestUser } from '../support/worker-client.ts';
+import { sessionOf } from '../support/worker-provision.ts';
+
+type Device = { deviceId: string; status: string; statusCode: number; lastOnlineAt: string | null };
+type Page = { list: Device[]; total: number; page: number; size: number };
+
+const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
+let owner: TestUser;
+let stranger: TestUser;
+beforeAll(async () => {
+  [owner, stranger] = await Promise.all([createUser(), createUser()]);
+});
+
+let count = 0;
+async function createProduct(user = owner): Promise<string> {
+  const productKey = `devices-${++count}`;
+  const body = { productKey, name: 'Switch', controlMode: 'toggle', model: 'LS-1' };
+  const { code } = await call('POST', '/products', { token: user.token, body });
+  expect(code).toBe(200);
+  return productKey;
+}
+
+async function activate(productKey: string, deviceSN = 'SN-1'): Promise<string> {
+  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body: { productKey, deviceSN } });
+  return data.deviceId;
+}
+
+async function connect(deviceId: string): Promise<void> {
+  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+}
+
+function list(query: string, user = owner): Promise<Answer<Page>> {
+  return call('GET', `/devices${query}`, { token: user.token });
+}
+
+describe('GET /devices', () => {
+  it('carries every field of interface 2.5 and the product summary', async () => {
+    const productKey = await createProduct();
+    const deviceId = await activate(productKey);
+    const { data } = await list(`?productKey=${productKey}`);
+    expect(data).toEqual({
+      total: 1,
+      page: 1,
+      size: 20,
+      list: [
+        {
+          deviceId,
+          deviceSN: 'SN-1',
+          productKey,
+          projectId: expect.stringMatching(/^prj_/) as string,
+          name: 'Switch SN-1',
+          status: 'offline',
+          statusCode: 2,
+          statusText: 'Offline',
+          firmwareVersion: '',
+          chipModel: '',
+          lastOnlineAt: null,
+          activatedAt: instant,
+          createdAt: instant,
+          product: {
+            productId: expect.any(Number) as number,
+            productKey,
+            name: 'Switch',
+            uiTemplate: 'generic',
+            iconName: 'devices',
+            iconColor: '#607D8B',
+            controlMode: 'toggle',
+            model: 'LS-1',
+          },
+        },
+      ],
+    });
+  });
+
+  it('filters by status, as integer or as text', async () => {
+    const productKey = await createProduct();
+    const [online, offline] = [await activate(productKey, 'on'), await activate(productKey, 'off')];
+    await connect(online);
+    const ids = async (status: string) =>
+      (await list(`?productKey=${productKey}&status=${status}`)).data.list.map(({ deviceId }) => deviceId);
+    await expect.poll(() => ids('online')).toEqual([online]);
+    expect(await ids('1')).toEqual([online]);
+    expect(await ids('2')).toEqual([offline]);
+    expect(await ids('offline')).toEqual([offline]);
+    expect(await ids('0')).toEqual([]);
+    expect(await ids('disabled')).toEqual([]);
+  });
+
+  it('pages newest first, cuts a larger size and says so', async () => {
+    const productKey = await createProduct();
+    const made: string[] = [];
+    for (let number = 0; number < 5; number++) made.push(await activate(productKey, `SN-${number}`));
+    const newestFirst = made.toReversed();
+    const pages = [1, 2, 3, 4].map((page) => list(`?productKey=${productKey}&size=2&page=${page}`));
+    const found = (await Promise.all(pages)).map(({ data }) => data);
+    expect(found.map(({ total, page, size }) => [total, page, size])).toEqual([1, 2, 3, 4].map((page) => [5, page, 2]));
+    expect(found.flatMap((page) => page.list.map(({ deviceId }) => deviceId))).toEqual(newestFirst);
+    expect((await list(`?productKey=${productKey}&size=5000`)).data).toMatchObject({ size: 100, total: 5 });
+  });
+
+  it.each(['?page=0', '?size=0', '?page=x', '?size=1.5', '?status=4', '?status=on', '?status=-1'])(
+    'refuses %s',
+    async (query) => {
+      expect(await list(query)).toMatchObject({ status: 400, data: null });
+    },
+  );
+
+  it('shows nobody the devices of somebody else, not even by the filter', async () => {
+    const productKey = await createProduct();
+    await activate(productKey);
+    expect((await list(`?productKey=${productKey}`, stranger)).data).toMatchObject({ list: [], total: 0 });
+    expect((await list('?productKey=never-made')).data).toMatchObject({ list: [], total: 0 });
+    expect((await call('GET', '/devices')).status).toBe(401);
+  });
+
+  it.each([
+    { statusCode: undefined, productKey: undefined },
+    { statusCode: undefined, productKey: 'some' },
+    { statusCode: 1 as const, productKey: undefined },
+    { statusCode: 3 as const, productKey: undefined },
+    { statusCode: 2 as const, productKey: 'some' },
+  ])('reads no table as a whole for %j', async (filter) => {
+    const database = openDatabase(env.DB, 'first-unconstrained');
+    const queries = queryDevices(database, { ownerId: 1, ...filter }, { page: 3, size: 20 });
+    for (const query of [queries.pageQuery, queries.countQuery]) {
+      const { sql, params } = query.toSQL();
+      const { results } = await env.DB.prepare(`explain query plan ${sql}`)
+        .bind(...params)
+        .all<{ detail: string }>();
+      expect(results.map(({ detail }) => detail).join('\n')).not.toMatch(/SCAN|TEMP B-TREE/);
+    }
+  });
+});
+
+describe('GET /devices/:deviceId', () => {
+  it('has the shape of a list item', async () => {
+    const productKey = await createProduct();
+    const deviceId = await activate(productKey);
+    const { data: page } = await list(`?productKey=${productKey}`);
+    const { status, data } = await call('GET', `/devices/${deviceId}`, { token: owner.token });
+    expect(status).toBe(200);
+    expect(data).toEqual(page.list[0]);
+  });
+
+  it('is 403 for a device of somebody else, 404 for one that does not exist, 401 for nobody', async () => {
+    const deviceId = await activate(await createProduct());
+    for (const path of ['', '/status']) {
+      const read = (id: string, token?: string) => call('GET', `/devices/${id}${path}`, { token });
+      expect(await read(deviceId, stranger.token)).toMatchObject({ status: 403, message: 'forbidden', data: null });
+      for (const id of ['dev_00000000', 'dev_x', '%20', 'activate']) {
+        expect(await read(id, owner.token)).toMatchObject({ status: 404, message: 'device_not_found', data: null });
+      }
+      expect((await read(deviceId)).status).toBe(401);
+    }
+  });
+});
+
+describe('GET /devices/:deviceId/status', () => {
+  it('tells what is true now: offline and nothing known, then online with a position', async () => {
+    const productKey = await createProduct();
+    const deviceId = await activate(productKey);
+    const read = () => call('GET', `/devices/${deviceId}/status`, { token: owner.token });
+    expect((await read()).data).toEqual({
+      deviceId,
+      deviceName: 'Switch SN-1',
+      online: false,
+      position: null,
+      status: 'offline',
+      lastOnlineAt: null,
+    });
+    await connect(deviceId);
+    await bringUp({ productKey, deviceId }, { action: 'thing/event/property/post', payload: { position: 'up' } });
+    expect((await read()).data).toMatchObject({
+      online: true,
+      position: 'up',
+      status: 'online',
+      lastOnlineAt: instant,
+    });
+  });
+
+  it('keeps the position null until a documented word was reported', async () => {
+    const productKey = await createProduct();
+    const deviceId = await activate(productKey);
+    const payload = { params: { position: 'sideways', angle: 45 } };
+    await bringUp({ productKey, deviceId }, { action: 'thing/event/property/post', payload });
+    const { data } = await call('GET', `/devices/${deviceId}/status`, { token: owner.token });
+    expect(data).toMatchObject({ online: true, position: null });
+  });
+});
+
+describe('DELETE /devices/:deviceId', () => {
+  it('answers the id, and leaves neither record nor session', async () => {
+    const productKey = await createProduct();
+    const deviceId = await activate(productKey);
+    expect(await call('DELETE', `/devices/${deviceId}`, { token: owner.token })).toMatchObject({
+      status: 200,
+      data: { deviceId },
+    });
+    for (const [method, path] of [
+      ['GET', ''],
+      ['GET', '/status'],
+      ['DELETE', ''],
+      ['POST', '/control'],
+    ] as const) {
+      const body = method === 'POST' ? { action: 'trigger' } : undefined;
+      expect((await call(method, `/devices/${deviceId}${path}`, { token: owner.token, body })).status).toBe(404);
+    }
+    const [result] = await bringUp({ productKey, deviceId }, { action: 'status', payload: { status: 'online' } });
+    expect(result).toMatchObject({ result: 'rejected', reason: 'device_not_found' });
+  });
+
+  it('makes the serial a new device at its next activation', async () => {
+    const productKey = await createProduct();
+    const deviceId = await activate(productKey);
+    await call('DELETE', `/devices/${deviceId}`, { token: owner.token });
+    expect(await activate(productKey)).not.toBe(deviceId);
+    expect((await list(`?productKey=${productKey}`)).data.total).toBe(1);
+  });
+
+  it('is refused to others', async () => {
+    const deviceId = await activate(await createProduct());
+    expect((await call('DELETE', `/devices/${deviceId}`, { token: stranger.token })).status).toBe(403);
+    expect((await call('DELETE', `/devices/${deviceId}`)).status).toBe(401);
+    expect((await call('GET', `/devices/${deviceId}`, { token: owner.token })).status).toBe(200);
+  });
+});
