@@ -2,8 +2,7 @@
 // not at all. Also clears away what an earlier run left when it was killed.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { isGroupOf, isRunning, killGroup } from './process-groups.ts';
+import { clearGroup, isRunning } from './process-groups.ts';
 
 const leftOversTimeoutMs = 2_000;
 
@@ -25,11 +24,8 @@ export async function claimStateDir(stateDir: string): Promise<void> {
   if (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.ts')) {
     throw new Error(`Latchwork already runs with ${stateDir} (pid ${pid}): stop it, or choose STATE_DIR=<folder>`);
   }
-  for (const { pid: leftOver } of Object.values(readParts(stateDir))) {
-    // Until they are gone they hold ports.
-    const deadlineMs = Date.now() + leftOversTimeoutMs;
-    while (isGroupOf(leftOver, stateDir) && killGroup(leftOver) && Date.now() < deadlineMs) await sleep(20);
-  }
+  const leftOvers = Object.values(readParts(stateDir));
+  await Promise.all(leftOvers.map((part) => clearGroup(part.pid, stateDir, leftOversTimeoutMs)));
   writeFileSync(path, String(process.pid));
   writeParts(stateDir, {});
 }

@@ -1,6 +1,7 @@
 // Ends what a part leaves behind: its process group (workerd outlives a killed parent), and the groups of an earlier
 // run that was killed itself. Never touches a process that was not started for that state folder.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Kills every process of a group at once; says whether there was one. */
 export function killGroup(groupId: number): boolean {
@@ -13,15 +14,26 @@ export function killGroup(groupId: number): boolean {
 }
 
 /**
- * Whether some process of that group was started for this state folder, which its environment names. Numbers are
- * given out again, so a number alone proves nothing. Without /proc (macOS) the answer is no: better a stray process
- * than somebody else's killed.
+ * Kills what still runs of a group that was started for this state folder, which its environment names, and waits for
+ * its end: until then it holds ports. Numbers are given out again, so a number alone proves nothing. Without /proc
+ * (macOS) nothing is touched: better a stray process than somebody else's killed.
  */
-export function isGroupOf(groupId: number, stateDir: string): boolean {
-  if (!existsSync('/proc/self/stat')) return false;
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .some((pid) => groupOf(pid) === groupId && read(`/proc/${pid}/environ`).includes(`=${stateDir}`));
+export async function clearGroup(groupId: number, stateDir: string, patienceMs: number): Promise<void> {
+  if (!existsSync('/proc/self/stat')) return;
+  const deadlineMs = Date.now() + patienceMs;
+  while (Date.now() < deadlineMs) {
+    const environments = membersOf(groupId).map((pid) => read(`/proc/${pid}/environ`));
+    // Empty once a process has begun to end, while its sockets may still be open.
+    const isEnding = environments.includes('');
+    const isOurs = environments.some((environment) => environment.includes(`=${stateDir}`));
+    if (!isOurs && !isEnding) return;
+    if (isOurs) killGroup(groupId);
+    await sleep(20);
+  }
+}
+
+function membersOf(groupId: number): string[] {
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && groupOf(name) === groupId);
 }
 
 /** Whether that number is alive and its command line holds `text`. Without /proc, being alive has to do. */

@@ -1,6 +1,7 @@
 // The Worker as a process: `node dev/worker.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
-// PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml that shall differ. Passes the Worker's log lines on, says
-// {type:'ready', url} over IPC and ends with its parent. Must not build, choose ports or make secrets.
+// PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml that shall differ.
+// Passes the Worker's log lines on, says {type:'ready', url} over IPC and ends with its parent. Must not build, choose
+// ports or make secrets.
 import { fileURLToPath } from 'node:url';
 import { createJsonLog, logLevels } from './json-log.ts';
 import { runWorker } from './worker-runtime.ts';

@@ -222,5 +222,7 @@ describe('obeying', () => {
       [{ dance: 1 }, undefined],
     ];
     for (const [params, expected] of cases) expect(moveSwitch(from, params)).toEqual(expected);
+    // A pulse always shows: it presses towards the side where the switch is not.
+    expect(moveSwitch({ position: 'down', angle: 0 }, { action: 'pulse' })?.state).toEqual(from);
   });
 });
