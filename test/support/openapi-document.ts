@@ -30,3 +30,21 @@ export function listOperations(document: OpenApiDocument): Operation[] {
     Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, ...operation })),
   );
 }
+
+/** A body that the reference gives as an example, put together from its members where need be; undefined for none. */
+export function exampleBody(document: OpenApiDocument, operation: Operation): unknown {
+  const schema = operation.requestBody?.content['application/json']?.schema;
+  return schema && exampleOf(document, schema);
+}
+
+function exampleOf(document: OpenApiDocument, schema: JsonSchema): unknown {
+  if (typeof schema['$ref'] === 'string') {
+    const name = schema['$ref'].split('/').at(-1) ?? '';
+    return exampleOf(document, document.components.schemas[name] ?? {});
+  }
+  if ('example' in schema) return schema['example'];
+  if (schema['properties'] === undefined) return undefined;
+  const members = Object.entries(schema['properties'] as Record<string, JsonSchema>);
+  const examples = members.map(([name, member]) => [name, exampleOf(document, member)] as const);
+  return Object.fromEntries(examples.filter(([, example]) => example !== undefined));
+}

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { errorMessages, statusOf } from '../../src/domain/errors.ts';
 import { createSchemaCheck } from '../support/json-schema.ts';
-import { listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
+import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
 import { send } from '../support/worker-client.ts';
 
 let document: OpenApiDocument;
@@ -90,7 +90,7 @@ describe('the OpenAPI document', () => {
     for (const operation of operations) {
       const body = operation.requestBody?.content['application/json'];
       if (body === undefined) continue;
-      const example = exampleOf(body.schema);
+      const example = exampleBody(document, operation);
       expect(example, nameOf(operation)).toBeDefined();
       expect(check(body.schema, example), nameOf(operation)).toEqual([]);
     }
@@ -107,16 +107,4 @@ describe('the OpenAPI document', () => {
       }
     }
   });
-
-  /** The example of a schema, or one put together from those of its members. */
-  function exampleOf(schema: Record<string, unknown>): unknown {
-    if (typeof schema.$ref === 'string') {
-      return exampleOf(document.components.schemas[schema.$ref.split('/').at(-1)!]!);
-    }
-    if ('example' in schema) return schema.example;
-    if (schema.properties === undefined) return undefined;
-    const members = schema.properties as Record<string, Record<string, unknown>>;
-    const examples = Object.entries(members).map(([name, member]) => [name, exampleOf(member)] as const);
-    return Object.fromEntries(examples.filter(([, example]) => example !== undefined));
-  }
 });

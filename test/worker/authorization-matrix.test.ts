@@ -1,0 +1,242 @@
+// Every route that asks who calls, against everything that must not be let in: made from the served reference, so that
+// a new route is in it from its first day. A refusal is the envelope with 401, or 403 and 404 for what is not yours.
+import { env, exports } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { signAccessToken } from '../../src/crypto/tokens.ts';
+import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
+import { call, createUser, send, type CallOptions, type TestUser } from '../support/worker-client.ts';
+
+type Key = { keyId: string; apiKey: string };
+type Caller = { user: TestUser; key: Key };
+type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
+
+/** What everybody may call. A route that is neither here nor protected in the reference fails the first test. */
+const openRoutes = [
+  'GET /api/v1/asyncapi.json',
+  'GET /api/v1/openapi.json',
+  'GET /health',
+  'POST /api/v1/devices/activate',
+  'POST /api/v1/users/login',
+  'POST /api/v1/users/refresh-token',
+  'POST /api/v1/users/register',
+];
+
+let document: OpenApiDocument;
+let operations: Operation[];
+let owner: Caller;
+let stranger: Caller;
+let device: Activation;
+let ownerObjects: Record<string, string>;
+let missingObjects: Record<string, string>;
+let badCredentials: Record<string, CallOptions>;
+
+beforeAll(async () => {
+  document = await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>();
+  operations = listOperations(document).filter(({ security }) => security !== undefined);
+  [owner, stranger] = await Promise.all([createCaller(), createCaller()]);
+  const productKey = `switch-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: owner.user.token, body: { productKey, name: 'Switch' } });
+  device = (await call<Activation>('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-1' } })).data;
+  ownerObjects = { productKey, deviceId: device.deviceId, keyId: owner.key.keyId };
+  missingObjects = { productKey: 'no-such-product', deviceId: 'dev_00000000', keyId: 'ak_aaaaaaaaaaaaaaaaaaaa' };
+  badCredentials = await makeBadCredentials();
+});
+
+async function createCaller(): Promise<Caller> {
+  const user = await createUser();
+  return { user, key: (await call<Key>('POST', '/users/api-keys', { token: user.token })).data };
+}
+
+async function makeBadCredentials(): Promise<Record<string, CallOptions>> {
+  const { user, key } = owner;
+  const config = readConfig(env);
+  const { token } = user;
+  const lastChanged = (text: string) => text.slice(0, -1) + (text.endsWith('A') ? 'B' : 'A');
+  const signedBy = (kid: string, secret: string) => ({ ...config, signingKeys: [{ kid, secret }] });
+  const [{ kid } = { kid: '' }] = config.signingKeys;
+  const account = { email: `${crypto.randomUUID()}@example.test`, password: 'correct horse' };
+  await call('POST', '/users/register', { body: account });
+  const { refreshToken } = (await call<{ refreshToken: string }>('POST', '/users/login', { body: account })).data;
+  const revoked = (await call<Key>('POST', '/users/api-keys', { token })).data;
+  // Used once, so that whatever remembers keys remembers this one.
+  await call('GET', '/users/me', { key: revoked });
+  await call('DELETE', `/users/api-keys/${revoked.keyId}`, { token });
+  const bearer = (text: string): CallOptions => ({ headers: { Authorization: text } });
+  const unsigned = `${btoa('{"alg":"none","typ":"at+jwt"}')}.${token.split('.')[1]}.`.replaceAll('=', '');
+  return {
+    'nothing at all': {},
+    'an empty header': bearer(''),
+    'a scheme without a token': bearer('Bearer'),
+    'a token without a scheme': bearer(token),
+    'another scheme': bearer(`Basic ${btoa(`${user.email}:correct horse`)}`),
+    'a token as Basic': bearer(`Basic ${token}`),
+    'two tokens': bearer(`Bearer ${token} ${token}`),
+    'a list of tokens': bearer(`Bearer ${token}, Bearer ${token}`),
+    'half a token': bearer(`Bearer ${token.slice(0, token.length / 2)}`),
+    'a token with another signature': bearer(`Bearer ${lastChanged(token.slice(0, -1))}${token.slice(-1)}`),
+    'a token without a signature': bearer(`Bearer ${unsigned}`),
+    'a token that expired': { token: await signAccessToken({ ...config, accessTokenSeconds: -1 }, user.userId, 's') },
+    'a token of an unknown key': { token: await signAccessToken(signedBy('other', 'x'.repeat(40)), user.userId, 's') },
+    'a token of a false key': { token: await signAccessToken(signedBy(kid, 'x'.repeat(40)), user.userId, 's') },
+    'a refresh token': { token: refreshToken },
+    'the id of an API key': { token: key.keyId },
+    'the value of an API key': { token: key.apiKey },
+    'a messaging password': { token: device.mqtt.password },
+    'a device secret': { token: device.deviceSecret },
+    'the secret of the bridge': { token: config.bridgeSecrets[0] },
+    'the secret of the broker': { token: config.brokerHookSecrets[0] },
+    'an API key that was deleted': { key: revoked },
+    'an API key without its value': { headers: { 'X-API-Key': key.keyId } },
+    'the value of an API key alone': { headers: { 'X-API-Secret': key.apiKey } },
+    "an API key with another one's value": { key: { keyId: key.keyId, apiKey: stranger.key.apiKey } },
+    'an API key with a device secret': { key: { keyId: key.keyId, apiKey: device.deviceSecret } },
+    'messaging credentials as an API key': { key: { keyId: device.mqtt.username, apiKey: device.mqtt.password } },
+    'two ids of API keys': { key: { keyId: key.keyId, apiKey: key.keyId } },
+    // A bearer token that is present decides: a caller never silently becomes somebody else.
+    'a bad token beside a good API key': { token: 'x.y.z', key },
+  };
+}
+
+const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
+const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
+
+function pathWith(operation: Operation, objects: Record<string, string>): string {
+  return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const id = objects[name];
+    if (id === undefined) throw new Error(`no ${name} to try ${nameOf(operation)} with`);
+    return encodeURIComponent(id);
+  });
+}
+
+/** What was answered, where that is not the refusal it should be. */
+async function lettingIn(
+  operation: Operation,
+  objects: Record<string, string>,
+  credentials: CallOptions,
+  refusals: RegExp,
+): Promise<string[]> {
+  const body = exampleBody(document, operation);
+  // An empty body where one may be left out: logout would take the example for a session to end.
+  const sent = operation.requestBody?.required === true ? { body } : {};
+  const path = pathWith(operation, objects);
+  const { status, code, message, data } = await call<unknown>(operation.method, path, { ...sent, ...credentials });
+  const isRefused = refusals.test(`${code} ${message}`) && status === code && data === null;
+  return isRefused ? [] : [`${nameOf(operation)}: ${status} ${JSON.stringify({ code, message, data })}`];
+}
+
+describe('who may call', () => {
+  it('is asked by every route but those that are for everybody', () => {
+    const open = listOperations(document).filter(({ security }) => security === undefined);
+    expect(open.map(nameOf).sort()).toEqual(openRoutes);
+    expect(operations.length).toBeGreaterThan(12);
+  });
+
+  it('is nobody without valid credentials, on any route', async () => {
+    const letIn: string[] = [];
+    for (const operation of operations) {
+      for (const [what, credentials] of Object.entries(badCredentials)) {
+        const found = await lettingIn(operation, ownerObjects, credentials, /^401 unauthorized$/);
+        letIn.push(...found.map((answer) => `${what}: ${answer}`));
+      }
+    }
+    expect(letIn).toEqual([]);
+  });
+
+  it('is no API key where a user is wanted in person', async () => {
+    const letIn: string[] = [];
+    const inPerson = operations.filter((operation) => !takesKeys(operation));
+    expect(inPerson.length).toBeGreaterThan(3);
+    for (const operation of inPerson) {
+      letIn.push(...(await lettingIn(operation, ownerObjects, { key: owner.key }, /^401 unauthorized$/)));
+    }
+    expect(letIn).toEqual([]);
+  });
+
+  it('is no other user, with a token or an API key, for what is not theirs', async () => {
+    const letIn: string[] = [];
+    const withObjects = operations.filter(({ path }) => path.includes('{'));
+    expect(withObjects.length).toBeGreaterThan(6);
+    for (const operation of withObjects) {
+      const tokens = { token: stranger.user.token };
+      letIn.push(...(await lettingIn(operation, ownerObjects, tokens, /^403 forbidden$/)));
+      letIn.push(...(await lettingIn(operation, missingObjects, tokens, /^404 (device_)?not_found$/)));
+      if (!takesKeys(operation)) continue;
+      letIn.push(...(await lettingIn(operation, ownerObjects, { key: stranger.key }, /^403 forbidden$/)));
+      letIn.push(...(await lettingIn(operation, missingObjects, { key: stranger.key }, /^404 (device_)?not_found$/)));
+    }
+    expect(letIn).toEqual([]);
+  });
+
+  it('sees in lists what is their own alone', async () => {
+    const lists = operations.filter(({ method, path }) => method === 'GET' && /s$/.test(path) && !path.includes('{'));
+    expect(lists.length).toBeGreaterThan(2);
+    const objects = Object.values(ownerObjects).map((id) => `"${id}"`);
+    for (const { path } of lists) {
+      const asked = `${path}?productKey=${ownerObjects['productKey']}&size=100`;
+      const seen = JSON.stringify((await call<unknown>('GET', asked, { token: stranger.user.token })).data);
+      expect(
+        objects.filter((id) => seen.includes(id)),
+        path,
+      ).toEqual([]);
+    }
+  });
+
+  it('changed nothing by trying', async () => {
+    const { token } = owner.user;
+    const { productKey, deviceId } = ownerObjects;
+    expect(await call('GET', `/products/${productKey}`, { token })).toMatchObject({ data: { name: 'Switch' } });
+    expect(await call('GET', `/devices/${deviceId}`, { token })).toMatchObject({ data: { deviceSN: 'SN-1' } });
+    expect(await call('GET', '/users/me', { key: owner.key })).toMatchObject({ data: { userId: owner.user.userId } });
+    const keys = await call('GET', '/users/api-keys', { token });
+    expect(keys).toMatchObject({ data: { total: 1, list: [{ keyId: owner.key.keyId }] } });
+  });
+
+  it('lets the owner in everywhere, which proves the refusals above', async () => {
+    const refused: string[] = [];
+    const isDelete = ({ method }: Operation) => method === 'DELETE';
+    // What deletions take away is asked for before, and the key that does not survive them is not used for them.
+    for (const operation of [...operations.filter((one) => !isDelete(one)), ...operations.filter(isDelete)]) {
+      const body = exampleBody(document, operation);
+      const sent = operation.requestBody?.required === true ? { body } : {};
+      const isByKey = takesKeys(operation) && !isDelete(operation);
+      const credentials = isByKey ? { key: owner.key } : { token: owner.user.token };
+      const { code } = await call(operation.method, pathWith(operation, ownerObjects), { ...sent, ...credentials });
+      if (code === 401 || code === 403 || code === 404) refused.push(`${nameOf(operation)}: ${code}`);
+    }
+    // The password of the example is not this user's.
+    expect(refused).toEqual(['PUT /api/v1/users/password: 401']);
+  });
+});
+
+describe('machines of ours', () => {
+  it('are let in by their own secret alone', async () => {
+    const { bridgeSecrets, brokerHookSecrets } = readConfig(env);
+    const routes = createApp().routes.filter(
+      ({ method, path }) => method !== 'ALL' && /^\/(bridge|hooks)\//.test(path),
+    );
+    expect(routes.length).toBeGreaterThan(8);
+    const letIn: string[] = [];
+    for (const { method, path } of routes) {
+      const isBridge = path.startsWith('/bridge');
+      const foreign = (isBridge ? brokerHookSecrets : bridgeSecrets)[0];
+      const own = isBridge ? 'the secret of the bridge' : 'the secret of the broker';
+      const attempts = path.includes(':secret')
+        ? ['wrong', encodeURIComponent(foreign ?? ''), '%ZZ', ' '].map((secret) => [secret, {}] as const)
+        : Object.entries({ ...badCredentials, [own]: {}, "a user's token": { token: owner.user.token } });
+      for (const [what, credentials] of attempts) {
+        const response = await send(method, path.replace(':secret', what), credentials);
+        if (response.status !== 401) letIn.push(`${method} ${path} with ${what}: ${response.status}`);
+      }
+    }
+    expect(letIn).toEqual([]);
+  });
+
+  it('are not let in by a relay upgrade either', async () => {
+    const request = new Request('https://latchwork.test/bridge/link', { headers: { Upgrade: 'websocket' } });
+    const response = await exports.default.fetch(request);
+    expect(response.status).toBe(401);
+    expect(response.webSocket).toBeNull();
+  });
+});
