@@ -30,6 +30,7 @@ export type RuntimeOptions = {
 };
 
 const assetsName = 'latchwork-assets';
+const scheduleEveryMs = 60_000;
 
 export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; stop: () => Promise<void> }> {
   const { root, buildDir, persistDir, host, port, onLog, onRestart } = options;
@@ -73,10 +74,28 @@ export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; st
     await miniflare.ready;
     const url = await miniflare.unsafeGetDirectURL();
     await applyMigrations(await miniflare.getD1Database('DB'), join(root, 'migrations'));
-    return { url, stop: () => miniflare.dispose() };
+    const schedule = setInterval(() => void runSchedule(miniflare, onLog), scheduleEveryMs);
+    return {
+      url,
+      stop: () => {
+        clearInterval(schedule);
+        return miniflare.dispose();
+      },
+    };
   } catch (error) {
     await miniflare.dispose();
     throw error;
+  }
+}
+
+/** Cron triggers do not fire in Miniflare by themselves. */
+async function runSchedule(miniflare: Miniflare, onLog: RuntimeOptions['onLog']): Promise<void> {
+  try {
+    const worker = await miniflare.getWorker('latchwork');
+    const { outcome } = await worker.scheduled({ cron: '* * * * *' });
+    if (outcome !== 'ok') onLog({ level: 'warn', message: `schedule ended with ${outcome}` });
+  } catch (error) {
+    onLog({ level: 'warn', message: `schedule not run: ${String(error)}` });
   }
 }
 
