@@ -3,7 +3,7 @@
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof levels)[number];
-export type LogFields = Record<string, string | number | boolean | null | undefined>;
+type LogFields = Record<string, string | number | boolean | null | undefined>;
 
 export type Log = Record<LogLevel, (message: string, fields?: LogFields) => void>;
 

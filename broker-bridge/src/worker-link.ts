@@ -15,7 +15,7 @@ import { WorkerClock } from './worker-clock.ts';
 
 export type Role = 'active' | 'standby';
 
-export type LinkEvents = {
+type LinkEvents = {
   onRole: (role: Role) => void;
   onPublish: (frame: PublishFrame) => void;
   /** Connected means that the Worker has welcomed us. The time is of the last sign of life before a loss. */

@@ -88,6 +88,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       scene.worker.publish({ id: 'while-down', topic: commandTopic('d1') });
       expect(await scene.worker.answerTo('while-down')).toMatchObject({ reason: 'broker_disconnected' });
       await scene.broker.startAgain();
+      device = await scene.connectDevice('d1');
       sent.push(...(await report(200, 200)));
       await untilArrived(sent);
       expect(countDoubled()).toBe(0);

@@ -119,7 +119,7 @@ describe('a running bridge', () => {
     await scene.worker.changes.until('the report', () => scene.worker.effects.length === 1);
     scene.worker.publish({ id: 'c1', topic: 'a/b' });
     scene.worker.publish({ id: 'c2', topic: 'a/#' });
-    await scene.worker.answerTo('c2');
+    for (const id of ['c1', 'c2']) await scene.worker.answerTo(id);
     const text = await (await ask('/metrics')).text();
     for (const line of [
       'bridge_spool_depth 0',
