@@ -1,0 +1,219 @@
+// B3: from an HTTP command to the device's report of the new position on the relay, sequentially and in parallel; beside
+// it the same way through the broker alone. Each command is accounted for.
+import { Agent, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { connectAsync, type MqttClient } from 'mqtt';
+import type { Device } from './fleet.ts';
+import { followTopics } from './relay-sockets.ts';
+import type { BenchResult, Measure, Target } from './results.ts';
+import type { Scene } from './scene.ts';
+import { percentile } from './statistics.ts';
+
+type Variant = { name: string; parallel: number; commandsEach: number };
+/** Sends one command and resolves when whoever sent it knows that it was taken. */
+type SendCommand = (deviceIndex: number, position: string) => Promise<void>;
+
+const variants: Variant[] = [
+  { name: 'one after the other', parallel: 1, commandsEach: 300 },
+  { name: '8 at once', parallel: 8, commandsEach: 100 },
+];
+const quickCommandsEach = 20;
+const targets: Record<50 | 99, Target> = { 50: { atMost: 5 }, 99: { atMost: 15 } };
+const lostAfterMs = 5_000;
+const positions = ['up', 'middle', 'down'] as const;
+
+export const commandDevices = Math.max(...variants.map(({ parallel }) => parallel));
+
+export type CommandOptions = { rounds: number; isQuick: boolean; say: (line: string) => void };
+
+export async function measureCommands(scene: Scene, { rounds, isQuick, say }: CommandOptions): Promise<BenchResult> {
+  const { broker, worker, fleet } = scene;
+  const devices = fleet.devices.slice(0, commandDevices);
+  const watch = new ReportWatch();
+  const bridge = await scene.startBridge();
+  const agent = new Agent({ keepAlive: true });
+  const clients: MqttClient[] = [];
+  const connect = async (clientId: string): Promise<MqttClient> => {
+    const client = await connectAsync(broker.url, { clientId, protocolVersion: 4, clean: true, reconnectPeriod: 0 });
+    (client.stream as unknown as Socket).setNoDelay(true);
+    clients.push(client);
+    return client;
+  };
+  const boards = await Promise.all(devices.map((device) => Board.start(device, connect)));
+  const relay = await followTopics(
+    worker.url,
+    fleet.token,
+    devices.map(({ reportTopic }) => reportTopic),
+    (text) => {
+      const { topic, payload } = JSON.parse(text) as { topic: string; payload: unknown };
+      watch.note(topic, payload);
+    },
+  );
+  const plain = await connect('bench-plain-application');
+  plain.on('message', (topic, payload) => watch.note(topic, JSON.parse(payload.toString())));
+  await plain.subscribeAsync('/syx/+/+/thing/event/property/post', { qos: 1 });
+
+  const sides: Record<'latchwork' | 'plain', SendCommand> = {
+    latchwork: (deviceIndex, position) =>
+      postCommand(agent, `${worker.url}/api/v1/devices/${devices[deviceIndex]?.deviceId ?? ''}/control`, fleet.token, {
+        action: 'toggle',
+        position,
+      }),
+    plain: async (deviceIndex, position) => {
+      const body = { method: 'thing.service.property.set', id: crypto.randomUUID(), params: { position } };
+      const topic = onPlainRoot(devices[deviceIndex]?.commandTopic ?? '');
+      await plain.publishAsync(topic, JSON.stringify(body), { qos: 1 });
+    },
+  };
+  const failures: string[] = [];
+  const measures: Measure[] = [];
+  const run = async ({ name, parallel, commandsEach }: Variant, side: keyof typeof sides): Promise<number[]> => {
+    const lanes = await Promise.all(
+      Array.from({ length: parallel }, async (_, deviceIndex) => {
+        const timesMs: number[] = [];
+        const reportTopic = devices[deviceIndex]?.reportTopic ?? '';
+        const topic = side === 'plain' ? onPlainRoot(reportTopic) : reportTopic;
+        for (let n = 0; n < commandsEach; n += 1) {
+          const position = positions[n % positions.length] ?? 'up';
+          const startedAtMs = performance.now();
+          const seen = watch.next(topic, position);
+          await Promise.all([
+            sides[side](deviceIndex, position),
+            seen.then((atMs) => {
+              if (atMs !== null) timesMs.push(atMs - startedAtMs);
+              else failures.push(`${name}, ${side}: a report did not arrive`);
+            }),
+          ]);
+        }
+        return timesMs;
+      }),
+    );
+    const sent = parallel * commandsEach;
+    const heard = boards.reduce((sum, board) => sum + board.takeCount(), 0);
+    if (heard !== sent) failures.push(`${name}, ${side}: ${sent} commands sent, devices heard ${heard}`);
+    return lanes.flat();
+  };
+
+  try {
+    const warmUp: Variant = { name: 'warm-up', parallel: commandDevices, commandsEach: quickCommandsEach };
+    await run(warmUp, 'plain');
+    await run(warmUp, 'latchwork');
+    for (const variant of variants) {
+      const scaled = isQuick ? { ...variant, commandsEach: quickCommandsEach } : variant;
+      const perRound = { latchwork: { 50: [], 99: [] }, plain: { 50: [], 99: [] } } as Record<
+        keyof typeof sides,
+        Record<50 | 99, number[]>
+      >;
+      for (let round = 0; round < rounds; round += 1) {
+        for (const side of round % 2 === 0 ? (['plain', 'latchwork'] as const) : (['latchwork', 'plain'] as const)) {
+          const timesMs = await run(scaled, side);
+          for (const percent of [50, 99] as const) perRound[side][percent].push(percentile(timesMs, percent));
+        }
+        const [p50, p99] = ([50, 99] as const).map((percent) => perRound.latchwork[percent].at(-1)?.toFixed(1) ?? '');
+        say(`B3 ${variant.name}, round ${round + 1}: p50 ${p50 ?? ''} ms, p99 ${p99 ?? ''} ms`);
+      }
+      for (const side of ['latchwork', 'plain'] as const) {
+        for (const percent of [50, 99] as const) {
+          const name = side === 'latchwork' ? variant.name : '  broker alone';
+          const target = side === 'latchwork' && !isQuick ? { target: targets[percent] } : {};
+          measures.push({ name: `${name}, p${percent}`, unit: 'ms', perRound: perRound[side][percent], ...target });
+        }
+      }
+    }
+  } finally {
+    await relay.stop();
+    for (const client of clients) await client.endAsync();
+    agent.destroy();
+    await bridge.stop();
+  }
+  return {
+    name: 'B3',
+    title: 'command round trip: HTTP -> Worker -> bridge -> broker -> device -> its report -> relay',
+    settings: [
+      'every command moves the switch, its report at QoS 1; all sockets send without delay',
+      'broker alone: the command published to the broker, the report read from it, by the same devices',
+    ],
+    measures,
+    failures,
+  };
+}
+
+/** A device as far as a command needs one: obeys at once and reports the position it was told. */
+class Board {
+  #count = 0;
+
+  static async start(device: Device, connect: (clientId: string) => Promise<MqttClient>): Promise<Board> {
+    const board = new Board();
+    const client = await connect(device.deviceId);
+    client.on('message', (topic, payload) => {
+      board.#count += 1;
+      const { id, params } = JSON.parse(payload.toString()) as { id: string; params: { position: string } };
+      const report = { method: 'thing.event.property.post', id, params: { position: params.position, wifi_rssi: -58 } };
+      const isPlain = topic !== device.commandTopic;
+      const reportTopic = isPlain ? onPlainRoot(device.reportTopic) : device.reportTopic;
+      client.publish(reportTopic, JSON.stringify(report), { qos: 1 });
+    });
+    await client.subscribeAsync([device.commandTopic, onPlainRoot(device.commandTopic)], { qos: 1 });
+    return board;
+  }
+
+  /** Commands heard since it was asked last. */
+  takeCount(): number {
+    const count = this.#count;
+    this.#count = 0;
+    return count;
+  }
+}
+
+/** Waits for the report that answers a command. A device has one command at a time. */
+class ReportWatch {
+  readonly #waiting = new Map<string, { position: string; settle: (atMs: number | null) => void }>();
+
+  /** When it came, or null when it did not. */
+  next(topic: string, position: string): Promise<number | null> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => settle(null), lostAfterMs);
+      const settle = (atMs: number | null): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(topic);
+        resolve(atMs);
+      };
+      this.#waiting.set(topic, { position, settle });
+    });
+  }
+
+  note(topic: string, payload: unknown): void {
+    const waiting = this.#waiting.get(topic);
+    const { params } = payload as { params?: { position?: string } };
+    if (waiting !== undefined && params?.position === waiting.position) waiting.settle(performance.now());
+  }
+}
+
+/** @throws Error with the answer unless it is `command_sent`. */
+function postCommand(agent: Agent, url: string, token: string, body: object): Promise<void> {
+  const bytes = Buffer.from(JSON.stringify(body));
+  const headers = {
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+    'content-length': bytes.length,
+  };
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { method: 'POST', agent, headers }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => (text += chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        if (text.includes('command_sent')) resolve();
+        else reject(new Error(`a command was refused: ${text}`));
+      });
+    });
+    outgoing.on('error', reject);
+    outgoing.end(bytes);
+  });
+}
+
+/** The same topic where no bridge listens. */
+function onPlainRoot(topic: string): string {
+  return topic.replace(/^\/sys\//, '/syx/');
+}

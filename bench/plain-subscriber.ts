@@ -1,0 +1,25 @@
+// The other side of an uplink comparison: what an application gets that subscribes at the broker itself, with a
+// persistent session at QoS 1, the library and the window of the bridge. It keeps nothing safe.
+import { connectAsync } from 'mqtt';
+import type { Socket } from 'node:net';
+import { textOf } from './reports.ts';
+
+export type Subscriber = { stop: () => Promise<void> };
+
+export async function subscribePlainly(
+  brokerUrl: string,
+  filter: string,
+  onText: (text: string) => void,
+): Promise<Subscriber> {
+  const client = await connectAsync(brokerUrl, {
+    clientId: 'bench-plain-subscriber',
+    protocolVersion: 5,
+    clean: false,
+    properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500 },
+    reconnectPeriod: 0,
+  });
+  (client.stream as unknown as Socket).setNoDelay(true);
+  client.on('message', (topic, payload) => onText(textOf(topic, payload.toString())));
+  await client.subscribeAsync(filter, { qos: 1 });
+  return { stop: () => client.endAsync() };
+}

@@ -1,0 +1,61 @@
+// The thread of publishers.ts: writes ready-made packets and counts acknowledgements. It must not look into either.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { parentPort, workerData } from 'node:worker_threads';
+import type { Load } from './publishers.ts';
+
+/** Packets of one connection that the broker has not acknowledged yet. */
+const maxUnacknowledged = 1_000;
+const packetsAWrite = 100;
+const pubackBytes = 4;
+
+const { port, connections } = workerData as { port: number; connections: number };
+const sockets = await Promise.all(Array.from({ length: connections }, (_, index) => openConnection(index)));
+
+parentPort?.on('message', (loads: Load[]) => {
+  const sent = loads.map((load, index) => {
+    const socket = sockets[index];
+    return socket === undefined ? Promise.resolve() : send(socket, load);
+  });
+  void Promise.all(sent).then(() => parentPort?.postMessage('acknowledged'));
+});
+parentPort?.postMessage('connected');
+
+/** MQTT 3.1.1, clean session, no keep-alive. */
+async function openConnection(index: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.setNoDelay(true);
+  const name = `bench-publisher-${index}`;
+  const fixed = [0, 4, 0x4d, 0x51, 0x54, 0x54, 4, 2, 0, 0, 0, name.length];
+  socket.write(Buffer.concat([Buffer.from([0x10, fixed.length + name.length, ...fixed]), Buffer.from(name)]));
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  if (answer[0] !== 0x20 || answer[3] !== 0) throw new Error('the broker refuses the publishers');
+  return socket;
+}
+
+function send(socket: Socket, { bytes, ends }: Load): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let sent = 0;
+    let acknowledgedBytes = 0;
+    const sendMore = (): void => {
+      while (sent < ends.length && sent - acknowledgedBytes / pubackBytes < maxUnacknowledged) {
+        const next = Math.min(sent + packetsAWrite, ends.length);
+        socket.write(bytes.subarray(sent === 0 ? 0 : ends[sent - 1], ends[next - 1]));
+        sent = next;
+      }
+    };
+    const count = (chunk: Buffer): void => {
+      acknowledgedBytes += chunk.length;
+      sendMore();
+      if (acknowledgedBytes < ends.length * pubackBytes) return;
+      socket.off('data', count);
+      socket.off('close', fail);
+      resolve();
+    };
+    const fail = (): void => reject(new Error('the broker closed a publisher’s connection'));
+    socket.on('data', count);
+    socket.once('close', fail);
+    if (ends.length === 0) count(Buffer.alloc(0));
+    else sendMore();
+  });
+}

@@ -1,0 +1,110 @@
+// `npm run bench`: starts the system on loopback, runs the benchmarks one after the other and shows what came out. Ends
+// with 1 when something was lost, doubled, altered or overtaken; a missed target is shown and is no failure.
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { commandDevices, measureCommands } from './command.ts';
+import { describeMachine, readLoadAverage } from './machine.ts';
+import { mosquittoMissing } from './mosquitto.ts';
+import { judge, printResult, type BenchResult } from './results.ts';
+import { sceneSettings, startScene, type Scene } from './scene.ts';
+import { measureUplink, uplinkDevices } from './uplink.ts';
+
+const usage = `npm run bench -- [options]
+  --only B2|B3     one benchmark alone
+  --variant NAME   one variant of B2 alone, by its name in the output
+  --rounds N       rounds a variant (5; fewer are no measurement)
+  --quick          one short round of each, to see that everything works; judges no target
+  --json FILE      writes everything found, every round of it
+  --profile DIR    leaves a V8 CPU profile of each bridge process there`;
+
+type Options = {
+  only: string | null;
+  variant: string | null;
+  rounds: number;
+  isQuick: boolean;
+  jsonFile: string | null;
+  profileDir: string | null;
+};
+
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string' },
+      variant: { type: 'string' },
+      rounds: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      profile: { type: 'string' },
+    },
+  });
+  const { only = null, variant = null, quick: isQuick } = values;
+  const rounds = Number(values.rounds ?? (isQuick ? 1 : 5));
+  if (only !== null && only !== 'B2' && only !== 'B3') throw new Error(`--only ${only}: there are B2 and B3`);
+  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
+  const jsonFile = values.json === undefined ? null : resolve(values.json);
+  const profileDir = values.profile === undefined ? null : resolve(values.profile);
+  return { only, variant, rounds, isQuick, jsonFile, profileDir };
+}
+
+async function runAll(options: Options, scene: Scene): Promise<BenchResult[]> {
+  const { only, variant, rounds, isQuick } = options;
+  const shared = { rounds, isQuick, say: (line: string) => console.log(line) };
+  const results: BenchResult[] = [];
+  if (only !== 'B3') results.push(await measureUplink(scene, { ...shared, only: variant }));
+  if (only !== 'B2') results.push(await measureCommands(scene, shared));
+  return results;
+}
+
+function fail(error: unknown, code: number): never {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(code);
+}
+
+let options: Options;
+try {
+  options = readOptions();
+} catch (error) {
+  console.error(usage);
+  fail(error, 2);
+}
+if (mosquittoMissing !== null) fail(mosquittoMissing, 2);
+
+const machine = describeMachine();
+console.log(`${machine.date}  ${machine.cores} x ${machine.cpu}, ${machine.memoryGiB} GiB, ${machine.system}`);
+const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
+console.log(versions.join(', '));
+console.log(`commit ${machine.commit}; load average before ${machine.loadAverageBefore.join(' ')}`);
+for (const setting of sceneSettings) console.log(setting);
+
+const deviceCount = options.only === 'B3' ? commandDevices : uplinkDevices;
+const scene = await startScene({ deviceCount, profileDir: options.profileDir }).catch((error: unknown) =>
+  fail(error, 2),
+);
+let isStopping = false;
+const stopBySignal = (): void => {
+  if (isStopping) return;
+  isStopping = true;
+  void scene.stop().finally(() => process.exit(130));
+};
+process.on('SIGINT', stopBySignal);
+process.on('SIGTERM', stopBySignal);
+
+let results: BenchResult[];
+try {
+  results = await runAll(options, scene);
+} catch (error) {
+  await scene.stop();
+  fail(error, 1);
+}
+const loadAverageAfter = readLoadAverage();
+await scene.stop();
+
+for (const result of results) printResult(result);
+console.log(`\n${options.rounds} rounds; load average after ${loadAverageAfter.join(' ')}`);
+if (options.jsonFile !== null) {
+  const judged = results.map((result) => ({ ...result, measures: result.measures.map(judge) }));
+  const document = { machine: { ...machine, loadAverageAfter }, settings: sceneSettings, options, results: judged };
+  writeFileSync(options.jsonFile, `${JSON.stringify(document, null, 2)}\n`);
+}
+process.exit(results.some(({ failures }) => failures.length > 0) ? 1 : 0);

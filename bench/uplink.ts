@@ -1,0 +1,155 @@
+// B2: reports through broker, bridge, Worker and relay, against the same reports through the same broker to a plain
+// subscriber. Both sides in turns, each report accounted for.
+import { startDelayProxy } from './delay-proxy.ts';
+import { readCpuSeconds } from './cpu-time.ts';
+import { subscribePlainly } from './plain-subscriber.ts';
+import { Publishers } from './publishers.ts';
+import { followTopics } from './relay-sockets.ts';
+import { Arrivals, makeReports, type Kind } from './reports.ts';
+import type { BenchResult, Measure, Target } from './results.ts';
+import type { Scene } from './scene.ts';
+
+type Variant = {
+  name: string;
+  deviceCount: number;
+  reports: number;
+  kind: Kind;
+  oneWayMs: number;
+  target: Target;
+};
+type Side = 'plain' | 'latchwork';
+
+/** 30 ms are added to each direction: the harder reading of the target. */
+const variants: Variant[] = [
+  variant('10 devices', 10, 40_000, 'resting', 0, 0.8),
+  variant('10 devices, moving', 10, 40_000, 'moving', 0, 0.8),
+  variant('10 devices, 30 ms away', 10, 40_000, 'resting', 30, 0.5),
+  variant('1 000 devices', 1_000, 40_000, 'resting', 0, 0.3),
+  variant('1 000 devices, moving', 1_000, 40_000, 'moving', 0, 0.3),
+];
+const quickReports = 2_000;
+
+/** Topics of the same form and length that no bridge listens to: the other side's turn costs it nothing. */
+const roots: Record<Side, string> = { plain: '/syx/', latchwork: '/sys/' };
+const plainFilter = '/syx/+/+/thing/event/property/post';
+
+export type UplinkOptions = { rounds: number; isQuick: boolean; only: string | null; say: (line: string) => void };
+
+export const uplinkDevices = Math.max(...variants.map(({ deviceCount }) => deviceCount));
+
+export async function measureUplink(scene: Scene, options: UplinkOptions): Promise<BenchResult> {
+  const result: BenchResult = {
+    name: 'B2',
+    title: 'uplink, QoS 1: broker -> bridge -> Worker -> device -> relay, against broker -> plain subscriber',
+    settings: [
+      'plain: mqtt.js as in the bridge, MQTT 5, persistent session, receive maximum 500, nothing kept safe',
+      'relay: one WebSocket for 100 devices; publishers: a thread with 4 connections and ready-made packets',
+      'resting: position unchanged, signal strength differs; moving: every report tells another position',
+      'each round: all reports as fast as the broker acknowledges, until the last one has arrived',
+    ],
+    measures: [],
+    failures: [],
+  };
+  const publishers = await Publishers.connect(scene.broker.port);
+  try {
+    for (const one of variants) {
+      if (options.only !== null && one.name !== options.only) continue;
+      const { measures, failures } = await measureVariant(scene, publishers, one, options);
+      result.measures.push(...measures);
+      result.failures.push(...failures);
+    }
+  } finally {
+    await publishers.stop();
+  }
+  return result;
+}
+
+async function measureVariant(
+  scene: Scene,
+  publishers: Publishers,
+  { name, deviceCount, reports: fullCount, kind, oneWayMs, target }: Variant,
+  { rounds, isQuick, say }: UplinkOptions,
+): Promise<{ measures: Measure[]; failures: string[] }> {
+  const { broker, worker, fleet } = scene;
+  const devices = fleet.devices.slice(0, deviceCount);
+  const count = isQuick ? quickReports : fullCount;
+  const proxy = oneWayMs === 0 ? null : await startDelayProxy(worker.url, oneWayMs);
+  const bridge = await scene.startBridge(proxy?.url);
+  let arrivals = new Arrivals(0);
+  const onText = (text: string): void => arrivals.add(text);
+  const topics = devices.map(({ reportTopic }) => reportTopic);
+  const relay = await followTopics(worker.url, fleet.token, topics, onText);
+  const processes = {
+    broker: { pid: broker.pid, isGroup: false },
+    bridge: { pid: bridge.pid, isGroup: false },
+    Worker: { pid: worker.pid, isGroup: true },
+    'publishers and relay client': { pid: process.pid, isGroup: false },
+  };
+  const failures: string[] = [];
+  const rates: Record<Side, number[]> = { plain: [], latchwork: [] };
+  const cpu: Record<string, number[]> = {};
+
+  const send = async (side: Side, reportCount: number): Promise<number> => {
+    const reports = makeReports(devices, reportCount, kind, roots[side]);
+    const loads = publishers.prepare(reports);
+    arrivals = new Arrivals(reportCount);
+    const before = readCpuSeconds(processes);
+    const startedAtMs = performance.now();
+    const [endedAtMs] = await Promise.all([arrivals.settle(), publishers.publish(loads)]);
+    const after = readCpuSeconds(processes);
+    const problems = arrivals.check(reports);
+    if (problems.length > 0) failures.push(`${name}, ${side}: ${problems.join(', ')}`);
+    for (const part of Object.keys(processes)) {
+      const spent = (((after[part] ?? 0) - (before[part] ?? 0)) * 1e6) / reportCount;
+      if (side === 'latchwork' && spent > 0) (cpu[part] ??= []).push(spent);
+    }
+    return (reportCount * 1000) / (endedAtMs - startedAtMs);
+  };
+  const sides: Record<Side, () => Promise<number>> = {
+    plain: async () => {
+      const subscriber = await subscribePlainly(broker.url, plainFilter, onText);
+      return send('plain', count).finally(() => subscriber.stop());
+    },
+    latchwork: () => send('latchwork', count),
+  };
+
+  try {
+    // Every device's object is awake and knows that it is online before anything counts.
+    await send('latchwork', Math.max(deviceCount, 1_000));
+    for (const part of Object.keys(cpu)) cpu[part] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      // Whoever comes second finds a machine that is warm, or busy: each side in its turn.
+      const order: Side[] = round % 2 === 0 ? ['plain', 'latchwork'] : ['latchwork', 'plain'];
+      for (const side of order) rates[side].push(await sides[side]());
+      const [plain, latchwork] = [rates.plain.at(-1) ?? 0, rates.latchwork.at(-1) ?? 0];
+      say(`B2 ${name}, round ${round + 1}: ${Math.round(latchwork)}/s against ${Math.round(plain)}/s`);
+    }
+  } finally {
+    await relay.stop();
+    await bridge.stop();
+    await proxy?.stop();
+  }
+  const ratios = rates.latchwork.map((rate, round) => rate / (rates.plain[round] ?? Infinity));
+  return {
+    failures,
+    measures: [
+      { name, unit: 'x plain', perRound: ratios, ...(isQuick ? {} : { target }) },
+      { name: '  Latchwork', unit: 'reports/s', perRound: rates.latchwork },
+      { name: '  plain subscriber', unit: 'reports/s', perRound: rates.plain },
+      ...Object.entries(cpu)
+        .filter(([, perRound]) => perRound.length > 0)
+        .map(([part, perRound]) => ({ name: `  processor time, ${part}`, unit: 'µs/report', perRound })),
+    ],
+  };
+}
+
+function variant(
+  name: string,
+  deviceCount: number,
+  reports: number,
+  kind: Kind,
+  oneWayMs: number,
+  atLeast: number,
+): Variant {
+  return { name, deviceCount, reports, kind, oneWayMs, target: { atLeast } };
+}
