@@ -39,6 +39,7 @@ export class Bridge {
   readonly #downlink: Downlink;
   readonly #health: HealthServer;
   #role: Role | null = null;
+  #isStopping = false;
   #reportState: () => void = () => undefined;
 
   /** Throws when the spool cannot be opened or the health port is taken. */
@@ -116,6 +117,7 @@ export class Bridge {
 
   /** Commands first, then the broker, so that a standby can take over while the last messages go up. */
   async stop(): Promise<void> {
+    this.#isStopping = true;
     await this.#downlink.stop(commandDrainMs);
     this.#intake.stop();
     await this.#spool.flush(flushMs);
@@ -129,6 +131,8 @@ export class Bridge {
   }
 
   #setRole(role: Role): void {
+    // Promoted while leaving: taking the session now would only keep it from the next one.
+    if (this.#isStopping) return;
     if (role !== this.#role) this.#log.info('role', { role });
     this.#role = role;
     this.#downlink.setRole(role);

@@ -220,6 +220,8 @@ export class Segment {
 }
 
 async function syncFolder(dir: string): Promise<void> {
+  // Windows knows no such thing, and needs none: it writes names down with the file.
+  if (process.platform === 'win32') return;
   const folder = await open(dir, 'r');
   await folder.sync().finally(() => folder.close());
 }

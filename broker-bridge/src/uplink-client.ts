@@ -35,12 +35,12 @@ export class UplinkClient {
   }
 
   async post(body: string): Promise<UplinkOutcome> {
-    this.lastStatus = 0;
     try {
       const { response, text } = await this.#exchange(body);
       this.lastStatus = response.statusCode ?? 0;
       return readAnswer(response, text);
     } catch (error) {
+      this.lastStatus = 0;
       return { kind: 'unavailable', cause: describeError(error), retryAfterMs: 0 };
     }
   }

@@ -110,9 +110,12 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     await scene.worker.untilActive();
   });
 
-  test('commands take no step of 40 ms on their way', async () => {
+  test('a command right behind a report takes no step of 40 ms on its way', async () => {
+    // Where Nagle's algorithm is on, the command waits for the broker's belated word on the report's acknowledgement.
     const roundTripsMs: number[] = [];
     for (let n = 0; n < 50; n += 1) {
+      await device.report(`r${n}`);
+      await scene.worker.changes.until('the report', () => ofThisTest().length > n);
       const startedAtMs = performance.now();
       scene.worker.publish({ id: id(`c${n}`), topic: topic() });
       await scene.worker.answerTo(id(`c${n}`));
