@@ -49,7 +49,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
       const sent: string[] = [];
-      for (let round = 0; round < 4; round += 1) {
+      for (let round = 0; round < 3; round += 1) {
         const reported = report(round * 300, 300);
         await scene.worker.changes.until('some', () => scene.worker.effects.length > round * 300 + 20);
         await bridge.kill('SIGKILL');

@@ -5,15 +5,16 @@ import { makeSpoolDir, type BridgeProcess } from '../support/bridge-process.ts';
 import { Scene } from '../support/bridge-scene.ts';
 import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
 
-describe.skipIf(mosquittoMissing !== null).each(['5', '3.1.1'])('with MQTT %s', (mqttVersion) => {
+describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
+  const versions = ['5', '3.1.1'];
   let scene: Scene<Mosquitto>;
   let device: Device;
   let first: BridgeProcess;
   let second: BridgeProcess;
   afterEach(() => scene.close());
 
-  async function open(): Promise<void> {
-    scene = await Scene.start(await Mosquitto.start(), { MQTT_PROTOCOL: mqttVersion });
+  async function open(environment: Record<string, string> = {}): Promise<void> {
+    scene = await Scene.start(await Mosquitto.start(), environment);
     scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
     first = scene.startBridge();
     await scene.worker.untilActive('bridge-1');
@@ -54,21 +55,24 @@ describe.skipIf(mosquittoMissing !== null).each(['5', '3.1.1'])('with MQTT %s', 
     expect(countConnects(second)).toBe(0);
   });
 
-  test('when the active one dies the other takes over its session with all that waits in it', async () => {
-    await open();
-    const sent = await report(0, 100);
-    await first.kill('SIGKILL');
-    sent.push(...(await report(100, 100)));
-    scene.worker.setRole('bridge-2', 'active');
-    await scene.worker.untilActive('bridge-2');
-    sent.push(...(await report(200, 100)));
-    // The first one's spool is its own: it brings what it had acknowledged when it comes back, as a standby.
-    scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
-    first = scene.startBridge();
-    await untilArrived(sent);
-    await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
-    expect(countConnects(first)).toBe(0);
-  });
+  test.each(versions)(
+    'MQTT %s: when the active one dies the other takes over its session with all that waits in it',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version });
+      const sent = await report(0, 100);
+      await first.kill('SIGKILL');
+      sent.push(...(await report(100, 100)));
+      scene.worker.setRole('bridge-2', 'active');
+      await scene.worker.untilActive('bridge-2');
+      sent.push(...(await report(200, 100)));
+      // The first one's spool is its own: it brings what it had acknowledged when it comes back, as a standby.
+      scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+      first = scene.startBridge();
+      await untilArrived(sent);
+      await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+      expect(countConnects(first)).toBe(0);
+    },
+  );
 
   test('roles change hands without loss, and the former active one leaves the broker', async () => {
     await open();
@@ -85,22 +89,25 @@ describe.skipIf(mosquittoMissing !== null).each(['5', '3.1.1'])('with MQTT %s', 
     await untilArrived(sent);
   });
 
-  test('an active one that lost its link does not fight for the session that another was given', async () => {
-    await open();
-    // The first bridge cannot reach the Worker any more; the Worker promotes the second.
-    scene.worker.isLinkRefusedFor = 'bridge-1';
-    scene.worker.bridges.get('bridge-1')!.socket.terminate();
-    scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
-    scene.worker.setRole('bridge-2', 'active');
-    await scene.worker.untilActive('bridge-2');
-    const sent = await report(0, 50);
-    await untilArrived(sent);
-    const connectsBefore = [countConnects(first), countConnects(second)];
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    expect(scene.worker.bridges.get('bridge-2')!.isBrokerConnected).toBe(true);
-    expect([countConnects(first), countConnects(second)]).toEqual(connectsBefore);
-    scene.worker.isLinkRefusedFor = null;
-    await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
-    expect(scene.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
-  });
+  test.each(versions)(
+    'MQTT %s: an active one that lost its link does not fight for the session that another was given',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version });
+      // The first bridge cannot reach the Worker any more; the Worker promotes the second.
+      scene.worker.isLinkRefusedFor = 'bridge-1';
+      scene.worker.bridges.get('bridge-1')!.socket.terminate();
+      scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+      scene.worker.setRole('bridge-2', 'active');
+      await scene.worker.untilActive('bridge-2');
+      const sent = await report(0, 50);
+      await untilArrived(sent);
+      const connectsBefore = [countConnects(first), countConnects(second)];
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      expect(scene.worker.bridges.get('bridge-2')!.isBrokerConnected).toBe(true);
+      expect([countConnects(first), countConnects(second)]).toEqual(connectsBefore);
+      scene.worker.isLinkRefusedFor = null;
+      await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+      expect(scene.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
+    },
+  );
 });
