@@ -42,14 +42,13 @@ export const uplinkBatchSchema = z.object({
   sentAtMs: z.int().nonnegative(),
   items: z.array(z.unknown()).min(1).max(maxBatchItems),
 });
-export type UplinkBatch = { spoolId: string; sentAtMs: number; items: UplinkItem[] };
 
 /**
  * Per item, in the order of the batch: `accepted` (in effect, or already was), `rejected` (never will be: `reason`
  * says why, keep it for a human), `retry` (not now: send it again; later items of the same device were not taken
  * either).
  */
-export const uplinkResultSchema = z.object({
+const uplinkResultSchema = z.object({
   seq: z.int(),
   result: z.enum(['accepted', 'rejected', 'retry']),
   reason: z.string().optional(),
@@ -75,6 +74,10 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     id: z.string(),
     hasSubscribers: z.boolean().nullable(),
   }),
+  /**
+   * `broker_disconnected` and `standby`: nothing left the bridge, another one may publish it. `cancelled`: it was sent
+   * and the connection ended before the broker answered, so nobody knows; it must not be tried again.
+   */
   z.object({
     type: z.literal('not-published'),
     id: z.string(),
