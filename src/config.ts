@@ -38,20 +38,33 @@ const originListSchema = z
   // Browsers send an origin without a path or a slash: one with them would silently never match.
   .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, 'has the form https://host or *')));
 
+type BrokerApiVars = Record<'BROKER_API_URL' | 'BROKER_API_KEY' | 'BROKER_API_SECRET', string>;
+
+const hasBrokerApi = (vars: BrokerApiVars) =>
+  vars.BROKER_API_URL !== '' && vars.BROKER_API_KEY !== '' && vars.BROKER_API_SECRET !== '';
+
 const configSchema = z
   .object({
     JWT_SECRETS: signingKeysSchema,
     BRIDGE_SECRETS: secretListSchema,
     BROKER_HOOK_SECRETS: secretListSchema,
-    MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]*$/, 'is a bare host name or IPv4 address'),
+    MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, "is the broker's bare host name or IPv4 address"),
     MQTT_PORT: integerSchema(1, 65535),
     MQTT_TLS_PORT: integerSchema(1, 65535),
     MQTT_KEEP_ALIVE_SECONDS: integerSchema(10, 3600),
+    BROKER_PROVISIONING: z.enum(['none', 'emqx', 'mosquitto']),
+    BROKER_API_URL: z.string().regex(/^(https?:\/\/\S+)?$/, "is the address of the broker's API, without /api/v5"),
+    BROKER_API_KEY: z.string().default(''),
+    BROKER_API_SECRET: z.string().default(''),
     BROKER_REPORTS_CONNECTIONS: z.enum(['true', 'false']).transform((text) => text === 'true'),
     ACCESS_TOKEN_SECONDS: integerSchema(60, 86_400),
     RELAY_SHARDS: integerSchema(1, 256),
     CORS_ORIGINS: originListSchema,
     RATE_LIMITS: z.enum(['production', 'relaxed']),
+  })
+  .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
+    path: ['BROKER_PROVISIONING'],
+    message: 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET',
   })
   .transform((vars) => ({
     signingKeys: vars.JWT_SECRETS,
@@ -63,6 +76,11 @@ const configSchema = z
       tlsPort: vars.MQTT_TLS_PORT,
       keepAliveSeconds: vars.MQTT_KEEP_ALIVE_SECONDS,
       reportsConnections: vars.BROKER_REPORTS_CONNECTIONS,
+      provisioning: vars.BROKER_PROVISIONING,
+      /** The broker's management API, where there is one to call. */
+      api: hasBrokerApi(vars)
+        ? { url: vars.BROKER_API_URL.replace(/\/+$/, ''), key: vars.BROKER_API_KEY, secret: vars.BROKER_API_SECRET }
+        : undefined,
     },
     accessTokenSeconds: vars.ACCESS_TOKEN_SECONDS,
     relayShards: vars.RELAY_SHARDS,

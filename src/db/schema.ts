@@ -120,6 +120,40 @@ export const productChanges = sqliteTable('product_changes', {
   toldUpTo: integer('told_up_to').notNull(),
 });
 
+/**
+ * What a broker that cannot ask shall know of a device, one row a device: the newest wish replaces the one before, so
+ * that a broker that was away learns only what is still true. The password is sealed (crypto/sealed-text.ts) and
+ * erased on delivery.
+ */
+export const brokerOutbox = sqliteTable(
+  'broker_outbox',
+  {
+    deviceId: text('device_id').primaryKey(),
+    productKey: text('product_key').notNull(),
+    /** Grows with every wish, so that the delivery of one never passes for that of the next. */
+    version: integer('version').notNull(),
+    wish: text('wish', { enum: ['allow', 'block', 'remove'] }).notNull(),
+    sealedPassword: text('sealed_password'),
+    /** Present sessions end with the delivery, as with a changed credential. */
+    endsSessions: integer('ends_sessions', { mode: 'boolean' }).notNull(),
+    /** When the request began that wished it: of two that cross, the later one counts. */
+    wishedAt: integer('wished_at').notNull(),
+    attempts: integer('attempts').notNull(),
+    nextAttemptAt: integer('next_attempt_at').notNull(),
+    /** Somebody is at it until then. */
+    claimedUntil: integer('claimed_until').notNull(),
+    deliveredAt: integer('delivered_at'),
+  },
+  (table) => [
+    index('broker_outbox_due')
+      .on(table.nextAttemptAt)
+      .where(sql`${table.deliveredAt} is null`),
+    index('broker_outbox_delivered')
+      .on(table.deliveredAt)
+      .where(sql`${table.deliveredAt} is not null`),
+  ],
+);
+
 export const devices = sqliteTable(
   'devices',
   {

@@ -12,7 +12,7 @@ import {
   type DeviceIdentity,
 } from './topics.ts';
 
-export type TopicAction = 'publish' | 'subscribe';
+type TopicAction = 'publish' | 'subscribe';
 
 export type TopicRight = {
   action: TopicAction;

@@ -4,8 +4,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
 import { bridgeFrameSchema, linkPing, linkPong, type BridgeFrame, type WorkerFrame } from '../protocol/bridge.ts';
 
-export type PublishRequest = { topic: string; payload: string; expiresAtMs: number; messageExpirySeconds?: number };
-export type PublishOutcome =
+type PublishRequest = { topic: string; payload: string; expiresAtMs: number; messageExpirySeconds?: number };
+type PublishOutcome =
   { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null } | { ok: false; reason: string };
 
 const attachmentSchema = z.object({

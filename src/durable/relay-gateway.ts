@@ -10,6 +10,7 @@ import { parseJson } from '../domain/property-report.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
 import { isSameDevice, parseFilter, parseMessagingName } from '../domain/topics.ts';
 import { isTaken, noMarks, take, type UplinkMarks } from '../domain/uplink-marks.ts';
+import { log } from '../log.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
 import { RelayIndex } from './relay-index.ts';
 import type { RelayMessage } from './relay-push.ts';
@@ -128,7 +129,7 @@ export class RelayGateway extends DurableObject<Env> {
       await this.#answer(socket, request.data);
     } catch (error) {
       // The device's object could not be reached. Nothing is in effect; the client may try again.
-      console.warn(JSON.stringify({ level: 'warn', event: 'relay request failed', error: String(error) }));
+      log('warn', 'relay request failed', { error: String(error) });
       reply(socket, { action: request.data.action, code: 500, message: 'internal_error' });
     }
   }

@@ -8,6 +8,7 @@ import { findProduct, type ProductRow } from '../db/products.ts';
 import { ServiceError } from '../domain/errors.ts';
 import { messagingName, propertyPost, propertySet, status, topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
+import { provisionAtBroker } from './broker-provisioning.ts';
 import type { ServiceContext } from './context.ts';
 
 export type ActivationRequest = {
@@ -22,7 +23,9 @@ const maxNameLength = 100;
 const maxAttempts = 5;
 
 /** @throws ServiceError invalid_product_key, product_disabled, device_disabled */
-export async function activateDevice({ env, config }: ServiceContext, request: ActivationRequest) {
+export async function activateDevice(context: ServiceContext, request: ActivationRequest) {
+  const { env, config } = context;
+  const startedAtMs = Date.now();
   const db = openDatabase(env.DB, 'first-primary');
   const deviceSecret = createSecret('sk_', 32);
   const password = createSecret('tk_', 48);
@@ -37,7 +40,11 @@ export async function activateDevice({ env, config }: ServiceContext, request: A
     const { ownerId, name } = device;
     const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
     const provisioned = await deviceSession(env, device.deviceId).provision({ ...facts, ...digests });
-    if (provisioned.ok) return answerOf(config, { productKey, deviceId: device.deviceId }, deviceSecret, password);
+    if (provisioned.ok) {
+      const identity = { productKey, deviceId: device.deviceId };
+      await provisionAtBroker(context, identity, { kind: 'allow', password }, startedAtMs);
+      return answerOf(config, identity, deviceSecret, password);
+    }
     if (provisioned.error === 'device_disabled') throw new ServiceError('device_disabled');
     // Deleted meanwhile. Finishing the deletion is harmless, and needed where it was cut off.
     await deleteDevice(db, device.deviceId);

@@ -7,6 +7,7 @@ import { ServiceError } from '../domain/errors.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
+import { provisionAtBroker } from './broker-provisioning.ts';
 import type { ServiceContext } from './context.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
@@ -31,9 +32,12 @@ export async function readDevice({ env }: ServiceContext, userId: number, device
  * stays behind, an activation or another deletion removes it: the session remembers for a while that it has ended.
  * @throws ServiceError device_not_found, forbidden
  */
-export async function deleteDevice({ env }: ServiceContext, userId: number, deviceId: string) {
-  await requireDevice(env, userId, deviceId);
+export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
+  const { env } = context;
+  const { product } = await requireDevice(env, userId, deviceId);
   await deviceSession(env, deviceId).wipe();
+  const { productKey } = product;
+  await provisionAtBroker(context, { productKey, deviceId }, { kind: 'remove' }, Date.now());
   await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
   return { deviceId };
 }

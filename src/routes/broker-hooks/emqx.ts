@@ -5,7 +5,7 @@ import { createRouter } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
 import { decideConnect, decideTopic, reportConnection } from '../../services/messaging-auth.ts';
-import { aclOf } from './emqx-acl.ts';
+import { aclOf } from '../../services/emqx-acl.ts';
 import { readFields } from './read-fields.ts';
 
 export const emqxHookRoutes = createRouter();

@@ -1,6 +1,6 @@
-// Topic rights in the form of EMQX's `acl` answer. The first rule that matches decides, and without the last one EMQX
+// Topic rights as EMQX's rules, for the answer to a login and for its built-in database. The first rule that matches decides, and without the last one EMQX
 // would go on to other authorizers, whose default is to allow.
-import type { TopicRight } from '../../domain/topic-rights.ts';
+import type { TopicRight } from '../domain/topic-rights.ts';
 
 export function aclOf(rights: readonly TopicRight[]) {
   return [...rights.map(ruleOf), { permission: 'deny', action: 'all', topic: '#' }];

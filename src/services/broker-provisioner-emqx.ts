@@ -1,0 +1,83 @@
+// EMQX 5's REST API: users and rules of its built-in database, and its list of banned users. Speaks HTTPS with an API
+// key; the password is said once and EMQX keeps its hash.
+import { rightsOfDevice } from '../domain/topic-rights.ts';
+import { messagingName } from '../domain/topics.ts';
+import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
+import type { ServiceContext } from './context.ts';
+import { aclOf } from './emqx-acl.ts';
+
+const users = '/authentication/password_based%3Abuilt_in_database/users';
+const rules = '/authorization/sources/built_in_database/rules/users';
+const answerWithinMs = 5_000;
+/** EMQX takes a ban without an end for one of a year. */
+const bannedUntil = '2999-12-31T23:59:59Z';
+
+type Call = { method: 'POST' | 'PUT' | 'DELETE'; path: string; body?: unknown; accepts: readonly number[] };
+
+export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
+  const { api } = config.broker;
+  if (api === undefined) throw new Error('no broker API configured');
+  const authorization = `Basic ${btoa(`${api.key}:${api.secret}`)}`;
+
+  /** @returns the status, one of `accepts` */
+  const call = async ({ method, path, body, accepts }: Call): Promise<number> => {
+    const headers = { Authorization: authorization, 'Content-Type': 'application/json' };
+    const response = await fetch(`${api.url}/api/v5${path}`, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(answerWithinMs),
+    }).catch((error: unknown) => {
+      throw new BrokerAwayError(`EMQX API: ${String(error)}`);
+    });
+    const { status } = response;
+    // What it says may repeat what it was sent: it is neither kept nor logged.
+    await response.body?.cancel();
+    if (accepts.includes(status)) return status;
+    const message = `EMQX API: ${method} ${path.split('/')[1] ?? ''} answered ${status}`;
+    // A key that is refused is refused for every device, and so is a request too many.
+    if (status >= 500 || [401, 403, 429].includes(status)) throw new BrokerAwayError(message);
+    throw new Error(message);
+  };
+
+  const endSessions = async (name: string): Promise<void> => {
+    await call({ method: 'DELETE', path: `/clients/${encodeURIComponent(name)}`, accepts: [204, 404] });
+  };
+  const liftBan = async (name: string): Promise<void> => {
+    await call({ method: 'DELETE', path: `/banned/username/${encodeURIComponent(name)}`, accepts: [204, 404] });
+  };
+  /** Changes what is there, makes what is not. */
+  const put = async (path: string, body: object, create: { path: string; body: object }): Promise<void> => {
+    const status = await call({ method: 'PUT', path, body, accepts: [200, 204, 404] });
+    if (status === 404) await call({ method: 'POST', ...create, accepts: [200, 201, 204] });
+  };
+
+  return {
+    upsertCredential: async (device, password) => {
+      const username = messagingName(device);
+      const own = encodeURIComponent(username);
+      // Rights first: whoever can log in finds them there.
+      const rights = { username, rules: aclOf(rightsOfDevice(device)) };
+      await put(`${rules}/${own}`, rights, { path: rules, body: [rights] });
+      const credential = { password, is_superuser: false };
+      await put(`${users}/${own}`, credential, { path: users, body: { user_id: username, ...credential } });
+      await liftBan(username);
+    },
+    revoke: async (device, how) => {
+      const username = messagingName(device);
+      const own = encodeURIComponent(username);
+      if (how === 'block') {
+        const ban = { as: 'username', who: username, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
+        // 400: banned already.
+        await call({ method: 'POST', path: '/banned', body: ban, accepts: [200, 400] });
+      } else {
+        await call({ method: 'DELETE', path: `${users}/${own}`, accepts: [204, 404] });
+        await call({ method: 'DELETE', path: `${rules}/${own}`, accepts: [204, 404] });
+        await liftBan(username);
+      }
+      await endSessions(username);
+    },
+    unblock: async (device) => liftBan(messagingName(device)),
+    disconnect: async (device) => endSessions(messagingName(device)),
+  };
+}
