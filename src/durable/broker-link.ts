@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { bridgeFrameSchema, linkPing, linkPong, type BridgeFrame, type WorkerFrame } from '../protocol/bridge.ts';
 
 type PublishRequest = { topic: string; payload: string; expiresAtMs: number; messageExpirySeconds?: number };
-type PublishOutcome =
+export type PublishOutcome =
   { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null } | { ok: false; reason: string };
 
 const attachmentSchema = z.object({
