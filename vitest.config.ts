@@ -12,6 +12,12 @@ Object.assign(process.env, {
   BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
 });
 
+/** How many inputs the fuzzers send in all, and where they begin: printed with each run, to have the same again. */
+const fuzzing = {
+  fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 20_000),
+  fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
+};
+
 export default defineConfig({
   test: {
     // The Worker writes a line a request.
@@ -37,6 +43,7 @@ export default defineConfig({
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
           setupFiles: ['test/support/worker-setup.ts'],
+          provide: fuzzing,
           testTimeout: 20_000,
           hookTimeout: 20_000,
         },

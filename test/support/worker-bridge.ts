@@ -69,7 +69,7 @@ export class TestBridge {
   #publish(frame: PublishFrame): void {
     this.#published.push(frame);
     const { hasSubscribers } = this;
-    if (hasSubscribers !== 'no answer') {
+    if (hasSubscribers !== 'no answer' && this.#socket.readyState === WebSocket.OPEN) {
       this.#socket.send(JSON.stringify({ type: 'published', id: frame.id, hasSubscribers }));
     }
     this.#wakeUp();

@@ -1,0 +1,16 @@
+// How many inputs the fuzzers send in all, and where they begin: vitest.config.ts provides both from the environment.
+import { inject } from 'vitest';
+
+declare module 'vitest' {
+  // eslint-disable-next-line @typescript-eslint/consistent-type-definitions -- only interfaces merge
+  interface ProvidedContext {
+    fuzzRuns: number;
+    fuzzSeed: number;
+  }
+}
+
+/** `batches` of `size` inputs each are the given share of all; the same `seed` sends the same again. */
+export function planFuzzing(share: number, size: number) {
+  const batches = Math.ceil((inject('fuzzRuns') * share) / size);
+  return { batches, inputs: batches * size, seed: inject('fuzzSeed') };
+}
