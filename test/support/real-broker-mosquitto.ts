@@ -37,11 +37,7 @@ export class DynamicMosquitto {
   async startAgain(): Promise<void> {
     const child = spawn('/usr/sbin/mosquitto', ['-c', join(this.#dir, 'mosquitto.conf')], { stdio: 'ignore' });
     this.#process = child;
-    const deadlineMs = Date.now() + 5_000;
-    while (!(await isListening(this.port))) {
-      if (Date.now() > deadlineMs || child.exitCode !== null) throw new Error('mosquitto does not listen');
-      await sleep(20);
-    }
+    await untilListening(this.port);
   }
 
   /** Its data folder stays, for `startAgain`. */
@@ -105,6 +101,15 @@ function run(program: string, args: string[]): string {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' });
   if (status !== 0 || /error/i.test(stderr)) throw new Error(`${program} ${args.slice(-3).join(' ')}: ${stderr}`);
   return stdout;
+}
+
+/** Resolves when something listens on a loopback port. */
+export async function untilListening(port: number, timeoutMs = 5_000): Promise<void> {
+  const deadlineMs = Date.now() + timeoutMs;
+  while (!(await isListening(port))) {
+    if (Date.now() > deadlineMs) throw new Error(`nobody listens on port ${port}`);
+    await sleep(20);
+  }
 }
 
 async function isListening(port: number): Promise<boolean> {

@@ -1,6 +1,6 @@
 // Debian's RabbitMQ with the MQTT plugin and the HTTP authorization backend, as a child process: free loopback ports,
 // data folder, cookie, node name and name server of its own. Configured as broker-bridge/BROKERS.md says.
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { findFreePort } from './broker-mosquitto.ts';
+import { untilListening } from './real-broker-mosquitto.ts';
 
 // Not /usr/sbin/rabbitmq-server, which changes to another user and forgets the environment on the way.
 const binary = '/usr/lib/rabbitmq/bin/rabbitmq-server';
@@ -21,13 +22,13 @@ export class RabbitMq {
   readonly port: number;
   readonly #dir: string;
   readonly #process: ChildProcess;
-  readonly #nameServerPort: number;
+  readonly #nameServer: ChildProcess;
   readonly #lines: string[] = [];
 
-  private constructor(port: number, dir: string, nameServerPort: number, process: ChildProcess) {
+  private constructor(port: number, dir: string, nameServer: ChildProcess, process: ChildProcess) {
     this.port = port;
     this.#dir = dir;
-    this.#nameServerPort = nameServerPort;
+    this.#nameServer = nameServer;
     this.#process = process;
   }
 
@@ -46,6 +47,11 @@ export class RabbitMq {
     await writeFile(join(dir, 'rabbitmq.conf'), `${config.join('\n')}\n`);
     await writeFile(join(dir, 'enabled_plugins'), '[rabbitmq_mqtt,rabbitmq_auth_backend_http].\n');
     const nameServerPort = await findFreePort();
+    // A child of the test. The Erlang machine would start one of its own that outlives it.
+    const nameServer = spawn(nameServerBinary(), ['-port', String(nameServerPort), '-address', '127.0.0.1'], {
+      stdio: 'ignore',
+    });
+    await untilListening(nameServerPort);
     const child = spawn(binary, {
       cwd: dir,
       // A group of its own: the script starts the Erlang machine as a child and outlives a signal to itself.
@@ -68,7 +74,7 @@ export class RabbitMq {
         RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '-kernel inet_dist_use_interface {127,0,0,1}',
       },
     });
-    const broker = new RabbitMq(port, dir, nameServerPort, child);
+    const broker = new RabbitMq(port, dir, nameServer, child);
     await broker.#untilStarted();
     return broker;
   }
@@ -90,8 +96,9 @@ export class RabbitMq {
       process.kill(-pid, 'SIGKILL');
       await exited;
     }
-    const env = { PATH: process.env['PATH'], ERL_EPMD_PORT: String(this.#nameServerPort) };
-    spawnSync(nameServerBinary(), ['-kill'], { env });
+    const gone = once(this.#nameServer, 'exit');
+    this.#nameServer.kill('SIGKILL');
+    await gone;
     await rm(this.#dir, { recursive: true, force: true });
   }
 
@@ -112,7 +119,7 @@ export class RabbitMq {
   }
 }
 
-/** epmd, which the Erlang machine starts and leaves behind; it lies in the runtime's own folder. */
+/** epmd; it lies in the runtime's own folder. */
 function nameServerBinary(): string {
   const root = '/usr/lib/erlang';
   const runtime = readdirSync(root).find((name) => name.startsWith('erts-')) ?? '';
