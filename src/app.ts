@@ -12,6 +12,8 @@ import { registerSecuritySchemes } from './http/security-schemes.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
+import { deviceCommandRoutes } from './routes/device-commands.ts';
+import { deviceViewRoutes } from './routes/device-views.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -55,6 +57,8 @@ function createApi() {
     .route('/users/api-keys', apiKeyRoutes)
     .route('/users', userRoutes)
     .route('/products', productRoutes)
-    .route('/devices', deviceRoutes);
+    .route('/devices', deviceRoutes)
+    .route('/devices', deviceViewRoutes)
+    .route('/devices', deviceCommandRoutes);
 }
 export type Api = ReturnType<typeof createApi>;

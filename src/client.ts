@@ -1,5 +1,6 @@
 // A client of the HTTP interface for whatever has `fetch`: applications, dev tools, tests. Its types are those of the
 // schemas that the routes are made from; at run time it needs none of them. Keeps no session and retries nothing.
+import type { JSONParsed } from 'hono/utils/types';
 import type { z } from 'zod';
 import type { controlBodySchema } from './domain/control-command.ts';
 import type {
@@ -9,11 +10,18 @@ import type {
   deletedApiKeySchema,
 } from './protocol/http-api-keys.ts';
 import type {
+  commandPageSchema,
+  commandReceiptSchema,
+  commandSchema,
+  controlQuerySchema,
+} from './protocol/http-commands.ts';
+import type {
   activateBodySchema,
   activationSchema,
-  commandReceiptSchema,
   deletedDeviceSchema,
+  deviceEventPageSchema,
   devicePageSchema,
+  devicePropertiesSchema,
   deviceSchema,
   listDevicesQuerySchema,
   statusViewSchema,
@@ -42,10 +50,11 @@ import type {
 } from './protocol/http-users.ts';
 
 type Body<T extends z.ZodType> = { body: z.input<T> };
-type Data<T extends z.ZodType> = { data: z.output<T> };
+type Data<T extends z.ZodType> = { data: JSONParsed<z.output<T>> };
 type Query<T extends z.ZodType> = { query?: { [Name in keyof z.input<T>]?: string | number } };
 type Page = { query?: { page?: string | number; size?: string | number } };
 type Device = { params: { deviceId: string } };
+type Command = { params: { deviceId: string; commandId: string } };
 type Product = { params: { productKey: string } };
 
 /** What each operation is given and what it answers. */
@@ -68,7 +77,15 @@ export type Operations = {
   'GET /devices': Query<typeof listDevicesQuerySchema> & Data<typeof devicePageSchema>;
   'GET /devices/{deviceId}': Device & Data<typeof deviceSchema>;
   'GET /devices/{deviceId}/status': Device & Data<typeof statusViewSchema>;
-  'POST /devices/{deviceId}/control': Device & Body<typeof controlBodySchema> & Data<typeof commandReceiptSchema>;
+  'GET /devices/{deviceId}/events': Device & Page & Data<typeof deviceEventPageSchema>;
+  'GET /devices/{deviceId}/properties': Device & Data<typeof devicePropertiesSchema>;
+  'POST /devices/{deviceId}/control': Device &
+    Body<typeof controlBodySchema> &
+    Query<typeof controlQuerySchema> &
+    Data<typeof commandReceiptSchema>;
+  'GET /devices/{deviceId}/commands': Device & Page & Data<typeof commandPageSchema>;
+  'GET /devices/{deviceId}/commands/{commandId}': Command & Data<typeof commandSchema>;
+  'DELETE /devices/{deviceId}/commands/{commandId}': Command & Data<typeof commandSchema>;
   'DELETE /devices/{deviceId}': Device & Data<typeof deletedDeviceSchema>;
 };
 export type OperationName = keyof Operations;

@@ -36,7 +36,7 @@ export function statusOf(message: ErrorMessage): ErrorStatus {
 }
 
 /** What crosses an object or policy boundary instead of an exception: exceptions are for infrastructure only. */
-export type Outcome<T> = { ok: true; value: T } | { ok: false; error: ErrorMessage };
+export type Outcome<T> = { ok: true; value: T } | { ok: false; error: ErrorMessage; detail?: string };
 
 /** A refusal a caller is told about. `detail` is appended to the message; it must hold nothing secret. */
 export class ServiceError extends Error {
@@ -55,6 +55,6 @@ export class ServiceError extends Error {
 
 /** The value of an outcome, or its refusal thrown as a ServiceError. */
 export function unwrap<T>(outcome: Outcome<T>): T {
-  if (!outcome.ok) throw new ServiceError(outcome.error);
+  if (!outcome.ok) throw new ServiceError(outcome.error, outcome);
   return outcome.value;
 }

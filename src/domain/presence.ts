@@ -4,6 +4,8 @@
 
 export type PresenceState = {
   isOnline: boolean;
+  /** Of the present time online, or the last one. */
+  onlineSinceMs: number | null;
   /** The broker said that a session began and has not said that it ended. */
   isSessionOpen: boolean;
   /** Whether it has logged in more than once: the first session has none before it. */
@@ -50,8 +52,16 @@ export type PresenceRules = {
   isDisabled: boolean;
 };
 
-export type TransitionReason =
-  'connected' | 'disconnected' | 'authenticated' | 'announced' | 'message' | 'silence' | 'revoked';
+export const transitionReasons = [
+  'connected',
+  'disconnected',
+  'authenticated',
+  'announced',
+  'message',
+  'silence',
+  'revoked',
+] as const;
+export type TransitionReason = (typeof transitionReasons)[number];
 
 export type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
 
@@ -79,6 +89,7 @@ const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'
 
 export const initialPresence: PresenceState = {
   isOnline: false,
+  onlineSinceMs: null,
   isSessionOpen: false,
   logins: 0,
   sessionStartedAtMs: null,
@@ -171,18 +182,27 @@ function beginSession(
   const isOver = state.namelessEndAtMs !== null && startedAtMs <= state.namelessEndAtMs;
   if (isKnown || isOver) return undefined;
   const seenAtMs = Math.min(startedAtMs, nowMs);
-  const isFirst = state.lastOnlineAtMs === null && state.logins < 2;
-  const isSoon = state.isOnline || seenAtMs - (state.lastOnlineAtMs ?? 0) < oldWillMs;
   const began: PresenceState = {
     ...state,
     isSessionOpen: true,
     sessionStartedAtMs: startedAtMs,
-    oldWillUntilMs: isFirst ? null : seenAtMs + (isSoon ? oldWillMs : unknownFarewellMs),
+    oldWillUntilMs: oldWillUntil(state, seenAtMs),
   };
   // The report of the beginning may come after the device's own farewell in that very session.
   const isFarewellKnown = state.goneBy === 'device' && (state.goneAtMs ?? 0) > seenAtMs + oldWillMs;
   if (!state.isOnline && isFarewellKnown) return { state: began, reason, atMs: seenAtMs };
   return { ...goOnline(began, reason, seenAtMs, nowMs), hasReturned: true };
+}
+
+/** Until when an offline may be the last word of a session before this one; null where there was none. */
+function oldWillUntil(state: PresenceState, startedAtMs: number): number | null {
+  // A session may speak before it is reported: then the device is online by this very session.
+  const isOwnWord = !state.isSessionOpen && (state.onlineSinceMs ?? 0) >= startedAtMs - reorderingMs;
+  const wasThere = state.isOnline && !isOwnWord;
+  const isFirst = !wasThere && state.goneAtMs === null && state.sessionStartedAtMs === null && state.logins < 2;
+  if (isFirst) return null;
+  const hasJustGone = !state.isOnline && startedAtMs - (state.lastOnlineAtMs ?? 0) < oldWillMs;
+  return startedAtMs + (wasThere || hasJustGone ? oldWillMs : unknownFarewellMs);
 }
 
 function endSession(
@@ -242,8 +262,10 @@ function judgeSilence(state: PresenceState, rules: PresenceRules, nowMs: number)
 }
 
 function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, nowMs: number): Move {
-  const lastOnlineAtMs = Math.max(state.lastOnlineAtMs ?? 0, Math.min(atMs, nowMs));
-  return { state: { ...state, isOnline: true, lastOnlineAtMs }, reason, atMs };
+  const seenAtMs = Math.min(atMs, nowMs);
+  const onlineSinceMs = state.isOnline ? state.onlineSinceMs : seenAtMs;
+  const lastOnlineAtMs = Math.max(state.lastOnlineAtMs ?? 0, seenAtMs);
+  return { state: { ...state, isOnline: true, onlineSinceMs, lastOnlineAtMs }, reason, atMs };
 }
 
 function goOffline(

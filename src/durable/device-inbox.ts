@@ -6,10 +6,13 @@ import {
   isMeasurement,
   maxPayloadBytes,
   mergeProperties,
+  type DeviceMessage,
   type Json,
 } from '../domain/property-report.ts';
 import type { TopicAction } from '../domain/topics.ts';
 import { isRecent, isTaken, take } from '../domain/uplink-marks.ts';
+import { positionSchema, type Position } from '../protocol/mqtt.ts';
+import type { DeviceCommands } from './device-commands.ts';
 import type { DevicePresence } from './device-presence.ts';
 import type { DeviceState } from './device-state.ts';
 
@@ -32,49 +35,78 @@ const measurementsEveryMs = 15 * 60_000;
 export class DeviceInbox {
   readonly #state: DeviceState;
   readonly #presence: DevicePresence;
+  readonly #commands: DeviceCommands;
   #measuredAtMs: number | undefined;
 
-  constructor(state: DeviceState, presence: DevicePresence) {
+  constructor(state: DeviceState, presence: DevicePresence, commands: DeviceCommands) {
     this.#state = state;
     this.#presence = presence;
+    this.#commands = commands;
   }
 
+  /** A message of the broker, which the bridge may bring more than once. */
   take(spoolId: string, message: SessionMessage): MessageResult {
+    const { action, payload } = message;
     const { marks } = this.#state.live;
     if (isTaken(marks, spoolId, message.seq)) return { result: 'again' };
-    const digest = createHash('sha256').update(`${message.action}\n${message.payload}`).digest('base64').slice(0, 16);
+    const digest = createHash('sha256').update(`${action}\n${payload}`).digest('base64').slice(0, 16);
     this.#state.touch({ marks: take(marks, spoolId, message.seq, digest) });
     if (message.isDup && isRecent(marks, digest)) return { result: 'again' };
     // A retained message tells of the past: the broker hands it to every new subscription.
     if (message.isRetained) return { result: 'ignored' };
-    if (isTooLarge(message.payload)) return { result: 'rejected', reason: 'too_large' };
-    const meaning = interpretMessage(message.action, message.payload);
-    if (meaning.kind === 'status' && this.#presence.isEcho(message.payload)) return { result: 'ignored' };
+    if (isTooLarge(payload)) return { result: 'rejected', reason: 'too_large' };
+    const meaning = interpretMessage(action, payload);
+    if (meaning.kind === 'status' && this.#presence.isEcho(payload)) return { result: 'ignored' };
     const atMs = Math.min(message.receivedAtMs, Date.now());
     // What cannot be read was still sent by the device.
-    this.#presence.apply(
-      meaning.kind === 'status' ? { kind: 'announced', status: meaning.status, atMs } : { kind: 'message', atMs },
-    );
+    const isStatus = meaning.kind === 'status';
+    const event = isStatus
+      ? { kind: 'announced' as const, status: meaning.status, atMs }
+      : { kind: 'message' as const, atMs };
+    const hasReturned = this.#presence.apply(event);
+    const result = this.#heed(meaning, atMs);
+    // After the message itself, which may be the reply that settles what would be published again.
+    if (hasReturned) this.#commands.onReturn();
+    return result;
+  }
+
+  /** A message of the device's own relay session, which says nothing about its session at the broker. */
+  takeFromRelay(action: TopicAction, payload: string): MessageResult {
+    return this.#heed(interpretMessage(action, payload), Date.now());
+  }
+
+  #heed(meaning: DeviceMessage, atMs: number): MessageResult {
     if (meaning.kind === 'invalid') return { result: 'rejected', reason: meaning.reason };
     if (meaning.kind === 'report') this.#merge(meaning.properties, atMs);
+    if (meaning.kind === 'reply' && meaning.id !== undefined) {
+      this.#commands.acknowledge(meaning.id, meaning.code ?? null);
+    }
     return { result: 'accepted' };
   }
 
   #merge(reported: ReadonlyMap<string, Json>, arrivedAtMs: number): void {
     const { properties } = this.#state.live;
     const changes = mergeProperties(new Map(properties.map(([name, value]) => [name, value])), reported);
+    this.#commands.confirm(reported, changes);
     if (changes.size === 0) return;
     const kept = properties.filter(([name]) => !changes.has(name));
     const changed = [...changes].map(([name, value]): [string, Json, number] => [name, value, arrivedAtMs]);
-    const change = { properties: [...kept, ...changed] };
     this.#measuredAtMs ??= Math.max(0, ...properties.filter(([name]) => isMeasurement(name)).map(([, , time]) => time));
     const isMeasurementAlone = [...changes.keys()].every(isMeasurement);
     if (isMeasurementAlone && arrivedAtMs - this.#measuredAtMs < measurementsEveryMs) {
-      this.#state.touch(change);
+      this.#state.touch({ properties: [...kept, ...changed] });
       return;
     }
-    this.#state.change(change);
+    this.#state.change({ properties: [...kept, ...changed] });
     this.#measuredAtMs = arrivedAtMs;
+    const position = positionSchema.safeParse(changes.get('position'));
+    if (position.success) this.#recordPosition(position.data, arrivedAtMs);
+  }
+
+  #recordPosition(position: Position, time: number): void {
+    const positionChanges = this.#state.live.positionChanges + 1;
+    this.#state.change({ positionChanges });
+    this.#state.storage.addPositionChange(positionChanges, { position, time });
   }
 }
 

@@ -3,19 +3,26 @@
 // writes before it was provisioned, and never waits for D1.
 import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../crypto/secrets.ts';
-import type { ControlParams } from '../domain/control-command.ts';
-import { describeStatus, type DeviceStatusText } from '../domain/device-status.ts';
 import type { Outcome } from '../domain/errors.ts';
 import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
+import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { PresenceEvent } from '../domain/presence.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
-import { positionSchema, type Position } from '../protocol/mqtt.ts';
 import { DeviceAlarm } from './device-alarm.ts';
-import { DeviceCommands, type CommandReceipt } from './device-commands.ts';
+import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
 import { DeviceInbox, type MessageResult, type SessionMessage } from './device-inbox.ts';
 import { DevicePresence } from './device-presence.ts';
 import { DeviceState } from './device-state.ts';
 import type { DeviceRecord, LiveState } from './device-storage.ts';
+import {
+  pageOf,
+  viewEvents,
+  viewProperties,
+  viewStatus,
+  type EventView,
+  type PropertiesView,
+  type StatusView,
+} from './device-views.ts';
 import { relayGateway } from './stubs.ts';
 
 export type Provisioning = Pick<
@@ -24,15 +31,6 @@ export type Provisioning = Pick<
 > & { passwordDigest: string };
 
 export type Ingested = { results: MessageResult[]; listeners: LiveState['listeners'] };
-
-export type StatusView = {
-  deviceId: string;
-  deviceName: string;
-  online: boolean;
-  position: Position | null;
-  status: DeviceStatusText;
-  lastOnlineAt: string | null;
-};
 
 export class DeviceSession extends DurableObject<Env> {
   readonly #state: DeviceState;
@@ -46,8 +44,8 @@ export class DeviceSession extends DurableObject<Env> {
     this.#state = new DeviceState(ctx);
     this.#presence = new DevicePresence(env, this.#state);
     this.#alarm = new DeviceAlarm(ctx.storage, env, this.#state);
-    this.#inbox = new DeviceInbox(this.#state, this.#presence);
-    this.#commands = new DeviceCommands(ctx, env, this.#state);
+    this.#commands = new DeviceCommands(ctx.storage, env, this.#state, () => this.#settle());
+    this.#inbox = new DeviceInbox(this.#state, this.#presence, this.#commands);
   }
 
   /**
@@ -90,7 +88,7 @@ export class DeviceSession extends DurableObject<Env> {
     }
     if (given.relayShard === undefined) {
       if (this.#state.live.isAwaitingLogin) this.#state.change({ isAwaitingLogin: false });
-      this.#presence.apply({ kind: 'authenticated' });
+      if (this.#presence.apply({ kind: 'authenticated' })) this.#commands.onReturn();
     } else {
       this.#addListener(given.relayShard);
     }
@@ -103,7 +101,7 @@ export class DeviceSession extends DurableObject<Env> {
     if (!(await this.#isProvisioned())) return;
     // What is left of a revoked session may end, but nothing of it may begin.
     if (event.kind === 'connected' && this.#state.live.isAwaitingLogin) return;
-    this.#presence.apply(event);
+    if (this.#presence.apply(event)) this.#commands.onReturn();
     this.#settle();
   }
 
@@ -124,31 +122,38 @@ export class DeviceSession extends DurableObject<Env> {
     return { results, listeners: this.#state.live.listeners };
   }
 
-  /** The status view of interface 2.6, for the device's owner. */
   async status(userId: number): Promise<Outcome<StatusView>> {
     const refusal = await this.#refuse(userId);
-    if (refusal !== undefined) return refusal;
-    const { record, live } = this.#state;
-    const { isOnline, isSessionOpen, lastOnlineAtMs } = live.presence;
-    const position = positionSchema.safeParse(live.properties.find(([name]) => name === 'position')?.[1]);
-    // A session that the broker still holds is known to be online this very moment.
-    const isKnownNow = isOnline && isSessionOpen && this.#presence.rules.reportsConnections;
-    const seenAtMs = isKnownNow ? Date.now() : lastOnlineAtMs;
-    return {
-      ok: true,
-      value: {
-        deviceId: record.deviceId,
-        deviceName: record.name,
-        online: isOnline && !record.isDisabled,
-        position: position.success ? position.data : null,
-        status: describeStatus(isOnline ? 1 : 2, record.isDisabled).status,
-        lastOnlineAt: seenAtMs === null ? null : new Date(seenAtMs).toISOString(),
-      },
-    };
+    return refusal ?? { ok: true, value: viewStatus(this.#state, this.#presence.rules) };
   }
 
-  async command(userId: number, params: ControlParams): Promise<Outcome<CommandReceipt>> {
-    return (await this.#refuse(userId)) ?? this.#commands.send(params);
+  async events(userId: number, page: PageRequest): Promise<Outcome<Page<EventView>>> {
+    return (await this.#refuse(userId)) ?? { ok: true, value: viewEvents(this.#state, page) };
+  }
+
+  async properties(userId: number): Promise<Outcome<PropertiesView>> {
+    return (await this.#refuse(userId)) ?? { ok: true, value: viewProperties(this.#state) };
+  }
+
+  async command(userId: number, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+    return (await this.#refuse(userId)) ?? this.#commands.send(request);
+  }
+
+  async listCommands(userId: number, page: PageRequest): Promise<Outcome<Page<CommandView>>> {
+    return (await this.#refuse(userId)) ?? { ok: true, value: pageOf(this.#commands.list(), page) };
+  }
+
+  async readCommand(userId: number, commandId: string): Promise<Outcome<CommandView>> {
+    const refusal = await this.#refuse(userId);
+    if (refusal !== undefined) return refusal;
+    const command = this.#commands.find(commandId);
+    return command === undefined ? { ok: false, error: 'not_found' } : { ok: true, value: command };
+  }
+
+  async cancelCommand(userId: number, commandId: string): Promise<Outcome<CommandView>> {
+    const outcome = (await this.#refuse(userId)) ?? this.#commands.cancel(commandId);
+    if (outcome.ok) this.#settle();
+    return outcome;
   }
 
   /** Signs a relay shard up for a socket of the device's owner. */
@@ -191,12 +196,15 @@ export class DeviceSession extends DurableObject<Env> {
     if (!this.#state.isProvisioned) return;
     this.#alarm.start(info?.scheduledTime ?? Date.now(), this.#presence.rules);
     this.#presence.onAlarm();
+    this.#commands.publishDue();
     this.#settle();
   }
 
   /** Sets the alarm for what the call has left to do, and writes what it changed: together or not at all. */
   #settle(): void {
-    this.#alarm.arm(this.#presence.dueAtMs(), this.#presence.rules);
+    if (!this.#state.isProvisioned) return;
+    const planned = [this.#presence.dueAtMs(), this.#commands.dueAtMs()].filter((time) => time !== null);
+    this.#alarm.arm(planned.length === 0 ? null : Math.min(...planned), this.#presence.rules);
     this.#state.flush();
   }
 

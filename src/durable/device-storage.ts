@@ -5,6 +5,7 @@ import type { MessagingCredential } from '../domain/messaging-credentials.ts';
 import type { PresenceState, TransitionReason } from '../domain/presence.ts';
 import { initialPresence } from '../domain/presence.ts';
 import type { Json } from '../domain/property-report.ts';
+import type { Position } from '../protocol/mqtt.ts';
 import { noMarks, type UplinkMarks } from '../domain/uplink-marks.ts';
 
 /** What the record in D1 says and a hot path needs; written at provisioning and by administration. */
@@ -39,18 +40,21 @@ export type LiveState = {
   announcements: { status: 'online' | 'offline'; time: number; isPublished: boolean }[];
   /** Credentials were revoked at a moment after which no login has come: what still arrives is not the device's. */
   isAwaitingLogin: boolean;
+  /** Number of the last change of the position. */
   positionChanges: number;
-  commands: number;
 };
 
-export type PresenceTransition = {
+export type RecordedTransition = {
   status: 'online' | 'offline';
   reason: TransitionReason;
   detail: string;
   time: number;
 };
 
-const historySize = 100;
+export type PositionChange = { position: Position; time: number };
+
+/** How much of each kind of history a device keeps. */
+export const historySize = 100;
 
 const migrations: readonly string[] = [
   `CREATE TABLE record (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL);
@@ -58,9 +62,11 @@ const migrations: readonly string[] = [
    CREATE TABLE transition (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
    CREATE TABLE position_change (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
    CREATE TABLE command (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL);`,
+  `ALTER TABLE command ADD COLUMN is_open INTEGER NOT NULL DEFAULT 0;
+   CREATE TABLE repeatable (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;`,
 ];
 
-const tables = ['version', 'record', 'live', 'transition', 'position_change', 'command'] as const;
+const tables = ['version', 'record', 'live', 'transition', 'position_change', 'command', 'repeatable'] as const;
 
 export const initialLive: LiveState = {
   presence: initialPresence,
@@ -74,7 +80,6 @@ export const initialLive: LiveState = {
   announcements: [],
   isAwaitingLogin: false,
   positionChanges: 0,
-  commands: 0,
 };
 
 export class DeviceStorage {
@@ -129,13 +134,22 @@ export class DeviceStorage {
     this.#storage.sql.exec('INSERT OR REPLACE INTO live VALUES (1, ?)', JSON.stringify(live));
   }
 
-  addTransition(number: number, transition: PresenceTransition): void {
+  addTransition(number: number, transition: RecordedTransition): void {
     this.#addToRing('transition', number, transition);
   }
 
   /** Newest first. */
-  listTransitions(): PresenceTransition[] {
-    return this.#listRing('transition') as PresenceTransition[];
+  listTransitions(): RecordedTransition[] {
+    return this.#listRing('transition') as RecordedTransition[];
+  }
+
+  addPositionChange(number: number, change: PositionChange): void {
+    this.#addToRing('position_change', number, change);
+  }
+
+  /** Newest first. */
+  listPositionChanges(): PositionChange[] {
+    return this.#listRing('position_change') as PositionChange[];
   }
 
   #addToRing(table: 'transition' | 'position_change', number: number, entry: unknown): void {

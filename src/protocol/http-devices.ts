@@ -1,8 +1,8 @@
 // Requests and answers of devices (interface 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { controlBodySchema as controlFormsSchema } from '../domain/control-command.ts';
 import { controlModes } from '../domain/control-mode.ts';
 import { deviceStatusTexts, parseStatusFilter } from '../domain/device-status.ts';
+import { transitionReasons } from '../domain/presence.ts';
 import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
 
@@ -91,6 +91,9 @@ export const listDevicesQuerySchema = z.object({
   ...pageQuery,
 });
 
+/** Query of a list without filters. */
+export const pageQuerySchema = z.object(pageQuery);
+
 /** Any text: what is no device id names no device and is not found. */
 export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
 
@@ -105,18 +108,32 @@ export const statusViewSchema = z
   })
   .openapi('DeviceStatus');
 
-/** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
-export const controlBodySchema = z.unknown().openapi('ControlRequest', {
-  anyOf: z.toJSONSchema(controlFormsSchema).anyOf as never[],
-  example: { action: 'toggle', position: 'up' },
-});
+export const deviceEventPageSchema = pageSchema(
+  z
+    .object({
+      status: z.enum(['online', 'offline']),
+      reason: z
+        .enum(transitionReasons)
+        .openapi({ description: 'How the service came to know.', example: 'disconnected' }),
+      detail: z.string().openapi({ description: "The broker's own word for it.", example: 'tcp_closed' }),
+      time: instantSchema,
+    })
+    .openapi('DeviceEvent'),
+).openapi('DeviceEventPage');
 
-export const commandReceiptSchema = z
+export const devicePropertiesSchema = z
   .object({
-    message: z.literal('command_sent'),
-    commandId: z.string().openapi({ example: '3h5k7m9p2q4r6s8t' }),
-    deviceOnline: z.boolean(),
+    list: z.array(
+      z.object({
+        name: z.string().openapi({ example: 'position' }),
+        value: z.unknown().openapi({ example: 'up' }),
+        time: instantSchema.openapi({ description: 'Arrival of the report that brought this value.' }),
+      }),
+    ),
+    positionChanges: z
+      .array(z.object({ position: positionSchema, time: instantSchema }))
+      .openapi({ description: 'The last hundred, newest first.' }),
   })
-  .openapi('CommandReceipt');
+  .openapi('DeviceProperties');
 
 export const deletedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('DeletedDevice');

@@ -1,4 +1,4 @@
-// Devices over HTTP (interface 4.3): parse, one service call, answer.
+// Device records and activation over HTTP (interface 4.3): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
 import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
@@ -10,17 +10,13 @@ import { contextOf } from '../http/service-context.ts';
 import {
   activateBodySchema,
   activationSchema,
-  commandReceiptSchema,
-  controlBodySchema,
   deletedDeviceSchema,
   deviceIdParamSchema,
   devicePageSchema,
   deviceSchema,
   listDevicesQuerySchema,
-  statusViewSchema,
 } from '../protocol/http-devices.ts';
 import { activateDevice } from '../services/activation.ts';
-import { controlDevice, readStatus } from '../services/control.ts';
 import { deleteDevice, pageDevices, readDevice } from '../services/devices.ts';
 
 const signedIn = { tags: ['Devices'], security: byUserOrKey, middleware: authenticate('user-or-key') };
@@ -65,40 +61,6 @@ const readRoute = createRoute({
   responses: { ...dataAnswer(deviceSchema), ...errorAnswers('unauthorized', 'forbidden', 'device_not_found') },
 });
 
-const statusRoute = createRoute({
-  method: 'get',
-  path: '/{deviceId}/status',
-  summary: 'Read what is true of a device now',
-  ...signedIn,
-  request: { params: deviceIdParamSchema },
-  responses: { ...dataAnswer(statusViewSchema), ...errorAnswers('unauthorized', 'forbidden', 'device_not_found') },
-});
-
-const controlRoute = createRoute({
-  method: 'post',
-  path: '/{deviceId}/control',
-  summary: 'Send a command to a device',
-  description:
-    '`command_sent` means that the broker has it; `broker_unavailable`, that it will not be delivered later.',
-  ...signedIn,
-  middleware: [authenticate('user-or-key'), limitRate('control')] as const,
-  request: { params: deviceIdParamSchema, body: jsonBody(controlBodySchema) },
-  responses: {
-    ...dataAnswer(commandReceiptSchema),
-    ...errorAnswers(
-      'invalid_request',
-      'no_control_params',
-      'invalid_control_params',
-      'unauthorized',
-      'forbidden',
-      'device_disabled',
-      'device_not_found',
-      'too_many_requests',
-      'broker_unavailable',
-    ),
-  },
-});
-
 const deleteRoute = createRoute({
   method: 'delete',
   path: '/{deviceId}',
@@ -122,13 +84,6 @@ export const deviceRoutes = createRouter()
   .openapi(readRoute, async (c) =>
     answer(c, await readDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
   )
-  .openapi(statusRoute, async (c) =>
-    answer(c, await readStatus(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
-  )
-  .openapi(controlRoute, async (c) => {
-    const { deviceId } = c.req.valid('param');
-    return answer(c, await controlDevice(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('json')));
-  })
   .openapi(deleteRoute, async (c) =>
     answer(c, await deleteDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
   );

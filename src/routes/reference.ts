@@ -28,6 +28,7 @@ const tags = [
   { name: 'API keys', description: 'For machines: on products, devices and `/users/me`. Managed in person.' },
   { name: 'Products', description: 'Kinds of devices.' },
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
+  { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
   { name: 'Health', description: 'For deployment checks and monitors.' },
   { name: 'Reference', description: 'These documents, for tools.' },
 ];

@@ -1,29 +1,79 @@
-// Status view and commands: the hot paths. One call to the device's session, which knows its owner; no D1.
+// Commands to one device: the hot path. One call to the device's session, which knows its owner; no D1.
+import { isIdempotent } from '../domain/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
 import { ServiceError, unwrap } from '../domain/errors.ts';
-import { isDeviceId } from '../domain/topics.ts';
-import { deviceSession } from '../durable/stubs.ts';
+import type { Page, PageRequest } from '../domain/pagination.ts';
+import type { CommandView } from '../durable/device-commands.ts';
 import type { ServiceContext } from './context.ts';
+import { requireSession } from './device-views.ts';
 
-/** @throws ServiceError device_not_found, forbidden */
-export async function readStatus({ env }: ServiceContext, userId: number, deviceId: string) {
-  return unwrap(await session(env, deviceId).status(userId));
-}
+export type ControlOptions = {
+  /** Holds the answer until the device replied. */
+  waitSeconds: number | undefined;
+  /** Keeps the command for a device that is away. */
+  ttlSeconds: number | undefined;
+  idempotencyKey: string | undefined;
+};
 
 /**
- * Answers when the broker has the command.
- * @throws ServiceError no_control_params, invalid_control_params, device_not_found, forbidden, device_disabled,
- *   broker_unavailable (then it will not be delivered later)
+ * Answers when the broker has the command, or, with `waitSeconds`, the device.
+ * @throws ServiceError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
+ *   device_disabled, broker_unavailable (then it will not be delivered later, not even with `ttlSeconds`)
  */
-export async function controlDevice({ env }: ServiceContext, userId: number, deviceId: string, body: unknown) {
-  const stub = session(env, deviceId);
+export async function controlDevice(
+  { env }: ServiceContext,
+  userId: number,
+  deviceId: string,
+  body: unknown,
+  options: ControlOptions,
+) {
+  const session = requireSession(env, deviceId);
   const params = unwrap(parseControl(body));
-  const { commandId, deviceOnline } = unwrap(await stub.command(userId, params));
-  return { message: 'command_sent' as const, commandId, deviceOnline };
+  if (options.ttlSeconds !== undefined && !isIdempotent(params)) {
+    throw new ServiceError('invalid_request', { detail: 'ttl: only toggle with position and angle can be kept' });
+  }
+  const receipt = unwrap(await session.command(userId, { params, ...options }));
+  const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
+  return {
+    message: 'command_sent' as const,
+    commandId,
+    deviceOnline,
+    expiresAt: new Date(expiresAtMs).toISOString(),
+    ...(state === undefined ? {} : { state, elapsedMs }),
+  };
 }
 
-function session(env: Env, deviceId: string) {
-  // Names that cannot be a device's would each wake an object of their own.
-  if (!isDeviceId(deviceId)) throw new ServiceError('device_not_found');
-  return deviceSession(env, deviceId);
+/** @throws ServiceError device_not_found, forbidden */
+export async function pageCommands({ env }: ServiceContext, userId: number, deviceId: string, page: PageRequest) {
+  const { list, ...rest } = unwrap<Page<CommandView>>(await requireSession(env, deviceId).listCommands(userId, page));
+  return { list: list.map(describeCommand), ...rest };
+}
+
+/** @throws ServiceError device_not_found, forbidden, not_found */
+export async function readCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
+  return describeCommand(unwrap(await requireSession(env, deviceId).readCommand(userId, commandId)));
+}
+
+/** @throws ServiceError device_not_found, forbidden, not_found, invalid_request where it does not wait any more */
+export async function cancelCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
+  return describeCommand(unwrap(await requireSession(env, deviceId).cancelCommand(userId, commandId)));
+}
+
+function describeCommand(command: CommandView) {
+  return {
+    commandId: command.commandId,
+    state: command.state,
+    reason: command.reason,
+    replyCode: command.replyCode,
+    params: command.params,
+    kept: command.isKept,
+    expiresAt: new Date(command.expiresAtMs).toISOString(),
+    steps: {
+      accepted: command.acceptedAtMs,
+      published: command.publishedAtMs,
+      brokerAcknowledged: command.brokerAcknowledgedAtMs,
+      deviceAcknowledged: command.deviceAcknowledgedAtMs,
+      confirmed: command.confirmedAtMs,
+    },
+  };
 }

@@ -18,8 +18,8 @@ export class TestBridge {
   readonly #socket: WebSocket;
   readonly #published: PublishFrame[] = [];
   #wakeUp: () => void = () => undefined;
-  /** What the broker says of its subscribers; 'no answer' leaves the Worker waiting. */
-  hasSubscribers: boolean | null | 'no answer' = null;
+  /** What the broker says of its subscribers; 'no answer' leaves the Worker waiting, 'refused' takes nothing. */
+  hasSubscribers: boolean | null | 'no answer' | 'refused' = null;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -67,8 +67,12 @@ export class TestBridge {
   }
 
   #publish(frame: PublishFrame): void {
-    this.#published.push(frame);
     const { hasSubscribers } = this;
+    if (hasSubscribers === 'refused') {
+      this.#socket.send(JSON.stringify({ type: 'not-published', id: frame.id, reason: 'refused' }));
+      return;
+    }
+    this.#published.push(frame);
     if (hasSubscribers !== 'no answer' && this.#socket.readyState === WebSocket.OPEN) {
       this.#socket.send(JSON.stringify({ type: 'published', id: frame.id, hasSubscribers }));
     }

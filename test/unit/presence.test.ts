@@ -160,6 +160,27 @@ describe('a device is offline', () => {
   });
 });
 
+describe('a farewell', () => {
+  it.each([
+    ['its session', [connected(0), 5], [announced('offline', 50), 60]],
+    [
+      'its session, after it announced itself',
+      [connected(0), 5],
+      [announced('online', 20), 25],
+      [announced('offline', 50), 60],
+    ],
+    [
+      'its session, which was reported after it spoke',
+      [announced('online', 20), 25],
+      [connected(0), 30],
+      [announced('offline', 50), 60],
+    ],
+    ['its login', [authenticated, 0], [announced('offline', 50), 60]],
+  ] as [string, ...[PresenceEvent, number][]][])('counts right after the beginning of %s', (_, ...steps) => {
+    expect(isOnlineAfter(reporting, ...steps)).toBe(false);
+  });
+});
+
 describe('subscribers', () => {
   it('are told what the device did not say itself', () => {
     expect(toldIn(run(reporting, [connected(0), 0]))).toEqual(['online']);

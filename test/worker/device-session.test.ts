@@ -18,6 +18,13 @@ afterAll(() => {
   bridge.close();
 });
 
+const trigger = {
+  params: { action: 'trigger' },
+  ttlSeconds: undefined,
+  waitSeconds: undefined,
+  idempotencyKey: undefined,
+};
+
 let lastSeq = 0;
 async function say(device: TestDevice, action: TopicAction, payload: unknown, more: Message = {}) {
   const { results } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', [
@@ -92,7 +99,7 @@ describe('an object that was never provisioned', () => {
       error: 'device_not_found',
     });
     expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
-    expect(await session.command(1, { action: 'trigger' })).toMatchObject({ error: 'device_not_found' });
+    expect(await session.command(1, trigger)).toMatchObject({ error: 'device_not_found' });
     expect(await session.watch(1, 'switch', 'relay-0')).toMatchObject({ error: 'device_not_found' });
     const { results } = await session.ingest('switch', 'spool', [
       { seq: 1, action: status, payload: '{"status":"online"}', isDup: false, isRetained: false, receivedAtMs: 0 },
@@ -120,7 +127,7 @@ describe('a session', () => {
       error: 'invalid_password',
     });
     expect(await session.status(8)).toMatchObject({ error: 'forbidden' });
-    expect(await session.command(8, { action: 'trigger' })).toMatchObject({ error: 'forbidden' });
+    expect(await session.command(8, trigger)).toMatchObject({ error: 'forbidden' });
     expect(await session.watch(8, 'lamp', 'relay-0')).toMatchObject({ error: 'forbidden' });
   });
 

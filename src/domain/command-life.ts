@@ -1,0 +1,193 @@
+// The life of one command: what is known of it, and the honest word for that. Pure: takes what happened and when, in
+// the service's clock. Publishes nothing and stores nothing.
+import type { ControlParams } from './control-command.ts';
+import type { Json } from './property-report.ts';
+
+export const commandStates = [
+  'accepted',
+  'sent',
+  'waiting',
+  'acknowledged',
+  'confirmed',
+  'undelivered',
+  'expired',
+  'failed',
+  'cancelled',
+] as const;
+export type CommandState = (typeof commandStates)[number];
+
+export type Command = {
+  commandId: string;
+  /** In the order of acceptance. */
+  number: number;
+  params: ControlParams;
+  acceptedAtMs: number;
+  /** Nobody is waiting for a reply any more; a kept one is not published after it. */
+  expiresAtMs: number;
+  /** To be published again whenever the device comes back, until it replies. */
+  isKept: boolean;
+  /** The device was away when it was published last, as far as anybody knew. */
+  isAwaitingDevice: boolean;
+  publishedAtMs: number | null;
+  brokerAcknowledgedAtMs: number | null;
+  deviceAcknowledgedAtMs: number | null;
+  replyCode: number | null;
+  confirmedAtMs: number | null;
+  undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | null;
+  cancelledBecause: 'requested' | 'replaced' | null;
+  /** Publications this return of the device is still worth, and when the next is due. */
+  attemptsLeft: number;
+  attemptAtMs: number | null;
+};
+
+export type Publication = { startedAtMs: number; acknowledgedAtMs: number; hasReachedNobody: boolean };
+
+/** Long enough for a slow device, short enough that nobody is surprised by a switch that moves. */
+const lifeMs = 10_000;
+const attemptsPerReturn = 2;
+/** A device subscribes a moment after its session began; what was published in between it never got. */
+const secondAttemptAfterMs = 2_000;
+const brokerRetryAfterMs = 10_000;
+
+/** Repeating it changes nothing: it names where to go, not that to move. Everything else is momentary. */
+export function isIdempotent(params: ControlParams): boolean {
+  if ('switch' in params) return false;
+  return 'angle' in params || 'position' in params;
+}
+
+export function acceptCommand(
+  { commandId, number, params }: Pick<Command, 'commandId' | 'number' | 'params'>,
+  keepForSeconds: number | undefined,
+  nowMs: number,
+): Command {
+  return {
+    commandId,
+    number,
+    params,
+    acceptedAtMs: nowMs,
+    expiresAtMs: nowMs + (keepForSeconds === undefined ? lifeMs : keepForSeconds * 1000),
+    isKept: keepForSeconds !== undefined,
+    isAwaitingDevice: false,
+    publishedAtMs: null,
+    brokerAcknowledgedAtMs: null,
+    deviceAcknowledgedAtMs: null,
+    replyCode: null,
+    confirmedAtMs: null,
+    undeliveredBecause: null,
+    cancelledBecause: null,
+    attemptsLeft: 0,
+    attemptAtMs: null,
+  };
+}
+
+/** The broker has it. Times are those of the first publication. */
+export function markPublished(
+  command: Command,
+  { startedAtMs, acknowledgedAtMs, hasReachedNobody }: Publication,
+  isDeviceOnline: boolean,
+  nowMs: number,
+): Command {
+  const attemptsLeft = Math.max(0, command.attemptsLeft - 1);
+  const isAnswered = command.deviceAcknowledgedAtMs !== null;
+  return {
+    ...command,
+    publishedAtMs: command.publishedAtMs ?? startedAtMs,
+    brokerAcknowledgedAtMs: command.brokerAcknowledgedAtMs ?? acknowledgedAtMs,
+    undeliveredBecause: hasReachedNobody && !isAnswered && !command.isKept ? 'no_subscriber' : null,
+    isAwaitingDevice: command.isKept && !isAnswered && (hasReachedNobody || !isDeviceOnline),
+    attemptsLeft,
+    attemptAtMs: attemptsLeft > 0 && !isAnswered ? nowMs + secondAttemptAfterMs : null,
+  };
+}
+
+/** No broker took it. The first time its caller is told so, and it ends; a kept one is tried again. */
+export function markUnpublished(command: Command, nowMs: number): Command {
+  if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
+  return { ...command, isKept: false, attemptAtMs: null, undeliveredBecause: 'broker_unavailable' };
+}
+
+/** The device replied; its first word counts. */
+export function markReplied(command: Command, replyCode: number | null, nowMs: number): Command {
+  if (command.deviceAcknowledgedAtMs !== null) return command;
+  return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };
+}
+
+/**
+ * A report came that holds the command's visible result. Without a reply it proves something only where it shows a
+ * change: what was true before may have been reported before the command arrived.
+ */
+export function markShown(
+  command: Command,
+  reported: ReadonlyMap<string, Json>,
+  changed: ReadonlyMap<string, Json>,
+  nowMs: number,
+): Command {
+  const [name, value] = visibleResult(command.params) ?? [];
+  if (name === undefined || command.confirmedAtMs !== null || command.cancelledBecause !== null) return command;
+  const isReplied = command.deviceAcknowledgedAtMs !== null && isSuccess(command.replyCode);
+  const isUnderWay = isPublished(command) && !command.isAwaitingDevice && nowMs < command.expiresAtMs;
+  const isUnanswered = command.deviceAcknowledgedAtMs === null;
+  const evidence = isReplied ? reported : isUnanswered && isUnderWay ? changed : undefined;
+  if (evidence?.get(name) !== value) return command;
+  return { ...command, confirmedAtMs: nowMs, attemptAtMs: null, isAwaitingDevice: false };
+}
+
+export function markCancelled(command: Command, cancelledBecause: 'requested' | 'replaced'): Command {
+  return { ...command, cancelledBecause, attemptAtMs: null };
+}
+
+/** The device is here again: a kept command that nothing has settled is due now, unless it is under way already. */
+export function markReturned(command: Command, nowMs: number): Command {
+  const isUnderWay = command.attemptAtMs !== null && command.attemptAtMs > nowMs;
+  if (isUnderWay || !isPending(command, nowMs)) return command;
+  return { ...command, attemptsLeft: attemptsPerReturn, attemptAtMs: nowMs };
+}
+
+/** Kept, and neither answered nor ended: it may still have to be published. */
+export function isPending(command: Command, nowMs: number): boolean {
+  const isSettled = command.deviceAcknowledgedAtMs !== null || command.confirmedAtMs !== null;
+  return command.isKept && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
+}
+
+/** What can still be learned of it from reports or done for it: worth being at hand when the object wakes. */
+export function isOpen(command: Command, nowMs: number): boolean {
+  const { confirmedAtMs, cancelledBecause, undeliveredBecause, replyCode } = command;
+  const isConfirmable = visibleResult(command.params) !== undefined && confirmedAtMs === null && isSuccess(replyCode);
+  const isEnded = cancelledBecause !== null || undeliveredBecause !== null;
+  return isPending(command, nowMs) || (isConfirmable && !isEnded);
+}
+
+export function describeCommand(
+  command: Command,
+  isDeviceOnline: boolean,
+  nowMs: number,
+): { state: CommandState; reason: string | null } {
+  const { cancelledBecause, undeliveredBecause, replyCode } = command;
+  if (command.deviceAcknowledgedAtMs !== null && !isSuccess(replyCode)) {
+    return { state: 'failed', reason: `device replied ${replyCode}` };
+  }
+  if (command.confirmedAtMs !== null) return { state: 'confirmed', reason: null };
+  if (command.deviceAcknowledgedAtMs !== null) return { state: 'acknowledged', reason: null };
+  if (cancelledBecause !== null) return { state: 'cancelled', reason: cancelledBecause };
+  if (undeliveredBecause !== null) return { state: 'undelivered', reason: undeliveredBecause };
+  if (nowMs >= command.expiresAtMs) return { state: 'expired', reason: 'no_reply' };
+  if (!isPublished(command)) return { state: 'accepted', reason: null };
+  if (command.isKept && (command.isAwaitingDevice || !isDeviceOnline)) return { state: 'waiting', reason: null };
+  return { state: 'sent', reason: null };
+}
+
+/** The property that shows that the command happened. A switch has none: what is on at `up` is the maker's choice. */
+function visibleResult(params: ControlParams): [name: string, value: Json] | undefined {
+  if (params.position !== undefined) return ['position', params.position];
+  if (params.angle !== undefined) return ['angle', params.angle];
+  return undefined;
+}
+
+function isPublished(command: Command): boolean {
+  return command.brokerAcknowledgedAtMs !== null;
+}
+
+/** A reply without a code says that it arrived; 0 and 2xx are the success codes in the field. */
+function isSuccess(replyCode: number | null): boolean {
+  return replyCode === null || replyCode === 0 || (replyCode >= 200 && replyCode < 300);
+}

@@ -1,0 +1,112 @@
+// Commands to a device over HTTP (interface 4.3, decisions Control): parse, one service call, answer.
+import { createRoute } from '@hono/zod-openapi';
+import { authenticate } from '../http/authenticate.ts';
+import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { limitRate } from '../http/rate-limit.ts';
+import { jsonBody } from '../http/request-body.ts';
+import { createRouter } from '../http/router.ts';
+import { byUserOrKey } from '../http/security-schemes.ts';
+import { contextOf } from '../http/service-context.ts';
+import {
+  commandPageSchema,
+  commandParamSchema,
+  commandReceiptSchema,
+  commandSchema,
+  controlBodySchema,
+  controlHeadersSchema,
+  controlQuerySchema,
+} from '../protocol/http-commands.ts';
+import { deviceIdParamSchema, pageQuerySchema } from '../protocol/http-devices.ts';
+import { cancelCommand, controlDevice, pageCommands, readCommand } from '../services/control.ts';
+
+const signedIn = { tags: ['Commands'], security: byUserOrKey, middleware: authenticate('user-or-key') };
+
+const controlRoute = createRoute({
+  method: 'post',
+  path: '/{deviceId}/control',
+  summary: 'Send a command to a device',
+  description:
+    '`command_sent` means that the broker has it; `broker_unavailable`, that it will not be delivered later. A command ' +
+    'is published once and expires after 10 s, unless the caller asks with `ttl` to keep it for a device that is away. ' +
+    'Nothing is ever retained at the broker.',
+  ...signedIn,
+  middleware: [authenticate('user-or-key'), limitRate('control')] as const,
+  request: {
+    params: deviceIdParamSchema,
+    query: controlQuerySchema,
+    headers: controlHeadersSchema,
+    body: jsonBody(controlBodySchema),
+  },
+  responses: {
+    ...dataAnswer(commandReceiptSchema),
+    ...errorAnswers(
+      'invalid_request',
+      'no_control_params',
+      'invalid_control_params',
+      'unauthorized',
+      'forbidden',
+      'device_disabled',
+      'device_not_found',
+      'too_many_requests',
+      'broker_unavailable',
+    ),
+  },
+});
+
+const listCommandsRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/commands',
+  summary: 'List the last hundred commands of a device, newest first',
+  ...signedIn,
+  request: { params: deviceIdParamSchema, query: pageQuerySchema },
+  responses: {
+    ...dataAnswer(commandPageSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  },
+});
+
+const readCommandRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/commands/{commandId}',
+  summary: 'Read how far a command has come',
+  ...signedIn,
+  request: { params: commandParamSchema },
+  responses: {
+    ...dataAnswer(commandSchema),
+    ...errorAnswers('unauthorized', 'forbidden', 'device_not_found', 'not_found'),
+  },
+});
+
+const cancelCommandRoute = createRoute({
+  method: 'delete',
+  path: '/{deviceId}/commands/{commandId}',
+  summary: 'Cancel a command that waits for its device',
+  description: 'What was published to a device that is there cannot be taken back: 400, with the state it is in.',
+  ...signedIn,
+  request: { params: commandParamSchema },
+  responses: {
+    ...dataAnswer(commandSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found', 'not_found'),
+  },
+});
+
+export const deviceCommandRoutes = createRouter()
+  .openapi(controlRoute, async (c) => {
+    const { deviceId } = c.req.valid('param');
+    const { wait, ttl } = c.req.valid('query');
+    const idempotencyKey = c.req.valid('header')['idempotency-key'];
+    const options = { waitSeconds: wait, ttlSeconds: ttl, idempotencyKey };
+    return answer(c, await controlDevice(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('json'), options));
+  })
+  .openapi(listCommandsRoute, async (c) => {
+    const { deviceId } = c.req.valid('param');
+    return answer(c, await pageCommands(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('query')));
+  })
+  .openapi(readCommandRoute, async (c) => {
+    const { deviceId, commandId } = c.req.valid('param');
+    return answer(c, await readCommand(contextOf(c), c.var.caller.userId, deviceId, commandId));
+  })
+  .openapi(cancelCommandRoute, async (c) => {
+    const { deviceId, commandId } = c.req.valid('param');
+    return answer(c, await cancelCommand(contextOf(c), c.var.caller.userId, deviceId, commandId));
+  });
