@@ -22,8 +22,8 @@ export const emqxEventSchema = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('client.disconnected'),
     clientid: nameSchema,
-    /** Not every version says which session ended. */
-    connected_at: timeSchema.optional(),
+    /** Not every version says which session ended; a template that asks for it all the same gets a word for nothing. */
+    connected_at: z.union([timeSchema, z.unknown().transform(() => undefined)]).optional(),
     disconnected_at: timeSchema,
     reason: z.string().max(256).default('unknown'),
   }),

@@ -1,5 +1,5 @@
 // Debian's mosquitto with its dynamic security plugin, as a child process: a free loopback port and a data folder that
-// outlives a stop. Set up with the commands of broker-bridge/BROKERS.md.
+// outlives a stop. Set up with the examples of broker-bridge/BROKERS.md.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,9 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mosquittoMissing } from './broker-mosquitto.ts';
+import { readExample } from './real-broker-guide.ts';
 
 const plugin = globSync('/usr/lib/*/mosquitto_dynamic_security.so')[0];
-const administrator = ['admin', 'password-of-the-broker-administrator'] as const;
+const administratorPassword = 'password-of-the-broker-administrator';
 
 /** Why tests with dynamic security are left out here, or null where it is installed. */
 export const dynamicSecurityMissing =
@@ -56,50 +57,31 @@ export class DynamicMosquitto {
 
   /** The client as the plugin knows it, in its own words. */
   describeClient(username: string): string {
-    return this.#control('getClient', username);
+    const login = `-h 127.0.0.1 -p ${this.port} -u admin -P ${administratorPassword}`;
+    return run(`mosquitto_ctrl ${login} dynsec getClient '${username}'`);
   }
 
   #configure(): void {
-    const security = join(this.#dir, 'dynamic-security.json');
-    run('mosquitto_ctrl', ['dynsec', 'init', security, ...administrator]);
-    const lines = [
-      `listener ${this.port} 127.0.0.1`,
-      'allow_anonymous false',
-      `plugin ${plugin ?? ''}`,
-      `plugin_opt_config_file ${security}`,
-      'set_tcp_nodelay true',
-      'max_queued_messages 100000',
-      'persistence true',
-      `persistence_location ${this.#dir}/`,
-      // Started by root, it would otherwise change to a user that cannot write here.
-      'user root',
-    ];
-    writeFileSync(join(this.#dir, 'mosquitto.conf'), `${lines.join('\n')}\n`);
+    const config = readExample('mosquitto', 'conf', 0, {
+      'listener 1883': `listener ${this.port} 127.0.0.1`,
+      '/usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so': plugin ?? '',
+      '/var/lib/mosquitto/': `${this.#dir}/`,
+    });
+    // Started by root, it would otherwise change to a user that cannot write here.
+    writeFileSync(join(this.#dir, 'mosquitto.conf'), `${config}user root\n`);
+    const init = { '/var/lib/mosquitto/': `${this.#dir}/`, ADMIN_PASSWORD: administratorPassword };
+    run(readExample('mosquitto', 'sh', 0, init));
   }
 
   #setUpBridge(password: string): void {
-    const [name, role] = ['latchwork-bridge', 'latchwork-bridge'];
-    this.#control('createRole', role);
-    for (const action of ['thing/event/property/post', 'thing/service/property/set_reply', 'status']) {
-      this.#control('addRoleACL', role, 'subscribeLiteral', `/sys/+/+/${action}`, 'allow');
-    }
-    for (const topic of ['/sys/+/+/thing/service/property/set', '/sys/+/+/status', '$CONTROL/dynamic-security/v1']) {
-      this.#control('addRoleACL', role, 'publishClientSend', topic, 'allow');
-    }
-    this.#control('createClient', name, '-c', name, '-p', password);
-    this.#control('addClientRole', name, role);
-  }
-
-  #control(...command: string[]): string {
-    const [username, password] = administrator;
-    const at = ['-h', '127.0.0.1', '-p', String(this.port), '-u', username, '-P', password];
-    return run('mosquitto_ctrl', [...at, 'dynsec', ...command]);
+    const values = { '-p 1883': `-p ${this.port}`, ADMIN_PASSWORD: administratorPassword, BRIDGE_SECRET: password };
+    run(readExample('mosquitto', 'sh', 1, values));
   }
 }
 
-function run(program: string, args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8' });
-  if (status !== 0 || /error/i.test(stderr)) throw new Error(`${program} ${args.slice(-3).join(' ')}: ${stderr}`);
+function run(script: string): string {
+  const { status, stdout, stderr } = spawnSync('sh', ['-e', '-c', script], { encoding: 'utf8' });
+  if (status !== 0 || /error/i.test(stderr)) throw new Error(`setting mosquitto up: ${stderr}`);
   return stdout;
 }
 

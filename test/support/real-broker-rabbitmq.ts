@@ -1,5 +1,5 @@
 // Debian's RabbitMQ with the MQTT plugin and the HTTP authorization backend, as a child process: free loopback ports,
-// data folder, cookie, node name and name server of its own. Configured as broker-bridge/BROKERS.md says.
+// data folder, cookie, node name and name server of its own. Configured with the example of broker-bridge/BROKERS.md.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { findFreePort } from './broker-mosquitto.ts';
+import { readExample } from './real-broker-guide.ts';
 import { untilListening } from './real-broker-mosquitto.ts';
 
 // Not /usr/sbin/rabbitmq-server, which changes to another user and forgets the environment on the way.
@@ -36,15 +37,11 @@ export class RabbitMq {
   static async start(options: { port: number; hookUrl: string }): Promise<RabbitMq> {
     const { port, hookUrl } = options;
     const dir = await mkdtemp(join(tmpdir(), 'latchwork-rabbitmq-'));
-    const config = [
-      'listeners.tcp = none',
-      `mqtt.listeners.tcp.1 = 127.0.0.1:${port}`,
-      'mqtt.allow_anonymous = false',
-      'auth_backends.1 = http',
-      'auth_http.http_method = post',
-      ...['user', 'vhost', 'resource', 'topic'].map((path) => `auth_http.${path}_path = ${hookUrl}/${path}`),
-    ];
-    await writeFile(join(dir, 'rabbitmq.conf'), `${config.join('\n')}\n`);
+    const example = readExample('RabbitMQ', 'ini', 0, {
+      'mqtt.listeners.tcp.default = 1883': `mqtt.listeners.tcp.1 = 127.0.0.1:${port}`,
+      'https://api.example.com/hooks/rabbitmq/s/HOOK_SECRET': hookUrl,
+    });
+    await writeFile(join(dir, 'rabbitmq.conf'), `${example}listeners.tcp = none\n`);
     await writeFile(join(dir, 'enabled_plugins'), '[rabbitmq_mqtt,rabbitmq_auth_backend_http].\n');
     const nameServerPort = await findFreePort();
     // A child of the test. The Erlang machine would start one of its own that outlives it.

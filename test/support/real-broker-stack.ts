@@ -1,12 +1,12 @@
 // The built Worker and the production bridge as processes of their own around a broker, with a user who has a product
 // and devices that are plain MQTT clients. For tests that prove a broker; knows none itself.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type IClientOptions, type MqttClient } from 'mqtt';
 import { WebSocket } from 'ws';
-import { startBuiltWorker, type BuiltWorker } from '../../dev/built-worker.ts';
+import { buildWorker, startBuiltWorker, workerDirs, type BuiltWorker } from '../../dev/built-worker.ts';
 import { Changes } from './bridge-changes.ts';
 import { BridgeProcess } from './bridge-process.ts';
 import { findFreePort } from './broker-mosquitto.ts';
@@ -24,6 +24,19 @@ export type Activation = {
 export type ProtocolVersion = 4 | 5;
 export type Answer = { code: number; message: string; data: Record<string, unknown> };
 
+let building: Promise<string> | undefined;
+
+/** The folder of the bundle, the same for all stacks of a test file. */
+function buildOnce(): Promise<string> {
+  building ??= (async () => {
+    const { buildDir } = workerDirs(mkdtempSync(join(tmpdir(), 'latchwork-built-worker-')));
+    await buildWorker(buildDir);
+    process.once('exit', () => rmSync(join(buildDir, '..'), { recursive: true, force: true }));
+    return buildDir;
+  })();
+  return building;
+}
+
 export class RealStack {
   readonly mqttPort: number;
   readonly #stateDir: string;
@@ -40,9 +53,11 @@ export class RealStack {
   /** A Worker that hands out `mqttPort`; the broker is started on it afterwards, because it may need the Worker. */
   static async start(vars: Record<string, string>): Promise<RealStack> {
     const stateDir = mkdtempSync(join(tmpdir(), 'latchwork-real-broker-'));
+    symlinkSync(await buildOnce(), workerDirs(stateDir).buildDir);
     const mqttPort = await findFreePort();
     const worker = await startBuiltWorker({
       stateDir,
+      isBuilt: true,
       vars: { MQTT_HOST: '127.0.0.1', MQTT_PORT: String(mqttPort), RATE_LIMITS: 'relaxed', ...vars },
       secrets: {
         JWT_SECRETS: 'test:access-token-secret-of-the-real-broker-tests',

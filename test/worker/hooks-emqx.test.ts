@@ -177,6 +177,17 @@ describe('client events', () => {
     expect(await isOnline(device)).toBe(true);
   });
 
+  it.each([undefined, null, 'undefined', ''])(
+    'end the present session where they name none: %j',
+    async (connectedAt) => {
+      const device = await provisionDevice();
+      const startedAtMs = Date.now() - 1_000;
+      await ask('events', connectedOf(device, startedAtMs));
+      await ask('events', { ...disconnectedOf(device, startedAtMs + 500), connected_at: connectedAt });
+      expect(await isOnline(device)).toBe(false);
+    },
+  );
+
   it('leave a device online whose session was taken over by its own new one', async () => {
     const device = await provisionDevice();
     const startedAtMs = Date.now() - 1_000;
