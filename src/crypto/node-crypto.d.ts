@@ -8,7 +8,4 @@ declare module 'node:crypto' {
     callback: (error: Error | null, key: Uint8Array) => void,
   ): void;
   export function timingSafeEqual(one: Uint8Array, other: Uint8Array): boolean;
-  export function createHash(algorithm: 'sha256'): {
-    update(text: string): { digest(encoding: 'base64'): string };
-  };
 }

@@ -1,6 +1,6 @@
 // What a device's messages do to its state: each once in effect, in order. Pushes nothing to subscribers (the uplink
 // does, a batch at a time), and changes nothing for a message that says nothing new.
-import { createHash } from 'node:crypto';
+import { fingerprint } from '../domain/fingerprint.ts';
 import {
   interpretMessage,
   isMeasurement,
@@ -49,7 +49,7 @@ export class DeviceInbox {
     const { action, payload } = message;
     const { marks } = this.#state.live;
     if (isTaken(marks, spoolId, message.seq)) return { result: 'again' };
-    const digest = createHash('sha256').update(`${action}\n${payload}`).digest('base64').slice(0, 16);
+    const digest = fingerprint(`${action}\n${payload}`);
     this.#state.touch({ marks: take(marks, spoolId, message.seq, digest) });
     if (message.isDup && isRecent(marks, digest)) return { result: 'again' };
     // A retained message tells of the past: the broker hands it to every new subscription.

@@ -1,0 +1,26 @@
+// Texts of a device are told apart.
+import { describe, expect, it } from 'vitest';
+import { fingerprint } from '../../src/domain/fingerprint.ts';
+
+describe('a fingerprint', () => {
+  it('is the same for the same text and short enough to keep many', () => {
+    expect(fingerprint('{"position":"up"}')).toBe(fingerprint('{"position":"up"}'));
+    for (const text of ['', 'é', '\u{1f600}', 'x'.repeat(16_384)])
+      expect(fingerprint(text)).toMatch(/^[0-9a-z]{1,11}$/);
+  });
+
+  it('differs between reports that differ by as little as reports do', () => {
+    const seen = new Set<string>();
+    for (let id = 0; id < 20_000; id++) {
+      for (const position of ['up', 'down']) {
+        seen.add(fingerprint(`{"id":"${id}","params":{"position":"${position}","wifi_rssi":-5${id % 10}}}`));
+      }
+    }
+    expect(seen.size).toBe(40_000);
+  });
+
+  it('sees order and length', () => {
+    const texts = ['ab', 'ba', 'aab', 'aba', 'aaab', '\0', '\0\0', '', '0', '00'];
+    expect(new Set(texts.map(fingerprint)).size).toBe(texts.length);
+  });
+});
