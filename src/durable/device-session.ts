@@ -7,7 +7,7 @@ import type { Outcome } from '../domain/errors.ts';
 import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { PresenceEvent } from '../domain/presence.ts';
-import type { DeviceIdentity } from '../domain/topics.ts';
+import { topicOf, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
 import { DeviceAlarm } from './device-alarm.ts';
 import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
 import { DeviceInbox, type MessageResult, type SessionMessage } from './device-inbox.ts';
@@ -23,6 +23,7 @@ import {
   type PropertiesView,
   type StatusView,
 } from './device-views.ts';
+import { pushToRelays } from './relay-push.ts';
 import { relayGateway } from './stubs.ts';
 
 export type Provisioning = Pick<
@@ -58,7 +59,7 @@ export class DeviceSession extends DurableObject<Env> {
     if (!this.#state.isProvisioned) {
       const deviceId = this.ctx.id.name ?? '';
       const credentials = addCredential([], passwordDigest, nowMs);
-      this.#state.create({ ...facts, deviceId, isDisabled: false, credentials });
+      this.#state.create({ ...facts, deviceId, isDisabled: false, credentials, revocations: 0 });
       return done;
     }
     const { isDisabled, credentials } = this.#state.record;
@@ -73,7 +74,7 @@ export class DeviceSession extends DurableObject<Env> {
     productKey: string;
     passwordDigest: string;
     relayShard?: string;
-  }): Promise<Outcome<DeviceIdentity>> {
+  }): Promise<Outcome<DeviceIdentity & { revocations: number }>> {
     if (!(await this.#isDeviceOf(given.productKey))) return { ok: false, error: 'device_not_found' };
     const { record } = this.#state;
     const nowMs = Date.now();
@@ -93,7 +94,8 @@ export class DeviceSession extends DurableObject<Env> {
       this.#addListener(given.relayShard);
     }
     this.#settle();
-    return { ok: true, value: { productKey: record.productKey, deviceId: record.deviceId } };
+    const { productKey, deviceId, revocations } = record;
+    return { ok: true, value: { productKey, deviceId, revocations } };
   }
 
   /** A broker says that a session of the device began or ended. */
@@ -120,6 +122,25 @@ export class DeviceSession extends DurableObject<Env> {
     const results = messages.map((message) => this.#inbox.take(spoolId, message));
     this.#settle();
     return { results, listeners: this.#state.live.listeners };
+  }
+
+  /** Takes a message of a relay session that signed in as the device. */
+  async publish(
+    { productKey, revocations }: { productKey: string; revocations: number },
+    action: TopicAction,
+    payload: string,
+  ): Promise<Outcome<MessageResult>> {
+    if (!(await this.#isDeviceOf(productKey))) return { ok: false, error: 'device_not_found' };
+    const { record, live } = this.#state;
+    if (record.isDisabled) return { ok: false, error: 'device_disabled' };
+    if (record.revocations !== revocations) return { ok: false, error: 'unauthorized' };
+    const value = this.#inbox.takeFromRelay(action, payload);
+    if (value.result === 'accepted') {
+      const message = { deviceId: record.deviceId, topic: topicOf(record, action), payload };
+      this.#state.afterFlush(() => pushToRelays(this.env, [{ message, listeners: live.listeners }]));
+    }
+    this.#settle();
+    return { ok: true, value };
   }
 
   async status(userId: number): Promise<Outcome<StatusView>> {

@@ -21,6 +21,8 @@ export type DeviceRecord = {
   isDisabled: boolean;
   secretDigest: string;
   credentials: MessagingCredential[];
+  /** How often the credentials were revoked: a relay session that signed in before is over. */
+  revocations: number;
 };
 
 export type LiveState = {

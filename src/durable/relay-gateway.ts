@@ -13,6 +13,7 @@ import { isTaken, noMarks, take, type UplinkMarks } from '../domain/uplink-marks
 import { log } from '../log.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
 import { RelayIndex } from './relay-index.ts';
+import { publishFor } from './relay-publish.ts';
 import type { RelayMessage } from './relay-push.ts';
 import { closeQuietly, readClient, reply, sendQuietly, writeClient, type RelayClient } from './relay-socket.ts';
 import { deviceSession } from './stubs.ts';
@@ -22,6 +23,7 @@ const maxFailedAuths = 3;
 const maxFilters = { device: 20, user: 200 } as const;
 
 type Identity = NonNullable<RelayClient['who']>;
+const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
 type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
 
@@ -33,6 +35,9 @@ export class RelayGateway extends DurableObject<Env> {
   readonly #pushed = new Map<string, UplinkMarks>();
   /** Devices whose sessions were told that this shard listens, before a socket of it does. */
   readonly #signingUp = new Map<string, number>();
+
+  /** Of those that are signing up, the devices whose credentials ended meanwhile. */
+  readonly #revoked = new Set<string>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -80,6 +85,7 @@ export class RelayGateway extends DurableObject<Env> {
         this.#change(socket, { ...client, filters });
       }
     }
+    if (this.#signingUp.has(deviceId)) this.#revoked.add(deviceId);
     this.#pushed.delete(deviceId);
   }
 
@@ -140,10 +146,13 @@ export class RelayGateway extends DurableObject<Env> {
         await this.#authenticate(socket, request);
         break;
       case 'subscribe':
-        await this.#subscribe(socket, request);
+        answerTopic(socket, request, await this.#refuseSubscription(socket, request.topic));
         break;
       case 'unsubscribe':
         this.#unsubscribe(socket, request);
+        break;
+      case 'publish':
+        answerTopic(socket, request, await publishFor(this.env, this.#index.clientOf(socket)?.who ?? null, request));
         break;
       case 'ping':
         reply(socket, { action: 'pong' });
@@ -185,18 +194,11 @@ export class RelayGateway extends DurableObject<Env> {
     const { productKey, deviceId } = named;
     return this.#signUp(deviceId, async (relayShard) => {
       const outcome = await deviceSession(this.env, deviceId).authenticate({ productKey, passwordDigest, relayShard });
-      return outcome.ok ? { who: { kind: 'device', ...named } } : { error: outcome.error };
+      if (!outcome.ok) return { error: outcome.error };
+      // Revoked again before the answer was here: there was no socket yet to be closed.
+      if (this.#revoked.has(deviceId)) return { error: 'invalid_password' };
+      return { who: { kind: 'device', ...outcome.value } };
     });
-  }
-
-  async #subscribe(socket: WebSocket, { topic }: TopicRequest): Promise<void> {
-    const refusal = await this.#refuseSubscription(socket, topic);
-    if (refusal !== undefined) {
-      const message = refusal.detail === undefined ? refusal.error : `${refusal.error}: ${refusal.detail}`;
-      reply(socket, { action: 'subscribe', topic, code: statusOf(refusal.error), message });
-      return;
-    }
-    reply(socket, { action: 'subscribe', topic, code: 200, message: 'success' });
   }
 
   /** Subscribes, or says why not. */
@@ -242,7 +244,10 @@ export class RelayGateway extends DurableObject<Env> {
     } finally {
       const left = (this.#signingUp.get(deviceId) ?? 1) - 1;
       if (left > 0) this.#signingUp.set(deviceId, left);
-      else this.#signingUp.delete(deviceId);
+      else {
+        this.#signingUp.delete(deviceId);
+        this.#revoked.delete(deviceId);
+      }
     }
   }
 
@@ -318,8 +323,21 @@ function byteLengthOf(data: string | ArrayBuffer): number {
   return data.length > maxRelayFrameBytes ? data.length : new TextEncoder().encode(data).length;
 }
 
+function answerTopic(
+  socket: WebSocket,
+  { action, topic }: { action: 'subscribe' | 'publish'; topic: string },
+  refusal: { error: ErrorMessage; detail?: string } | undefined,
+): void {
+  if (refusal === undefined) {
+    reply(socket, { action, topic, code: 200, message: 'success' });
+    return;
+  }
+  const message = refusal.detail === undefined ? refusal.error : `${refusal.error}: ${refusal.detail}`;
+  reply(socket, { action, topic, code: statusOf(refusal.error), message });
+}
+
 function refuseUnreadable(socket: WebSocket, body: unknown): void {
   const named = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined;
-  const action = named === 'auth' || named === 'subscribe' || named === 'unsubscribe' ? named : 'error';
+  const action = relayActions.find((known) => known === named) ?? 'error';
   reply(socket, { action, code: 400, message: 'invalid_request' });
 }

@@ -7,7 +7,13 @@ const attachmentSchema = z.object({
   failedAuths: z.number(),
   who: z
     .discriminatedUnion('kind', [
-      z.object({ kind: z.literal('device'), productKey: z.string(), deviceId: z.string() }),
+      z.object({
+        kind: z.literal('device'),
+        productKey: z.string(),
+        deviceId: z.string(),
+        /** How often the device's credentials had been revoked when it signed in. */
+        revocations: z.number(),
+      }),
       z.object({ kind: z.literal('user'), userId: z.number(), expiresAtMs: z.number() }),
     ])
     .nullable(),

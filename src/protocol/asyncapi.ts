@@ -81,6 +81,13 @@ const relayMessages: Record<string, Message> = {
     schema: relayRequestSchemas.unsubscribe,
     examples: [{ action: 'unsubscribe', topic: exampleTopic }],
   },
+  Publish: {
+    summary:
+      'What a device says, from a socket with its messaging credentials, on a topic that it may publish. It has the ' +
+      'same effect as through the broker, except that a relay session never changes presence.',
+    schema: relayRequestSchemas.publish,
+    examples: [{ action: 'publish', topic: exampleTopic, payload: exampleReport }],
+  },
   Ping: { summary: 'Asks for a pong.', schema: relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
   AuthReply: {
     summary: '200, or 401 with why not. The third 401 closes the socket.',
@@ -102,6 +109,15 @@ const relayMessages: Record<string, Message> = {
     summary: '200, also for a topic that was not subscribed to.',
     schema: relayReplySchemas.unsubscribe,
     examples: [{ action: 'unsubscribe', topic: exampleTopic, ...success }],
+  },
+  PublishReply: {
+    summary:
+      '200, or why not: 401 before a successful auth, 403 for what is not yours to say, 400 for what is no message.',
+    schema: relayReplySchemas.publish,
+    examples: [
+      { action: 'publish', topic: exampleTopic, ...success },
+      { action: 'publish', topic: exampleTopic, code: 400, message: 'invalid_request: payload: not_json' },
+    ],
   },
   Pong: { summary: 'The reply to a ping.', schema: relayReplySchemas.pong, examples: [{ action: 'pong' }] },
   Unreadable: {
@@ -132,8 +148,8 @@ const provisioningMessages: Record<string, Message> = {
   },
 };
 
-const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Ping'] as const;
-const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'Pong', 'Unreadable'] as const;
+const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
+const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
 /**
  * `version` is the contract's; broker data are what activated devices receive. `x-parties` of a channel: who the operations

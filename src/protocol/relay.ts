@@ -15,6 +15,12 @@ export const relayRequestSchemas = {
   userAuth: z.object({ action: z.literal('auth'), token: z.string().max(4096) }),
   subscribe: z.object({ action: z.literal('subscribe'), topic: topicSchema }),
   unsubscribe: z.object({ action: z.literal('unsubscribe'), topic: topicSchema }),
+  publish: z.object({
+    action: z.literal('publish'),
+    topic: topicSchema,
+    /** JSON, or text that is none. */
+    payload: z.unknown().refine((payload) => payload !== undefined),
+  }),
   ping: z.object({ action: z.literal('ping') }),
 };
 
@@ -23,6 +29,7 @@ export const relayRequestSchema = z.union([
   relayRequestSchemas.userAuth,
   relayRequestSchemas.subscribe,
   relayRequestSchemas.unsubscribe,
+  relayRequestSchemas.publish,
   relayRequestSchemas.ping,
 ]);
 export type RelayRequest = z.infer<typeof relayRequestSchema>;
@@ -35,6 +42,7 @@ export const relayReplySchemas = {
   auth: z.object({ action: z.literal('auth'), ...outcome }),
   subscribe: z.object({ action: z.literal('subscribe'), ...topicOutcome }),
   unsubscribe: z.object({ action: z.literal('unsubscribe'), ...topicOutcome }),
+  publish: z.object({ action: z.literal('publish'), ...topicOutcome }),
   /** To a frame that names no action, and to a ping that failed. */
   error: z.object({ action: z.enum(['error', 'ping']), ...outcome }),
   pong: z.object({ action: z.literal('pong') }),

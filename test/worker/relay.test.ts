@@ -284,7 +284,7 @@ describe('frames', () => {
     ['null', 'error'],
     ['[]', 'error'],
     ['{}', 'error'],
-    ['{"action":"publish"}', 'error'],
+    ['{"action":"publish"}', 'publish'],
     ['{"action":"auth"}', 'auth'],
     ['{"action":"auth","username":1,"password":"x"}', 'auth'],
     ['{"action":"subscribe"}', 'subscribe'],
