@@ -52,6 +52,9 @@ export default defineConfig({
         test: { name: 'bridge', include: ['test/bridge/**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000 },
       },
       {
+        test: { name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 120_000 },
+      },
+      {
         test: { name: 'system', include: ['test/system/**/*.test.ts'], testTimeout: 60_000, hookTimeout: 120_000 },
       },
     ],

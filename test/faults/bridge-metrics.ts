@@ -1,0 +1,29 @@
+// Reads what a bridge says of itself over HTTP. For waiting on its spool, and for its own count of what was taken.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A message may be on its way between two moments. */
+const looksToBelieve = 4;
+const emptyWithinMs = 60_000;
+
+/** 0 for a counter that has not begun. */
+export async function readMetric(healthPort: number, name: string): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${healthPort}/metrics`)).text();
+  const line = text.split('\n').find((one) => one.startsWith(`${name} `));
+  return Number(line?.split(' ').at(-1) ?? 0);
+}
+
+/**
+ * Resolves with 0 when the Worker has answered for everything that the bridge was given and nothing more comes, or with
+ * what is left when that takes too long.
+ */
+export async function untilSpoolEmpty(healthPort: number): Promise<number> {
+  const deadlineMs = performance.now() + emptyWithinMs;
+  let emptyLooks = 0;
+  for (;;) {
+    const depth = await readMetric(healthPort, 'bridge_spool_depth');
+    const left = depth + (await readMetric(healthPort, 'bridge_unacknowledged'));
+    emptyLooks = left === 0 ? emptyLooks + 1 : 0;
+    if (emptyLooks === looksToBelieve || performance.now() > deadlineMs) return left;
+    await sleep(50);
+  }
+}

@@ -1,0 +1,50 @@
+// The broker is restarted in order and killed, under load. In order nothing may be missing. What a killed broker had
+// acknowledged and not written down no part of this system can bring back: those numbers are reported, not judged.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Field } from './field.ts';
+import { find, type Context, type Finding, type Scenario } from './scenario.ts';
+
+const perSecond = 800;
+const betweenMs = 1500;
+/** Otherwise mosquitto writes its memory down every half an hour, and when it ends in order. */
+const savesAtEveryChange = 'autosave_on_changes true\nautosave_interval 1';
+
+export const brokerRestarts: Scenario = {
+  name: 'broker-restarts',
+  title: 'mosquitto is restarted in order, then killed with SIGKILL, without and with writing at every change',
+  run: async (context) => [
+    await restart(context, 'restarted in order', 'SIGTERM', ''),
+    await restart(context, 'killed, as it is by default', 'SIGKILL', ''),
+    await restart(context, 'killed, with autosave at every change', 'SIGKILL', savesAtEveryChange),
+  ],
+};
+
+async function restart(
+  { stand, random, count, isShort }: Context,
+  label: string,
+  signal: 'SIGTERM' | 'SIGKILL',
+  config: string,
+): Promise<Finding> {
+  const restarts = count(10, 2);
+  const field = await Field.open(stand, 50, config);
+  try {
+    const bridge = field.startBridge({ spool: await field.makeSpool() });
+    await field.untilConnected(bridge);
+    const endLoad = field.startLoad(perSecond);
+    for (let done = 0; done < restarts; done += 1) {
+      await sleep((isShort ? 0.3 : 1) * random.between(betweenMs / 2, betweenMs));
+      await field.broker.stop(signal);
+      await sleep(random.between(0, 500));
+      await field.broker.startAgain();
+      // A broker that forgot the session queues nothing until the bridge has subscribed again.
+      await field.untilConnected(bridge);
+    }
+    await endLoad();
+    const isReportedOnly = signal === 'SIGKILL';
+    const outcome = await field.settle(isReportedOnly ? 8000 : undefined);
+    const facts = [`the publisher connected ${field.publisher.connections} times`];
+    return find(`${restarts} times ${label}`, outcome, facts, { isReportedOnly });
+  } finally {
+    await field.close();
+  }
+}

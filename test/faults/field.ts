@@ -1,0 +1,175 @@
+// One scenario's chain from devices to the relay: a broker and devices of its own, bridges that it starts and kills,
+// and the history of every message. It must not cause faults nor say which outcome is wanted.
+import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
+import { findFreePort, Mosquitto } from '../support/broker-mosquitto.ts';
+import { untilSpoolEmpty } from './bridge-metrics.ts';
+import { History, type Verdict } from './history.ts';
+import { MessageMaker, type Numbered } from './message-maker.ts';
+import { RelayWatch } from './relay-watch.ts';
+import type { Device, Stand } from './stand.ts';
+import { StrictPublisher } from './strict-publisher.ts';
+
+const tickMs = 10;
+/** Beyond the longest pauses that bridge and Worker allow themselves: back-off, standing back, a promotion. */
+const giveUpAfterQuietMs = 60_000;
+const drainWithinMs = 120_000;
+const connectedWithinMs = 60_000;
+/** For what should not come any more. */
+const settleMs = 300;
+/** So that a publisher that is slowed down does not collect the whole load in memory and then burst. */
+const maxBehind = 2000;
+
+export type Spool = { dir: string; healthPort: number };
+
+export type Outcome = Verdict & {
+  /** Slots of the devices' states that hold another number than the last one sent. */
+  stale: number;
+  leftInSpools: number;
+};
+
+export class Field {
+  readonly stand: Stand;
+  readonly devices: Device[];
+  readonly broker: Mosquitto;
+  readonly history: History;
+  readonly maker: MessageMaker;
+  readonly watch: RelayWatch;
+  readonly publisher: StrictPublisher<Numbered>;
+  readonly #spools: Spool[] = [];
+  readonly #bridges: BridgeProcess[] = [];
+  #toPublish = 0;
+
+  private constructor(
+    parts: Pick<Field, 'stand' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
+  ) {
+    this.stand = parts.stand;
+    this.devices = parts.devices;
+    this.broker = parts.broker;
+    this.history = parts.history;
+    this.maker = parts.maker;
+    this.watch = parts.watch;
+    this.publisher = parts.publisher;
+  }
+
+  /** Broker, devices and relay stand; bridges are started by the scenario. */
+  static async open(stand: Stand, deviceCount: number, brokerConfig = ''): Promise<Field> {
+    const devices = await stand.activate(deviceCount);
+    const history = new History();
+    const topics = devices.map(({ topic }) => topic);
+    const watch = await RelayWatch.start(stand.url, stand.token, topics, (number) => history.noteEffect(number));
+    const broker = await Mosquitto.start(brokerConfig);
+    const publisher = await StrictPublisher.connect<Numbered>(broker.port, {
+      onAttempt: ({ number, device }) => number !== null && history.notePublished(number, device),
+      onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
+    });
+    const maker = new MessageMaker(devices, history);
+    return new Field({ stand, devices, broker, history, maker, watch, publisher });
+  }
+
+  /** Spools stay apart and outlive their bridges; the folders go with the field. */
+  async makeSpool(): Promise<Spool> {
+    const spool = { dir: makeSpoolDir(), healthPort: await findFreePort() };
+    this.#spools.push(spool);
+    return spool;
+  }
+
+  startBridge(options: {
+    spool: Spool;
+    workerUrl?: string;
+    mqttPort?: number;
+    environment?: Record<string, string>;
+  }): BridgeProcess {
+    const { spool, workerUrl = this.stand.url, mqttPort = this.broker.port, environment = {} } = options;
+    const mqttUrl = `mqtt://127.0.0.1:${mqttPort}`;
+    const bridge = new BridgeProcess({
+      ...bridgeEnvironment({ workerUrl, mqttUrl, spoolDir: spool.dir }),
+      LOG_LEVEL: 'info',
+      HEALTH_PORT: String(spool.healthPort),
+      ...environment,
+    });
+    this.#bridges.push(bridge);
+    return bridge;
+  }
+
+  /** The broker queues for the bridge from its first subscription on, and only from then. */
+  async untilConnected(bridge: BridgeProcess): Promise<void> {
+    await bridge.changes.until(
+      () => `the bridge at the broker; it said ${JSON.stringify(bridge.lines.slice(-4))} ${bridge.stderr}`,
+      () => isConnected(bridge),
+      connectedWithinMs,
+    );
+  }
+
+  /** Publishes at a steady pace; resolves when the last one was handed to the publisher, acknowledged or not. */
+  async load(
+    count: number,
+    perSecond: number,
+    make: (index: number) => Numbered[] = () => [this.maker.make()],
+  ): Promise<void> {
+    const startedAtMs = performance.now();
+    let sent = 0;
+    while (sent < count) {
+      const due = Math.min(count, Math.ceil(((performance.now() - startedAtMs) * perSecond) / 1000));
+      for (; sent < due && this.publisher.unacknowledged < maxBehind; sent += 1) {
+        for (const message of make(sent)) this.publisher.publish(message);
+        this.#toPublish += 1;
+      }
+      await sleep(tickMs);
+    }
+  }
+
+  /** Publishes at a steady pace until the returned function is called, which resolves like `load`. */
+  startLoad(perSecond: number): () => Promise<void> {
+    const ending = new AbortController();
+    const ended = (async () => {
+      while (!ending.signal.aborted) await this.load(Math.ceil(perSecond / 5), perSecond);
+    })();
+    return () => {
+      ending.abort();
+      return ended;
+    };
+  }
+
+  /** Resolves when so many messages were handed to the publisher since the field was opened. */
+  async untilSent(count: number): Promise<void> {
+    while (this.#toPublish < count) await sleep(tickMs);
+  }
+
+  /** Resolves when all that the broker took is in effect, or when nothing came for so long that nothing will. */
+  async untilArrived(giveUpMs = giveUpAfterQuietMs): Promise<void> {
+    const startedAtMs = performance.now();
+    await this.publisher.drained(drainWithinMs);
+    while (this.history.missing.length > 0) {
+      const quietMs = Math.min(this.history.msSinceEffect, performance.now() - startedAtMs);
+      if (quietMs > giveUpMs) return;
+      await sleep(100);
+    }
+  }
+
+  /** Waits for the rest, has the bridges leave in order, and looks at what became of everything. */
+  async settle(giveUpMs = giveUpAfterQuietMs): Promise<Outcome> {
+    await this.untilArrived(giveUpMs);
+    // What was seen to be in effect may still be unanswered, and would come again.
+    let leftInSpools = 0;
+    for (const { healthPort } of this.#spools) leftInSpools += await untilSpoolEmpty(healthPort);
+    for (const bridge of this.#bridges) await bridge.kill('SIGTERM');
+    await sleep(settleMs);
+    const stale = await this.maker.compareState(this.stand);
+    return { ...this.history.judge(), stale, leftInSpools };
+  }
+
+  async close(): Promise<void> {
+    this.watch.close();
+    this.publisher.close();
+    for (const bridge of this.#bridges) await bridge.kill('SIGKILL');
+    await this.broker.stop('SIGKILL');
+    for (const { dir } of this.#spools) rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** Whether it is connected to the broker by what it last said of itself. */
+export function isConnected(bridge: BridgeProcess): boolean {
+  return bridge.states.at(-1)?.['broker'] === 'connected';
+}

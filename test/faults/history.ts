@@ -1,0 +1,120 @@
+// What happened to each message, and what that means: taken by the broker and without effect is lost, more effects
+// than the broker was given is doubled, a device's later message in effect before an earlier one is overtaken.
+// It judges; it must not know how anything was sent or seen.
+
+type Message = { device: string; attempts: number; isAccepted: boolean; isExcused: boolean; effects: number };
+
+export type Verdict = {
+  published: number;
+  /** The publisher has the broker's PUBACK. */
+  accepted: number;
+  /** Messages with at least one effect, acknowledged to the publisher or not. */
+  arrived: number;
+  lost: number;
+  doubled: number;
+  overtaken: number;
+  /** Destroyed by the scenario itself on a disk that had confirmed them: not lost by the system. */
+  excused: number;
+  /** For whoever looks for the cause: the first few numbers of each kind. */
+  examples: { lost: number[]; doubled: number[]; overtaken: number[] };
+};
+
+const maxExamples = 8;
+
+export class History {
+  readonly #messages = new Map<number, Message>();
+  readonly #lastByDevice = new Map<string, number>();
+  readonly #overtaken: number[] = [];
+  #acceptedCount = 0;
+  #arrivedCount = 0;
+  #lastEffectAtMs = performance.now();
+
+  /** Called at every attempt: each one may give the broker a message of its own. Numbers of a device grow. */
+  notePublished(number: number, device: string): void {
+    const message = this.#messages.get(number) ?? newMessage(device);
+    message.attempts += 1;
+    this.#messages.set(number, message);
+  }
+
+  noteAccepted(number: number): void {
+    const message = this.#messages.get(number);
+    if (message === undefined || message.isAccepted) return;
+    message.isAccepted = true;
+    this.#acceptedCount += 1;
+  }
+
+  noteEffect(number: number): void {
+    const message = this.#messages.get(number);
+    if (message === undefined) throw new Error(`message ${number} came into effect and was never published`);
+    this.#lastEffectAtMs = performance.now();
+    message.effects += 1;
+    if (message.effects > 1) return;
+    this.#arrivedCount += 1;
+    if ((this.#lastByDevice.get(message.device) ?? 0) > number) this.#overtaken.push(number);
+    else this.#lastByDevice.set(message.device, number);
+  }
+
+  /** The state shows that it was in effect, where nobody was there to see it happen. */
+  noteSeenInState(number: number): void {
+    if (!this.hasEffect(number)) this.noteEffect(number);
+  }
+
+  /** The scenario destroyed it where nothing could save it. */
+  excuse(number: number): void {
+    const message = this.#messages.get(number);
+    if (message !== undefined) message.isExcused = true;
+  }
+
+  isExcused(number: number): boolean {
+    return this.#messages.get(number)?.isExcused ?? false;
+  }
+
+  hasEffect(number: number): boolean {
+    return (this.#messages.get(number)?.effects ?? 0) > 0;
+  }
+
+  get acceptedCount(): number {
+    return this.#acceptedCount;
+  }
+
+  get arrivedCount(): number {
+    return this.#arrivedCount;
+  }
+
+  get msSinceEffect(): number {
+    return performance.now() - this.#lastEffectAtMs;
+  }
+
+  get missing(): number[] {
+    return this.#numbersOf(isMissing);
+  }
+
+  judge(): Verdict {
+    const all = [...this.#messages.values()];
+    const lost = this.missing;
+    const doubled = this.#numbersOf(({ effects, attempts }) => effects > attempts);
+    const first = (numbers: number[]): number[] => numbers.slice(0, maxExamples);
+    return {
+      published: all.length,
+      accepted: this.#acceptedCount,
+      arrived: this.#arrivedCount,
+      lost: lost.length,
+      doubled: all.reduce((sum, { effects, attempts }) => sum + Math.max(0, effects - attempts), 0),
+      overtaken: this.#overtaken.length,
+      excused: all.filter(({ isExcused, effects }) => isExcused && effects === 0).length,
+      examples: { lost: first(lost), doubled: first(doubled), overtaken: first(this.#overtaken) },
+    };
+  }
+
+  #numbersOf(isSo: (message: Message) => boolean): number[] {
+    return [...this.#messages].filter(([, message]) => isSo(message)).map(([number]) => number);
+  }
+}
+
+function newMessage(device: string): Message {
+  return { device, attempts: 0, isAccepted: false, isExcused: false, effects: 0 };
+}
+
+function isMissing({ isAccepted, isExcused, effects }: Message): boolean {
+  return isAccepted && !isExcused && effects === 0;
+}

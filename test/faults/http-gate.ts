@@ -1,0 +1,132 @@
+// Stands between the bridge and the Worker and fails on command what the real Worker cannot be told to fail: refuses
+// batches, loses answers after the Worker has committed, gives up on the bridge while the Worker still works. It must
+// not answer for the Worker otherwise: everything else, the bridge's WebSocket too, goes through untouched.
+import { once } from 'node:events';
+import { Agent, createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+
+export type GateFaults = {
+  /** Answers this status instead of asking the Worker; null asks it. */
+  refuse: () => { status: number; retryAfter?: string } | null;
+  /** After the Worker has answered: the connection is cut in place of the answer. */
+  losesAnswer: () => boolean;
+  /** The bridge's connection is cut after this long, while the request stays with the Worker. */
+  givesUpAfterMs: number | null;
+};
+
+const noFaults: GateFaults = { refuse: () => null, losesAnswer: () => false, givesUpAfterMs: null };
+const maxUpstream = 64;
+
+export class HttpGate {
+  readonly #target: URL;
+  readonly #server: Server;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: maxUpstream });
+  #faults = noFaults;
+  refused = 0;
+  lostAnswers = 0;
+  givenUp = 0;
+
+  private constructor(targetUrl: string) {
+    this.#target = new URL(targetUrl);
+    this.#server = createServer((incoming, response) => void this.#take(incoming, response));
+    this.#server.on('upgrade', (incoming, socket, head) => this.#join(incoming, socket, head));
+  }
+
+  static async start(targetUrl: string): Promise<HttpGate> {
+    const gate = new HttpGate(targetUrl);
+    gate.#server.listen(0, '127.0.0.1');
+    await once(gate.#server, 'listening');
+    return gate;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  setFaults(faults: Partial<GateFaults>): void {
+    this.#faults = { ...noFaults, ...faults };
+  }
+
+  async stop(): Promise<void> {
+    this.#agent.destroy();
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  async #take(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    } catch {
+      return;
+    }
+    const refusal = this.#faults.refuse();
+    if (refusal !== null) {
+      this.refused += 1;
+      const { status, retryAfter } = refusal;
+      response
+        .writeHead(status, retryAfter === undefined ? {} : { 'retry-after': retryAfter })
+        .end('a fault on request');
+      return;
+    }
+    const { givesUpAfterMs } = this.#faults;
+    const timer =
+      givesUpAfterMs === null
+        ? undefined
+        : setTimeout(() => {
+            this.givenUp += 1;
+            incoming.socket.destroy();
+          }, givesUpAfterMs);
+    const { method, url: path, headers } = incoming;
+    const upstream = request({ ...this.#address(), method, path, headers, agent: this.#agent });
+    upstream.on('error', () => {
+      clearTimeout(timer);
+      incoming.socket.destroy();
+    });
+    upstream.on('response', (answer) => void this.#passOn(answer, response, timer));
+    upstream.end(Buffer.concat(chunks));
+  }
+
+  async #passOn(answer: IncomingMessage, response: ServerResponse, timer: NodeJS.Timeout | undefined): Promise<void> {
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of answer) chunks.push(chunk as Buffer);
+    } catch {
+      response.destroy();
+      return;
+    } finally {
+      clearTimeout(timer);
+    }
+    if (this.#faults.losesAnswer()) {
+      this.lostAnswers += 1;
+      response.destroy();
+      return;
+    }
+    const type = answer.headers['content-type'];
+    response.writeHead(answer.statusCode ?? 502, type === undefined ? {} : { 'content-type': type });
+    response.end(Buffer.concat(chunks));
+  }
+
+  #join(incoming: IncomingMessage, near: Duplex, head: Buffer): void {
+    const { host: hostname, port } = this.#address();
+    const far = connect(port, hostname);
+    far.setNoDelay(true);
+    const headers = Object.entries(incoming.headers).map(([name, value]) => `${name}: ${String(value)}\r\n`);
+    far.write(`${incoming.method ?? 'GET'} ${incoming.url ?? '/'} HTTP/1.1\r\n${headers.join('')}\r\n`);
+    far.write(head);
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      from.on('error', () => undefined);
+      from.on('close', () => to.destroy());
+      from.pipe(to);
+    }
+  }
+
+  #address(): { host: string; port: number } {
+    return { host: this.#target.hostname, port: Number(this.#target.port) };
+  }
+}

@@ -1,0 +1,62 @@
+// Makes the messages of a scenario, each with a number of its own, and knows what the devices' states must show in the
+// end. It must not send anything.
+import type { History } from './history.ts';
+import type { Device, Stand } from './stand.ts';
+import type { Outgoing } from './strict-publisher.ts';
+
+/** `number` is null for what is no message of the history: nobody expects an effect of it. */
+export type Numbered = Outgoing & { number: number | null; device: string };
+
+/** A device keeps at most 64 properties: its last messages each leave their number in one of these. */
+export const slotsPerDevice = 60;
+
+let lastNumber = 0;
+
+export class MessageMaker {
+  readonly #devices: readonly Device[];
+  readonly #history: History;
+  readonly #sentByDevice = new Map<string, number>();
+  readonly #lastBySlot = new Map<string, { deviceId: string; slot: string; number: number }>();
+  #turn = 0;
+
+  constructor(devices: readonly Device[], history: History) {
+    this.#devices = devices;
+    this.#history = history;
+  }
+
+  /** Of the next device in turn, or of a given one. */
+  make(options: { device?: Device | undefined; padBytes?: number } = {}): Numbered & { number: number } {
+    const device = options.device ?? this.#devices[this.#turn++ % this.#devices.length];
+    if (device === undefined) throw new Error('there is no device');
+    lastNumber += 1;
+    const number = lastNumber;
+    const sent = this.#sentByDevice.get(device.deviceId) ?? 0;
+    this.#sentByDevice.set(device.deviceId, sent + 1);
+    const slot = `s${sent % slotsPerDevice}`;
+    this.#lastBySlot.set(`${device.deviceId} ${slot}`, { deviceId: device.deviceId, slot, number });
+    const body = {
+      method: 'thing.event.property.post',
+      params: { n: number, [slot]: number },
+      ...(options.padBytes === undefined ? {} : { pad: 'x'.repeat(options.padBytes) }),
+    };
+    return { topic: device.topic, payload: JSON.stringify(body), number, device: device.deviceId };
+  }
+
+  /**
+   * Reads every device. What a slot shows was in effect, whether or not anybody saw it happen; answers how many slots
+   * show another number than the last one that should be there.
+   */
+  async compareState(stand: Stand): Promise<number> {
+    let stale = 0;
+    for (const { deviceId } of this.#devices) {
+      const properties = await stand.readProperties(deviceId);
+      for (const last of this.#lastBySlot.values()) {
+        if (last.deviceId !== deviceId) continue;
+        const shown = properties.get(last.slot);
+        if (typeof shown === 'number') this.#history.noteSeenInState(shown);
+        if (shown !== last.number && !this.#history.isExcused(last.number)) stale += 1;
+      }
+    }
+    return stale;
+  }
+}

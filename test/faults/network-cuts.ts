@@ -1,0 +1,45 @@
+// Both legs of the bridge are cut under load, together or one at a time: connections break, or stand and carry nothing.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Field } from './field.ts';
+import { find, type Scenario } from './scenario.ts';
+import { TcpProxy, type Cut } from './tcp-proxy.ts';
+
+const perSecond = 150;
+
+export const networkCuts: Scenario = {
+  name: 'network-cuts',
+  title: 'the bridge’s connections to the broker and to the Worker are cut for 1 to 30 s, by reset and by silence',
+  run: async ({ stand, random, count, isShort, say }) => {
+    const cuts = count(50, 4);
+    const workerLeg = await TcpProxy.start(stand.port);
+    const field = await Field.open(stand, 50);
+    const brokerLeg = await TcpProxy.start(field.broker.port);
+    try {
+      const bridge = field.startBridge({
+        spool: await field.makeSpool(),
+        workerUrl: `http://127.0.0.1:${workerLeg.port}`,
+        mqttPort: brokerLeg.port,
+      });
+      await field.untilConnected(bridge);
+      const endLoad = field.startLoad(perSecond);
+      let secondsCut = 0;
+      for (let cut = 1; cut <= cuts; cut += 1) {
+        const legs = random.pick([[brokerLeg], [workerLeg], [brokerLeg, workerLeg]] as const);
+        const kind = random.pick<Cut>(['reset', 'stall']);
+        const seconds = isShort ? 1 : random.between(1, 30);
+        secondsCut += seconds;
+        for (const leg of legs) leg.cut(kind);
+        await sleep(seconds * 1000);
+        for (const leg of legs) leg.heal(kind === 'stall' && random.isBelow(0.5));
+        await sleep(isShort ? random.between(100, 600) : random.between(500, 4000));
+        if (cut % 10 === 0) say(`${cut} cuts`);
+      }
+      await endLoad();
+      return [find(`${cuts} cuts`, await field.settle(), [`${secondsCut} s without a leg`])];
+    } finally {
+      await field.close();
+      await brokerLeg.stop();
+      await workerLeg.stop();
+    }
+  },
+};

@@ -1,0 +1,62 @@
+// Messages that the Worker will never take, among good ones of the same devices in every batch.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Field } from './field.ts';
+import type { Numbered } from './message-maker.ts';
+import type { Random } from './random.ts';
+import { find, type Scenario } from './scenario.ts';
+import type { Device } from './stand.ts';
+
+const goodPerPoison = 5;
+
+export const poison: Scenario = {
+  name: 'poison',
+  title: 'one message in six can never be taken',
+  run: async ({ stand, random, count }) => {
+    const field = await Field.open(stand, 30);
+    try {
+      const spool = await field.makeSpool();
+      await field.untilConnected(field.startBridge({ spool }));
+      let poisonous = 0;
+      await field.load(count(20_000, 1200), 600, (index) => {
+        const good = field.maker.make();
+        if (index % goodPerPoison > 0) return [good];
+        poisonous += 1;
+        const device = field.devices.find(({ deviceId }) => deviceId === good.device);
+        return device === undefined ? [good] : [makePoison(random, device), good];
+      });
+      const outcome = await field.settle();
+      const letters = countDeadLetters(spool.dir);
+      const finding = find('poison in every batch', outcome, [`${poisonous} poisonous, ${letters} dead letters`]);
+      if (letters !== poisonous) finding.failures.push(`${letters} dead letters for ${poisonous} poisonous messages`);
+      return [finding];
+    } finally {
+      await field.close();
+    }
+  },
+};
+
+function makePoison(random: Random, { topic, statusTopic, deviceId }: Device): Numbered {
+  const post = (payload: string | Buffer): { topic: string; payload: string | Buffer } => ({ topic, payload });
+  const kinds = [
+    post('{"method":"thing.event.property.post","params":'),
+    post(''),
+    post('null'),
+    post('[1,2,3]'),
+    post('{"method":"thing.event.no.such","params":{}}'),
+    post('{"method":"thing.event.property.post","params":"up"}'),
+    post(Buffer.from([0x7b, 0xff, 0xfe, 0x7d])),
+    post(`{"params":{"pad":"${'x'.repeat(17_000)}"}}`),
+    post('\u0000\ud83d\ude00"'),
+    { topic: statusTopic, payload: '{"status":"perhaps"}' },
+    { topic: topic.replace(deviceId, 'no-such-device'), payload: '{"params":{"position":"up"}}' },
+    { topic: topic.replace(/^\/sys\/[^/]+/, '/sys/no-such-product'), payload: '{"params":{"position":"up"}}' },
+  ] as const;
+  return { ...random.pick(kinds), number: null, device: deviceId };
+}
+
+function countDeadLetters(spoolDir: string): number {
+  return readdirSync(spoolDir)
+    .filter((name) => name.startsWith('dead-letters'))
+    .reduce((sum, name) => sum + readFileSync(join(spoolDir, name), 'utf8').trimEnd().split('\n').length, 0);
+}

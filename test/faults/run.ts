@@ -1,0 +1,89 @@
+// `npm run test:faults`: runs the scenarios one after the other on loopback and shows what became of each message. Ends
+// with 1 when a target is missed, with 2 when it cannot run.
+import { parseArgs } from 'node:util';
+import { describeMachine } from '../../bench/machine.ts';
+import { mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { Random } from './random.ts';
+import { describeFinding, type Scenario } from './scenario.ts';
+import { scenarios } from './scenarios.ts';
+import { Stand } from './stand.ts';
+
+const usage = `npm run test:faults -- [options]
+  --only NAME[,NAME]  these scenarios alone: ${scenarios.map(({ name }) => name).join(', ')}
+  --seed N            the same choices again; printed with every run
+  --scale F           counts and durations of the full run times F (1)
+  --short             the small counts that run with the other tests`;
+
+type Options = { chosen: Scenario[]; seed: number; scale: number; isShort: boolean };
+
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string' },
+      seed: { type: 'string' },
+      scale: { type: 'string' },
+      short: { type: 'boolean', default: false },
+    },
+  });
+  const names = values.only?.split(',') ?? scenarios.map(({ name }) => name);
+  const unknown = names.find((name) => !scenarios.some((scenario) => scenario.name === name));
+  if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such scenario`);
+  const seed = Number(values.seed ?? Date.now() % 2 ** 31);
+  if (!Number.isInteger(seed) || seed < 0) throw new Error('--seed takes a whole number from 0');
+  const scale = Number(values.scale ?? 1);
+  if (!(scale > 0)) throw new Error('--scale takes a number above 0');
+  const chosen = scenarios.filter(({ name }) => names.includes(name));
+  return { chosen, seed, scale, isShort: values.short };
+}
+
+let options: Options;
+try {
+  options = readOptions();
+} catch (error) {
+  console.error(`${(error as Error).message}\n${usage}`);
+  process.exit(2);
+}
+if (mosquittoMissing !== null) {
+  console.error(mosquittoMissing);
+  process.exit(2);
+}
+
+const { chosen, seed, scale, isShort } = options;
+const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
+console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
+console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
+console.log(`--seed ${seed}${isShort ? ' --short' : ` --scale ${scale}`}`);
+
+const stand = await Stand.start();
+const stopBySignal = (): void => {
+  void stand.stop().finally(() => process.exit(130));
+};
+process.once('SIGINT', stopBySignal);
+process.once('SIGTERM', stopBySignal);
+
+let failed = 0;
+for (const { name, title, seenBy, run } of chosen) {
+  const startedAtMs = performance.now();
+  console.log(`\n${name}: ${title}`);
+  if (seenBy !== undefined) console.log(`  effects are seen by ${seenBy}`);
+  try {
+    const findings = await run({
+      stand,
+      random: new Random(seed),
+      isShort,
+      count: (full, short) => (isShort ? short : Math.max(1, Math.round(full * scale))),
+      say: (line) => console.log(`  ... ${line}`),
+    });
+    for (const finding of findings) {
+      console.log(`  ${describeFinding(finding)}`);
+      if (finding.failures.length > 0) failed += 1;
+    }
+  } catch (error) {
+    failed += 1;
+    console.log(`  FAILED: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+  }
+  console.log(`  ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+}
+await stand.stop();
+console.log(failed === 0 ? '\nEvery target is met.' : `\n${failed} targets are missed.`);
+process.exit(failed === 0 ? 0 : 1);

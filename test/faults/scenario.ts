@@ -1,0 +1,61 @@
+// What a scenario is and what it finds. The wording of results in one place; it must not run anything.
+import type { Outcome } from './field.ts';
+import type { Random } from './random.ts';
+import type { Stand } from './stand.ts';
+
+export type Context = {
+  stand: Stand;
+  random: Random;
+  isShort: boolean;
+  /** The number for a full run, scaled as asked for, or the one for the short run. */
+  count: (full: number, short: number) => number;
+  say: (line: string) => void;
+};
+
+export type Scenario = {
+  name: string;
+  title: string;
+  /** How effects are seen, where it is not by the relay and the devices' states. */
+  seenBy?: string;
+  run: (context: Context) => Promise<Finding[]>;
+};
+
+export type Finding = {
+  label: string;
+  outcome: Outcome;
+  /** Figures beside the verdict, in words. */
+  facts: string[];
+  /** Empty when the target is met. */
+  failures: string[];
+};
+
+/** What a scenario wants to be none of. `overtaken` and `stale` go together: the last message of a device stands. */
+type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean };
+
+export function find(label: string, outcome: Outcome, facts: string[], wanted: Wanted = {}): Finding {
+  const { isOrderKept = true, isReportedOnly = false } = wanted;
+  const failures: string[] = [];
+  const refuse = (count: number, what: string, examples: number[] = []): void => {
+    if (count > 0) failures.push(`${count} ${what}${examples.length === 0 ? '' : `, e.g. ${examples.join(' ')}`}`);
+  };
+  if (!isReportedOnly) {
+    refuse(outcome.lost, 'lost', outcome.examples.lost);
+    refuse(outcome.doubled, 'doubled', outcome.examples.doubled);
+    refuse(outcome.leftInSpools, 'left in a spool');
+    if (isOrderKept) {
+      refuse(outcome.overtaken, 'overtaken', outcome.examples.overtaken);
+      refuse(outcome.stale, 'properties that do not show the last message');
+    }
+  }
+  if (outcome.accepted === 0) failures.push('nothing was sent');
+  return { label, outcome, facts, failures };
+}
+
+export function describeFinding({ label, outcome, facts, failures }: Finding): string {
+  const { accepted, lost, doubled, overtaken, excused, stale } = outcome;
+  const figures = [`${accepted} accepted`, `lost ${lost}`, `doubled ${doubled}`, `overtaken ${overtaken}`];
+  if (excused > 0) figures.push(`destroyed on the disk ${excused}`);
+  if (stale > 0) figures.push(`stale ${stale}`);
+  const verdict = failures.length === 0 ? '' : `  FAILED: ${failures.join('; ')}`;
+  return `${label}: ${figures.join(', ')}${facts.length === 0 ? '' : ` (${facts.join(', ')})`}${verdict}`;
+}

@@ -1,0 +1,31 @@
+// Every scenario of the faults suite with small counts, against the same real parts. The full counts are run by
+// `npm run test:faults`; nothing is judged more mildly here.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { Random } from './random.ts';
+import { describeFinding } from './scenario.ts';
+import { scenarios } from './scenarios.ts';
+import { Stand } from './stand.ts';
+
+const seed = Date.now() % 2 ** 31;
+const title = `what the broker accepted is in effect once (--seed ${seed})`;
+
+describe.skipIf(mosquittoMissing !== null)(mosquittoMissing === null ? title : `left out: ${mosquittoMissing}`, () => {
+  let stand: Stand;
+  beforeAll(async () => {
+    stand = await Stand.start();
+  });
+  afterAll(() => stand.stop());
+
+  test.each(scenarios)('$name: $title', async ({ run }) => {
+    const findings = await run({
+      stand,
+      random: new Random(seed),
+      isShort: true,
+      count: (_full, short) => short,
+      say: () => undefined,
+    });
+    const missed = findings.filter(({ failures }) => failures.length > 0);
+    expect(missed.map(describeFinding)).toEqual([]);
+  });
+});

@@ -1,0 +1,137 @@
+// The bridge's disk fails: it is full, or what lies on it is torn or rotten where the bridge was writing last. A record
+// that was destroyed after its acknowledgement is gone; it must cost nothing but itself.
+import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BridgeProcess } from '../support/bridge-process.ts';
+import { Field } from './field.ts';
+import { HttpGate } from './http-gate.ts';
+import { find, type Context, type Finding, type Scenario } from './scenario.ts';
+
+const messagesBefore = 2;
+const magic = Buffer.from([0xb5, 0x1d]);
+
+export const spoolFull: Scenario = {
+  name: 'spool-full',
+  title:
+    'the Worker is away until the spool is full, the bridge is killed while it is, and the rest waits at the broker',
+  run: async ({ stand, count }) => {
+    const gate = await HttpGate.start(stand.url);
+    const field = await Field.open(stand, 30);
+    try {
+      const options = {
+        spool: await field.makeSpool(),
+        workerUrl: gate.url,
+        environment: { SPOOL_MAX_BYTES: '262144' },
+      };
+      let bridge = field.startBridge(options);
+      await field.untilConnected(bridge);
+      const rounds = count(5, 1);
+      for (let round = 0; round < rounds; round += 1) {
+        gate.setFaults({ refuse: () => ({ status: 503 }) });
+        await field.load(1200, 1200, () => [field.maker.make({ padBytes: 400 })]);
+        await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
+        await bridge.kill('SIGKILL');
+        bridge = field.startBridge(options);
+        await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
+        gate.setFaults({});
+        await field.untilArrived();
+      }
+      return [find(`full ${rounds} times, 256 KiB`, await field.settle(), [])];
+    } finally {
+      await field.close();
+      await gate.stop();
+    }
+  },
+};
+
+export const spoolDamage: Scenario = {
+  name: 'spool-damage',
+  title: 'the last record of a killed bridge’s spool is torn at every byte, and rotten at every byte',
+  run: async (context) => [
+    await damage(context, 'torn', (path, start, at) => truncateSync(path, start + at)),
+    await damage(context, 'rotten', (path, start, at) => {
+      const bytes = readFileSync(path);
+      bytes[start + at] = (bytes[start + at] ?? 0) ^ (1 << context.random.between(0, 7));
+      writeFileSync(path, bytes);
+    }),
+  ],
+};
+
+async function damage(
+  { stand, isShort, count, say }: Context,
+  label: string,
+  destroy: (path: string, recordStart: number, at: number) => void,
+): Promise<Finding> {
+  const gate = await HttpGate.start(stand.url);
+  const field = await Field.open(stand, 1);
+  try {
+    const options = { spool: await field.makeSpool(), workerUrl: gate.url };
+    let bridge = field.startBridge(options);
+    await field.untilConnected(bridge);
+    const failures: string[] = [];
+    // In the short run a few bytes spread over the record.
+    let step = 1;
+    let places = 0;
+    for (let at = 0; ; at += step) {
+      gate.setFaults({ refuse: () => ({ status: 503 }) });
+      const numbers = await spoolSome(field, options.spool.dir);
+      await bridge.kill('SIGKILL');
+      const { path, start, bytes } = findLastRecord(options.spool.dir);
+      if (isShort) step = Math.ceil(bytes / 3);
+      else step = Math.max(1, Math.round(1 / count(1, 1)));
+      if (at >= bytes) break;
+      destroy(path, start, at);
+      places += 1;
+      field.history.excuse(numbers.at(-1) ?? 0);
+      gate.setFaults({});
+      bridge = field.startBridge(options);
+      await field.untilArrived();
+      const counted = damagedRecords(bridge);
+      // Torn at its first byte there is nothing left of it to be counted.
+      const expected = label === 'torn' && at === 0 ? 0 : 1;
+      if (counted !== expected) failures.push(`byte ${at}: ${counted} damaged records counted`);
+      if (places % 40 === 0) say(`${places} bytes`);
+    }
+    gate.setFaults({});
+    field.startBridge(options);
+    const finding = find(`${label} at ${places} bytes`, await field.settle(), []);
+    finding.failures.push(...failures);
+    return finding;
+  } finally {
+    await field.close();
+    await gate.stop();
+  }
+}
+
+/** Resolves with their numbers when all of them lie on the disk. */
+async function spoolSome(field: Field, spoolDir: string): Promise<number[]> {
+  const messages = Array.from({ length: messagesBefore + 1 }, () => field.maker.make());
+  for (const message of messages) field.publisher.publish(message);
+  const last = Buffer.from(messages.at(-1)?.payload ?? '');
+  const deadlineMs = performance.now() + 30_000;
+  while (!segments(spoolDir).some((path) => readFileSync(path).includes(last))) {
+    if (performance.now() > deadlineMs) throw new Error('the bridge does not spool');
+    await sleep(10);
+  }
+  return messages.map(({ number }) => number);
+}
+
+function findLastRecord(spoolDir: string): { path: string; start: number; bytes: number } {
+  const path = segments(spoolDir).findLast((one) => readFileSync(one).length > 0) ?? '';
+  const content = readFileSync(path);
+  const start = content.lastIndexOf(magic);
+  return { path, start, bytes: content.length - start };
+}
+
+function segments(spoolDir: string): string[] {
+  return readdirSync(spoolDir)
+    .filter((name) => name.endsWith('.segment'))
+    .sort()
+    .map((name) => join(spoolDir, name));
+}
+
+function damagedRecords(bridge: BridgeProcess): number {
+  const opened = bridge.lines.find(({ message }) => message === 'spool opened');
+  return Number(opened?.['damagedRecords'] ?? -1);
+}

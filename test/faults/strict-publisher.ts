@@ -1,0 +1,142 @@
+// The devices' end of the broker, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new one with
+// a clean session when it is lost, and what has no PUBACK is sent again in its order. Not the library: after a
+// reconnect that may take for acknowledged what the broker never had. It must not know what a message means.
+import { connect, type Socket } from 'node:net';
+import { generate, parser, type Packet } from 'mqtt-packet';
+
+export type Outgoing = { topic: string; payload: string | Buffer };
+
+export type PublisherEvents<M extends Outgoing> = {
+  onAttempt: (message: M) => void;
+  onAccepted: (message: M) => void;
+};
+
+/** Below mosquitto's own limit of unacknowledged messages, so that nothing waits in its memory for us. */
+const maxUnacknowledged = 100;
+const connectAgainAfterMs = 50;
+const connackWithinMs = 2000;
+
+let lastName = 0;
+
+export class StrictPublisher<M extends Outgoing> {
+  readonly #port: number;
+  readonly #events: PublisherEvents<M>;
+  /** In the order of the first attempt. */
+  readonly #unacknowledged = new Map<number, M>();
+  readonly #waiting: M[] = [];
+  #lost: M[] = [];
+  #socket: Socket | null = null;
+  #lastPacketId = 0;
+  #isClosed = false;
+  #onDrained: (() => void) | null = null;
+  connections = 0;
+
+  private constructor(port: number, events: PublisherEvents<M>) {
+    this.#port = port;
+    this.#events = events;
+  }
+
+  static async connect<M extends Outgoing>(port: number, events: PublisherEvents<M>): Promise<StrictPublisher<M>> {
+    const publisher = new StrictPublisher<M>(port, events);
+    await publisher.#open();
+    return publisher;
+  }
+
+  /** What the broker has not acknowledged, sent or not. */
+  get unacknowledged(): number {
+    return this.#unacknowledged.size + this.#lost.length + this.#waiting.length;
+  }
+
+  publish(message: M): void {
+    this.#waiting.push(message);
+    this.#sendMore();
+  }
+
+  /** Resolves when the broker has acknowledged everything. */
+  async drained(timeoutMs: number): Promise<void> {
+    if (this.unacknowledged === 0) return;
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`the broker does not acknowledge: ${this.unacknowledged} messages left`));
+      }, timeoutMs);
+      this.#onDrained = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#socket?.destroy();
+  }
+
+  async #open(): Promise<void> {
+    const socket = connect(this.#port, '127.0.0.1');
+    socket.setNoDelay(true);
+    // 'close' follows and is handled below.
+    socket.on('error', () => undefined);
+    lastName += 1;
+    const clientId = `faults-publisher-${process.pid}-${lastName}`;
+    const packets = parser({ protocolVersion: 4 });
+    const isWelcome = new Promise<boolean>((resolve) => {
+      packets.on('packet', (packet: Packet) => {
+        if (packet.cmd === 'connack') resolve(packet.returnCode === 0);
+        else if (packet.cmd === 'puback') this.#settle(packet.messageId ?? 0);
+      });
+      socket.on('close', () => resolve(false));
+      setTimeout(() => resolve(false), connackWithinMs).unref();
+    });
+    socket.on('data', (chunk) => packets.parse(chunk));
+    socket.write(
+      generate({ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, clientId, keepalive: 0 }),
+    );
+    const isOpen = await isWelcome;
+    if (this.#isClosed || !isOpen) {
+      socket.destroy();
+      if (!this.#isClosed) this.#openAgain();
+      return;
+    }
+    this.connections += 1;
+    this.#socket = socket;
+    socket.once('close', () => this.#settleLoss());
+    this.#sendMore();
+  }
+
+  #openAgain(): void {
+    setTimeout(() => {
+      if (!this.#isClosed) void this.#open();
+    }, connectAgainAfterMs);
+  }
+
+  #settleLoss(): void {
+    this.#socket = null;
+    this.#lost = [...this.#unacknowledged.values(), ...this.#lost];
+    this.#unacknowledged.clear();
+    if (!this.#isClosed) this.#openAgain();
+  }
+
+  #sendMore(): void {
+    const socket = this.#socket;
+    if (socket === null || socket.destroyed) return;
+    while (this.#unacknowledged.size < maxUnacknowledged) {
+      const message = this.#lost.shift() ?? this.#waiting.shift();
+      if (message === undefined) return;
+      this.#lastPacketId = (this.#lastPacketId % 65_535) + 1;
+      this.#unacknowledged.set(this.#lastPacketId, message);
+      this.#events.onAttempt(message);
+      const { topic, payload } = message;
+      const messageId = this.#lastPacketId;
+      socket.write(generate({ cmd: 'publish', topic, payload, qos: 1, messageId, dup: false, retain: false }));
+    }
+  }
+
+  #settle(packetId: number): void {
+    const message = this.#unacknowledged.get(packetId);
+    if (message === undefined) return;
+    this.#unacknowledged.delete(packetId);
+    this.#events.onAccepted(message);
+    this.#sendMore();
+    if (this.unacknowledged === 0) this.#onDrained?.();
+  }
+}

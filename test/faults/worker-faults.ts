@@ -1,0 +1,133 @@
+// The Worker's side fails: it refuses, hangs, is restarted, or has done what it was asked and cannot say so.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readMetric, untilSpoolEmpty } from './bridge-metrics.ts';
+import { Field } from './field.ts';
+import { HttpGate } from './http-gate.ts';
+import { slotsPerDevice } from './message-maker.ts';
+import { find, type Scenario } from './scenario.ts';
+
+export const workerRefuses: Scenario = {
+  name: 'worker-5xx',
+  title: 'the Worker answers 5xx and 429 at 500 messages a second',
+  run: async ({ stand, random, count }) => {
+    const outageMs = count(60, 4) * 1000;
+    const aroundMs = count(5, 1) * 1000;
+    const perSecond = 500;
+    const gate = await HttpGate.start(stand.url);
+    const field = await Field.open(stand, 50);
+    try {
+      const bridge = field.startBridge({ spool: await field.makeSpool(), workerUrl: gate.url });
+      await field.untilConnected(bridge);
+      const loading = field.load(((outageMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
+      await sleep(aroundMs);
+      gate.setFaults({
+        refuse: () => {
+          const status = random.pick([500, 502, 503, 504, 429, 408]);
+          return status === 429 ? { status, retryAfter: '1' } : { status };
+        },
+      });
+      await sleep(outageMs);
+      gate.setFaults({});
+      await loading;
+      return [find(`${outageMs / 1000} s of refusals`, await field.settle(), [`${gate.refused} requests refused`])];
+    } finally {
+      await field.close();
+      await gate.stop();
+    }
+  },
+};
+
+export const workerHangs: Scenario = {
+  name: 'worker-hangs',
+  title: 'every process of the Worker is stopped with SIGSTOP, and goes on later with the requests it was sent',
+  run: async ({ stand, count }) => {
+    const hangMs = count(60, 5) * 1000;
+    const aroundMs = count(5, 1) * 1000;
+    const perSecond = 300;
+    const gate = await HttpGate.start(stand.url);
+    const field = await Field.open(stand, 50);
+    try {
+      const bridge = field.startBridge({ spool: await field.makeSpool(), workerUrl: gate.url });
+      await field.untilConnected(bridge);
+      // The requests that were given up stay with the Worker: once awake it has the retries beside them.
+      gate.setFaults({ givesUpAfterMs: 1500 });
+      const loading = field.load(((hangMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
+      await sleep(aroundMs);
+      stand.freezeWorker();
+      await sleep(hangMs);
+      stand.thawWorker();
+      await loading;
+      const outcome = await field.settle();
+      return [find(`${hangMs / 1000} s`, outcome, [`${gate.givenUp} requests given up by the bridge's side`])];
+    } finally {
+      stand.thawWorker();
+      await field.close();
+      await gate.stop();
+    }
+  },
+};
+
+export const answersLost: Scenario = {
+  name: 'answers-lost',
+  title: 'the connection is cut after the Worker has committed, in place of its answer, for one batch in ten',
+  run: async ({ stand, random, count }) => {
+    const gate = await HttpGate.start(stand.url);
+    const field = await Field.open(stand, 50);
+    try {
+      const bridge = field.startBridge({ spool: await field.makeSpool(), workerUrl: gate.url });
+      await field.untilConnected(bridge);
+      gate.setFaults({ losesAnswer: () => random.isBelow(0.1) });
+      await field.load(count(20_000, 1500), 800);
+      await field.untilArrived();
+      gate.setFaults({});
+      return [find('10 % of answers', await field.settle(), [`${gate.lostAnswers} answers lost`])];
+    } finally {
+      await field.close();
+      await gate.stop();
+    }
+  },
+};
+
+export const workerRestarts: Scenario = {
+  name: 'worker-restarts',
+  title: 'the Worker is killed and restarted under load, in turn with SIGKILL and in order',
+  seenBy:
+    'the relay for doubled ones; for lost ones the devices’ states, read after each restart: relay sockets end with ' +
+    'the Worker, and in one round every message of a device has a property of its own',
+  run: async ({ stand, count, say }) => {
+    const restarts = count(20, 2);
+    const deviceCount = 40;
+    const perRound = count(deviceCount * slotsPerDevice, 800);
+    const field = await Field.open(stand, deviceCount);
+    try {
+      const spool = await field.makeSpool();
+      const { healthPort } = spool;
+      const bridge = field.startBridge({ spool });
+      await field.untilConnected(bridge);
+      let stale = 0;
+      for (let round = 0; round < restarts; round += 1) {
+        const loading = field.load(perRound, 800);
+        await field.untilSent(round * perRound + Math.floor(perRound / 4));
+        await stand.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
+        await loading;
+        await field.publisher.drained(60_000);
+        const left = await untilSpoolEmpty(healthPort);
+        if (left > 0) throw new Error(`${left} messages stay in the spool after restart ${round + 1}`);
+        stale += await field.maker.compareState(stand);
+        if (round % 5 === 4) say(`${round + 1} restarts`);
+      }
+      const taken = await readMetric(healthPort, 'bridge_items_total{result="accepted"}');
+      const outcome = await field.settle();
+      const facts = [`the bridge was told "accepted" for ${taken}`, `the relay was lost ${field.watch.losses} times`];
+      const finding = find(`${restarts} restarts`, { ...outcome, stale: outcome.stale + stale }, facts, {
+        // What the relay did not see counts from when the state was read: its order says nothing.
+        isOrderKept: false,
+      });
+      if (stale > 0) finding.failures.push(`${stale} properties that do not show the last message`);
+      if (taken !== outcome.accepted) finding.failures.push(`${taken} answers for ${outcome.accepted} messages`);
+      return [finding];
+    } finally {
+      await field.close();
+    }
+  },
+};
