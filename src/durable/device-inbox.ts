@@ -26,8 +26,12 @@ export type SessionMessage = {
   receivedAtMs: number;
 };
 
-/** `accepted` is in effect now, `again` was before, `ignored` has none: an echo of the service, or retained. */
-export type MessageResult = { result: 'accepted' | 'again' | 'ignored' } | { result: 'rejected'; reason: string };
+/**
+ * `accepted` is in effect now, `again` was before, `repeated` was before under another number, `ignored` has none: an
+ * echo of the service, or retained.
+ */
+export type MessageResult =
+  { result: 'accepted' | 'again' | 'repeated' | 'ignored' } | { result: 'rejected'; reason: string };
 
 /** Measurements never rest: alone they are written this often, and otherwise with whatever else is. */
 const measurementsEveryMs = 15 * 60_000;
@@ -51,7 +55,7 @@ export class DeviceInbox {
     if (isTaken(marks, spoolId, message.seq)) return { result: 'again' };
     const digest = fingerprint(`${action}\n${payload}`);
     this.#state.touch({ marks: take(marks, spoolId, message.seq, digest) });
-    if (message.isDup && isRecent(marks, digest)) return { result: 'again' };
+    if (message.isDup && isRecent(marks, digest)) return { result: 'repeated' };
     // A retained message tells of the past: the broker hands it to every new subscription.
     if (message.isRetained) return { result: 'ignored' };
     if (isTooLarge(payload)) return { result: 'rejected', reason: 'too_large' };

@@ -277,8 +277,9 @@ export class RelayGateway extends DurableObject<Env> {
     // Pushed before this object last slept, as far as anybody can know.
     if (marks === undefined && origin.isAgain) return true;
     if (isTaken(marks ?? noMarks, origin.spoolId, origin.seq)) return true;
+    // The number of a repeated one is kept as well: the bridge may retry it, and then it is only known to be taken.
     this.#pushed.set(deviceId, take(marks ?? noMarks, origin.spoolId, origin.seq, ''));
-    return false;
+    return origin.isRepeated;
   }
 
   #change(socket: WebSocket, client: RelayClient): boolean {

@@ -8,8 +8,8 @@ export type RelayMessage = {
   topic: string;
   /** The message as it came: JSON text, or any other text. */
   payload: string;
-  /** Where the bridge retries a batch: the shard drops what it has seen. */
-  origin?: { spoolId: string; seq: number; isAgain: boolean };
+  /** Where the bridge retries a batch: the shard drops what it has seen, and what came under another number before. */
+  origin?: { spoolId: string; seq: number; isAgain: boolean; isRepeated: boolean };
 };
 
 /** One call a shard, all in parallel. A shard that fails has no subscribers left to tell: its sockets are gone. */

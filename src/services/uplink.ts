@@ -92,7 +92,8 @@ async function takeForDevice(
     ]);
     // Subscribers see what the device sent, even what the service could not read; never the service's own echo.
     if (taken.result === 'ignored') continue;
-    const origin = { spoolId, seq: item.seq, isAgain: taken.result === 'again' };
+    const [isAgain, isRepeated] = [taken.result === 'again', taken.result === 'repeated'];
+    const origin = { spoolId, seq: item.seq, isAgain, isRepeated };
     deliveries.push({
       message: { deviceId: device.deviceId, topic: item.topic, payload: message.payload, origin },
       listeners: ingested.listeners,

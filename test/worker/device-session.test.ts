@@ -167,7 +167,7 @@ describe('a session', () => {
     const device = await provisionDevice();
     await report(device, { position: 'up' });
     await report(device, { position: 'down' });
-    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'again' });
+    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'repeated' });
     expect(await report(device, { position: 'up' }), 'not flagged: the device means it').toEqual({
       result: 'accepted',
     });

@@ -449,6 +449,20 @@ describe('what outlives what', () => {
     expect(await socket.next()).toEqual({ topic, payload: { n: 3 } });
   });
 
+  it('pushes a message once although the broker delivers it again, and the bridge retries even that', async () => {
+    const device = await provisionDevice();
+    await comeOnline(device);
+    const topic = topicOf(device, 'thing/event/property/post');
+    const socket = await listenAs(device, topic);
+    await report(itemOf(topic, '{"n":1}'));
+    const redelivered = { ...itemOf(topic, '{"n":1}'), dup: true };
+    await report(redelivered);
+    await report(redelivered);
+    await report(itemOf(topic, '{"n":2}'));
+    expect(await socket.next()).toEqual({ topic, payload: { n: 1 } });
+    expect(await socket.next()).toEqual({ topic, payload: { n: 2 } });
+  });
+
   it('drops a shard with nobody left from the device, and takes it up again', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
@@ -517,7 +531,7 @@ describe('what outlives what', () => {
 
   it('gives back what it remembers of a device when its last socket goes', async () => {
     const device = await provisionDevice();
-    const origin = { spoolId: 's', seq: 1, isAgain: false };
+    const origin = { spoolId: 's', seq: 1, isAgain: false, isRepeated: false };
     const message = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payload: '{}', origin };
     expect(await shard().push([message])).toEqual({ nobodyFor: [device.deviceId] });
     const socket = await listenAs(device, topicOf(device, 'status'));
