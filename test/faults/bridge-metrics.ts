@@ -20,10 +20,23 @@ export async function untilSpoolEmpty(healthPort: number): Promise<number> {
   const deadlineMs = performance.now() + emptyWithinMs;
   let emptyLooks = 0;
   for (;;) {
-    const depth = await readMetric(healthPort, 'bridge_spool_depth');
-    const left = depth + (await readMetric(healthPort, 'bridge_unacknowledged'));
+    const left = await countLeft(healthPort);
     emptyLooks = left === 0 ? emptyLooks + 1 : 0;
-    if (emptyLooks === looksToBelieve || performance.now() > deadlineMs) return left;
+    if (emptyLooks === looksToBelieve) return 0;
+    if (performance.now() > deadlineMs) {
+      if (left === null) throw new Error('a bridge does not say how much is in its spool');
+      return left;
+    }
     await sleep(50);
+  }
+}
+
+/** Null while it does not answer: it may be starting. */
+async function countLeft(healthPort: number): Promise<number | null> {
+  try {
+    const depth = await readMetric(healthPort, 'bridge_spool_depth');
+    return depth + (await readMetric(healthPort, 'bridge_unacknowledged'));
+  } catch {
+    return null;
   }
 }
