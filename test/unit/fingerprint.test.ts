@@ -6,7 +6,7 @@ describe('a fingerprint', () => {
   it('is the same for the same text and short enough to keep many', () => {
     expect(fingerprint('{"position":"up"}')).toBe(fingerprint('{"position":"up"}'));
     for (const text of ['', 'é', '\u{1f600}', 'x'.repeat(16_384)])
-      expect(fingerprint(text)).toMatch(/^[0-9a-z]{1,11}$/);
+      expect(fingerprint(text)).toMatch(/^[0-9a-f]{16}$/);
   });
 
   it('differs between reports that differ by as little as reports do', () => {
@@ -17,6 +17,12 @@ describe('a fingerprint', () => {
       }
     }
     expect(seen.size).toBe(40_000);
+  });
+
+  it('is 64-bit FNV-1a', () => {
+    expect(fingerprint('')).toBe('cbf29ce484222325');
+    expect(fingerprint('a')).toBe('af63dc4c8601ec8c');
+    expect(fingerprint('foobar')).toBe('85944171f73967e8');
   });
 
   it('sees order and length', () => {
