@@ -5,8 +5,7 @@ import { fingerprint } from '../../src/domain/fingerprint.ts';
 describe('a fingerprint', () => {
   it('is the same for the same text and short enough to keep many', () => {
     expect(fingerprint('{"position":"up"}')).toBe(fingerprint('{"position":"up"}'));
-    for (const text of ['', 'é', '\u{1f600}', 'x'.repeat(16_384)])
-      expect(fingerprint(text)).toMatch(/^[0-9a-f]{16}$/);
+    for (const text of ['', 'é', '\u{1f600}', 'x'.repeat(16_384)]) expect(fingerprint(text)).toMatch(/^[0-9a-f]{16}$/);
   });
 
   it('differs between reports that differ by as little as reports do', () => {
