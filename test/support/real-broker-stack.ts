@@ -24,17 +24,21 @@ export type Activation = {
 export type ProtocolVersion = 4 | 5;
 export type Answer = { code: number; message: string; data: Record<string, unknown> };
 
-let building: Promise<string> | undefined;
+let bundleDir: string | undefined;
 
-/** The folder of the bundle, the same for all stacks of a test file. */
-function buildOnce(): Promise<string> {
-  building ??= (async () => {
-    const { buildDir } = workerDirs(mkdtempSync(join(tmpdir(), 'latchwork-built-worker-')));
-    await buildWorker(buildDir);
-    process.once('exit', () => rmSync(join(buildDir, '..'), { recursive: true, force: true }));
-    return buildDir;
-  })();
-  return building;
+/** Builds the Worker once for all stacks of a test file, which calls `removeBundle` at its end. */
+async function buildOnce(): Promise<string> {
+  if (bundleDir === undefined) {
+    const dir = mkdtempSync(join(tmpdir(), 'latchwork-real-broker-bundle-'));
+    await buildWorker(dir);
+    bundleDir = dir;
+  }
+  return bundleDir;
+}
+
+export function removeBundle(): void {
+  if (bundleDir !== undefined) rmSync(bundleDir, { recursive: true, force: true });
+  bundleDir = undefined;
 }
 
 export class RealStack {

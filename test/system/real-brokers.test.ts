@@ -10,6 +10,7 @@ import {
   RealClient,
   RealStack,
   refusalOf,
+  removeBundle,
   type Activation,
 } from '../support/real-broker-stack.ts';
 import { tellOfForeignTopics, tellOfLogins, tellOfTheJob, type Story } from '../support/real-broker-story.ts';
@@ -17,6 +18,8 @@ import { tellOfForeignTopics, tellOfLogins, tellOfTheJob, type Story } from '../
 for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);
 }
+
+afterAll(removeBundle);
 
 describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, asking the service over HTTP', () => {
   const parts: { stop: () => Promise<void> }[] = [];
