@@ -10,13 +10,14 @@ import {
   type MqttVersion,
   type PublishOutcome,
 } from './mqtt-connection.ts';
+import { Standstill } from './standstill.ts';
 
 export type BrokerEvents = {
   onSession: (isPresent: boolean) => void;
   onMessage: (connection: MqttConnection, message: IncomingMessage, proceed: () => void) => void;
   onConnectedChange: (isConnected: boolean) => void;
   onRetry: () => void;
-  /** Another client has our session now. */
+  /** Another client has our session now, or may have been given it while this process stood still. */
   onTakenOver: () => void;
 };
 
@@ -31,7 +32,9 @@ export class Broker {
   readonly #log: Log;
   readonly #events: BrokerEvents;
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
+  readonly #standstill = new Standstill(() => this.#abandonSession());
   #connection: MqttConnection | null = null;
+  #isAbandoned = false;
   #openedAtMs: number | null = null;
   #hasRefusedFilters = false;
   #isWanted = false;
@@ -67,12 +70,14 @@ export class Broker {
   start(): void {
     if (this.#isWanted) return;
     this.#isWanted = true;
+    this.#standstill.start();
     this.#connectAfter(this.#backOff.failures === 0 ? 0 : this.#backOff.nextDelayMs());
   }
 
   /** Leaves the broker at once; its session and queue stay for whoever comes next. */
   async stop(): Promise<void> {
     this.#isWanted = false;
+    this.#standstill.stop();
     clearTimeout(this.#timer);
     await this.#connection?.end();
   }
@@ -101,10 +106,25 @@ export class Broker {
     const connection: MqttConnection = new MqttConnection(this.#config, this.#version, {
       onSession: (isPresent) => this.#events.onSession(isPresent),
       onOpen: (refusedFilters) => this.#settleOpen(refusedFilters),
-      onMessage: (message, proceed) => this.#events.onMessage(connection, message, proceed),
+      onMessage: (message, proceed) => {
+        this.#standstill.check();
+        if (!this.#isAbandoned) this.#events.onMessage(connection, message, proceed);
+      },
       onEnd: (end) => this.#settleEnd(end),
     });
     this.#connection = connection;
+    this.#isAbandoned = false;
+  }
+
+  /**
+   * What waits to be read may have gone to another bridge as well. Left unread and unacknowledged it is the broker's to
+   * deliver, to whichever bridge the Worker names.
+   */
+  #abandonSession(): void {
+    if (this.#connection === null || this.#isAbandoned) return;
+    this.#isAbandoned = true;
+    this.#log.warn('this process stood still: another bridge may have been given its session with the broker');
+    this.#connection.cut('this process stood still');
   }
 
   #settleOpen(refusedFilters: string[]): void {
@@ -139,9 +159,10 @@ export class Broker {
     }
     this.#events.onRetry();
     const delayMs = this.#backOff.nextDelayMs();
-    if (end.isTakenOver) {
+    if (end.isTakenOver || this.#isAbandoned) {
       this.#isWanted = false;
-      this.#log.warn('another client took over the session with the broker');
+      this.#standstill.stop();
+      if (end.isTakenOver) this.#log.warn('another client took over the session with the broker');
       this.#events.onTakenOver();
       return;
     }

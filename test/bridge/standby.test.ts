@@ -90,6 +90,28 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   });
 
   test.each(versions)(
+    'MQTT %s: one that was frozen while another took over does not bring what the other has brought',
+    async (version) => {
+      await open({ MQTT_PROTOCOL: version });
+      const sent = await report(0, 20);
+      await untilArrived(sent);
+      first.child.kill('SIGSTOP');
+      sent.push(...(await report(20, 200)));
+      await new Promise((resolve) => setTimeout(resolve, 3500));
+      scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+      scene.worker.bridges.get('bridge-1')!.socket.terminate();
+      scene.worker.setRole('bridge-2', 'active');
+      await scene.worker.untilActive('bridge-2');
+      await untilArrived(sent);
+      first.child.kill('SIGCONT');
+      await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+      sent.push(...(await report(220, 20)));
+      await untilArrived(sent);
+      expect(scene.worker.effects.length).toBe(sent.length);
+    },
+  );
+
+  test.each(versions)(
     'MQTT %s: an active one that lost its link does not fight for the session that another was given',
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
