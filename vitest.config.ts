@@ -1,4 +1,5 @@
-// Test projects: unit (plain Node), worker (inside workerd), bridge and system (plain Node, real sockets).
+// Test projects: unit (plain Node), worker (inside workerd), conformance (plain Node against the
+// built Worker), bridge and system (plain Node, real sockets).
 import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
 import { defineConfig } from 'vitest/config';
@@ -17,6 +18,11 @@ const fuzzing = {
   fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 20_000),
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
 };
+
+/** Projects that start processes of their own run by themselves, a file at a time: they promise times. */
+function afterwards(groupOrder: number) {
+  return { maxWorkers: 1, sequence: { groupOrder } };
+}
 
 export default defineConfig({
   test: {
@@ -49,13 +55,41 @@ export default defineConfig({
         },
       },
       {
-        test: { name: 'bridge', include: ['test/bridge/**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000 },
+        test: {
+          name: 'bridge',
+          include: ['test/bridge/**/*.test.ts'],
+          testTimeout: 20_000,
+          hookTimeout: 20_000,
+          ...afterwards(1),
+        },
       },
       {
-        test: { name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 120_000 },
+        test: {
+          name: 'conformance',
+          include: ['test/conformance/**/*.test.ts'],
+          globalSetup: ['test/support/conformance-service.ts'],
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
+          ...afterwards(2),
+        },
       },
       {
-        test: { name: 'system', include: ['test/system/**/*.test.ts'], testTimeout: 60_000, hookTimeout: 120_000 },
+        test: {
+          name: 'system',
+          include: ['test/system/**/*.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          ...afterwards(3),
+        },
+      },
+      {
+        test: {
+          name: 'faults',
+          include: ['test/faults/**/*.test.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          ...afterwards(4),
+        },
       },
     ],
   },

@@ -9,7 +9,7 @@ const maxMessageBytes = 200;
 /** Every answer with `data`; `schema` shapes the data. */
 function envelopeOf<T extends z.ZodType>(schema: T) {
   return z.object({
-    code: z.literal(200).openapi({ type: 'integer', example: 200 }),
+    code: z.literal(200).openapi({ type: 'integer', enum: [200], example: 200 }),
     message: z.literal('success'),
     data: schema,
   });
@@ -43,7 +43,7 @@ export function errorAnswers(...messages: ErrorMessage[]) {
 
 function errorAnswer(status: ErrorStatus, messages: ErrorMessage[]) {
   const schema = z.object({
-    code: z.literal(status).openapi({ type: 'integer' }),
+    code: z.literal(status).openapi({ type: 'integer', enum: [status] }),
     // What tells errors apart comes first; a detail for people may follow.
     message: z
       .string()

@@ -16,7 +16,7 @@ export const healthSchema = z
 /** 503 is for deployment checks alone; no call of the interface answers it. */
 export const unhealthySchema = z
   .object({
-    code: z.literal(503),
+    code: z.literal(503).openapi({ type: 'integer', enum: [503] }),
     message: z.string().openapi({ example: 'unavailable: bridge, broker' }),
     data: z.null(),
   })

@@ -1,0 +1,132 @@
+// Contract section 2: what the resources look like. That every member has its type is held against the reference with
+// every answer; here is what a schema cannot say.
+import { describe, expect, it } from 'vitest';
+import { activate, addProduct, ask, bearer, connect, newProductKey, signUp } from '../support/conformance-client.ts';
+
+const owner = await signUp();
+const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$/;
+
+describe('2.1 the envelope', () => {
+  it('is code 200, message success and the data', async () => {
+    const answer = await ask('GET', '/users/me', { headers: bearer(owner.token) });
+    expect(answer).toMatchObject({ status: 200, code: 200, message: 'success', data: { userId: owner.user.userId } });
+  });
+
+  it('is code, message and null for an error', async () => {
+    expect(await ask('GET', '/users/me')).toMatchObject({
+      status: 401,
+      code: 401,
+      message: 'unauthorized',
+      data: null,
+    });
+  });
+});
+
+describe('2.2 a user', () => {
+  it('has an integer id, the username and the email', () => {
+    const { userId, username, email } = owner.user;
+    expect(Number.isInteger(userId)).toBe(true);
+    expect([username, email]).toEqual([owner.email, owner.email]);
+  });
+});
+
+describe('2.3 an API key', () => {
+  it('has an id ak_, a value sk_ and the description it was given', async () => {
+    const key = await owner.api('POST /users/api-keys', { body: { description: 'A machine' } });
+    expect(key).toEqual({
+      keyId: expect.stringMatching(/^ak_\w+$/) as string,
+      apiKey: expect.stringMatching(/^sk_\w+$/) as string,
+      description: 'A machine',
+    });
+  });
+});
+
+describe('2.4 a product', () => {
+  it('keeps every field it was given', async () => {
+    const product = {
+      productKey: newProductKey(),
+      name: 'Servo switch',
+      description: 'Presses a wall switch',
+      category: 'switch',
+      controlMode: 'dimmer' as const,
+      uiTemplate: 'three_position',
+      iconName: 'toggle_on',
+      iconColor: '#2196F3',
+      manufacturer: 'Latchwork',
+      model: 'LS-1',
+      status: 1 as const,
+    };
+    const created = await owner.api('POST /products', { body: product });
+    const read = await owner.api('GET /products/{productKey}', { params: product });
+    expect(read).toMatchObject({ ...product, productId: created.productId });
+    const { list } = await owner.api('GET /products');
+    expect(list).toContainEqual(read);
+  });
+});
+
+describe('2.5 a device', () => {
+  it('has what it told at activation, its status as text and code, and its product within', async () => {
+    const productKey = await addProduct(owner);
+    const body = { productKey, deviceSN: 'SN-25', firmwareVersion: '1.4.2', chipModel: 'ESP32-C3' };
+    const { deviceId } = await connect()('POST /devices/activate', { body });
+    const device = await owner.api('GET /devices/{deviceId}', { params: { deviceId } });
+    expect(device).toMatchObject({
+      deviceId: expect.stringMatching(/^dev_[0-9a-z]{8}$/) as string,
+      deviceSN: 'SN-25',
+      productKey,
+      projectId: expect.stringMatching(/^prj_/) as string,
+      firmwareVersion: '1.4.2',
+      chipModel: 'ESP32-C3',
+      status: 'offline',
+      statusCode: 2,
+      lastOnlineAt: null,
+      activatedAt: expect.stringMatching(iso) as string,
+      createdAt: expect.stringMatching(iso) as string,
+      product: { productKey, name: 'Servo switch', controlMode: 'toggle' },
+    });
+    const { list } = await owner.api('GET /devices', { query: { productKey } });
+    expect(list).toEqual([device]);
+  });
+});
+
+describe('2.6 the status view', () => {
+  it('says before the first report that nothing is known', async () => {
+    const { deviceId } = await activate(await addProduct(owner));
+    const status = await owner.api('GET /devices/{deviceId}/status', { params: { deviceId } });
+    expect(status).toEqual({
+      deviceId,
+      deviceName: expect.stringContaining('SN-0001') as string,
+      online: false,
+      position: null,
+      status: 'offline',
+      lastOnlineAt: null,
+    });
+  });
+});
+
+describe('2.7 the activation result', () => {
+  it('has the forms that devices rebuild after a reboot, and nothing else', async () => {
+    const productKey = await addProduct(owner);
+    const { deviceId, deviceSecret, mqtt, topics, ...others } = await activate(productKey);
+    expect(others).toEqual({});
+    expect(deviceSecret).toMatch(/^sk_/);
+    const name = `${productKey}&${deviceId}`;
+    expect(mqtt).toMatchObject({ server: '127.0.0.1', username: name, clientId: name, keepAlive: 60, portTLS: 8883 });
+    expect(mqtt.password).toMatch(/^tk_/);
+    expect(topics).toEqual({
+      propertyPost: `/sys/${productKey}/${deviceId}/thing/event/property/post`,
+      propertySet: `/sys/${productKey}/${deviceId}/thing/service/property/set`,
+      status: `/sys/${productKey}/${deviceId}/status`,
+    });
+  });
+});
+
+describe('2.8 a paged list', () => {
+  it('is list, total, page and size, for every list', async () => {
+    const user = await signUp();
+    const empty = { list: [], total: 0, page: 1, size: 20 };
+    expect(await user.api('GET /products')).toEqual(empty);
+    expect(await user.api('GET /devices')).toEqual(empty);
+    expect(await user.api('GET /users/api-keys')).toEqual(empty);
+  });
+});

@@ -1,0 +1,185 @@
+// Contract section 4.1: accounts, sessions and API keys.
+import { randomUUID } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { ask, bearer, connect, keyPair, signUp } from '../support/conformance-client.ts';
+
+const api = connect();
+const newAccount = () => {
+  const email = `${randomUUID()}@example.test`;
+  return { username: `user ${randomUUID()}`, password: 'correct horse battery', email };
+};
+
+describe('POST /users/register', () => {
+  it('makes a user, without a bearer token and with a stale one', async () => {
+    const { username, password, email } = newAccount();
+    const answer = await ask('POST', '/users/register', {
+      headers: bearer('stale'),
+      body: { username, password, email },
+    });
+    expect(answer.data).toEqual({ userId: expect.any(Number) as number, username, email });
+  });
+
+  it('takes the email for the username where there is none, and ignores other members', async () => {
+    const { password, email } = newAccount();
+    const { data } = await ask('POST', '/users/register', { body: { email, password, displayName: 'Ada' } });
+    expect(data).toMatchObject({ username: email, email });
+  });
+
+  it('refuses names and emails that are taken, whatever their case', async () => {
+    const account = newAccount();
+    await api('POST /users/register', { body: account });
+    const others = newAccount();
+    const again = (body: object) => ask('POST', '/users/register', { body });
+    expect(await again({ ...others, email: account.email.toUpperCase() })).toMatchObject({
+      code: 400,
+      message: expect.stringMatching(/^email_exists/) as string,
+    });
+    expect(await again({ ...others, username: account.username.toUpperCase() })).toMatchObject({
+      code: 400,
+      message: expect.stringMatching(/^username_exists/) as string,
+    });
+  });
+
+  it('refuses a weak password by that word', async () => {
+    const answer = await ask('POST', '/users/register', { body: { ...newAccount(), password: 'short' } });
+    expect(answer).toMatchObject({ code: 400, message: expect.stringContaining('weak_password') as string });
+  });
+
+  it('refuses what is no account', async () => {
+    const account = newAccount();
+    for (const wrong of [{ email: 'no address' }, { password: undefined }, { username: 7 }, { username: 'ab' }]) {
+      const answer = await ask('POST', '/users/register', { body: { ...account, ...wrong } });
+      expect(answer, JSON.stringify(wrong)).toMatchObject({
+        code: 400,
+        message: expect.stringMatching(/^invalid_request: \w+: /) as string,
+      });
+    }
+  });
+});
+
+describe('POST /users/login', () => {
+  it('answers the user, both tokens and the lifetime in seconds', async () => {
+    const account = newAccount();
+    await api('POST /users/register', { body: account });
+    const session = await api('POST /users/login', { body: account });
+    expect(session).toEqual({
+      user: { userId: expect.any(Number) as number, username: account.username, email: account.email },
+      token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/) as string,
+      refreshToken: expect.any(String) as string,
+      expiresIn: 7200,
+    });
+  });
+
+  it('knows a user by username or email, in either member and any case', async () => {
+    const { username, email, password } = newAccount();
+    await api('POST /users/register', { body: { username, email, password } });
+    const ways = [{ username }, { username: email }, { email }, { email: email.toUpperCase() }];
+    for (const way of ways) {
+      const { user } = await api('POST /users/login', { body: { ...way, password } });
+      expect(user.email, JSON.stringify(way)).toBe(email);
+    }
+  });
+
+  it('answers a wrong password and an unknown user alike', async () => {
+    const account = newAccount();
+    await api('POST /users/register', { body: account });
+    const wrong = await ask('POST', '/users/login', { body: { ...account, password: 'wrong horse' } });
+    const unknown = await ask('POST', '/users/login', { body: newAccount() });
+    expect(wrong).toMatchObject({ status: 401, code: 401, message: 'invalid_password', data: null });
+    expect([unknown.status, unknown.message]).toEqual([wrong.status, wrong.message]);
+  });
+
+  it('refuses a body without a name or a password', async () => {
+    for (const body of [{}, { username: 'ada' }, { password: 'correct horse' }, []]) {
+      expect(await ask('POST', '/users/login', { body })).toMatchObject({ code: 400 });
+    }
+  });
+});
+
+describe('POST /users/refresh-token', () => {
+  it('answers a fresh pair, with the refresh token alone or beside a stale bearer token', async () => {
+    const session = await signUp();
+    const first = await api('POST /users/refresh-token', { body: session });
+    expect(Object.keys(first).sort()).toEqual(['expiresIn', 'refreshToken', 'token']);
+    expect(first.refreshToken).not.toBe(session.refreshToken);
+    const { data } = await ask('POST', '/users/refresh-token', {
+      headers: bearer('stale.stale.stale'),
+      body: { refreshToken: first.refreshToken },
+    });
+    const { token } = data as { token: string };
+    expect(await ask('GET', '/users/me', { headers: bearer(token) })).toMatchObject({ code: 200 });
+  });
+
+  it('answers twice when a phone asks twice at once', async () => {
+    const { refreshToken } = await signUp();
+    const pairs = await Promise.all([1, 2].map(() => api('POST /users/refresh-token', { body: { refreshToken } })));
+    for (const { token } of pairs) expect(await connect({ token })('GET /users/me')).toBeDefined();
+  });
+
+  it('refuses what is no refresh token', async () => {
+    const session = await signUp();
+    for (const refreshToken of ['rt_unknown', '', session.token]) {
+      const answer = await ask('POST', '/users/refresh-token', { body: { refreshToken } });
+      expect([400, 401], refreshToken).toContain(answer.code);
+      expect(answer.data).toBeNull();
+    }
+    expect(await ask('POST', '/users/refresh-token', { body: {} })).toMatchObject({ code: 400 });
+  });
+});
+
+describe('GET /users/me', () => {
+  it("has the user's members directly in data", async () => {
+    const { user, api: own } = await signUp();
+    expect(await own('GET /users/me')).toEqual({ ...user, createdAt: expect.stringMatching(/Z$/) as string });
+  });
+});
+
+describe('POST /users/logout and PUT /users/password', () => {
+  it('end this session, and all the other ones', async () => {
+    const session = await signUp();
+    const { email, password, refreshToken } = session;
+    const other = await api('POST /users/login', { body: { email, password } });
+    await session.api('PUT /users/password', { body: { oldPassword: password, newPassword: 'another horse' } });
+    expect(await ask('POST', '/users/refresh-token', { body: other })).toMatchObject({ code: 401 });
+    expect(await ask('POST', '/users/login', { body: { email, password } })).toMatchObject({ code: 401 });
+    expect(await api('POST /users/login', { body: { email, password: 'another horse' } })).toBeDefined();
+    const fresh = await api('POST /users/refresh-token', { body: { refreshToken } });
+    await ask('POST', '/users/logout', { body: { refreshToken: fresh.refreshToken } });
+    expect(await ask('POST', '/users/refresh-token', { body: fresh })).toMatchObject({ code: 401 });
+  });
+});
+
+describe('API keys', () => {
+  it('are made, listed without their value, used and deleted at once', async () => {
+    const { api: own } = await signUp();
+    const key = await own('POST /users/api-keys', { body: { description: 'A machine' } });
+    const { list, total } = await own('GET /users/api-keys');
+    expect(total).toBe(1);
+    expect(list[0]).toEqual({
+      keyId: key.keyId,
+      description: 'A machine',
+      createdAt: expect.stringMatching(/Z$/) as string,
+      lastUsedAt: null,
+    });
+    expect(await connect(key)('GET /users/me')).toBeDefined();
+    expect(await own('DELETE /users/api-keys/{keyId}', { params: key })).toEqual({ keyId: key.keyId });
+    expect(await ask('GET', '/users/me', { headers: keyPair(key) })).toMatchObject({ status: 401 });
+    expect((await own('GET /users/api-keys')).total).toBe(0);
+  });
+
+  it('need no description, and are twenty at most', async () => {
+    const { api: own } = await signUp();
+    const keys = await Promise.all(Array.from({ length: 20 }, () => own('POST /users/api-keys')));
+    expect(new Set(keys.map(({ keyId }) => keyId)).size).toBe(20);
+    expect(keys[0]?.description).toBe('');
+    await expect(own('POST /users/api-keys')).rejects.toMatchObject({ code: 400, reason: 'too_many_api_keys' });
+  });
+
+  it('cannot be deleted by others, and unknown ones are not found', async () => {
+    const [one, other] = await Promise.all([signUp(), signUp()]);
+    const params = await one.api('POST /users/api-keys');
+    await expect(other.api('DELETE /users/api-keys/{keyId}', { params })).rejects.toMatchObject({ code: 403 });
+    const unknown = { params: { keyId: 'ak_unknown' } };
+    await expect(one.api('DELETE /users/api-keys/{keyId}', unknown)).rejects.toMatchObject({ code: 404 });
+  });
+});

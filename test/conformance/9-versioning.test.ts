@@ -1,0 +1,63 @@
+// Contract section 9: the version in the path, the legacy form kept, and the served reference as public validators and
+// a browser see it.
+import { Parser } from '@asyncapi/parser';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { describe, expect, it } from 'vitest';
+import { ask, bearer, newDevice, service, signUp } from '../support/conformance-client.ts';
+
+const read = async (path: string) => {
+  const response = await fetch(`${service.url}${path}`);
+  return { response, text: await response.text() };
+};
+
+describe('the interface version', () => {
+  it('is the prefix /api/v1, with one slash or two before it', async () => {
+    const { token } = await signUp();
+    expect(await ask('GET', '/api/v1/users/me', { headers: bearer(token) })).toMatchObject({ code: 200 });
+    for (const path of ['//api/v1/users/me', '/api//v1/users/me']) {
+      const response = await fetch(`${service.url}${path}`, { headers: bearer(token), redirect: 'error' });
+      expect(response.status, path).toBe(200);
+    }
+  });
+
+  it('keeps the legacy control body alongside the new one', async () => {
+    const owner = await signUp();
+    const params = { deviceId: (await newDevice(owner)).deviceId };
+    const control = (body: { switch: boolean; angle: number } | { action: 'trigger' }) =>
+      owner.api('POST /devices/{deviceId}/control', { params, body });
+    expect(await control({ switch: true, angle: 90 })).toMatchObject({ message: 'command_sent' });
+    expect(await control({ action: 'trigger' })).toMatchObject({ message: 'command_sent' });
+  });
+});
+
+describe('the served reference', () => {
+  it('passes the public OpenAPI validator, and names the contract revision', async () => {
+    const { response, text } = await read('/api/v1/openapi.json');
+    expect(response.headers.get('Content-Type')).toBe('application/json');
+    const validator = new Validator();
+    const { valid, errors } = await validator.validate(JSON.parse(text) as Record<string, unknown>);
+    expect(errors ?? []).toEqual([]);
+    expect(valid).toBe(true);
+    expect(validator.version).toBe('3.1');
+    expect(JSON.parse(text)).toMatchObject({ info: { version: '0.3.0' }, servers: [{ url: '/' }] });
+  });
+
+  it('passes the public AsyncAPI parser', async () => {
+    const { text } = await read('/api/v1/asyncapi.json');
+    const { document, diagnostics } = await new Parser().parse(text);
+    expect(diagnostics.map(({ message }) => message)).toEqual([]);
+    expect(document?.info().version()).toBe('0.3.0');
+  });
+
+  it('is shown at /docs, every file of it from this server', async () => {
+    const page = await read('/docs');
+    expect(page.response.headers.get('Content-Type')).toContain('text/html');
+    expect(page.response.headers.get('Content-Security-Policy')).toContain("default-src 'none'");
+    const files = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = '']) => path);
+    expect(files).toContain('/docs/swagger-ui/swagger-ui-bundle.js');
+    for (const path of files) {
+      expect(path).toMatch(/^\//);
+      expect((await read(path)).response.status, path).toBe(200);
+    }
+  });
+});
