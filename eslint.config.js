@@ -3,7 +3,18 @@
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules', 'dist', '.wrangler', '.latchwork', 'src/worker-env.d.ts', '**/*.js', '**/*.cjs', '**/*.mjs'] },
+  {
+    ignores: [
+      'node_modules',
+      'dist',
+      '.wrangler',
+      '.latchwork',
+      'src/worker-env.d.ts',
+      '**/*.js',
+      '**/*.cjs',
+      '**/*.mjs',
+    ],
+  },
   ...tseslint.configs.strictTypeChecked,
   {
     languageOptions: {
