@@ -3,8 +3,7 @@
 import { randomInt } from 'node:crypto';
 import type { Metrics } from './metrics.ts';
 import type { IncomingMessage, MqttConnection } from './mqtt-connection.ts';
-import { Redeliveries } from './redeliveries.ts';
-import type { SpoolRecord } from './spool-record.ts';
+import { Redeliveries, type SpooledDelivery } from './redeliveries.ts';
 import type { Spool } from './spool.ts';
 
 export class Intake {
@@ -15,12 +14,12 @@ export class Intake {
   #isStopped = false;
 
   /** `recent` are the spool's last messages, so that a restart does not spool a redelivery twice. */
-  constructor(spool: Spool, recent: SpoolRecord[], metrics: Metrics) {
+  constructor(spool: Spool, recent: SpooledDelivery[], metrics: Metrics) {
     this.#spool = spool;
     this.#metrics = metrics;
     this.#brokerSession = recent.at(-1)?.brokerSession ?? nameSession();
-    for (const record of recent) {
-      if (record.packetId > 0 && record.brokerSession === this.#brokerSession) this.#redeliveries.remember(record);
+    for (const delivery of recent) {
+      if (delivery.packetId > 0 && delivery.brokerSession === this.#brokerSession) this.#redeliveries.recall(delivery);
     }
   }
 

@@ -4,10 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeError, type Log } from './log.ts';
-import type { SpoolRecord } from './spool-record.ts';
+import { maxRemembered, noteDelivery, type SpooledDelivery } from './redeliveries.ts';
 import { parseSegmentName, Segment } from './spool-segment.ts';
 
-const maxRecent = 1000;
 /**
  * Numbers passed over at each start. A disk that lost what it had confirmed, or a folder restored from a copy, would
  * otherwise give numbers to new messages that the Worker has seen, and it would take them for old ones.
@@ -24,13 +23,13 @@ export type RecoveredSegments = {
    * and a message under such a number would be taken for an old one. A new spool name makes them new.
    */
   continues: { spoolId: string; nextSeq: number } | null;
-  recent: SpoolRecord[];
+  recent: SpooledDelivery[];
 };
 
 export async function recoverSegments(dir: string, bridgeId: string, log: Log): Promise<RecoveredSegments> {
   const fileNames = (await readdir(dir)).sort();
   const segments: Segment[] = [];
-  let recent: SpoolRecord[] = [];
+  let recent: SpooledDelivery[] = [];
   let damagedRecords = 0;
   let nextNumber = 1;
   let continues: RecoveredSegments['continues'] = null;
@@ -50,7 +49,7 @@ export async function recoverSegments(dir: string, bridgeId: string, log: Log): 
       }
       damagedRecords += damage;
       segments.push(segment);
-      recent = [...recent, ...scanned.records].slice(-maxRecent);
+      recent = [...recent, ...scanned.records.slice(-maxRemembered).map(noteDelivery)].slice(-maxRemembered);
       const mayContinue = damage === 0 && isSpoolOf(bridgeId, name.spoolId);
       const nextSeq = (scanned.records.at(-1)?.seq ?? name.firstSeq) + skippedSeqs;
       continues = mayContinue ? { spoolId: name.spoolId, nextSeq } : null;

@@ -3,6 +3,7 @@
 // messages wait in memory, unacknowledged. It must not know what a message means.
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { describeError, type Log } from './log.ts';
+import type { SpooledDelivery } from './redeliveries.ts';
 import { countRecordBytes, type SpoolRecord } from './spool-record.ts';
 import { nameSpool, recoverSegments } from './spool-recovery.ts';
 import { Segment } from './spool-segment.ts';
@@ -57,7 +58,7 @@ export class Spool {
   }
 
   /** `recent` are the last messages written before this start, for telling redeliveries. */
-  static async open(options: SpoolOptions): Promise<{ spool: Spool; recent: SpoolRecord[] }> {
+  static async open(options: SpoolOptions): Promise<{ spool: Spool; recent: SpooledDelivery[] }> {
     const recovered = await recoverSegments(options.dir, options.bridgeId, options.log);
     const spool = new Spool(options, recovered);
     options.log.info('spool opened', {

@@ -2,6 +2,9 @@
 import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { Intake } from '../../broker-bridge/src/intake.ts';
+import { createMetrics } from '../../broker-bridge/src/metrics.ts';
+import type { MqttConnection } from '../../broker-bridge/src/mqtt-connection.ts';
 import { Spool, type SpoolItem, type SpooledMessage } from '../../broker-bridge/src/spool.ts';
 import type { Log } from '../../broker-bridge/src/log.ts';
 import { Changes } from '../support/bridge-changes.ts';
@@ -197,6 +200,27 @@ describe('order and restarts', () => {
     }
     expect(first.payloads.every((payload, n) => payload === `m${n}`)).toBe(true);
   });
+});
+
+test('what the broker delivers again after a restart is not spooled again, as much as it may be', async () => {
+  const dir = makeSpoolDir();
+  const count = 5000;
+  const messages = Array.from({ length: count }, (_, n) => ({ ...message(`m${n}`), packetId: n + 1 }));
+  const { spool } = await Spool.open({ dir, maxBytes: 10_000_000, bridgeId: 'bridge-1', log: noLog });
+  await new Promise<void>((resolve) => {
+    for (const one of messages) spool.append(one, () => undefined);
+    spool.afterPending(resolve);
+  });
+  await spool.close();
+  const reopened = await Spool.open({ dir, maxBytes: 10_000_000, bridgeId: 'bridge-1', log: noLog });
+  const intake = new Intake(reopened.spool, reopened.recent, createMetrics());
+  const acknowledged: number[] = [];
+  const connection = { acknowledge: (packetId: number) => acknowledged.push(packetId) } as unknown as MqttConnection;
+  for (const one of messages) intake.take(connection, { ...one, dup: true }, () => undefined);
+  await new Promise<void>((resolve) => reopened.spool.afterPending(resolve));
+  expect(reopened.spool.depth).toBe(count);
+  expect(acknowledged).toEqual(messages.map(({ packetId }) => packetId));
+  await reopened.spool.close();
 });
 
 describe('damage', () => {
