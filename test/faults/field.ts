@@ -27,6 +27,8 @@ export type Outcome = Verdict & {
   /** Slots of the devices' states that hold another number than the last one sent. */
   stale: number;
   leftInSpools: number;
+  /** How often the relay went away, and with it the sight of what came into effect meanwhile. */
+  relayLosses: number;
 };
 
 export class Field {
@@ -157,7 +159,7 @@ export class Field {
     for (const bridge of this.#bridges) await bridge.kill('SIGTERM');
     await sleep(settleMs);
     const stale = await this.maker.compareState(this.stand);
-    return { ...this.history.judge(), stale, leftInSpools };
+    return { ...this.history.judge(), stale, leftInSpools, relayLosses: this.watch.losses };
   }
 
   async close(): Promise<void> {

@@ -44,7 +44,7 @@ export const redelivered: Scenario = {
       await Promise.all(Array.from({ length: batchesAtOnce }, () => sender.work()));
       await sleep(300);
       const stale = await maker.compareState(stand);
-      const outcome = { ...history.judge(), stale, leftInSpools: 0 };
+      const outcome = { ...history.judge(), stale, leftInSpools: 0, relayLosses: watch.losses };
       return [find('1 to 5 deliveries', outcome, [`${sender.deliveries} deliveries in ${sender.batches} batches`])];
     } finally {
       watch.close();

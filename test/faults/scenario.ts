@@ -30,10 +30,10 @@ export type Finding = {
 };
 
 /** What a scenario wants to be none of. `overtaken` and `stale` go together: the last message of a device stands. */
-type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean };
+type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean };
 
 export function find(label: string, outcome: Outcome, facts: string[], wanted: Wanted = {}): Finding {
-  const { isOrderKept = true, isReportedOnly = false } = wanted;
+  const { isOrderKept = true, isReportedOnly = false, isRelayKept = true } = wanted;
   const failures: string[] = [];
   const refuse = (count: number, what: string, examples: number[] = []): void => {
     if (count > 0) failures.push(`${count} ${what}${examples.length === 0 ? '' : `, e.g. ${examples.join(' ')}`}`);
@@ -47,6 +47,7 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
       refuse(outcome.stale, 'properties that do not show the last message');
     }
   }
+  if (isRelayKept) refuse(outcome.relayLosses, 'times the relay was lost');
   if (outcome.accepted === 0) failures.push('nothing was sent');
   return { label, outcome, facts, failures };
 }
