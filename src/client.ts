@@ -18,6 +18,8 @@ import type {
 import type {
   activateBodySchema,
   activationSchema,
+  changeDeviceBodySchema,
+  credentialsSchema,
   deletedDeviceSchema,
   deviceEventPageSchema,
   devicePageSchema,
@@ -76,6 +78,8 @@ export type Operations = {
   'POST /devices/activate': Body<typeof activateBodySchema> & Data<typeof activationSchema>;
   'GET /devices': Query<typeof listDevicesQuerySchema> & Data<typeof devicePageSchema>;
   'GET /devices/{deviceId}': Device & Data<typeof deviceSchema>;
+  'PATCH /devices/{deviceId}': Device & Body<typeof changeDeviceBodySchema> & Data<typeof deviceSchema>;
+  'POST /devices/{deviceId}/credentials': Device & Data<typeof credentialsSchema>;
   'GET /devices/{deviceId}/status': Device & Data<typeof statusViewSchema>;
   'GET /devices/{deviceId}/events': Device & Page & Data<typeof deviceEventPageSchema>;
   'GET /devices/{deviceId}/properties': Device & Data<typeof devicePropertiesSchema>;

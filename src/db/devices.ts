@@ -1,5 +1,5 @@
-// Queries on the `devices` table. The presence columns are written by DeviceSession alone, through
-// `writeDeviceCopy`; everything else by activation and administration.
+// Queries on the `devices` table. Name, disabled and presence are a copy of what the device's session holds: it alone
+// writes them, through `writeDeviceCopy`. Everything else is written by activation.
 import { and, asc, count, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
@@ -12,6 +12,9 @@ export type ProductSummaryRow = Pick<
   'id' | 'productKey' | 'name' | 'uiTemplate' | 'iconName' | 'iconColor' | 'controlMode' | 'model'
 >;
 export type DeviceWithProduct = { device: DeviceRow; product: ProductSummaryRow };
+
+/** What a device's session alone writes. */
+export type DeviceCopy = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt'> & { connectionStatus: 1 | 2 };
 
 export type DeviceFilter = {
   ownerId: number;
@@ -128,13 +131,12 @@ export async function listDeviceIds(db: Database, productId: number, afterId: nu
 export async function writeDeviceCopy(
   binding: D1Database,
   deviceId: string,
-  copy: { connectionStatus: 1 | 2; lastOnlineAt: number | null; version: number },
+  { version, ...copy }: DeviceCopy & { version: number },
 ): Promise<void> {
-  const { connectionStatus, lastOnlineAt, version } = copy;
   await openDatabase(binding, 'first-primary')
     .update(devices)
-    .set({ connectionStatus, lastOnlineAt, connectionVersion: version })
-    .where(and(eq(devices.deviceId, deviceId), lt(devices.connectionVersion, version)));
+    .set({ ...copy, copyVersion: version })
+    .where(and(eq(devices.deviceId, deviceId), lt(devices.copyVersion, version)));
 }
 
 function hasStatus(statusCode: DeviceStatusCode | undefined): SQL | undefined {

@@ -3,8 +3,19 @@ import { and, asc, eq } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import { productChanges, products } from './schema.ts';
 
-/** Changes still being told, with the product as it is now; oldest first. */
+export type ProductChange = Awaited<ReturnType<typeof listProductChanges>>[number];
+
+/** Products whose change is still being told. */
 export async function listProductChanges(database: Database, limit: number) {
+  return queryChanges(database).orderBy(asc(productChanges.productId)).limit(limit);
+}
+
+export async function findProductChange(database: Database, productId: number): Promise<ProductChange | undefined> {
+  return queryChanges(database).where(eq(productChanges.productId, productId)).get();
+}
+
+/** With the product as it is now. */
+function queryChanges(database: Database) {
   return database
     .select({
       productId: productChanges.productId,
@@ -14,9 +25,7 @@ export async function listProductChanges(database: Database, limit: number) {
       offlineGraceSeconds: products.offlineGraceSeconds,
     })
     .from(productChanges)
-    .innerJoin(products, eq(productChanges.productId, products.id))
-    .orderBy(asc(productChanges.productId))
-    .limit(limit);
+    .innerJoin(products, eq(productChanges.productId, products.id));
 }
 
 /** Unless the product changed again meanwhile: then its work starts anew. */

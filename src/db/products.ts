@@ -73,19 +73,26 @@ export async function listProducts(
   return { total: counted?.total ?? 0, rows };
 }
 
-/** Members that are undefined keep their value. Notes in the same transaction that the devices have to hear of it. */
+/**
+ * Members that are undefined keep their value. With `isForDevices` it is noted in the same transaction that they have
+ * to hear of it. `updatedAt` grows with every change, so that the latest is known where the clock stands still.
+ */
 export async function updateProduct(
   database: Database,
   productId: number,
-  changes: ProductChanges & { updatedAt: number },
+  { updatedAt, ...changes }: ProductChanges & { updatedAt: number },
+  isForDevices: boolean,
 ): Promise<ProductRow | undefined> {
-  const note = { changedAt: changes.updatedAt, toldUpTo: 0 };
+  const update = database
+    .update(products)
+    .set({ ...changes, updatedAt: sql`max(${updatedAt}, ${products.updatedAt} + 1)` })
+    .where(and(eq(products.id, productId), isNull(products.deletedAt)))
+    .returning();
+  if (!isForDevices) return (await update)[0];
+  const changedAt = sql`(select ${products.updatedAt} from ${products} where ${products.id} = ${productId})`;
+  const note = { changedAt, toldUpTo: 0 };
   const [[row]] = await database.batch([
-    database
-      .update(products)
-      .set(changes)
-      .where(and(eq(products.id, productId), isNull(products.deletedAt)))
-      .returning(),
+    update,
     database
       .insert(productChanges)
       .values({ productId, ...note })

@@ -1,4 +1,4 @@
-// D1 tables: what is true for good. Presence columns of `devices` are a copy that only DeviceSession writes.
+// D1 tables: what is true for good. Name, disabled and presence of `devices` are a copy that only DeviceSession writes.
 // Times are integers, milliseconds since the epoch. A changed table needs a migration: `npm run db:generate`.
 import { sql } from 'drizzle-orm';
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
@@ -173,8 +173,8 @@ export const devices = sqliteTable(
     isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
     /** 0 not activated, 1 online, 2 offline: a copy, see the head of this file. */
     connectionStatus: integer('connection_status').notNull(),
-    /** Number of the transition the copy was made at, so that a late writer cannot undo a newer one. */
-    connectionVersion: integer('connection_version').notNull().default(0),
+    /** Grows with every change of the copy, so that a late writer cannot undo a newer one. */
+    copyVersion: integer('connection_version').notNull().default(0),
     lastOnlineAt: integer('last_online_at'),
     activatedAt: integer('activated_at'),
     createdAt: integer('created_at').notNull(),

@@ -19,6 +19,8 @@ export class DevicePresence {
   readonly #env: Env;
   readonly #state: DeviceState;
   #retryAtMs: number | null = null;
+  #copying: Promise<void> | undefined;
+  #isPublishing = false;
 
   constructor(env: Env, state: DeviceState) {
     this.#env = env;
@@ -51,7 +53,12 @@ export class DevicePresence {
   /** D1 is to be told what the session knows. */
   markCopyBehind(): void {
     this.#state.change({ copyVersion: this.#state.live.copyVersion + 1, isCopyBehind: true });
-    this.#state.afterFlush(() => this.#copyToDatabase());
+    this.#state.afterFlush(() => (this.#copying = this.#copyToDatabase()));
+  }
+
+  /** When D1 has had its chance to take the copy. */
+  async copied(): Promise<void> {
+    await this.#copying;
   }
 
   /** Everything that is due: silence, held-back announcements, a copy D1 has not taken, news the broker has not. */
@@ -103,13 +110,23 @@ export class DevicePresence {
 
   /** Publishes the newest announcement, the only one that is still news. Tried again by the alarm. */
   async #publishAnnouncement(): Promise<void> {
-    const pending = this.#pendingAnnouncement();
-    if (pending === undefined) return;
-    const { status, time } = pending;
-    const expiresAtMs = Date.now() + publishWithinMs;
+    if (this.#isPublishing) return;
+    this.#isPublishing = true;
+    let pending = this.#pendingAnnouncement();
+    while (pending !== undefined) {
+      const { time } = pending;
+      await this.#publish(pending);
+      pending = this.#pendingAnnouncement();
+      // A newer one came meanwhile; the same one again means that the broker is not there.
+      if (pending?.time === time) break;
+    }
+    this.#isPublishing = false;
+  }
+
+  async #publish({ status, time }: { status: string; time: number }): Promise<void> {
     const payload = JSON.stringify({ status, time });
     const outcome = await brokerLink(this.#env)
-      .publish({ topic: this.#topic, payload, expiresAtMs })
+      .publish({ topic: this.#topic, payload, expiresAtMs: Date.now() + publishWithinMs })
       .catch(() => ({ ok: false as const }));
     if (!outcome.ok || !this.#state.isProvisioned) return;
     const announcements = this.#state.live.announcements.map((announcement) =>
@@ -128,13 +145,12 @@ export class DevicePresence {
   /** The mark stays set until D1 has the copy; the alarm tries again. */
   async #copyToDatabase(): Promise<void> {
     const { record, live } = this.#state;
+    const { deviceId, name, isDisabled } = record;
     const { isOnline, lastOnlineAtMs } = live.presence;
+    const connectionStatus = isOnline ? 1 : 2;
+    const copy = { name, isDisabled, connectionStatus, lastOnlineAt: lastOnlineAtMs } as const;
     try {
-      await writeDeviceCopy(this.#env.DB, record.deviceId, {
-        connectionStatus: isOnline ? 1 : 2,
-        lastOnlineAt: lastOnlineAtMs,
-        version: live.copyVersion,
-      });
+      await writeDeviceCopy(this.#env.DB, deviceId, { ...copy, version: live.copyVersion });
     } catch (error) {
       console.warn(JSON.stringify({ level: 'warn', event: 'device copy not written', error: String(error) }));
       return;

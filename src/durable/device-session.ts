@@ -2,6 +2,7 @@
 // This file is its RPC surface: each call changes what it has to without waiting in between, then settles. It never
 // writes before it was provisioned, and never waits for D1.
 import { DurableObject } from 'cloudflare:workers';
+import { readConfig } from '../config.ts';
 import { isEqualDigest } from '../crypto/secrets.ts';
 import type { Outcome } from '../domain/errors.ts';
 import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
@@ -53,20 +54,20 @@ export class DeviceSession extends DurableObject<Env> {
    * Makes the device, or gives one that exists a further messaging password (decisions, Activation). One that was
    * deleted stays deleted: `device_not_found`.
    */
-  provision({ passwordDigest, ...facts }: Provisioning): Outcome<null> {
+  provision({ passwordDigest, ...facts }: Provisioning): Outcome<{ isNew: boolean }> {
     if (this.#state.isDeleted) return { ok: false, error: 'device_not_found' };
     const nowMs = Date.now();
     if (!this.#state.isProvisioned) {
       const deviceId = this.ctx.id.name ?? '';
       const credentials = addCredential([], passwordDigest, nowMs);
       this.#state.create({ ...facts, deviceId, isDisabled: false, credentials, revocations: 0 });
-      return done;
+      return { ok: true, value: { isNew: true } };
     }
     const { isDisabled, credentials } = this.#state.record;
     if (isDisabled) return { ok: false, error: 'device_disabled' };
     const { secretDigest } = facts;
     this.#state.changeRecord({ secretDigest, credentials: addCredential(credentials, passwordDigest, nowMs) });
-    return done;
+    return { ok: true, value: { isNew: false } };
   }
 
   /** Checks messaging credentials for a login at the broker, or at a relay shard, which listens from then on. */
@@ -88,7 +89,7 @@ export class DeviceSession extends DurableObject<Env> {
       this.#state.changeRecord({ credentials: record.credentials.map((one) => (one === credential ? used : one)) });
     }
     if (given.relayShard === undefined) {
-      if (this.#state.live.isAwaitingLogin) this.#state.change({ isAwaitingLogin: false });
+      if (this.#state.live.isAwaitingLogin) this.#state.change({ isAwaitingLogin: false, acceptedFromMs: nowMs });
       if (this.#presence.apply({ kind: 'authenticated' })) this.#commands.onReturn();
     } else {
       this.#addListener(given.relayShard);
@@ -114,12 +115,15 @@ export class DeviceSession extends DurableObject<Env> {
       : this.#state.record.isDisabled
         ? 'device_disabled'
         : this.#state.live.isAwaitingLogin
-          ? 'session_revoked'
+          ? revokedResult.reason
           : undefined;
     if (refusal !== undefined) {
       return { results: messages.map(() => ({ result: 'rejected', reason: refusal })), listeners: [] };
     }
-    const results = messages.map((message) => this.#inbox.take(spoolId, message));
+    const { acceptedFromMs } = this.#state.live;
+    const results = messages.map((message) =>
+      message.receivedAtMs < acceptedFromMs ? revokedResult : this.#inbox.take(spoolId, message),
+    );
     this.#settle();
     return { results, listeners: this.#state.live.listeners };
   }
@@ -196,6 +200,41 @@ export class DeviceSession extends DurableObject<Env> {
     this.#settle();
   }
 
+  /** Changes what its owner may; D1 has it when this answers, unless D1 is away and has to catch up. */
+  async administer(
+    userId: number,
+    change: { name?: string; isDisabled?: boolean },
+  ): Promise<Outcome<Pick<DeviceRecord, 'name' | 'isDisabled'>>> {
+    const refusal = await this.#refuse(userId);
+    if (refusal !== undefined) return refusal;
+    this.#state.changeRecord(change);
+    this.#presence.markCopyBehind();
+    // Subscribers of a disabled device are told that it is offline, and the truth when it is enabled.
+    this.#presence.apply({ kind: 'due' });
+    this.#settle();
+    if (change.isDisabled === true) await this.#closeRelays('disabled');
+    await this.#presence.copied();
+    const { name, isDisabled } = this.#state.record;
+    return { ok: true, value: { name, isDisabled } };
+  }
+
+  /** Ends every messaging password but the new one, and with them the device's sessions. */
+  async replaceCredentials(userId: number, passwordDigest: string): Promise<Outcome<DeviceIdentity>> {
+    const refusal = await this.#refuse(userId);
+    if (refusal !== undefined) return refusal;
+    const { productKey, deviceId, revocations } = this.#state.record;
+    const nowMs = Date.now();
+    const credentials = [{ digest: passwordDigest, issuedAtMs: nowMs, firstUsedAtMs: null }];
+    this.#state.changeRecord({ credentials, revocations: revocations + 1 });
+    // A broker that knows the credentials itself does not ask at login: there, what comes from now on is believed.
+    const isAwaitingLogin = readConfig(this.env).broker.provisioning === 'none';
+    this.#state.change({ isAwaitingLogin, acceptedFromMs: nowMs });
+    this.#presence.apply({ kind: 'revoked' });
+    this.#settle();
+    await this.#closeRelays('credentials rotated');
+    return { ok: true, value: { productKey, deviceId } };
+  }
+
   /** What changed in the product that the hot paths need; an older change than the known one comes too late. */
   changeProduct(change: Pick<DeviceRecord, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>): void {
     if (!this.#state.isProvisioned) return;
@@ -205,11 +244,10 @@ export class DeviceSession extends DurableObject<Env> {
   /** Ends the device: credentials, session, subscribers. For a while it remembers that there was one. */
   async wipe(): Promise<void> {
     if (!this.#state.isProvisioned) return;
-    const { deviceId } = this.#state.record;
-    const { listeners } = this.#state.live;
+    const closing = this.#closeRelays('deleted');
     this.#state.bury();
     void this.ctx.storage.setAlarm(Date.now() + rememberDeletionMs);
-    await Promise.all(listeners.map(({ shard }) => relayGateway(this.env, shard).revoke(deviceId, 'deleted')));
+    await closing;
   }
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
@@ -219,6 +257,13 @@ export class DeviceSession extends DurableObject<Env> {
     this.#presence.onAlarm();
     this.#commands.publishDue();
     this.#settle();
+  }
+
+  /** Where a shard cannot be reached its sockets are gone, or they will be refused at their next word. */
+  async #closeRelays(cause: 'deleted' | 'disabled' | 'credentials rotated'): Promise<void> {
+    const { deviceId } = this.#state.record;
+    const { listeners } = this.#state.live;
+    await Promise.allSettled(listeners.map(({ shard }) => relayGateway(this.env, shard).revoke(deviceId, cause)));
   }
 
   /** Sets the alarm for what the call has left to do, and writes what it changed: together or not at all. */
@@ -253,6 +298,7 @@ export class DeviceSession extends DurableObject<Env> {
   }
 }
 
+const revokedResult = { result: 'rejected', reason: 'session_revoked' } as const;
 const done: Outcome<null> = { ok: true, value: null };
 /** An activation that read the record before it was deleted has long ended by then. */
 const rememberDeletionMs = 3_600_000;

@@ -42,6 +42,8 @@ export type LiveState = {
   announcements: { status: 'online' | 'offline'; time: number; isPublished: boolean }[];
   /** Credentials were revoked at a moment after which no login has come: what still arrives is not the device's. */
   isAwaitingLogin: boolean;
+  /** What was said before belongs to a session whose credentials were revoked. */
+  acceptedFromMs: number;
   /** Number of the last change of the position. */
   positionChanges: number;
 };
@@ -81,6 +83,7 @@ export const initialLive: LiveState = {
   listeners: [],
   announcements: [],
   isAwaitingLogin: false,
+  acceptedFromMs: 0,
   positionChanges: 0,
 };
 

@@ -5,7 +5,7 @@ import { createMiddleware } from 'hono/factory';
 import type { AppEnv } from './app-env.ts';
 
 const exposeHeaders = ['X-Request-Id', 'Retry-After'];
-const allowMethods = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'];
+const allowMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const maxAge = 86_400;
 
 const byOrigin = cors({

@@ -21,19 +21,21 @@ export const activateBodySchema = z
   })
   .openapi('ActivateRequest');
 
+const connectionSchema = z.object({
+  server: z.string().openapi({ example: 'broker.example.com' }),
+  port: z.int().openapi({ example: 1883 }),
+  portTLS: z.int().openapi({ example: 8883 }),
+  username: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
+  password: secretSchema('tk_9bX2...'),
+  clientId: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
+  keepAlive: z.int().openapi({ example: 60 }),
+});
+
 export const activationSchema = z
   .object({
     deviceId: deviceIdSchema,
     deviceSecret: secretSchema('sk_3fK8...'),
-    mqtt: z.object({
-      server: z.string().openapi({ example: 'broker.example.com' }),
-      port: z.int().openapi({ example: 1883 }),
-      portTLS: z.int().openapi({ example: 8883 }),
-      username: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
-      password: secretSchema('tk_9bX2...'),
-      clientId: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
-      keepAlive: z.int().openapi({ example: 60 }),
-    }),
+    mqtt: connectionSchema,
     topics: z.object({
       propertyPost: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/event/property/post' }),
       propertySet: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/service/property/set' }),
@@ -69,6 +71,18 @@ export const deviceSchema = z
     }),
   })
   .openapi('Device');
+
+export const changeDeviceBodySchema = z
+  .object({
+    name: lineSchema(1, 100).openapi({ example: 'Hall light' }),
+    disabled: z.boolean().openapi({ description: 'A disabled device is kept out until it is enabled.', example: true }),
+  })
+  .partial()
+  .openapi('ChangeDeviceRequest');
+
+export const credentialsSchema = z
+  .object({ deviceId: deviceIdSchema, mqtt: connectionSchema })
+  .openapi('DeviceCredentials');
 
 export const devicePageSchema = pageSchema(deviceSchema).openapi('DevicePage');
 

@@ -10,6 +10,8 @@ import { contextOf } from '../http/service-context.ts';
 import {
   activateBodySchema,
   activationSchema,
+  changeDeviceBodySchema,
+  credentialsSchema,
   deletedDeviceSchema,
   deviceIdParamSchema,
   devicePageSchema,
@@ -17,7 +19,7 @@ import {
   listDevicesQuerySchema,
 } from '../protocol/http-devices.ts';
 import { activateDevice } from '../services/activation.ts';
-import { deleteDevice, pageDevices, readDevice } from '../services/devices.ts';
+import { changeDevice, deleteDevice, pageDevices, readDevice, replaceCredentials } from '../services/devices.ts';
 
 const signedIn = { tags: ['Devices'], security: byUserOrKey, middleware: authenticate('user-or-key') };
 
@@ -61,6 +63,34 @@ const readRoute = createRoute({
   responses: { ...dataAnswer(deviceSchema), ...errorAnswers('unauthorized', 'forbidden', 'device_not_found') },
 });
 
+const changeRoute = createRoute({
+  method: 'patch',
+  path: '/{deviceId}',
+  summary: 'Rename, disable or enable a device',
+  description:
+    'A disabled device cannot log in, its relay sessions are closed, its messages are dropped and it takes no ' +
+    'commands. Enabling it restores all of that with the credentials it has.',
+  ...signedIn,
+  request: { params: deviceIdParamSchema, body: jsonBody(changeDeviceBodySchema) },
+  responses: {
+    ...dataAnswer(deviceSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  },
+});
+
+const credentialsRoute = createRoute({
+  method: 'post',
+  path: '/{deviceId}/credentials',
+  summary: 'Give a device a new messaging password',
+  description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
+  ...signedIn,
+  request: { params: deviceIdParamSchema },
+  responses: {
+    ...dataAnswer(credentialsSchema),
+    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  },
+});
+
 const deleteRoute = createRoute({
   method: 'delete',
   path: '/{deviceId}',
@@ -83,6 +113,13 @@ export const deviceRoutes = createRouter()
   })
   .openapi(readRoute, async (c) =>
     answer(c, await readDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
+  )
+  .openapi(changeRoute, async (c) => {
+    const { deviceId } = c.req.valid('param');
+    return answer(c, await changeDevice(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('json')));
+  })
+  .openapi(credentialsRoute, async (c) =>
+    answer(c, await replaceCredentials(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
   )
   .openapi(deleteRoute, async (c) =>
     answer(c, await deleteDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),

@@ -6,9 +6,10 @@ import { openDatabase, type Database } from '../db/client.ts';
 import { deleteDevice, findDeviceBySerial, insertDevice, updateActivation, type DeviceRow } from '../db/devices.ts';
 import { findProduct, type ProductRow } from '../db/products.ts';
 import { ServiceError } from '../domain/errors.ts';
-import { messagingName, propertyPost, propertySet, status, topicOf, type DeviceIdentity } from '../domain/topics.ts';
+import { propertyPost, propertySet, status, topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
+import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 
 export type ActivationRequest = {
@@ -41,6 +42,7 @@ export async function activateDevice(context: ServiceContext, request: Activatio
     const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
     const provisioned = await deviceSession(env, device.deviceId).provision({ ...facts, ...digests });
     if (provisioned.ok) {
+      if (provisioned.value.isNew) await catchUpWithProduct(env, db, product, device.deviceId);
       const identity = { productKey, deviceId: device.deviceId };
       await provisionAtBroker(context, identity, { kind: 'allow', password }, startedAtMs);
       return answerOf(config, identity, deviceSecret, password);
@@ -57,6 +59,14 @@ async function requireProduct(db: Database, productKey: string): Promise<Product
   if (product === undefined) throw new ServiceError('invalid_product_key');
   if (product.status !== 1) throw new ServiceError('product_disabled');
   return product;
+}
+
+/** A change of the product that came while its new device was being made has passed that device by. */
+async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
+  const product = await findProduct(db, before.productKey);
+  if (product === undefined || product.updatedAt === before.updatedAt) return;
+  const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
+  await deviceSession(env, deviceId).changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs });
 }
 
 /** Of two activations of a new serial at the same moment, both get the same device. */
@@ -80,20 +90,11 @@ async function findOrMakeDevice(
 }
 
 /** The specified members and no others: each costs the device's parser 16 bytes and its text (tolerance 1). */
-function answerOf({ broker }: Config, device: DeviceIdentity, deviceSecret: string, password: string) {
-  const name = messagingName(device);
+function answerOf(config: Config, device: DeviceIdentity, deviceSecret: string, password: string) {
   return {
     deviceId: device.deviceId,
     deviceSecret,
-    mqtt: {
-      server: broker.host,
-      port: broker.port,
-      portTLS: broker.tlsPort,
-      username: name,
-      password,
-      clientId: name,
-      keepAlive: broker.keepAliveSeconds,
-    },
+    mqtt: describeConnection(config, device, password),
     topics: {
       propertyPost: topicOf(device, propertyPost),
       propertySet: topicOf(device, propertySet),

@@ -1,14 +1,18 @@
-// Device records for their owner: list, read, delete. Presence in here is D1's copy; the status view and control go
-// to the device's session (services/control.ts).
+// Device records for their owner: list, read, change, delete, new credentials. Presence in here is D1's copy; what is
+// true now is device-views.ts, commands are control.ts.
+import { createSecret, digestOf } from '../crypto/secrets.ts';
 import { openDatabase } from '../db/client.ts';
 import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
 import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { ServiceError, unwrap } from '../domain/errors.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
+import { disconnectClient } from './broker-client.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
+import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
+import { requireSession } from './device-views.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -34,12 +38,59 @@ export async function readDevice({ env }: ServiceContext, userId: number, device
  */
 export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
   const { env } = context;
+  const wishedAtMs = Date.now();
   const { product } = await requireDevice(env, userId, deviceId);
   await deviceSession(env, deviceId).wipe();
-  const { productKey } = product;
-  await provisionAtBroker(context, { productKey, deviceId }, { kind: 'remove' }, Date.now());
+  const device = { productKey: product.productKey, deviceId };
+  await Promise.all([
+    disconnectClient(context, device),
+    provisionAtBroker(context, device, { kind: 'remove' }, wishedAtMs),
+  ]);
   await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
   return { deviceId };
+}
+
+/**
+ * Changes the session, which is what counts, and through it the record. A disabled device is out when this answers:
+ * its relay sessions are closed, its messages change nothing; its broker session is ended where the broker lets us.
+ * @throws ServiceError device_not_found, forbidden
+ */
+export async function changeDevice(
+  context: ServiceContext,
+  userId: number,
+  deviceId: string,
+  { name, disabled }: { name?: string | undefined; disabled?: boolean | undefined },
+): Promise<DeviceView> {
+  const wishedAtMs = Date.now();
+  const { device, product } = await requireDevice(context.env, userId, deviceId);
+  const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
+  const changed = unwrap(await deviceSession(context.env, deviceId).administer(userId, change));
+  const identity = { productKey: product.productKey, deviceId };
+  if (disabled === true) {
+    await Promise.all([
+      disconnectClient(context, identity),
+      provisionAtBroker(context, identity, { kind: 'block' }, wishedAtMs),
+    ]);
+  }
+  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'allow' }, wishedAtMs);
+  return describeDevice({ device: { ...device, ...changed }, product });
+}
+
+/**
+ * A new messaging password, shown this once. The old ones and their sessions end at once.
+ * @throws ServiceError device_not_found, forbidden
+ */
+export async function replaceCredentials(context: ServiceContext, userId: number, deviceId: string) {
+  const { env, config } = context;
+  const wishedAtMs = Date.now();
+  const password = createSecret('tk_', 48);
+  const passwordDigest = await digestOf(password);
+  const device = unwrap(await requireSession(env, deviceId).replaceCredentials(userId, passwordDigest));
+  await Promise.all([
+    disconnectClient(context, device),
+    provisionAtBroker(context, device, { kind: 'allow', password, endsSessions: true }, wishedAtMs),
+  ]);
+  return { deviceId, mqtt: describeConnection(config, device, password) };
 }
 
 async function requireDevice(env: Env, userId: number, deviceId: string): Promise<DeviceWithProduct> {

@@ -14,7 +14,7 @@ import type { PageRequest } from '../domain/pagination.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
-import { propagateProductChanges } from './product-propagation.ts';
+import { propagateProductChange } from './product-propagation.ts';
 
 /** @throws ServiceError product_key_exists, unauthorized for a user who is no more */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
@@ -53,9 +53,10 @@ export async function changeProduct(
   if (givenKey !== undefined && givenKey !== productKey) {
     throw new ServiceError('invalid_request', { detail: 'productKey: cannot be changed' });
   }
-  const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() });
+  const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
+  const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
   if (changed === undefined) throw new ServiceError('not_found');
-  waitUntil(propagateProductChanges(context));
+  if (isForDevices) waitUntil(propagateProductChange(context, product.id));
   return describeProduct(changed);
 }
 

@@ -18,8 +18,8 @@ export class TestBridge {
   readonly #socket: WebSocket;
   readonly #published: PublishFrame[] = [];
   #wakeUp: () => void = () => undefined;
-  /** What the broker says of its subscribers; 'no answer' leaves the Worker waiting, 'refused' takes nothing. */
-  hasSubscribers: boolean | null | 'no answer' | 'refused' = null;
+  /** What the broker says of its subscribers; 'refused' takes nothing. */
+  hasSubscribers: boolean | null | 'refused' = null;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -73,7 +73,7 @@ export class TestBridge {
       return;
     }
     this.#published.push(frame);
-    if (hasSubscribers !== 'no answer' && this.#socket.readyState === WebSocket.OPEN) {
+    if (this.#socket.readyState === WebSocket.OPEN) {
       this.#socket.send(JSON.stringify({ type: 'published', id: frame.id, hasSubscribers }));
     }
     this.#wakeUp();

@@ -182,7 +182,7 @@ describe('a browser of a configured origin', () => {
     const response = await send('OPTIONS', '/products/x', { headers });
     expect(response.status).toBe(204);
     expect(response.headers.get('Access-Control-Allow-Origin')).toBe(Origin);
-    expect(response.headers.get('Access-Control-Allow-Methods')).toBe('GET,HEAD,POST,PUT,DELETE');
+    expect(response.headers.get('Access-Control-Allow-Methods')).toBe('GET,HEAD,POST,PUT,PATCH,DELETE');
     expect(response.headers.get('Access-Control-Allow-Headers')).toBe('authorization,content-type,x-api-key');
     expect(response.headers.get('Access-Control-Allow-Credentials')).toBeNull();
     expect(await response.text()).toBe('');

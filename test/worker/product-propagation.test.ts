@@ -41,6 +41,37 @@ test('a change whose request was cut off is told by the schedule', async () => {
   expect((await control()).status, deviceId).toBe(403);
 });
 
+test('two changes in one moment are two: the first that is told does not take the second with it', async () => {
+  const { token, productKey, control } = await makeReadableSwitch();
+  vi.spyOn(Date, 'now').mockReturnValue(Date.now());
+  const change = (controlMode: string) => call('PUT', `/products/${productKey}`, { token, body: { controlMode } });
+  await Promise.all([change('readonly'), change('dimmer')]);
+  await change('readonly');
+  await vi.waitFor(async () => expect(await readNotes()).toBe(0));
+  vi.restoreAllMocks();
+  expect((await control()).status).toBe(403);
+});
+
+test('a device that is activated while its product changes has the change', async () => {
+  for (let round = 0; round < 5; round++) {
+    const { token, productKey } = await makeReadableSwitch();
+    const body = { productKey, deviceSN: `SN-race-${round}` };
+    const [activation] = await Promise.all([
+      call<{ deviceId: string }>('POST', '/devices/activate', { body }),
+      call('PUT', `/products/${productKey}`, { token, body: { controlMode: 'readonly' } }),
+    ]);
+    await vi.waitFor(async () => expect(await readNotes()).toBe(0));
+    const path = `/devices/${activation.data.deviceId}/control`;
+    expect((await call('POST', path, { token, body: { action: 'trigger' } })).status).toBe(403);
+  }
+});
+
+test('a change that means nothing to devices calls none of them', async () => {
+  const { token, productKey } = await makeReadableSwitch();
+  await call('PUT', `/products/${productKey}`, { token, body: { name: 'Other name' } });
+  expect(await readNotes()).toBe(0);
+});
+
 test('an older change that comes late does not undo a newer one', async () => {
   const { deviceId, control } = await makeReadableSwitch();
   const session = env.DEVICE_SESSION.getByName(deviceId);
