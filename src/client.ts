@@ -60,7 +60,7 @@ type Command = { params: { deviceId: string; commandId: string } };
 type Product = { params: { productKey: string } };
 
 /** What each operation is given and what it answers. */
-export type Operations = {
+type Operations = {
   'POST /users/register': Body<typeof registerBodySchema> & Data<typeof userSchema>;
   'POST /users/login': Body<typeof loginBodySchema> & Data<typeof sessionSchema>;
   'POST /users/refresh-token': Body<typeof refreshBodySchema> & Data<typeof tokenPairSchema>;

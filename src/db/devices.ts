@@ -7,7 +7,7 @@ import { openDatabase, type Database } from './client.ts';
 import { devices, products } from './schema.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
-export type ProductSummaryRow = Pick<
+type ProductSummaryRow = Pick<
   typeof products.$inferSelect,
   'id' | 'productKey' | 'name' | 'uiTemplate' | 'iconName' | 'iconColor' | 'controlMode' | 'model'
 >;

@@ -63,7 +63,7 @@ export const transitionReasons = [
 ] as const;
 export type TransitionReason = (typeof transitionReasons)[number];
 
-export type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
+type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
 
 export type PresenceOutcome = {
   state: PresenceState;

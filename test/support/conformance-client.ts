@@ -32,7 +32,7 @@ export async function ask(method: string, path: string, { headers = {}, body }: 
 }
 
 /** @throws AssertionError for an answer that the reference does not describe */
-export async function judge(method: string, path: string, response: Response): Promise<Answer> {
+async function judge(method: string, path: string, response: Response): Promise<Answer> {
   expect(response.headers.get('Content-Type')).toBe('application/json');
   const answer = (await response.json()) as { code: number; message: string; data: unknown };
   holdToReference(method, path, response.status, answer);
