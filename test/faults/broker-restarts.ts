@@ -25,7 +25,7 @@ async function restart(
   signal: 'SIGTERM' | 'SIGKILL',
   config: string,
 ): Promise<Finding> {
-  const restarts = count(10, 2);
+  const restarts = count(10, 1);
   const field = await Field.open(stand, 50, config);
   try {
     const bridge = field.startBridge({ spool: await field.makeSpool() });
@@ -41,7 +41,7 @@ async function restart(
     }
     await endLoad();
     const isReportedOnly = signal === 'SIGKILL';
-    const outcome = await field.settle(isReportedOnly ? 8000 : undefined);
+    const outcome = await field.settle(isReportedOnly ? count(8, 3) * 1000 : undefined);
     const facts = [`the publisher connected ${field.publisher.connections} times`];
     return find(`${restarts} times ${label}`, outcome, facts, { isReportedOnly });
   } finally {

@@ -10,7 +10,7 @@ export const networkCuts: Scenario = {
   name: 'network-cuts',
   title: 'the bridge’s connections to the broker and to the Worker are cut for 1 to 30 s, by reset and by silence',
   run: async ({ stand, random, count, isShort, say }) => {
-    const cuts = count(50, 4);
+    const cuts = count(50, 3);
     const workerLeg = await TcpProxy.start(stand.port);
     const field = await Field.open(stand, 50);
     const brokerLeg = await TcpProxy.start(field.broker.port);

@@ -17,7 +17,8 @@ describe.skipIf(mosquittoMissing !== null)(mosquittoMissing === null ? title : `
   });
   afterAll(() => stand.stop());
 
-  test.each(scenarios)('$name: $title', async ({ run }) => {
+  const named = scenarios.map(({ name, title: what, run }) => [`${name}: ${what}`, run] as const);
+  test.each(named)('%s', async (_, run) => {
     const findings = await run({
       stand,
       random: new Random(seed),

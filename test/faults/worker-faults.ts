@@ -10,7 +10,7 @@ export const workerRefuses: Scenario = {
   name: 'worker-5xx',
   title: 'the Worker answers 5xx and 429 at 500 messages a second',
   run: async ({ stand, random, count }) => {
-    const outageMs = count(60, 4) * 1000;
+    const outageMs = count(60, 3) * 1000;
     const aroundMs = count(5, 1) * 1000;
     const perSecond = 500;
     const gate = await HttpGate.start(stand.url);
@@ -41,7 +41,7 @@ export const workerHangs: Scenario = {
   name: 'worker-hangs',
   title: 'every process of the Worker is stopped with SIGSTOP, and goes on later with the requests it was sent',
   run: async ({ stand, count }) => {
-    const hangMs = count(60, 5) * 1000;
+    const hangMs = count(60, 4) * 1000;
     const aroundMs = count(5, 1) * 1000;
     const perSecond = 300;
     const gate = await HttpGate.start(stand.url);
