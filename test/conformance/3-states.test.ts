@@ -2,7 +2,7 @@
 // (whose data are section 4.4's).
 import { describe, expect, it, vi } from 'vitest';
 import { activate, addProduct, newDevice, service, signUp } from '../support/conformance-client.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
 
 const owner = await signUp();
 
@@ -19,6 +19,26 @@ describe('the status of a device', () => {
     await client.client.endAsync();
     await vi.waitFor(async () => expect(await found(2)).toEqual(['offline']), { timeout: 20_000 });
     expect(await found(1)).toEqual([]);
+  });
+
+  it('is 3 while disabled, which covers the connection and ends with it', async () => {
+    const activation = await newDevice(owner);
+    const params = { deviceId: activation.deviceId };
+    const client = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+    expect(await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: true } })).toMatchObject({
+      status: 'disabled',
+      statusCode: 3,
+    });
+    await client.untilClosed();
+    const { username, password, clientId } = activation.mqtt;
+    expect(await refusalOf(service.mqttUrl, { username, password, clientId })).toMatch(/^code \d/);
+    const { list } = await owner.api('GET /devices', { query: { status: 3 } });
+    expect(list.map(({ deviceId }) => deviceId)).toContain(activation.deviceId);
+    await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: false } });
+    const again = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+    const status = () => owner.api('GET /devices/{deviceId}/status', { params });
+    await vi.waitFor(async () => expect(await status()).toMatchObject({ status: 'online', online: true }));
+    await again.leave();
   });
 
   it('is shown as text beside its code and a wording for people', async () => {

@@ -171,6 +171,21 @@ describe('a relay session', () => {
     expect(await relay.untilClosed()).toMatchObject({ code: 1008 });
   });
 
+  it('ends when the device is disabled or gets new credentials', async () => {
+    const own = await newDevice(owner);
+    const params = { deviceId: own.deviceId };
+    const [one, other] = [await open(), await open()];
+    await one.ask(authOf(own));
+    const { mqtt } = await owner.api('POST /devices/{deviceId}/credentials', { params });
+    expect(await one.untilClosed()).toMatchObject({ code: 1008 });
+    const { username, password } = mqtt;
+    expect(await other.ask({ action: 'auth', username, password })).toMatchObject({ code: 200 });
+    await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: true } });
+    expect(await other.untilClosed()).toMatchObject({ code: 1008 });
+    const late = await open();
+    expect(await late.ask({ action: 'auth', username, password })).toEqual(refusal('auth', 401, 'device_disabled'));
+  });
+
   it('needs no sub-protocol and no particular origin', async () => {
     const relay = await open({ Origin: 'https://elsewhere.example' });
     expect(await relay.ask({ action: 'ping' })).toEqual({ action: 'pong' });

@@ -1,6 +1,15 @@
 // Contract section 7: error bodies, codes in the status line, and every business message from where it is raised.
 import { describe, expect, it } from 'vitest';
-import { activate, addProduct, ask, bearer, newDevice, newProductKey, signUp } from '../support/conformance-client.ts';
+import {
+  activate,
+  addProduct,
+  ask,
+  bearer,
+  newDevice,
+  newProductKey,
+  signUp,
+  type Activation,
+} from '../support/conformance-client.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);
@@ -56,6 +65,8 @@ describe('the business messages', () => {
     ['invalid_product_key', 400, async () => activation(newProductKey())],
     ['product_disabled', 403, async () => activation(await disabledProduct())],
     ['device_not_found', 404, () => ask('GET', '/devices/dev_00000000', { headers })],
+    ['device_disabled', 403, async () => control({ action: 'trigger' }, await disabledDevice())],
+    ['device_disabled', 403, async () => activateDisabled()],
     ['invalid_password', 401, () => ask('POST', '/users/login', { body: { username: 'nobody', password: 'wrong' } })],
     ['no_control_params', 400, async () => control({})],
     ['invalid_control_params', 400, async () => control({ action: 'fly' })],
@@ -76,9 +87,21 @@ describe('the business messages', () => {
     return productKey;
   }
 
-  async function control(body: object) {
-    const { deviceId } = await newDevice(owner);
+  async function control(body: object, device?: Activation) {
+    const { deviceId } = device ?? (await newDevice(owner));
     return ask('POST', `/devices/${deviceId}/control`, { headers, body });
+  }
+
+  async function disabledDevice(productKey?: string): Promise<Activation> {
+    const device = await activate(productKey ?? (await addProduct(owner)));
+    await owner.api('PATCH /devices/{deviceId}', { params: device, body: { disabled: true } });
+    return device;
+  }
+
+  async function activateDisabled() {
+    const productKey = await addProduct(owner);
+    await disabledDevice(productKey);
+    return activation(productKey);
   }
 
   async function foreignProduct(): Promise<string> {
