@@ -6,6 +6,11 @@ export type UplinkMarks = {
   seqBySpool: [spoolId: string, seq: number][];
   /** Digests of the last messages, oldest first. */
   recentDigests: string[];
+  /**
+   * The last messages that the broker delivered again and that were new all the same, oldest first: their first delivery
+   * lies in the spool of a bridge that was killed or frozen, and comes when that one is back. Absent where none was.
+   */
+  redelivered?: [digest: string, spoolId: string, receivedAtMs: number][];
 };
 
 const maxSpools = 8;
@@ -21,9 +26,29 @@ export function isRecent(marks: UplinkMarks, digest: string): boolean {
   return marks.recentDigests.includes(digest);
 }
 
+/**
+ * Whether it is the first delivery of one that another bridge has brought. That was received before its redelivery: what
+ * the device says anew, in the same words, is received after it.
+ */
+export function isOvertaken(marks: UplinkMarks, spoolId: string, digest: string, receivedAtMs: number): boolean {
+  const { redelivered = [] } = marks;
+  return redelivered.some(([known, spool, atMs]) => known === digest && spool !== spoolId && receivedAtMs < atMs);
+}
+
+export function noteRedelivered(
+  marks: UplinkMarks,
+  spoolId: string,
+  digest: string,
+  receivedAtMs: number,
+): UplinkMarks {
+  const entry: [string, string, number] = [digest, spoolId, receivedAtMs];
+  return { ...marks, redelivered: [...(marks.redelivered ?? []), entry].slice(-maxRecent) };
+}
+
 export function take(marks: UplinkMarks, spoolId: string, seq: number, digest: string): UplinkMarks {
   const others = marks.seqBySpool.filter(([name]) => name !== spoolId);
   return {
+    ...marks,
     seqBySpool: [...others, [spoolId, seq] as [string, number]].slice(-maxSpools),
     recentDigests: [...marks.recentDigests, digest].slice(-maxRecent),
   };

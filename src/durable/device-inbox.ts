@@ -10,7 +10,7 @@ import {
   type Json,
 } from '../domain/property-report.ts';
 import type { TopicAction } from '../domain/topics.ts';
-import { isRecent, isTaken, take } from '../domain/uplink-marks.ts';
+import { isOvertaken, isRecent, isTaken, noteRedelivered, take } from '../domain/uplink-marks.ts';
 import { positionSchema, type Position } from '../protocol/mqtt.ts';
 import type { DeviceCommands } from './device-commands.ts';
 import type { DevicePresence } from './device-presence.ts';
@@ -54,8 +54,12 @@ export class DeviceInbox {
     const { marks } = this.#state.live;
     if (isTaken(marks, spoolId, message.seq)) return { result: 'again' };
     const digest = fingerprint(`${action}\n${payload}`);
-    this.#state.touch({ marks: take(marks, spoolId, message.seq, digest) });
-    if (message.isDup && isRecent(marks, digest)) return { result: 'repeated' };
+    const { isDup, receivedAtMs } = message;
+    const isRepeated = isDup ? isRecent(marks, digest) : isOvertaken(marks, spoolId, digest, receivedAtMs);
+    const taken = take(marks, spoolId, message.seq, digest);
+    const isNewRedelivery = isDup && !isRepeated;
+    this.#state.touch({ marks: isNewRedelivery ? noteRedelivered(taken, spoolId, digest, receivedAtMs) : taken });
+    if (isRepeated) return { result: 'repeated' };
     // A retained message tells of the past: the broker hands it to every new subscription.
     if (message.isRetained) return { result: 'ignored' };
     if (isTooLarge(payload)) return { result: 'rejected', reason: 'too_large' };

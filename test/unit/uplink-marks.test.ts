@@ -1,6 +1,6 @@
 // Which messages of a bridge were taken before.
 import { describe, expect, it } from 'vitest';
-import { isRecent, isTaken, noMarks, take } from '../../src/domain/uplink-marks.ts';
+import { isOvertaken, isRecent, isTaken, noMarks, noteRedelivered, take } from '../../src/domain/uplink-marks.ts';
 
 describe('uplink marks', () => {
   it('know every number of a spool up to the highest that was taken', () => {
@@ -31,5 +31,20 @@ describe('uplink marks', () => {
     marks = take(marks, 'spool', 65, 'digest 65');
     expect(isRecent(marks, 'first')).toBe(false);
     expect(isRecent(marks, 'digest 65')).toBe(true);
+  });
+
+  it('know the first delivery of what another bridge has brought, by content and by when it was received', () => {
+    const marks = take(noteRedelivered(noMarks, 'spool-b', 'x', 2000), 'spool-b', 2, 'y');
+    expect(isOvertaken(marks, 'spool-a', 'x', 1000)).toBe(true);
+    expect(isOvertaken(marks, 'spool-a', 'y', 1000), 'not delivered again').toBe(false);
+    expect(isOvertaken(marks, 'spool-b', 'x', 1000), 'the same bridge knows its own').toBe(false);
+    expect(isOvertaken(marks, 'spool-a', 'x', 3000), 'said anew').toBe(false);
+  });
+
+  it('forget first deliveries that did not come among the last 64 redelivered', () => {
+    let marks = noteRedelivered(noMarks, 'spool-b', 'first', 2000);
+    for (let number = 2; number <= 65; number++) marks = noteRedelivered(marks, 'spool-b', `digest ${number}`, 2000);
+    expect(isOvertaken(marks, 'spool-a', 'first', 1000)).toBe(false);
+    expect(isOvertaken(marks, 'spool-a', 'digest 65', 1000)).toBe(true);
   });
 });

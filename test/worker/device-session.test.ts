@@ -7,7 +7,7 @@ import type { SessionMessage } from '../../src/durable/device-inbox.ts';
 import { TestBridge } from '../support/worker-bridge.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
 
-type Message = Partial<{ seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
+type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
 
 // Without a bridge, announcements would wait for one, and sleep for them.
 let bridge: TestBridge;
@@ -27,7 +27,8 @@ const trigger = {
 
 let lastSeq = 0;
 async function say(device: TestDevice, action: TopicAction, payload: unknown, more: Message = {}) {
-  const { results } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', [
+  const { spoolId = 'spool', ...fields } = more;
+  const { results } = await sessionOf(device.deviceId).ingest(device.productKey, spoolId, [
     {
       seq: ++lastSeq,
       action,
@@ -35,7 +36,7 @@ async function say(device: TestDevice, action: TopicAction, payload: unknown, mo
       isDup: false,
       isRetained: false,
       receivedAtMs: Date.now(),
-      ...more,
+      ...fields,
     },
   ]);
   return results[0]!;
@@ -171,6 +172,18 @@ describe('a session', () => {
     expect(await report(device, { position: 'up' }), 'not flagged: the device means it').toEqual({
       result: 'accepted',
     });
+  });
+
+  it('takes what a dead bridge brings late for what another one was given again, and nothing else', async () => {
+    const device = await provisionDevice();
+    const earlier = { spoolId: 'dead', receivedAtMs: Date.now() - 5000 };
+    await report(device, { position: 'up' }, { spoolId: 'next', isDup: true });
+    await report(device, { position: 'down' }, { spoolId: 'next' });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await report(device, { position: 'up' }, earlier)).toEqual({ result: 'repeated' });
+    expect(await report(device, { position: 'middle' }, earlier)).toEqual({ result: 'accepted' });
+    const anew = { spoolId: 'dead', receivedAtMs: Date.now() };
+    expect(await report(device, { position: 'up' }, anew)).toEqual({ result: 'accepted' });
   });
 
   it.each([
