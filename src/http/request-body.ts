@@ -21,9 +21,11 @@ export const readBody = createMiddleware<AppEnv>(async (c, next) => {
   await next();
 });
 
+type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: unknown }> };
+
 /** The body of a route, for `createRoute`; without `isRequired` an absent one reads like `{}`. */
-export function jsonBody<T extends z.ZodType>(schema: T, { isRequired = true } = {}) {
-  return { required: isRequired, content: { 'application/json': { schema } } };
+export function jsonBody<T extends z.ZodType>(schema: T, { isRequired = true, examples }: BodyOptions = {}) {
+  return { required: isRequired, content: { 'application/json': { schema, ...(examples && { examples }) } } };
 }
 
 async function readText(request: Request): Promise<string> {

@@ -189,7 +189,8 @@ export function describeMessaging(version: string, broker: { host: string; port:
         description:
           'A WebSocket without sub-protocol, of text frames. The next frame need not wait for a reply. A socket has ' +
           `10 s to authenticate, then it is closed with 1008; a frame above ${maxRelayFrameBytes} bytes closes with ` +
-          '1009; 20 subscriptions with device credentials, 200 with an access token.',
+          '1009; 20 subscriptions with device credentials, 200 with an access token. Deleting or disabling a device, or ' +
+          'giving it new credentials, closes the sockets that were opened with its credentials.',
         servers: [{ $ref: '#/servers/relay' }],
         messages: refs(Object.keys(relayMessages)),
         bindings: { ws: { method: 'GET' } },

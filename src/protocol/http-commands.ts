@@ -21,6 +21,14 @@ export const controlBodySchema = z.unknown().openapi('ControlRequest', {
   example: { action: 'toggle', position: 'up' },
 });
 
+/** One for each action of the new form, and one of the legacy form. */
+export const controlExamples = {
+  toggle: { value: { action: 'toggle', position: 'up' } },
+  pulse: { value: { action: 'pulse', duration: 500 } },
+  trigger: { value: { action: 'trigger' } },
+  legacy: { value: { switch: true, angle: 90 } },
+};
+
 export const controlQuerySchema = z.object({
   wait: secondsSchema(10, 'Holds the answer until the device replied, or for this many seconds.', 5),
   ttl: secondsSchema(

@@ -13,6 +13,7 @@ import {
   commandReceiptSchema,
   commandSchema,
   controlBodySchema,
+  controlExamples,
   controlHeadersSchema,
   controlQuerySchema,
 } from '../protocol/http-commands.ts';
@@ -35,7 +36,7 @@ const controlRoute = createRoute({
     params: deviceIdParamSchema,
     query: controlQuerySchema,
     headers: controlHeadersSchema,
-    body: jsonBody(controlBodySchema),
+    body: jsonBody(controlBodySchema, { examples: controlExamples }),
   },
   responses: {
     ...dataAnswer(commandReceiptSchema),

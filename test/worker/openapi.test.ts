@@ -90,6 +90,9 @@ describe('the OpenAPI document', () => {
     for (const operation of operations) {
       const body = operation.requestBody?.content['application/json'];
       if (body === undefined) continue;
+      for (const { value } of Object.values(body.examples ?? {})) {
+        expect(check(body.schema, value), nameOf(operation)).toEqual([]);
+      }
       const example = exampleBody(document, operation);
       expect(example, nameOf(operation)).toBeDefined();
       expect(check(body.schema, example), nameOf(operation)).toEqual([]);
