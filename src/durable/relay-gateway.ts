@@ -59,13 +59,17 @@ export class RelayGateway extends DurableObject<Env> {
 
   /** Pushes a batch; answers for which devices nobody listens here. */
   push(messages: RelayMessage[]): { nobodyFor: string[] } {
+    // Nobody comes or goes between the messages of one push: nothing is awaited here.
+    const listenersByTopic = new Map<string, WebSocket[]>();
     for (const message of messages) {
-      const listeners = this.#isPushedAlready(message) ? [] : this.#index.listenersTo(message.deviceId, message.topic);
+      if (this.#isPushedAlready(message)) continue;
+      const { deviceId, topic, payload } = message;
+      let listeners = listenersByTopic.get(topic);
+      if (listeners === undefined) listenersByTopic.set(topic, (listeners = this.#index.listenersTo(deviceId, topic)));
       if (listeners.length === 0) continue;
-      const payload = parseJson(message.payload);
+      const isJson = message.isJson ?? parseJson(payload) !== undefined;
       // The payload as it came is the parsed JSON written again; anything else goes as a string.
-      const json = payload === undefined ? JSON.stringify(message.payload) : message.payload;
-      const text = `{"topic":${JSON.stringify(message.topic)},"payload":${json}}`;
+      const text = `{"topic":${JSON.stringify(topic)},"payload":${isJson ? payload : JSON.stringify(payload)}}`;
       for (const socket of listeners) if (this.#isStillAllowed(socket)) sendQuietly(socket, text);
     }
     const deviceIds = new Set(messages.map(({ deviceId }) => deviceId));

@@ -8,6 +8,8 @@ export type RelayMessage = {
   topic: string;
   /** The message as it came: JSON text, or any other text. */
   payload: string;
+  /** The payload was read as JSON before; otherwise the shard looks. */
+  isJson?: boolean;
   /** Where the bridge retries a batch: the shard drops what it has seen, and what came under another number before. */
   origin?: { spoolId: string; seq: number; isAgain: boolean; isRepeated: boolean };
 };
@@ -17,23 +19,20 @@ export async function pushToRelays(
   env: Env,
   deliveries: { message: RelayMessage; listeners: LiveState['listeners'] }[],
 ): Promise<void> {
-  const messagesByShard = new Map<string, RelayMessage[]>();
-  const signUps = new Map<string, number>();
+  const pushes = new Map<string, { messages: RelayMessage[]; signUps: Map<string, number> }>();
   for (const { message, listeners } of deliveries) {
     for (const { shard, signUp } of listeners) {
-      signUps.set(`${shard} ${message.deviceId}`, signUp);
-      const messages = messagesByShard.get(shard);
-      if (messages === undefined) messagesByShard.set(shard, [message]);
-      else messages.push(message);
+      let push = pushes.get(shard);
+      if (push === undefined) pushes.set(shard, (push = { messages: [], signUps: new Map() }));
+      push.messages.push(message);
+      push.signUps.set(message.deviceId, signUp);
     }
   }
   await Promise.allSettled(
-    [...messagesByShard].map(async ([shard, messages]) => {
+    [...pushes].map(async ([shard, { messages, signUps }]) => {
       const { nobodyFor } = await relayGateway(env, shard).push(messages);
       await Promise.all(
-        nobodyFor.map((deviceId) =>
-          deviceSession(env, deviceId).unwatch(shard, signUps.get(`${shard} ${deviceId}`) ?? 0),
-        ),
+        nobodyFor.map((deviceId) => deviceSession(env, deviceId).unwatch(shard, signUps.get(deviceId) ?? 0)),
       );
     }),
   );

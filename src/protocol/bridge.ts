@@ -6,8 +6,11 @@ import { z } from 'zod';
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
 
-/** Messages in one batch, and the bytes of one request body (a body above it is answered 413). */
-export const maxBatchItems = 100;
+/**
+ * Messages in one batch, and the bytes of one request body (a body above it is answered 413). Each message may be of
+ * another device: a call each, and one more where its relay shard has nobody left, must fit into one request's calls.
+ */
+export const maxBatchItems = 250;
 export const maxBatchBytes = 1024 * 1024;
 
 /** The topics a bridge consumes: what devices may publish. */

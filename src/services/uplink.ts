@@ -4,29 +4,30 @@ import type { SessionMessage } from '../durable/device-inbox.ts';
 import type { LiveState } from '../durable/device-storage.ts';
 import { pushToRelays, type RelayMessage } from '../durable/relay-push.ts';
 import { deviceSession } from '../durable/stubs.ts';
-import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
-import { uplinkItemSchema, type UplinkItem, type UplinkResult } from '../protocol/bridge.ts';
+import { parseTopic, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
+import type { UplinkItem, UplinkResult } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
+import { readItem } from './uplink-item.ts';
 
 export type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
 
 type Entry = { index: number; item: UplinkItem; message: SessionMessage };
+type Group = { device: DeviceIdentity; entries: Entry[] };
 type Delivery = { message: RelayMessage; listeners: LiveState['listeners'] };
 
 /** Results stand in the order of the items. */
 export async function takeBatch(context: ServiceContext, batch: Batch): Promise<UplinkResult[]> {
   const results: UplinkResult[] = [];
-  const entriesByDevice = new Map<string, { device: DeviceIdentity; entries: Entry[] }>();
+  const groups = new Groups();
   // The bridge's clock may be wrong: what counts is how long before sending a message arrived.
   const offsetMs = Date.now() - batch.sentAtMs;
   for (const [index, raw] of batch.items.entries()) {
-    const parsed = uplinkItemSchema.safeParse(raw);
-    if (!parsed.success) {
+    const item = readItem(raw);
+    if (item === undefined) {
       results[index] = { seq: seqOf(raw), result: 'rejected', reason: 'malformed_item' };
       continue;
     }
-    const item = parsed.data;
-    const target = parseTopic(item.topic);
+    const target = groups.find(item.topic);
     const { payload } = item;
     if (target === undefined || payload === undefined) {
       const reason = target === undefined ? 'unknown_topic' : 'not_text';
@@ -41,15 +42,12 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
       isRetained: item.retain ?? false,
       receivedAtMs: item.receivedAtMs + offsetMs,
     };
-    const name = `${target.device.productKey}/${target.device.deviceId}`;
-    const group = entriesByDevice.get(name) ?? { device: target.device, entries: [] };
-    group.entries.push({ index, item, message });
-    entriesByDevice.set(name, group);
+    target.group.entries.push({ index, item, message });
   }
 
   const deliveries: Delivery[] = [];
   await Promise.all(
-    [...entriesByDevice.values()].map(async ({ device, entries }) => {
+    groups.list().map(async ({ device, entries }) => {
       // The mark of what was taken only ever rises: a lower number behind a higher one would count as seen.
       entries.sort((one, other) => one.item.seq - other.item.seq);
       const taken = await takeForDevice(context, batch.spoolId, device, entries);
@@ -59,6 +57,31 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
   );
   await pushToRelays(context.env, deliveries);
   return results;
+}
+
+/** A batch's messages by device. Parses a topic once: busy devices fill whole batches with one. */
+class Groups {
+  readonly #byDevice = new Map<string, Group>();
+  readonly #byTopic = new Map<string, { action: TopicAction; group: Group } | undefined>();
+
+  list(): Group[] {
+    return [...this.#byDevice.values()].filter(({ entries }) => entries.length > 0);
+  }
+
+  find(topic: string): { action: TopicAction; group: Group } | undefined {
+    if (this.#byTopic.has(topic)) return this.#byTopic.get(topic);
+    const parsed = parseTopic(topic);
+    const found = parsed && { action: parsed.action, group: this.#groupOf(parsed.device) };
+    this.#byTopic.set(topic, found);
+    return found;
+  }
+
+  #groupOf(device: DeviceIdentity): Group {
+    const name = `${device.productKey}/${device.deviceId}`;
+    const group = this.#byDevice.get(name) ?? { device, entries: [] };
+    this.#byDevice.set(name, group);
+    return group;
+  }
 }
 
 async function takeForDevice(
@@ -94,8 +117,10 @@ async function takeForDevice(
     if (taken.result === 'ignored') continue;
     const [isAgain, isRepeated] = [taken.result === 'again', taken.result === 'repeated'];
     const origin = { spoolId, seq: item.seq, isAgain, isRepeated };
+    // Whatever was taken has been read.
+    const isJson = taken.result === 'accepted' ? { isJson: true } : {};
     deliveries.push({
-      message: { deviceId: device.deviceId, topic: item.topic, payload: message.payload, origin },
+      message: { deviceId: device.deviceId, topic: item.topic, payload: message.payload, origin, ...isJson },
       listeners: ingested.listeners,
     });
   }

@@ -191,7 +191,10 @@ describe('a batch', () => {
 describe('what is refused', () => {
   it.each([
     ['no items', { spoolId: 'spool-1', sentAtMs: 1, items: [] }],
-    ['too many items', { spoolId: 'spool-1', sentAtMs: 1, items: Array.from({ length: 101 }, () => null) }],
+    [
+      'too many items',
+      { spoolId: 'spool-1', sentAtMs: 1, items: Array.from({ length: maxBatchItems + 1 }, () => null) },
+    ],
     ['no spool', { sentAtMs: 1, items: [null] }],
     ['an unusable spool name', { spoolId: 'a/b', sentAtMs: 1, items: [null] }],
     ['no time', { spoolId: 'spool-1', items: [null] }],
