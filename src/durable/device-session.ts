@@ -8,7 +8,7 @@ import type { Outcome } from '../domain/errors.ts';
 import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { PresenceEvent } from '../domain/presence.ts';
-import { topicOf, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
+import { status as statusAction, topicOf, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
 import { DeviceAlarm } from './device-alarm.ts';
 import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
 import { DeviceInbox, type MessageResult, type SessionMessage } from './device-inbox.ts';
@@ -118,7 +118,11 @@ export class DeviceSession extends DurableObject<Env> {
           ? revokedResult.reason
           : undefined;
     if (refusal !== undefined) {
-      return { results: messages.map(() => ({ result: 'rejected', reason: refusal })), listeners: [] };
+      // The service's own last word on a device that was disabled or re-keyed comes back like any other message.
+      const results = messages.map((message): MessageResult =>
+        this.#isEcho(message) ? { result: 'ignored' } : { result: 'rejected', reason: refusal },
+      );
+      return { results, listeners: [] };
     }
     const { acceptedFromMs } = this.#state.live;
     const results = messages.map((message) =>
@@ -282,6 +286,10 @@ export class DeviceSession extends DurableObject<Env> {
 
   async #isDeviceOf(productKey: string): Promise<boolean> {
     return (await this.#isProvisioned()) && this.#state.record.productKey === productKey;
+  }
+
+  #isEcho({ action, payload }: SessionMessage): boolean {
+    return this.#state.isProvisioned && action === statusAction && this.#presence.isEcho(payload);
   }
 
   async #refuse(userId: number): Promise<{ ok: false; error: 'device_not_found' | 'forbidden' } | undefined> {

@@ -145,6 +145,17 @@ describe('a disabled device', () => {
     expect(await read(device, '/status')).toMatchObject({ status: 'online', position: 'down' });
   });
 
+  it('does not have the service reject its own last word on it, heard back from the broker', async () => {
+    const device = await activate();
+    await connect(device);
+    await change(device, { disabled: true });
+    const { body } = await bridge.nextFor(device, status);
+    const [echo] = await bringUp(device, { action: status, payload: body as object });
+    expect(echo!.result).toBe('accepted');
+    const [own] = await bringUp(device, { action: status, payload: { status: 'offline', time: 1 } });
+    expect(own).toMatchObject({ result: 'rejected', reason: 'device_disabled' });
+  });
+
   it('is never enabled by what its connection does', async () => {
     const device = await activate();
     await connect(device);
