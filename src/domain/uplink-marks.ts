@@ -15,6 +15,8 @@ export type UplinkMarks = {
 
 const maxSpools = 8;
 const maxRecent = 64;
+/** Times of two bridges differ by how long their requests were on the way, which the Worker cannot tell from a clock. */
+const clockSlackMs = 10_000;
 
 export const noMarks: UplinkMarks = { seqBySpool: [], recentDigests: [] };
 
@@ -27,12 +29,14 @@ export function isRecent(marks: UplinkMarks, digest: string): boolean {
 }
 
 /**
- * Whether it is the first delivery of one that another bridge has brought. That was received before its redelivery: what
- * the device says anew, in the same words, is received after it.
+ * Whether it is the first delivery of one that another bridge has brought. That was received before its redelivery, as
+ * far as clocks tell: what the device says anew, in the same words, is received after it.
  */
 export function isOvertaken(marks: UplinkMarks, spoolId: string, digest: string, receivedAtMs: number): boolean {
   const { redelivered = [] } = marks;
-  return redelivered.some(([known, spool, atMs]) => known === digest && spool !== spoolId && receivedAtMs < atMs);
+  return redelivered.some(
+    ([known, spool, atMs]) => known === digest && spool !== spoolId && receivedAtMs < atMs + clockSlackMs,
+  );
 }
 
 export function noteRedelivered(

@@ -38,7 +38,8 @@ describe('uplink marks', () => {
     expect(isOvertaken(marks, 'spool-a', 'x', 1000)).toBe(true);
     expect(isOvertaken(marks, 'spool-a', 'y', 1000), 'not delivered again').toBe(false);
     expect(isOvertaken(marks, 'spool-b', 'x', 1000), 'the same bridge knows its own').toBe(false);
-    expect(isOvertaken(marks, 'spool-a', 'x', 3000), 'said anew').toBe(false);
+    expect(isOvertaken(marks, 'spool-a', 'x', 2500), 'its request was long on the way').toBe(true);
+    expect(isOvertaken(marks, 'spool-a', 'x', 15_000), 'said anew').toBe(false);
   });
 
   it('forget first deliveries that did not come among the last 64 redelivered', () => {

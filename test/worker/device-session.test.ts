@@ -176,8 +176,9 @@ describe('a session', () => {
 
   it('takes what a dead bridge brings late for what another one was given again, and nothing else', async () => {
     const device = await provisionDevice();
-    const earlier = { spoolId: 'dead', receivedAtMs: Date.now() - 5000 };
-    await report(device, { position: 'up' }, { spoolId: 'next', isDup: true });
+    const earlier = { spoolId: 'dead', receivedAtMs: Date.now() - 61_000 };
+    const redelivered = { spoolId: 'next', isDup: true, receivedAtMs: Date.now() - 60_000 };
+    await report(device, { position: 'up' }, redelivered);
     await report(device, { position: 'down' }, { spoolId: 'next' });
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await report(device, { position: 'up' }, earlier)).toEqual({ result: 'repeated' });
