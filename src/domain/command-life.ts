@@ -138,7 +138,8 @@ export function markCancelled(command: Command, cancelledBecause: 'requested' | 
 
 /** The device is here again: a kept command that nothing has settled is due now, unless it is under way already. */
 export function markReturned(command: Command, nowMs: number): Command {
-  const isUnderWay = command.attemptAtMs !== null && command.attemptAtMs > nowMs;
+  const untilNextMs = (command.attemptAtMs ?? 0) - nowMs;
+  const isUnderWay = untilNextMs > 0 && untilNextMs <= secondAttemptAfterMs;
   if (isUnderWay || !isPending(command, nowMs)) return command;
   return { ...command, attemptsLeft: attemptsPerReturn, attemptAtMs: nowMs };
 }

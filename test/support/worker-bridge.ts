@@ -1,6 +1,7 @@
 // A bridge inside workerd: dials in, acknowledges what it is told to publish, and carries what devices say. Asserts
 // nothing.
-import { exports } from 'cloudflare:workers';
+import { runDurableObjectAlarm } from 'cloudflare:test';
+import { env, exports } from 'cloudflare:workers';
 import { topicOf, type DeviceIdentity, type TopicAction } from '../../src/domain/topics.ts';
 import {
   linkPath,
@@ -40,6 +41,8 @@ export class TestBridge {
     });
     bridge.#socket.send(JSON.stringify({ type: 'hello', bridgeId: crypto.randomUUID(), brokerConnected: true }));
     await patiently(welcomed, 'bridge not welcomed');
+    // The link looks after its sockets once more: not later, when a test may have moved the clock.
+    await runDurableObjectAlarm(env.BROKER_LINK.getByName('broker-main'));
     return bridge;
   }
 

@@ -150,6 +150,13 @@ describe('a kept command', () => {
     expect(markReturned(command, start + 9_000).attemptAtMs).toBe(start + 9_000);
   });
 
+  it('that found no broker is due at the next return, however soon that is', () => {
+    let command = markReturned(publish(accept(up, 60), { online: false }), start + 1_000);
+    command = markUnpublished(command, start + 5_500);
+    expect(command.attemptAtMs).toBe(start + 15_500);
+    expect(markReturned(command, start + 6_000).attemptAtMs).toBe(start + 6_000);
+  });
+
   it('is settled by a reply, by a report that shows it, by cancelling and by time', () => {
     const command = markReturned(publish(accept(up, 60)), start + 1_000);
     expect(isPending(command, start + 59_999)).toBe(true);
