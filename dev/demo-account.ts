@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ApiError, callApi } from './api-client.ts';
+import { ApiError, createClient } from '../src/client.ts';
 import { writePrivateFile } from './secrets.ts';
 
 export type DemoAccount = { email: string; password: string; productKey: string };
@@ -38,20 +38,20 @@ function makeAccount(suffix: string): DemoAccount {
 /** true when the user is new. */
 async function register(apiUrl: string, { email, password }: DemoAccount): Promise<boolean> {
   try {
-    await callApi(apiUrl, '/users/register', { method: 'POST', body: { username: email, email, password } });
+    await createClient(apiUrl)('POST /users/register', { body: { username: email, email, password } });
     return true;
   } catch (error) {
-    if (error instanceof ApiError && /^(email|username)_exists/.test(error.message)) return false;
+    if (error instanceof ApiError && ['email_exists', 'username_exists'].includes(error.reason)) return false;
     throw error;
   }
 }
 
 async function signIn(apiUrl: string, { email, password }: DemoAccount): Promise<string | undefined> {
   try {
-    const { token } = await callApi(apiUrl, '/users/login', { method: 'POST', body: { username: email, password } });
-    return String(token);
+    const { token } = await createClient(apiUrl)('POST /users/login', { body: { username: email, password } });
+    return token;
   } catch (error) {
-    if (error instanceof ApiError && error.message === 'invalid_password') return undefined;
+    if (error instanceof ApiError && error.reason === 'invalid_password') return undefined;
     throw error;
   }
 }
@@ -62,7 +62,7 @@ async function makeProduct(apiUrl: string, token: string, productKey: string): P
     name: 'Demo switch',
     description: 'The virtual switch of the local demo',
     category: 'switch',
-    controlMode: 'toggle',
+    controlMode: 'toggle' as const,
     uiTemplate: 'switch',
     iconName: 'toggle_on',
     iconColor: '#2E7D32',
@@ -70,8 +70,8 @@ async function makeProduct(apiUrl: string, token: string, productKey: string): P
     model: 'LW-DEMO',
   };
   try {
-    await callApi(apiUrl, '/products', { method: 'POST', token, body });
+    await createClient(apiUrl, { credentials: { token } })('POST /products', { body });
   } catch (error) {
-    if (!(error instanceof ApiError && error.message === 'product_key_exists')) throw error;
+    if (!(error instanceof ApiError && error.reason === 'product_key_exists')) throw error;
   }
 }

@@ -1,7 +1,7 @@
 // The main job on the terminal as it happens: a virtual switch activates, comes online, is commanded, replies, and a
 // relay subscriber sees it all. Uses the public interface alone, and may be run any number of times.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { callApi } from './api-client.ts';
+import { createClient } from '../src/client.ts';
 import { type DemoAccount, openDemoAccount } from './demo-account.ts';
 import { RelaySubscriber } from './relay-subscriber.ts';
 import { say, warn } from './terminal.ts';
@@ -85,10 +85,11 @@ function createDeviceStory(startedAtMs: number, onOnline: () => void): (event: D
 }
 
 async function showOnline(apiUrl: string, token: string, deviceId: string): Promise<void> {
+  const call = createClient(apiUrl, { credentials: { token } });
   const deadlineMs = Date.now() + stepTimeoutMs;
   while (Date.now() < deadlineMs) {
-    const view = await callApi(apiUrl, `/devices/${deviceId}/status`, { token });
-    if (view['online'] === true) {
+    const { online } = await call('GET /devices/{deviceId}/status', { params: { deviceId } });
+    if (online) {
       say('api', `status view: ${deviceId} is online`);
       return;
     }
@@ -98,11 +99,12 @@ async function showOnline(apiUrl: string, token: string, deviceId: string): Prom
 }
 
 async function sendCommand(apiUrl: string, token: string, deviceId: string): Promise<void> {
-  const body = { action: 'toggle', position: 'down' };
+  const body = { action: 'toggle' as const, position: 'down' as const };
   say('api', `command sent to ${deviceId}: ${JSON.stringify(body)}`);
   const sentAtMs = performance.now();
-  const { message } = await callApi(apiUrl, `/devices/${deviceId}/control`, { method: 'POST', token, body });
-  say('api', `answered ${String(message)}: the broker has it (${sinceMs(sentAtMs)} ms)`);
+  const call = createClient(apiUrl, { credentials: { token } });
+  const { message } = await call('POST /devices/{deviceId}/control', { params: { deviceId }, body });
+  say('api', `answered ${message}: the broker has it (${sinceMs(sentAtMs)} ms)`);
 }
 
 function summarize(payload: unknown): string {

@@ -2,13 +2,13 @@
 // Puts the pieces of this folder in order and holds none of their knowledge.
 import { relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askHealth } from './api-client.ts';
 import { buildWorker, workerDirs } from './built-worker.ts';
 import { startDemo } from './demo.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { bridgePart, brokerPart, type Place, type Ports, workerPart } from './parts.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
 import { choosePort } from './ports.ts';
+import { askHealth } from './health.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { Supervisor } from './supervisor.ts';

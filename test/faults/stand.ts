@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { callApi } from '../../dev/api-client.ts';
+import { createClient } from '../../src/client.ts';
 import { startBuiltWorker, type BuiltWorker } from '../../dev/built-worker.ts';
 import { killGroup } from '../../dev/process-groups.ts';
 import { bridgeSecret } from '../support/bridge-worker-side.ts';
@@ -38,10 +38,11 @@ export class Stand {
     const stand = new Stand(stateDir, port, await startWorker(stateDir, port, false));
     const account = { email: 'faults@example.com', password: 'a loopback needs no secret' };
     const login = { username: account.email, password: account.password };
-    await callApi(stand.url, '/users/register', { method: 'POST', body: { username: 'faults', ...account } });
-    stand.token = String((await callApi(stand.url, '/users/login', { method: 'POST', body: login }))['token']);
-    const product = { productKey, name: 'Faults switch', controlMode: 'toggle' };
-    await callApi(stand.url, '/products', { method: 'POST', token: stand.token, body: product });
+    const call = createClient(stand.url);
+    await call('POST /users/register', { body: { username: 'faults', ...account } });
+    stand.token = (await call('POST /users/login', { body: login })).token;
+    const body = { productKey, name: 'Faults switch', controlMode: 'toggle' as const };
+    await createClient(stand.url, { credentials: { token: stand.token } })('POST /products', { body });
     return stand;
   }
 
@@ -56,9 +57,8 @@ export class Stand {
       const batch = Array.from({ length: Math.min(activationsAtOnce, count - devices.length) }, async () => {
         this.#activated += 1;
         const body = { productKey, deviceSN: `FAULTS-${this.#activated}` };
-        const answer = await callApi(this.url, '/devices/activate', { method: 'POST', body });
-        const topics = answer['topics'] as { propertyPost: string; status: string };
-        return { deviceId: String(answer['deviceId']), topic: topics.propertyPost, statusTopic: topics.status };
+        const { deviceId, topics } = await createClient(this.url)('POST /devices/activate', { body });
+        return { deviceId, topic: topics.propertyPost, statusTopic: topics.status };
       });
       devices.push(...(await Promise.all(batch)));
     }
@@ -67,8 +67,9 @@ export class Stand {
 
   /** Properties of a device as its owner reads them, by name. */
   async readProperties(deviceId: string): Promise<Map<string, unknown>> {
-    const { list } = await callApi(this.url, `/devices/${deviceId}/properties`, { token: this.token });
-    return new Map((list as { name: string; value: unknown }[]).map(({ name, value }) => [name, value]));
+    const call = createClient(this.url, { credentials: { token: this.token } });
+    const { list } = await call('GET /devices/{deviceId}/properties', { params: { deviceId } });
+    return new Map(list.map(({ name, value }) => [name, value]));
   }
 
   /** `kill` is what a crash is; `leave` closes in order. The data of both is on the disk. */
