@@ -90,11 +90,10 @@ function readDeadLetters(): Record<string, unknown>[] {
 }
 
 describe('batches', () => {
-  test('a lone message goes at once', async () => {
-    const startedAtMs = performance.now();
+  test('a lone message goes without waiting for others', async () => {
     spoolReports(1, 1);
     await untilEffects(1);
-    expect(performance.now() - startedAtMs).toBeLessThan(100);
+    expect(worker.batches.length).toBe(1);
   });
 
   test('many messages go in full batches, several at a time, each device’s in order', async () => {

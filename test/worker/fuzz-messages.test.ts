@@ -61,7 +61,9 @@ describe('the relay', () => {
           const end = await ended(socket.closed);
           if (end !== undefined) {
             const isTooLarge = typeof text === 'string' && new TextEncoder().encode(text).length > 16 * 1024;
-            expect([end.code, isTooLarge || failedAuths >= 2]).toEqual([isTooLarge ? 1009 : 1008, true]);
+            // A slow machine may need longer for its frames than a client has to authenticate.
+            const isDue = isTooLarge || failedAuths >= 2 || end.reason === 'not authenticated in time';
+            expect([end.code, isDue]).toEqual([isTooLarge ? 1009 : 1008, true]);
             return;
           }
           expect(problemsOf(reply), JSON.stringify(reply)).toEqual([]);
