@@ -206,7 +206,7 @@ export class DeviceCommands {
 
   /** The request that waits keeps the object awake, so that its timer holds up no sleep of its own. */
   async #waitForReply(commandId: string, waitMs: number): Promise<void> {
-    const command = this.#storage.find(commandId);
+    const command = this.#state.isProvisioned ? this.#storage.find(commandId) : undefined;
     const isOver =
       command === undefined || command.deviceAcknowledgedAtMs !== null || command.undeliveredBecause !== null;
     if (isOver) return;

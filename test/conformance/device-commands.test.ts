@@ -1,0 +1,101 @@
+// Commands to a real device at a real broker: followed to its reply, kept while it is away, and never repeated.
+import { describe, expect, it, vi } from 'vitest';
+import { newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
+import { RealClient } from '../support/real-broker-stack.ts';
+
+const owner = await signUp();
+const up = { action: 'toggle', position: 'up' } as const;
+
+/** As stock firmware: MQTT 3.1.1, clean session, QoS 0. Replies on the report topic where it is told to. */
+async function startDevice(activation: Activation, replies: boolean): Promise<RealClient> {
+  const device = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+  const { propertySet, propertyPost } = activation.topics;
+  device.client.on('message', (_, payload) => {
+    const { id, params } = JSON.parse(payload.toString()) as { id: string; params: { position?: string } };
+    if (!replies) return;
+    const send = (body: object) => device.client.publish(propertyPost, JSON.stringify(body));
+    send({ method: 'thing.service.property.set_reply', id, code: 200 });
+    send({ params: { position: params.position } });
+  });
+  await device.client.subscribeAsync(propertySet, { qos: 0 });
+  return device;
+}
+
+const commandsHeard = (device: RealClient) => device.heard.map(({ payload }) => (payload as { id: string }).id);
+
+describe('a command', () => {
+  it('waits for the reply of the device and is confirmed by its report', async () => {
+    const activation = await newDevice(owner);
+    const params = { deviceId: activation.deviceId };
+    const device = await startDevice(activation, true);
+    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    expect(receipt).toMatchObject({
+      message: 'command_sent',
+      state: expect.stringMatching(/acknowledged|confirmed/) as string,
+    });
+    expect(receipt.elapsedMs).toBeLessThan(2_000);
+    const { commandId } = receipt;
+    const read = () => owner.api('GET /devices/{deviceId}/commands/{commandId}', { params: { ...params, commandId } });
+    await vi.waitFor(async () => expect(await read()).toMatchObject({ state: 'confirmed', replyCode: 200 }));
+    await device.leave();
+  });
+
+  it('that is kept reaches a device that comes back with a clean session, once it subscribed, and no later one', async () => {
+    const activation = await newDevice(owner);
+    const params = { deviceId: activation.deviceId };
+    const { commandId } = await owner.api('POST /devices/{deviceId}/control', { params, query: { ttl: 60 }, body: up });
+    const read = () => owner.api('GET /devices/{deviceId}/commands/{commandId}', { params: { ...params, commandId } });
+    expect(await read()).toMatchObject({ kept: true, state: 'waiting' });
+    const device = await startDevice(activation, true);
+    await vi.waitFor(() => expect(commandsHeard(device)).toContain(commandId), { timeout: 8_000 });
+    await vi.waitFor(async () => expect(await read()).toMatchObject({ state: 'confirmed' }));
+    await device.leave();
+
+    const again = await startDevice(activation, true);
+    const receipt = await owner.api('POST /devices/{deviceId}/control', {
+      params,
+      query: { wait: 5 },
+      body: { action: 'toggle', position: 'down' },
+    });
+    expect(commandsHeard(again), 'nothing but what was asked since').toEqual([receipt.commandId]);
+    await again.leave();
+  });
+
+  it('that is not kept never switches anything after a reconnect', async () => {
+    const activation = await newDevice(owner);
+    const params = { deviceId: activation.deviceId };
+    const missed = await owner.api('POST /devices/{deviceId}/control', { params, body: up });
+    const device = await startDevice(activation, true);
+    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    expect(missed.deviceOnline).toBe(false);
+    expect(commandsHeard(device)).toEqual([receipt.commandId]);
+    await device.leave();
+  });
+
+  it('that nobody answers says so when the time is up', async () => {
+    const activation = await newDevice(owner);
+    const params = { deviceId: activation.deviceId };
+    const device = await startDevice(activation, false);
+    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 1 }, body: up });
+    expect(receipt).toMatchObject({ state: 'sent' });
+    expect(receipt.elapsedMs).toBeGreaterThanOrEqual(1_000);
+    await device.leave();
+  });
+});
+
+describe('new credentials', () => {
+  it('end the session at the broker, and the device comes back with the new password alone', async () => {
+    const activation = await newDevice(owner);
+    const params = { deviceId: activation.deviceId };
+    const device = await startDevice(activation, true);
+    const startedAtMs = Date.now();
+    const { mqtt } = await owner.api('POST /devices/{deviceId}/credentials', { params });
+    await device.untilClosed();
+    expect(Date.now() - startedAtMs, 'milliseconds until the broker session was over').toBeLessThan(3_000);
+    await expect(startDevice(activation, true)).rejects.toThrow();
+    const again = await startDevice({ ...activation, mqtt }, true);
+    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    expect(receipt.state).toMatch(/acknowledged|confirmed/);
+    await again.leave();
+  });
+});
