@@ -1,10 +1,16 @@
 // Processor time of the parts, so that a figure can say what it was spent on. Reads /proc; elsewhere there is nothing.
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A tick of /proc is 10 ms on every Linux there is. */
 const secondsPerTick = 0.01;
 
 export type Process = { pid: number; isGroup: boolean };
+/** Below this share of a core for this long a process does nothing worth mentioning. */
+const restingShare = 0.05;
+const restingForSeconds = 2;
+const restWithinSeconds = 90;
+
 type Stat = { pid: number; group: number; seconds: number };
 
 /** Seconds so far, user and system, by the names given. */
@@ -16,6 +22,17 @@ export function readCpuSeconds(processes: Record<string, Process>): Record<strin
       return [name, mine.reduce((sum, { seconds }) => sum + seconds, 0)];
     }),
   );
+}
+
+/** Waits until a process has nothing left to do, and no longer than it makes sense. */
+export async function untilResting(process: Process): Promise<void> {
+  let quietSeconds = 0;
+  for (let waited = 0; waited < restWithinSeconds && quietSeconds < restingForSeconds; waited += 1) {
+    const before = readCpuSeconds({ process });
+    await sleep(1000);
+    const spent = (readCpuSeconds({ process })['process'] ?? 0) - (before['process'] ?? 0);
+    quietSeconds = spent < restingShare ? quietSeconds + 1 : 0;
+  }
 }
 
 function readStats(): Stat[] {

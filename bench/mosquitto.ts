@@ -18,10 +18,8 @@ export const mosquittoSettings = [
   'allow_anonymous true',
   'set_tcp_nodelay true',
   'persistence true',
-  // Its defaults drop what a subscriber cannot take at once: 1 000 messages, and it acknowledges them all the same.
-  'max_queued_messages 0',
-  // Its default lets only 20 messages wait for a subscriber's acknowledgement, whatever that asks for.
-  'max_inflight_messages 0',
+  // Its default of 1 000 acknowledges and drops what a subscriber cannot take at once.
+  'max_queued_messages 100000',
 ];
 
 export type Broker = { url: string; port: number; pid: number; stop: () => Promise<void> };

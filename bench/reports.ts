@@ -16,7 +16,8 @@ const positions = [
   ['down', 0],
 ] as const;
 const completeAfterQuietMs = 300;
-const lostAfterSilenceMs = 15_000;
+/** A Worker may stand still for seconds, when a thousand objects are made or wait for one disk. */
+const lostAfterSilenceMs = 30_000;
 
 let lastId = 0;
 
@@ -51,14 +52,17 @@ export class Arrivals {
     if (this.#texts.length === this.#wanted) this.#completeAtMs = this.#lastAtMs;
   }
 
-  /** When the last one came. Waits on a little, for what should not come; gives up when nothing comes any more. */
-  async settle(): Promise<number> {
+  /**
+   * When the last one came, or null when some did not. Waits on a little, for what should not come; gives up when nothing
+   * comes any more.
+   */
+  async settle(): Promise<number | null> {
     for (;;) {
       const quietMs = performance.now() - this.#lastAtMs;
       if (quietMs > (this.#completeAtMs === null ? lostAfterSilenceMs : completeAfterQuietMs)) break;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
-    return this.#completeAtMs ?? this.#lastAtMs;
+    return this.#completeAtMs;
   }
 
   /** What is wrong, in words; nothing when all is well. */

@@ -1,7 +1,7 @@
 // B2: reports through broker, bridge, Worker and relay, against the same reports through the same broker to a plain
 // subscriber. Both sides in turns, each report accounted for.
 import { startDelayProxy } from './delay-proxy.ts';
-import { readCpuSeconds } from './cpu-time.ts';
+import { readCpuSeconds, untilResting } from './cpu-time.ts';
 import { subscribePlainly } from './plain-subscriber.ts';
 import { Publishers } from './publishers.ts';
 import { followTopics } from './relay-sockets.ts';
@@ -103,7 +103,7 @@ async function measureVariant(
       const spent = (((after[part] ?? 0) - (before[part] ?? 0)) * 1e6) / reportCount;
       if (side === 'latchwork' && spent > 0) (cpu[part] ??= []).push(spent);
     }
-    return (reportCount * 1000) / (endedAtMs - startedAtMs);
+    return endedAtMs === null ? 0 : (reportCount * 1000) / (endedAtMs - startedAtMs);
   };
   const sides: Record<Side, () => Promise<number>> = {
     plain: async () => {
@@ -114,8 +114,11 @@ async function measureVariant(
   };
 
   try {
-    // Every device's object is awake and knows that it is online before anything counts.
+    // A device that comes online is written down and announced, once: that is over before anything counts.
     await send('latchwork', Math.max(deviceCount, 1_000));
+    await untilResting(processes.Worker);
+    // Objects that slept meanwhile are awake again, and code that is run often is compiled.
+    await send('latchwork', Math.max(deviceCount, 2_000));
     for (const part of Object.keys(cpu)) cpu[part] = [];
     for (let round = 0; round < rounds; round += 1) {
       // Whoever comes second finds a machine that is warm, or busy: each side in its turn.
