@@ -295,6 +295,21 @@ describe('a deleted device', () => {
 });
 
 describe('storage', () => {
+  it('of the first version is brought to the present one when the object wakes', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    const session = sessionOf(device.deviceId);
+    await runInDurableObject(session, (_, { storage }) => {
+      storage.sql.exec('ALTER TABLE command DROP COLUMN is_open');
+      storage.sql.exec('DROP TABLE repeatable');
+      storage.sql.exec('UPDATE version SET number = 1');
+    });
+    await evictDurableObject(session);
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+    expect(await session.command(1, { ...trigger, idempotencyKey: 'k' })).toMatchObject({ ok: true });
+    expect(await session.listCommands(1, { page: 1, size: 1 })).toMatchObject({ ok: true, value: { total: 1 } });
+  });
+
   it('of an earlier version is read with what is new at its initial value', async () => {
     const device = await provisionDevice();
     await connect(device);
