@@ -150,7 +150,7 @@ describe('a disabled device', () => {
     await connect(device);
     await change(device, { disabled: true });
     const { body } = await bridge.nextFor(device, status);
-    const [echo] = await bringUp(device, { action: status, payload: body as object });
+    const [echo] = await bringUp(device, { action: status, payload: body });
     expect(echo!.result).toBe('accepted');
     const [own] = await bringUp(device, { action: status, payload: { status: 'offline', time: 1 } });
     expect(own).toMatchObject({ result: 'rejected', reason: 'device_disabled' });
