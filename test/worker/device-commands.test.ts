@@ -429,7 +429,7 @@ describe('?ttl', () => {
     await sleep(device);
     await comeBack(device);
     expect(await nextCommand(device)).toEqual(first);
-    expect(await read(device, commandId)).toMatchObject({ state: 'sent' });
+    await expect.poll(() => read(device, commandId)).toMatchObject({ state: 'sent' });
   });
 
   it('publishes it once more two seconds later, because devices subscribe late, and then rests', async () => {
