@@ -2,7 +2,8 @@
 // under way, and what was not taken stays at the front of its line. It knows nothing of HTTP or disks.
 import { BackOff } from './back-off.ts';
 
-export type Queued = { topic: string; spoolId: string; receivedAtMs: number; bytes: number };
+/** `device` names who sent it. */
+export type Queued = { device: string; spoolId: string; receivedAtMs: number; bytes: number };
 
 type Line<T> = { items: T[]; isUnderWay: boolean; backOff: BackOff | null };
 
@@ -15,7 +16,7 @@ export class DeviceQueue<T extends Queued> {
   #readyBytes = 0;
   #size = 0;
 
-  /** `onReady` is called when a device may be served again after its pause. */
+  /** `onReady` is called when a device may be served again after a pause of its own. */
   constructor(onReady: () => void) {
     this.#onReady = onReady;
   }
@@ -43,7 +44,7 @@ export class DeviceQueue<T extends Queued> {
   }
 
   add(item: T): void {
-    const device = nameDevice(item);
+    const { device } = item;
     let line = this.#lines.get(device);
     if (line === undefined) {
       line = { items: [], isUnderWay: false, backOff: null };
@@ -83,7 +84,7 @@ export class DeviceQueue<T extends Queued> {
 
   /** Ends a batch. The devices of items in `kept` pause before these go out again, unless `mayGoAtOnce`. */
   settle(batch: T[], kept: ReadonlySet<T>, mayGoAtOnce: boolean): void {
-    for (const [device, items] of Map.groupBy(batch, nameDevice)) {
+    for (const [device, items] of Map.groupBy(batch, ({ device }) => device)) {
       const line = this.#lines.get(device);
       if (line === undefined) continue;
       const left = items.filter((item) => kept.has(item));
@@ -95,7 +96,11 @@ export class DeviceQueue<T extends Queued> {
       else if (left.length === 0 || mayGoAtOnce) this.#offer(device, line);
       else {
         line.backOff ??= new BackOff({ baseMs: 200, capMs: 10_000 });
-        setTimeout(() => this.#offer(device, line), line.backOff.nextDelayMs()).unref();
+        const offerAgain = (): void => {
+          this.#offer(device, line);
+          this.#onReady();
+        };
+        setTimeout(offerAgain, line.backOff.nextDelayMs()).unref();
       }
     }
   }
@@ -103,7 +108,6 @@ export class DeviceQueue<T extends Queued> {
   #offer(device: string, line: Line<T>): void {
     this.#ready.add(device);
     this.#countReady(line.items, 1);
-    this.#onReady();
   }
 
   #countReady(items: T[], sign: 1 | -1): void {
@@ -113,6 +117,6 @@ export class DeviceQueue<T extends Queued> {
 }
 
 /** The first four levels of a topic, `/sys/{productKey}/{deviceId}`, whose first level is empty: who sent it. */
-export function nameDevice({ topic }: { topic: string }): string {
+export function nameDevice(topic: string): string {
   return topic.split('/', 4).join('/');
 }

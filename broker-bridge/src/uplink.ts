@@ -10,7 +10,7 @@ import type { Metrics } from './metrics.ts';
 import type { Spool, SpoolItem } from './spool.ts';
 import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
 
-type Queued = { item: SpoolItem; topic: string; spoolId: string; receivedAtMs: number; json: string; bytes: number };
+type Queued = { item: SpoolItem; device: string; spoolId: string; receivedAtMs: number; json: string; bytes: number };
 
 const maxBatchesUnderWay = 6;
 /** How long a message waits for company while other batches are under way. */
@@ -153,8 +153,8 @@ export class Uplink {
     const middle = Math.ceil(batch.length / 2);
     const first = await this.#deliver(batch.slice(0, middle));
     // A device whose earlier message was not taken waits, or its later one would overtake.
-    const heldDevices = new Set([...first.kept].map(nameDevice));
-    const free = batch.slice(middle).filter((queued) => !first.isPaused && !heldDevices.has(nameDevice(queued)));
+    const heldDevices = new Set([...first.kept].map(({ device }) => device));
+    const free = batch.slice(middle).filter((queued) => !first.isPaused && !heldDevices.has(queued.device));
     const second = free.length === 0 ? { kept: new Set<Queued>(), isPaused: false } : await this.#deliver(free);
     const held = batch.slice(middle).filter((queued) => !free.includes(queued));
     return { kept: new Set([...first.kept, ...held, ...second.kept]), isPaused: first.isPaused || second.isPaused };
@@ -174,13 +174,15 @@ export class Uplink {
     const resultBySeq = new Map(results.map((result) => [result.seq, result]));
     const kept = new Set<Queued>();
     const rejected: { queued: Queued; reason: string }[] = [];
+    const counts: Record<UplinkResult['result'], number> = { accepted: 0, rejected: 0, retry: 0 };
     for (const queued of batch) {
       const { result, reason } = resultBySeq.get(queued.item.seq) ?? { result: 'retry' };
-      this.#metrics.items.inc({ result });
+      counts[result] += 1;
       if (result === 'accepted') this.#spool.markDone(queued.item);
       else if (result === 'retry') kept.add(queued);
       else rejected.push({ queued, reason: reason ?? 'no reason given' });
     }
+    for (const [result, count] of Object.entries(counts)) if (count > 0) this.#metrics.items.inc({ result }, count);
     for (const unburied of await this.#bury(rejected)) kept.add(unburied);
     return kept;
   }
@@ -190,7 +192,7 @@ export class Uplink {
     const [first] = rejected;
     if (first === undefined) return [];
     const buriedAt = new Date().toISOString();
-    const about = { messages: rejected.length, firstTopic: first.queued.topic, firstReason: first.reason };
+    const about = { messages: rejected.length, firstTopic: first.queued.item.topic, firstReason: first.reason };
     try {
       await this.#deadLetters.add(
         rejected.map(({ queued, reason }) => {
@@ -248,7 +250,7 @@ function prepare(item: SpoolItem): Queued {
     receivedAtMs,
   };
   const json = JSON.stringify(uplinkItem);
-  return { item, topic, spoolId, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
+  return { item, device: nameDevice(topic), spoolId, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
 }
 
 function withReason(batch: Queued[], reason: string): { queued: Queued; reason: string }[] {
