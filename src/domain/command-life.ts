@@ -33,7 +33,7 @@ export type Command = {
   deviceAcknowledgedAtMs: number | null;
   replyCode: number | null;
   confirmedAtMs: number | null;
-  undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | null;
+  undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
   cancelledBecause: 'requested' | 'replaced' | null;
   /** Publications this return of the device is still worth, and when the next is due. */
   attemptsLeft: number;
@@ -87,8 +87,10 @@ export function markPublished(
   isDeviceOnline: boolean,
   nowMs: number,
 ): Command {
-  const attemptsLeft = Math.max(0, command.attemptsLeft - 1);
   const isAnswered = command.deviceAcknowledgedAtMs !== null;
+  // Right after its session began a device may be there and not have subscribed yet.
+  const isTooEarly = command.isKept && command.publishedAtMs === null && hasReachedNobody && isDeviceOnline;
+  const attemptsLeft = isTooEarly ? 1 : Math.max(0, command.attemptsLeft - 1);
   return {
     ...command,
     publishedAtMs: command.publishedAtMs ?? startedAtMs,
@@ -100,10 +102,14 @@ export function markPublished(
   };
 }
 
-/** No broker took it. The first time its caller is told so, and it ends; a kept one is tried again. */
-export function markUnpublished(command: Command, nowMs: number): Command {
+/**
+ * No broker took it, or nobody can say whether one did. The first time its caller is told so, and it ends; a kept one
+ * is tried again.
+ */
+export function markUnpublished(command: Command, isKnown: boolean, nowMs: number): Command {
   if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
-  return { ...command, isKept: false, attemptAtMs: null, undeliveredBecause: 'broker_unavailable' };
+  const undeliveredBecause = isKnown ? 'broker_unavailable' : 'outcome_unknown';
+  return { ...command, isKept: false, attemptAtMs: null, undeliveredBecause };
 }
 
 /** The device replied; its first word counts. */
@@ -170,6 +176,8 @@ export function describeCommand(
   if (command.confirmedAtMs !== null) return { state: 'confirmed', reason: null };
   if (command.deviceAcknowledgedAtMs !== null) return { state: 'acknowledged', reason: null };
   if (cancelledBecause !== null) return { state: 'cancelled', reason: cancelledBecause };
+  // A bridge that went away with it may have published it: to call it undelivered might not be true.
+  if (undeliveredBecause === 'outcome_unknown') return { state: 'expired', reason: undeliveredBecause };
   if (undeliveredBecause !== null) return { state: 'undelivered', reason: undeliveredBecause };
   if (nowMs >= command.expiresAtMs) return { state: 'expired', reason: 'no_reply' };
   if (!isPublished(command)) return { state: 'accepted', reason: null };

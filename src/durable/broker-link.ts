@@ -68,7 +68,11 @@ export class BrokerLink extends DurableObject<Env> {
     this.#pending.set(id, pending);
     this.#send(pending, this.#active());
     // The caller's request keeps the object awake: this timer holds up no hibernation of its own.
-    const timer = setTimeout(() => resolve({ ok: false, reason: 'timeout' }), lifeMs + answerGraceMs);
+    const timer = setTimeout(
+      // What no bridge was given is surely not published; what one has not answered for may be.
+      () => resolve({ ok: false, reason: pending.sentTo === null ? 'no_bridge' : 'timeout' }),
+      lifeMs + answerGraceMs,
+    );
     try {
       return await promise;
     } finally {

@@ -44,6 +44,8 @@ export type CommandView = Command & { state: CommandState; reason: string | null
 const publishWithinMs = 4_500;
 /** The broker keeps a command no longer than this for a session it still believes in. */
 const messageExpirySeconds = 10;
+/** After these the broker may have the command, and nobody knows. */
+const ambiguousReasons: readonly string[] = ['timeout', 'bridge_lost', 'unreachable'];
 
 export class DeviceCommands {
   readonly #env: Env;
@@ -98,7 +100,7 @@ export class DeviceCommands {
   /** A report may show the newest command's result; an older one's cannot be told from it any more. */
   confirm(reported: ReadonlyMap<string, Json>, changed: ReadonlyMap<string, Json>): void {
     const newest = this.#openOnes().find(({ brokerAcknowledgedAtMs }) => brokerAcknowledgedAtMs !== null);
-    if (newest === undefined) return;
+    if (newest === undefined || markShown(newest, reported, changed, Date.now()) === newest) return;
     this.#change(newest.commandId, (command, nowMs) => markShown(command, reported, changed, nowMs));
   }
 
@@ -184,7 +186,8 @@ export class DeviceCommands {
       const { deviceId } = this.#state.record;
       this.#state.afterFlush(() => pushToRelays(this.#env, [{ message: { deviceId, ...message }, listeners }]));
     } else {
-      this.#change(commandId, markUnpublished);
+      const isKnown = !ambiguousReasons.includes(outcome.reason);
+      this.#change(commandId, (command, nowMs) => markUnpublished(command, isKnown, nowMs));
     }
     this.publishDue();
     this.#settle();

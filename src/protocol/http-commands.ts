@@ -9,7 +9,7 @@ const stateSchema = z.enum(commandStates).openapi({
   description:
     '`accepted`: on its way to the broker. `sent`: the broker has it. `waiting`: kept for a device that is away. ' +
     '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
-    'nobody was subscribed. `expired`: nobody replied in time; whether it happened is not known. `failed`: the device ' +
+    'nobody was subscribed. `expired`: nobody replied in time, or nobody knows whether the broker had it; whether it happened is not known. `failed`: the device ' +
     'replied with an error. `cancelled`: on request, or replaced by a newer command.',
   example: 'acknowledged',
 });

@@ -92,7 +92,7 @@ describe('a command', () => {
   });
 
   it('is undelivered where no broker took it, or where the broker knew of no subscriber', () => {
-    const untaken = markUnpublished(accept(), start + 4_500);
+    const untaken = markUnpublished(accept(), true, start + 4_500);
     expect(describeCommand(untaken, true, start + 5_000)).toEqual({
       state: 'undelivered',
       reason: 'broker_unavailable',
@@ -100,6 +100,14 @@ describe('a command', () => {
     const unheard = publish(accept(), { nobody: true });
     expect(describeCommand(unheard, true, start + 20)).toEqual({ state: 'undelivered', reason: 'no_subscriber' });
     expect(stateOf(markReplied(unheard, 200, start + 30))).toBe('acknowledged');
+  });
+});
+
+describe('a command that a bridge may have published before it went', () => {
+  it('is not called undelivered: nobody knows, until the device replies', () => {
+    const command = markUnpublished(accept(), false, start + 900);
+    expect(describeCommand(command, true, start + 1_000)).toEqual({ state: 'expired', reason: 'outcome_unknown' });
+    expect(stateOf(markReplied(command, 200, start + 2_000))).toBe('acknowledged');
   });
 });
 
@@ -150,9 +158,17 @@ describe('a kept command', () => {
     expect(markReturned(command, start + 9_000).attemptAtMs).toBe(start + 9_000);
   });
 
+  it('that found nobody subscribed although the device is there is tried once more two seconds later', () => {
+    const command = publish(accept(up, 60), { nobody: true });
+    expect(command).toMatchObject({ attemptAtMs: start + 2_005, isAwaitingDevice: true });
+    expect(publish(command, { nobody: true, at: 2_010 }).attemptAtMs).toBeNull();
+    expect(publish(accept(up, 60), { nobody: true, online: false }).attemptAtMs).toBeNull();
+    expect(publish(accept(up), { nobody: true }).attemptAtMs, 'not kept').toBeNull();
+  });
+
   it('that found no broker is due at the next return, however soon that is', () => {
     let command = markReturned(publish(accept(up, 60), { online: false }), start + 1_000);
-    command = markUnpublished(command, start + 5_500);
+    command = markUnpublished(command, true, start + 5_500);
     expect(command.attemptAtMs).toBe(start + 15_500);
     expect(markReturned(command, start + 6_000).attemptAtMs).toBe(start + 6_000);
   });
@@ -183,8 +199,8 @@ describe('a kept command', () => {
   });
 
   it('that no broker took is kept no longer; one that was published before is tried again', () => {
-    expect(markUnpublished(accept(up, 60), start + 4_500)).toMatchObject({ isKept: false });
-    const again = markUnpublished(markReturned(publish(accept(up, 60)), start), start + 4_500);
+    expect(markUnpublished(accept(up, 60), true, start + 4_500)).toMatchObject({ isKept: false });
+    const again = markUnpublished(markReturned(publish(accept(up, 60)), start), true, start + 4_500);
     expect(again).toMatchObject({ isKept: true, attemptAtMs: start + 14_500, undeliveredBecause: null });
   });
 });
@@ -194,7 +210,7 @@ describe('being at hand when the object wakes', () => {
     expect(isOpen(accept(), start)).toBe(true);
     expect(isOpen(shown(publish(accept()), { position: 'up' }), start)).toBe(false);
     expect(isOpen(accept({ action: 'trigger' }), start)).toBe(false);
-    expect(isOpen(markUnpublished(accept(), start), start)).toBe(false);
+    expect(isOpen(markUnpublished(accept(), true, start), start)).toBe(false);
     expect(isOpen(markReplied(publish(accept(up, 60)), 200, start), start), 'not yet confirmed').toBe(true);
   });
 });
