@@ -3,6 +3,7 @@
 import { Agent, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectAsync, type MqttClient } from 'mqtt';
+import { CpuMeter } from './cpu-time.ts';
 import type { Device } from './fleet.ts';
 import { followTopics } from './relay-sockets.ts';
 import type { BenchResult, Measure, Target } from './results.ts';
@@ -104,9 +105,17 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
         keyof typeof sides,
         Record<50 | 99, number[]>
       >;
+      const cpu = new CpuMeter({
+        broker: { pid: broker.pid, isGroup: false },
+        bridge: { pid: bridge.pid, isGroup: false },
+        Worker: { pid: worker.pid, isGroup: true },
+        'application and devices': { pid: process.pid, isGroup: false },
+      });
       for (let round = 0; round < rounds; round += 1) {
         for (const side of round % 2 === 0 ? (['plain', 'latchwork'] as const) : (['latchwork', 'plain'] as const)) {
-          const timesMs = await run(scaled, side);
+          const measured = (): Promise<number[]> => run(scaled, side);
+          const count = scaled.parallel * scaled.commandsEach;
+          const timesMs = await (side === 'latchwork' ? cpu.during(count, measured) : measured());
           for (const percent of [50, 99] as const) perRound[side][percent].push(percentile(timesMs, percent));
         }
         const [p50, p99] = ([50, 99] as const).map((percent) => perRound.latchwork[percent].at(-1)?.toFixed(1) ?? '');
@@ -119,6 +128,7 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
           measures.push({ name: `${name}, p${percent}`, unit: 'ms', perRound: perRound[side][percent], ...target });
         }
       }
+      measures.push(...cpu.measures('µs/command'));
     }
   } finally {
     await relay.stop();

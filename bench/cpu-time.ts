@@ -1,11 +1,38 @@
 // Processor time of the parts, so that a figure can say what it was spent on. Reads /proc; elsewhere there is nothing.
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Measure } from './results.ts';
 
 /** A tick of /proc is 10 ms on every Linux there is. */
 const secondsPerTick = 0.01;
 
-export type Process = { pid: number; isGroup: boolean };
+type Process = { pid: number; isGroup: boolean };
+/** Collects what the parts of one side spend on a message or a command, round after round. */
+export class CpuMeter {
+  readonly #processes: Record<string, Process>;
+  readonly #perRound = new Map<string, number[]>();
+
+  constructor(processes: Record<string, Process>) {
+    this.#processes = processes;
+  }
+
+  /** Runs `work` and divides the processor time spent meanwhile by `count`. */
+  async during<T>(count: number, work: () => Promise<T>): Promise<T> {
+    const before = readCpuSeconds(this.#processes);
+    const result = await work();
+    const after = readCpuSeconds(this.#processes);
+    for (const [part, seconds] of Object.entries(after)) {
+      const spent = ((seconds - (before[part] ?? 0)) * 1e6) / count;
+      if (seconds > 0) this.#perRound.set(part, [...(this.#perRound.get(part) ?? []), spent]);
+    }
+    return result;
+  }
+
+  measures(unit: string): Measure[] {
+    return [...this.#perRound].map(([part, perRound]) => ({ name: `  processor time, ${part}`, unit, perRound }));
+  }
+}
+
 /** Below this share of a core for this long a process does nothing worth mentioning. */
 const restingShare = 0.05;
 const restingForSeconds = 2;
@@ -14,7 +41,7 @@ const restWithinSeconds = 90;
 type Stat = { pid: number; group: number; seconds: number };
 
 /** Seconds so far, user and system, by the names given. */
-export function readCpuSeconds(processes: Record<string, Process>): Record<string, number> {
+function readCpuSeconds(processes: Record<string, Process>): Record<string, number> {
   const stats = readStats();
   return Object.fromEntries(
     Object.entries(processes).map(([name, { pid, isGroup }]) => {

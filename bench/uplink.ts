@@ -1,7 +1,7 @@
 // B2: reports through broker, bridge, Worker and relay, against the same reports through the same broker to a plain
 // subscriber. Both sides in turns, each report accounted for.
 import { startDelayProxy } from './delay-proxy.ts';
-import { readCpuSeconds, untilResting } from './cpu-time.ts';
+import { CpuMeter, untilResting } from './cpu-time.ts';
 import { subscribePlainly } from './plain-subscriber.ts';
 import { Publishers } from './publishers.ts';
 import { followTopics } from './relay-sockets.ts';
@@ -87,22 +87,16 @@ async function measureVariant(
   };
   const failures: string[] = [];
   const rates: Record<Side, number[]> = { plain: [], latchwork: [] };
-  const cpu: Record<string, number[]> = {};
+  const cpu = new CpuMeter(processes);
 
   const send = async (side: Side, reportCount: number): Promise<number> => {
     const reports = makeReports(devices, reportCount, kind, roots[side]);
     const loads = publishers.prepare(reports);
     arrivals = new Arrivals(reportCount);
-    const before = readCpuSeconds(processes);
     const startedAtMs = performance.now();
     const [endedAtMs] = await Promise.all([arrivals.settle(), publishers.publish(loads)]);
-    const after = readCpuSeconds(processes);
     const problems = arrivals.check(reports);
     if (problems.length > 0) failures.push(`${name}, ${side}: ${problems.join(', ')}`);
-    for (const part of Object.keys(processes)) {
-      const spent = (((after[part] ?? 0) - (before[part] ?? 0)) * 1e6) / reportCount;
-      if (side === 'latchwork' && spent > 0) (cpu[part] ??= []).push(spent);
-    }
     return endedAtMs === null ? 0 : (reportCount * 1000) / (endedAtMs - startedAtMs);
   };
   const sides: Record<Side, () => Promise<number>> = {
@@ -110,7 +104,7 @@ async function measureVariant(
       const subscriber = await subscribePlainly(broker.url, plainFilter, onText);
       return send('plain', count).finally(() => subscriber.stop());
     },
-    latchwork: () => send('latchwork', count),
+    latchwork: () => cpu.during(count, () => send('latchwork', count)),
   };
 
   try {
@@ -119,7 +113,6 @@ async function measureVariant(
     await untilResting(processes.Worker);
     // Objects that slept meanwhile are awake again, and code that is run often is compiled.
     await send('latchwork', Math.max(deviceCount, 2_000));
-    for (const part of Object.keys(cpu)) cpu[part] = [];
     for (let round = 0; round < rounds; round += 1) {
       // Whoever comes second finds a machine that is warm, or busy: each side in its turn.
       const order: Side[] = round % 2 === 0 ? ['plain', 'latchwork'] : ['latchwork', 'plain'];
@@ -139,9 +132,7 @@ async function measureVariant(
       { name, unit: 'x plain', perRound: ratios, ...(isQuick ? {} : { target }) },
       { name: '  Latchwork', unit: 'reports/s', perRound: rates.latchwork },
       { name: '  plain subscriber', unit: 'reports/s', perRound: rates.plain },
-      ...Object.entries(cpu)
-        .filter(([, perRound]) => perRound.length > 0)
-        .map(([part, perRound]) => ({ name: `  processor time, ${part}`, unit: 'µs/report', perRound })),
+      ...cpu.measures('µs/report'),
     ],
   };
 }
