@@ -70,7 +70,7 @@ export class MqttConnection {
   #isTakenOver = false;
   #refusedCode: number | null = null;
   #cause = 'closed by the broker';
-  #acks: Buffer[] = [];
+  #acks: number[] = [];
   #pubackCode = 0;
   #lastPacketAtMs = Date.now();
   #subscribeTimer: NodeJS.Timeout | undefined;
@@ -95,7 +95,7 @@ export class MqttConnection {
   /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */
   acknowledge(packetId: number): void {
     if (packetId === 0 || this.#hasEnded) return;
-    this.#acks.push(generate({ cmd: 'puback', messageId: packetId, reasonCode: 0 }, this.#packetOptions()));
+    this.#acks.push(packetId);
     if (this.#acks.length === 1) queueMicrotask(() => this.#writeAcks());
   }
 
@@ -229,7 +229,7 @@ export class MqttConnection {
 
   #writeAcks(): void {
     if (this.#acks.length === 0 || this.#hasEnded) return;
-    this.#client.stream.write(Buffer.concat(this.#acks));
+    this.#client.stream.write(encodePubacks(this.#acks));
     this.#acks = [];
   }
 
@@ -242,6 +242,16 @@ export class MqttConnection {
   #packetOptions(): { protocolVersion: 4 | 5 } {
     return { protocolVersion: this.#version === '5' ? 5 : 4 };
   }
+}
+
+/** In the form that MQTT 3.1.1 and 5 share: what it leaves out means success (MQTT5-3.4.2.1). */
+function encodePubacks(packetIds: readonly number[]): Buffer {
+  const bytes = Buffer.allocUnsafe(packetIds.length * 4);
+  for (const [index, packetId] of packetIds.entries()) {
+    bytes.writeUInt16BE(0x4002, index * 4);
+    bytes.writeUInt16BE(packetId, index * 4 + 2);
+  }
+  return bytes;
 }
 
 function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
@@ -264,6 +274,8 @@ function connectOptions(config: MqttConfig, version: MqttVersion): IClientOption
     reconnectPeriod: 0,
     resubscribe: false,
     queueQoSZero: false,
+    // Its own would look for DEBUG in the environment several times a message.
+    log: () => undefined,
     ...tls,
     wsOptions: { ...tls, perMessageDeflate: false },
     ...(version === '5' ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500 } } : {}),

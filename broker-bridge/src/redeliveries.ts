@@ -14,23 +14,24 @@ type Delivery = { packetId: number; topic: string; payload: Buffer };
 export type SpooledDelivery = { packetId: number; brokerSession: number; digest: number };
 
 export class Redeliveries {
-  readonly #digestByPacketId = new Map<number, number>();
+  /** By packet identifier; NaN, which equals nothing, where none is known. */
+  readonly #digests = new Float64Array(maxRemembered + 1).fill(NaN);
 
   remember(delivery: Delivery): void {
     this.recall({ packetId: delivery.packetId, digest: digestOf(delivery) });
   }
 
   recall({ packetId, digest }: { packetId: number; digest: number }): void {
-    this.#digestByPacketId.set(packetId, digest);
+    this.#digests[packetId] = digest;
   }
 
   isKnown(delivery: Delivery): boolean {
-    return this.#digestByPacketId.get(delivery.packetId) === digestOf(delivery);
+    return this.#digests[delivery.packetId] === digestOf(delivery);
   }
 
   /** A new broker session numbers its messages anew. */
   forgetAll(): void {
-    this.#digestByPacketId.clear();
+    this.#digests.fill(NaN);
   }
 }
 
@@ -45,7 +46,7 @@ export function noteDelivery(record: SpoolRecord): SpooledDelivery {
  */
 function digestOf({ topic, payload }: Delivery): number {
   let sum = payload.length;
-  for (const byte of payload) sum = Math.imul(sum ^ byte, 0x9e3779b1);
+  for (let at = 0; at < payload.length; at += 1) sum = Math.imul(sum ^ (payload[at] ?? 0), 0x9e3779b1);
   sum ^= sum >>> 15;
   return (sum & 0x1fffff) * 2 ** 32 + crc32(payload, crc32(topic));
 }

@@ -31,10 +31,20 @@ export function countRecordBytes(topic: string, payload: Buffer): number {
  * `seed` starts the checksum and differs from spool to spool: bytes inside a device's payload cannot pass for a
  * record of their own while a damaged file is searched for the next whole one.
  */
-export function encodeRecord(record: SpoolRecord, seed: number): Buffer {
-  const topicBytes = Buffer.byteLength(record.topic);
-  const bodyBytes = fixedBodyBytes + topicBytes + record.payload.length;
-  const bytes = Buffer.allocUnsafe(headerBytes + bodyBytes);
+export function encodeRecords(records: readonly SpoolRecord[], seed: number): Buffer {
+  const sizes = records.map(({ topic, payload }) => countRecordBytes(topic, payload));
+  const bytes = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + size, 0));
+  let start = 0;
+  for (const [index, record] of records.entries()) {
+    const end = start + (sizes[index] ?? 0);
+    encodeInto(bytes.subarray(start, end), record, seed);
+    start = end;
+  }
+  return bytes;
+}
+
+function encodeInto(bytes: Buffer, record: SpoolRecord, seed: number): void {
+  const bodyBytes = bytes.length - headerBytes;
   magic.copy(bytes, 0);
   bytes.writeUInt32BE(bodyBytes, 2);
   let at = headerBytes;
@@ -43,11 +53,10 @@ export function encodeRecord(record: SpoolRecord, seed: number): Buffer {
   at = bytes.writeUInt8((record.dup ? dupFlag : 0) | (record.retain ? retainFlag : 0), at);
   at = bytes.writeUInt16BE(record.packetId, at);
   at = bytes.writeUInt32BE(record.brokerSession, at);
-  at = bytes.writeUInt16BE(topicBytes, at);
+  at = bytes.writeUInt16BE(bodyBytes - fixedBodyBytes - record.payload.length, at);
   at += bytes.write(record.topic, at);
   record.payload.copy(bytes, at);
   bytes.writeUInt32BE(checksum(bytes.subarray(headerBytes), bodyBytes, seed), 6);
-  return bytes;
 }
 
 export type ScannedRecords = {

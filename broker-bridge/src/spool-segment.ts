@@ -3,7 +3,7 @@
 import { open, readFile, rename, truncate, unlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { countRecordBytes, encodeRecord, scanRecords, type ScannedRecords, type SpoolRecord } from './spool-record.ts';
+import { countRecordBytes, encodeRecords, scanRecords, type ScannedRecords, type SpoolRecord } from './spool-record.ts';
 
 const doneEntryBytes = 8;
 const namePattern = /^(\d{10})-(\d{15})-([A-Za-z0-9._-]{1,80})\.segment$/;
@@ -81,7 +81,7 @@ export class Segment {
   /** Resolves when the records are on the disk. After an error the segment must be sealed. */
   async append(records: SpoolRecord[]): Promise<void> {
     if (this.#file === null) throw new Error('segment is sealed');
-    const bytes = Buffer.concat(records.map((record) => encodeRecord(record, this.#seed)));
+    const bytes = encodeRecords(records, this.#seed);
     let written = 0;
     while (written < bytes.length) {
       const position = this.sizeBytes + written;
@@ -154,7 +154,7 @@ export class Segment {
     const scanned = scanRecords(await readFile(this.#path), this.#seed);
     const done = await this.#readDone();
     const live = scanned.records.filter((record) => !done.has(record.seq >>> 0));
-    const kept = Buffer.concat(live.map((record) => encodeRecord(record, this.#seed)));
+    const kept = encodeRecords(live, this.#seed);
     const temporary = `${this.#path}.compacting`;
     const file = await open(temporary, 'w', 0o600);
     try {

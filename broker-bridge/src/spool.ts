@@ -20,6 +20,7 @@ const maxPendingBytes = 16 * 1024 * 1024;
 /** What the reader is given at most, and the mark below which more is read from the disk. */
 const maxHandedOut = { records: 20_000, bytes: 32 * 1024 * 1024 };
 const diskRetryMs = 1000;
+const gatherMs = 2;
 
 export class Spool {
   readonly #dir: string;
@@ -155,9 +156,10 @@ export class Spool {
 
   async #commitPending(): Promise<void> {
     this.#isCommitting = true;
-    while (this.#pending.length > 0) {
-      // One turn of the loop gathers all messages of one read from the broker into one flush.
-      await nextTurn();
+    // One turn of the loop gathers all messages of one read from the broker into one flush. When messages keep coming
+    // they gather for longer, because a flush costs the same for many as for one.
+    for (let gathered = nextTurn(); this.#pending.length > 0; gathered = wait(gatherMs)) {
+      await gathered;
       const flushed = await this.#flushGroup();
       if (flushed === 'committed') continue;
       if (flushed === 'full' && !this.#hasDoneSinceFull) break;
