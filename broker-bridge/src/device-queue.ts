@@ -5,6 +5,8 @@ import { BackOff } from './back-off.ts';
 /** `device` names who sent it. */
 export type Queued = { device: string; spoolId: string; receivedAtMs: number; bytes: number };
 
+export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
+
 type Line<T> = { items: T[]; isUnderWay: boolean; backOff: BackOff | null };
 
 export class DeviceQueue<T extends Queued> {
@@ -30,8 +32,9 @@ export class DeviceQueue<T extends Queued> {
     return this.#readyItems;
   }
 
-  get readyBytes(): number {
-    return this.#readyBytes;
+  /** Whether there is more to send than fits into one batch. */
+  fills({ maxItems, maxDevices, maxBytes }: BatchLimits): boolean {
+    return this.#readyItems >= maxItems || this.#ready.size >= maxDevices || this.#readyBytes >= maxBytes;
   }
 
   oldestReceivedAtMs(): number | null {
@@ -57,9 +60,10 @@ export class DeviceQueue<T extends Queued> {
   }
 
   /** A batch of one spool; its devices are under way until it is settled. At least one item, whatever its size. */
-  takeBatch(maxItems: number, maxBytes: number): T[] {
+  takeBatch({ maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
     const batch: T[] = [];
     let bytes = 0;
+    let devices = 0;
     for (const device of this.#ready) {
       const line = this.#lines.get(device);
       if (line === undefined) continue;
@@ -77,7 +81,8 @@ export class DeviceQueue<T extends Queued> {
         this.#ready.delete(device);
         this.#countReady(line.items, -1);
       }
-      if (batch.length === maxItems || bytes >= maxBytes) break;
+      devices += 1;
+      if (batch.length === maxItems || devices === maxDevices || bytes >= maxBytes) break;
     }
     return batch;
   }
@@ -116,7 +121,9 @@ export class DeviceQueue<T extends Queued> {
   }
 }
 
-/** The first four levels of a topic, `/sys/{productKey}/{deviceId}`, whose first level is empty: who sent it. */
+/** The first three levels of a topic after its leading slash, `/sys/{productKey}/{deviceId}`: who sent it. */
 export function nameDevice(topic: string): string {
-  return topic.split('/', 4).join('/');
+  let end = 0;
+  for (let level = 0; level < 3 && end !== -1; level += 1) end = topic.indexOf('/', end + 1);
+  return end === -1 ? topic : topic.slice(0, end);
 }

@@ -1,7 +1,7 @@
 // Brings spooled messages to the Worker and keeps at it until each one is answered for: batches, several under way,
 // retries for ever. It must not drop a message, nor send two batches with one device's messages at the same time.
 import { isUtf8 } from 'node:buffer';
-import { maxBatchBytes, maxBatchItems, type UplinkItem, type UplinkResult } from '../../src/protocol/bridge.ts';
+import { maxBatchBytes, maxBatchDevices, maxBatchItems, type UplinkResult } from '../../src/protocol/bridge.ts';
 import { BackOff } from './back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { DeviceQueue, nameDevice } from './device-queue.ts';
@@ -12,12 +12,17 @@ import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
 
 type Queued = { item: SpoolItem; device: string; spoolId: string; receivedAtMs: number; json: string; bytes: number };
 
-const maxBatchesUnderWay = 6;
+const maxBatchesUnderWay = 3;
 /** How long a message waits for company while other batches are under way. */
 const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
 /** Room in a body for what is around the items. */
 const envelopeBytes = 256;
+const batchLimits = {
+  maxItems: maxBatchItems,
+  maxDevices: maxBatchDevices,
+  maxBytes: maxBatchBytes - envelopeBytes,
+};
 
 export class Uplink {
   readonly #spool: Spool;
@@ -93,13 +98,12 @@ export class Uplink {
       // While the Worker fails, one batch at a time feels whether it is back.
       const limit = this.#backOff.failures > 0 || this.#isUnauthorized ? 1 : maxBatchesUnderWay;
       if (this.#underWay >= limit) return;
-      const isFull = this.#queue.readyItems >= maxBatchItems || this.#queue.readyBytes >= maxBatchBytes;
-      if (this.#underWay > 0 && !isFull && this.#linger !== 'over') {
+      if (this.#underWay > 0 && !this.#queue.fills(batchLimits) && this.#linger !== 'over') {
         if (this.#linger === 'no') this.#startLinger();
         return;
       }
       this.#linger = 'no';
-      void this.#sendBatch(this.#queue.takeBatch(maxBatchItems, maxBatchBytes - envelopeBytes));
+      void this.#sendBatch(this.#queue.takeBatch(batchLimits));
     }
   }
 
@@ -238,18 +242,14 @@ export class Uplink {
   }
 }
 
+/** Writes an `UplinkItem` by hand: every message pays for it. */
 function prepare(item: SpoolItem): Queued {
   const { seq, topic, payload, dup, retain, receivedAtMs, spoolId } = item;
-  const content = isUtf8(payload) ? { payload: payload.toString() } : { payloadBase64: payload.toString('base64') };
-  const uplinkItem: UplinkItem = {
-    seq,
-    topic,
-    ...content,
-    ...(dup ? { dup } : {}),
-    ...(retain ? { retain } : {}),
-    receivedAtMs,
-  };
-  const json = JSON.stringify(uplinkItem);
+  const content = isUtf8(payload)
+    ? `"payload":${JSON.stringify(payload.toString())}`
+    : `"payloadBase64":"${payload.toString('base64')}"`;
+  const flags = (dup ? ',"dup":true' : '') + (retain ? ',"retain":true' : '');
+  const json = `{"seq":${seq},"topic":${JSON.stringify(topic)},${content}${flags},"receivedAtMs":${receivedAtMs}}`;
   return { item, device: nameDevice(topic), spoolId, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
 }
 

@@ -22,7 +22,7 @@ import { propertySet, topicOf } from '../domain/topics.ts';
 import type { PublishOutcome } from './broker-link.ts';
 import { DeviceCommandStorage, type Repeatable } from './device-command-storage.ts';
 import type { DeviceState } from './device-state.ts';
-import { pushToRelays } from './relay-push.ts';
+import { pushToRelays, type RelayRun } from './relay-push.ts';
 import { brokerLink } from './stubs.ts';
 
 export type CommandRequest = {
@@ -183,8 +183,12 @@ export class DeviceCommands {
       for (const older of this.#pendingOnes()) {
         if (older.number < number) this.#change(older.commandId, (command) => markCancelled(command, 'replaced'));
       }
-      const { deviceId } = this.#state.record;
-      this.#state.afterFlush(() => pushToRelays(this.#env, [{ message: { deviceId, ...message }, listeners }]));
+      const run: RelayRun = {
+        deviceId: this.#state.record.deviceId,
+        topic: message.topic,
+        payloads: [message.payload],
+      };
+      this.#state.afterFlush(() => pushToRelays(this.#env, [{ run, listeners }]));
     } else {
       const isKnown = !ambiguousReasons.includes(outcome.reason);
       this.#change(commandId, (command, nowMs) => markUnpublished(command, isKnown, nowMs));

@@ -9,7 +9,7 @@ import {
   type DeviceMessage,
   type Json,
 } from '../domain/property-report.ts';
-import type { TopicAction } from '../domain/topics.ts';
+import { propertyPost, type TopicAction } from '../domain/topics.ts';
 import { isOvertaken, isRecent, isTaken, noteRedelivered, take } from '../domain/uplink-marks.ts';
 import { positionSchema, type Position } from '../protocol/mqtt.ts';
 import type { DeviceCommands } from './device-commands.ts';
@@ -25,6 +25,42 @@ export type SessionMessage = {
   /** The bridge's moment of arrival, in the service's clock. */
   receivedAtMs: number;
 };
+
+/** Messages as they travel to the session: an object each would have its members named and looked up each time. */
+export type MessageColumns = {
+  seqs: number[];
+  actions: TopicAction[];
+  payloads: string[];
+  receivedAtMs: number[];
+  /** Positions of the few that have the flag. */
+  dups: number[];
+  retained: number[];
+};
+
+export function packMessages(messages: readonly SessionMessage[]): MessageColumns {
+  const positionsOf = (isMarked: (message: SessionMessage) => boolean): number[] =>
+    messages.flatMap((message, position) => (isMarked(message) ? position : []));
+  return {
+    seqs: messages.map(({ seq }) => seq),
+    actions: messages.map(({ action }) => action),
+    payloads: messages.map(({ payload }) => payload),
+    receivedAtMs: messages.map(({ receivedAtMs }) => receivedAtMs),
+    dups: positionsOf(({ isDup }) => isDup),
+    retained: positionsOf(({ isRetained }) => isRetained),
+  };
+}
+
+export function unpackMessages(columns: MessageColumns): SessionMessage[] {
+  const { seqs, actions, payloads, receivedAtMs, dups, retained } = columns;
+  return seqs.map((seq, position) => ({
+    seq,
+    action: actions[position] ?? propertyPost,
+    payload: payloads[position] ?? '',
+    receivedAtMs: receivedAtMs[position] ?? 0,
+    isDup: dups.includes(position),
+    isRetained: retained.includes(position),
+  }));
+}
 
 /**
  * `accepted` is in effect now, `again` was before, `repeated` was before under another number, `ignored` has none: an

@@ -5,8 +5,9 @@ import { writeDeviceCopy } from '../db/devices.ts';
 import { decidePresence, silenceTimeoutMs, type PresenceEvent, type PresenceRules } from '../domain/presence.ts';
 import { parseJson } from '../domain/property-report.ts';
 import { status as statusAction, topicOf } from '../domain/topics.ts';
+import { describeError, log } from '../log.ts';
 import type { DeviceState } from './device-state.ts';
-import { pushToRelays } from './relay-push.ts';
+import { pushToRelays, type RelayRun } from './relay-push.ts';
 import { brokerLink } from './stubs.ts';
 
 const retryAfterMs = 10_000;
@@ -103,8 +104,8 @@ export class DevicePresence {
     const announcement = { status, time: nowMs, isPublished: false };
     this.#state.change({ announcements: [...announcements, announcement].slice(-rememberedAnnouncements) });
     const payload = JSON.stringify({ status, time: nowMs });
-    const message = { deviceId: this.#state.record.deviceId, topic: this.#topic, payload };
-    this.#state.afterFlush(() => pushToRelays(this.#env, [{ message, listeners }]));
+    const run: RelayRun = { deviceId: this.#state.record.deviceId, topic: this.#topic, payloads: [payload] };
+    this.#state.afterFlush(() => pushToRelays(this.#env, [{ run, listeners }]));
     this.#state.afterFlush(() => this.#publishAnnouncement());
   }
 
@@ -152,7 +153,7 @@ export class DevicePresence {
     try {
       await writeDeviceCopy(this.#env.DB, deviceId, { ...copy, version: live.copyVersion });
     } catch (error) {
-      console.warn(JSON.stringify({ level: 'warn', event: 'device copy not written', error: String(error) }));
+      log('warn', 'device copy not written', { deviceId, ...describeError(error) });
       return;
     }
     // Deleted, or changed again, while D1 was writing: then this was not the last word.

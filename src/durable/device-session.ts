@@ -11,7 +11,13 @@ import type { PresenceEvent } from '../domain/presence.ts';
 import { status as statusAction, topicOf, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
 import { DeviceAlarm } from './device-alarm.ts';
 import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
-import { DeviceInbox, type MessageResult, type SessionMessage } from './device-inbox.ts';
+import {
+  DeviceInbox,
+  unpackMessages,
+  type MessageColumns,
+  type MessageResult,
+  type SessionMessage,
+} from './device-inbox.ts';
 import { DevicePresence } from './device-presence.ts';
 import { DeviceState } from './device-state.ts';
 import type { DeviceRecord, LiveState } from './device-storage.ts';
@@ -24,7 +30,7 @@ import {
   type PropertiesView,
   type StatusView,
 } from './device-views.ts';
-import { pushToRelays } from './relay-push.ts';
+import { pushToRelays, type RelayRun } from './relay-push.ts';
 import { relayGateway } from './stubs.ts';
 
 export type Provisioning = Pick<
@@ -32,7 +38,8 @@ export type Provisioning = Pick<
   'productKey' | 'ownerId' | 'name' | 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs' | 'secretDigest'
 > & { passwordDigest: string };
 
-export type Ingested = { results: MessageResult[]; listeners: LiveState['listeners'] };
+/** `others` are the results that are not `accepted`, with the positions of their messages. */
+export type Ingested = { others: (MessageResult & { position: number })[]; listeners: LiveState['listeners'] };
 
 export class DeviceSession extends DurableObject<Env> {
   readonly #state: DeviceState;
@@ -109,7 +116,7 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Takes the messages of one batch, in order; answers each, and who is to be told of them. */
-  async ingest(productKey: string, spoolId: string, messages: SessionMessage[]): Promise<Ingested> {
+  async ingest(productKey: string, spoolId: string, columns: MessageColumns): Promise<Ingested> {
     const refusal = !(await this.#isDeviceOf(productKey))
       ? 'device_not_found'
       : this.#state.record.isDisabled
@@ -117,19 +124,20 @@ export class DeviceSession extends DurableObject<Env> {
         : this.#state.live.isAwaitingLogin
           ? revokedResult.reason
           : undefined;
-    if (refusal !== undefined) {
-      // The service's own last word on a device that was disabled or re-keyed comes back like any other message.
-      const results = messages.map((message): MessageResult =>
-        this.#isEcho(message) ? { result: 'ignored' } : { result: 'rejected', reason: refusal },
-      );
-      return { results, listeners: [] };
+    const others: Ingested['others'] = [];
+    const acceptedFromMs = this.#state.isProvisioned ? this.#state.live.acceptedFromMs : 0;
+    for (const [position, message] of unpackMessages(columns).entries()) {
+      const result =
+        refusal !== undefined
+          ? this.#refuseMessage(message, refusal)
+          : message.receivedAtMs < acceptedFromMs
+            ? revokedResult
+            : this.#inbox.take(spoolId, message);
+      if (result.result !== 'accepted') others.push({ ...result, position });
     }
-    const { acceptedFromMs } = this.#state.live;
-    const results = messages.map((message) =>
-      message.receivedAtMs < acceptedFromMs ? revokedResult : this.#inbox.take(spoolId, message),
-    );
+    if (refusal !== undefined) return { others, listeners: [] };
     this.#settle();
-    return { results, listeners: this.#state.live.listeners };
+    return { others, listeners: this.#state.live.listeners };
   }
 
   /** Takes a message of a relay session that signed in as the device. */
@@ -144,8 +152,8 @@ export class DeviceSession extends DurableObject<Env> {
     if (record.revocations !== revocations) return { ok: false, error: 'unauthorized' };
     const value = this.#inbox.takeFromRelay(action, payload);
     if (value.result === 'accepted') {
-      const message = { deviceId: record.deviceId, topic: topicOf(record, action), payload };
-      this.#state.afterFlush(() => pushToRelays(this.env, [{ message, listeners: live.listeners }]));
+      const run: RelayRun = { deviceId: record.deviceId, topic: topicOf(record, action), payloads: [payload] };
+      this.#state.afterFlush(() => pushToRelays(this.env, [{ run, listeners: live.listeners }]));
     }
     this.#settle();
     return { ok: true, value };
@@ -288,8 +296,10 @@ export class DeviceSession extends DurableObject<Env> {
     return (await this.#isProvisioned()) && this.#state.record.productKey === productKey;
   }
 
-  #isEcho({ action, payload }: SessionMessage): boolean {
-    return this.#state.isProvisioned && action === statusAction && this.#presence.isEcho(payload);
+  /** The service's own last word on a device that was disabled or re-keyed comes back like any other message. */
+  #refuseMessage({ action, payload }: SessionMessage, reason: string): MessageResult {
+    const isEcho = this.#state.isProvisioned && action === statusAction && this.#presence.isEcho(payload);
+    return isEcho ? { result: 'ignored' } : { result: 'rejected', reason };
   }
 
   async #refuse(userId: number): Promise<{ ok: false; error: 'device_not_found' | 'forbidden' } | undefined> {

@@ -14,7 +14,7 @@ import { log } from '../log.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
 import { RelayIndex } from './relay-index.ts';
 import { publishFor } from './relay-publish.ts';
-import type { RelayMessage } from './relay-push.ts';
+import type { RelayRun } from './relay-push.ts';
 import { closeQuietly, readClient, reply, sendQuietly, writeClient, type RelayClient } from './relay-socket.ts';
 import { deviceSession } from './stubs.ts';
 
@@ -58,21 +58,23 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   /** Pushes a batch; answers for which devices nobody listens here. */
-  push(messages: RelayMessage[]): { nobodyFor: string[] } {
+  push(runs: RelayRun[]): { nobodyFor: string[] } {
     // Nobody comes or goes between the messages of one push: nothing is awaited here.
-    const listenersByTopic = new Map<string, WebSocket[]>();
-    for (const message of messages) {
-      if (this.#isPushedAlready(message)) continue;
-      const { deviceId, topic, payload } = message;
-      let listeners = listenersByTopic.get(topic);
-      if (listeners === undefined) listenersByTopic.set(topic, (listeners = this.#index.listenersTo(deviceId, topic)));
+    for (const run of runs) {
+      const { deviceId, topic, payloads, origin } = run;
+      const isPushed = this.#findPushed(run);
+      const listeners = this.#index.listenersTo(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
       if (listeners.length === 0) continue;
-      const isJson = message.isJson ?? parseJson(payload) !== undefined;
-      // The payload as it came is the parsed JSON written again; anything else goes as a string.
-      const text = `{"topic":${JSON.stringify(topic)},"payload":${isJson ? payload : JSON.stringify(payload)}}`;
-      for (const socket of listeners) if (this.#isStillAllowed(socket)) sendQuietly(socket, text);
+      const start = `{"topic":${JSON.stringify(topic)},"payload":`;
+      for (const [position, payload] of payloads.entries()) {
+        if (isPushed(position)) continue;
+        const isJson = origin?.taken[position] === 'accepted' || parseJson(payload) !== undefined;
+        // The payload as it came is the parsed JSON written again; anything else goes as a string.
+        const text = `${start}${isJson ? payload : JSON.stringify(payload)}}`;
+        for (const socket of listeners) sendQuietly(socket, text);
+      }
     }
-    const deviceIds = new Set(messages.map(({ deviceId }) => deviceId));
+    const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
     const nobodyFor = [...deviceIds].filter((deviceId) => !this.#hasListeners(deviceId));
     for (const deviceId of nobodyFor) this.#pushed.delete(deviceId);
     return { nobodyFor };
@@ -275,15 +277,23 @@ export class RelayGateway extends DurableObject<Env> {
     return client !== undefined && deadlineOf(client) > Date.now();
   }
 
-  #isPushedAlready({ deviceId, origin }: RelayMessage): boolean {
-    if (origin === undefined) return false;
+  /** Which of the messages an earlier push had, or cannot be told from such. They count as pushed from here on. */
+  #findPushed({ deviceId, origin }: RelayRun): (position: number) => boolean {
+    if (origin === undefined) return () => false;
+    const { spoolId, seqs, taken } = origin;
     const marks = this.#pushed.get(deviceId);
-    // Pushed before this object last slept, as far as anybody can know.
-    if (marks === undefined && origin.isAgain) return true;
-    if (isTaken(marks ?? noMarks, origin.spoolId, origin.seq)) return true;
-    // The number of a repeated one is kept as well: the bridge may retry it, and then it is only known to be taken.
-    this.#pushed.set(deviceId, take(marks ?? noMarks, origin.spoolId, origin.seq, ''));
-    return origin.isRepeated;
+    const pushed = new Set<number>();
+    let highest = 0;
+    for (const [position, seq] of seqs.entries()) {
+      // Pushed before this object last slept, as far as anybody can know.
+      const isForgotten = marks === undefined && highest === 0 && taken[position] === 'again';
+      const isOld = isForgotten || seq <= highest || isTaken(marks ?? noMarks, spoolId, seq);
+      // The number of a repeated one is kept as well: the bridge may retry it, and then it is only known to be taken.
+      if (!isOld) highest = seq;
+      if (isOld || taken[position] === 'repeated') pushed.add(position);
+    }
+    if (highest > 0) this.#pushed.set(deviceId, take(marks ?? noMarks, spoolId, highest, ''));
+    return (position) => pushed.has(position);
   }
 
   #change(socket: WebSocket, client: RelayClient): boolean {

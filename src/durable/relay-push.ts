@@ -3,34 +3,36 @@
 import { deviceSession, relayGateway } from './stubs.ts';
 import type { LiveState } from './device-storage.ts';
 
-export type RelayMessage = {
+/** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
+export type RelayRun = {
   deviceId: string;
   topic: string;
-  /** The message as it came: JSON text, or any other text. */
-  payload: string;
-  /** The payload was read as JSON before; otherwise the shard looks. */
-  isJson?: boolean;
-  /** Where the bridge retries a batch: the shard drops what it has seen, and what came under another number before. */
-  origin?: { spoolId: string; seq: number; isAgain: boolean; isRepeated: boolean };
+  /** As they came: JSON text, or any other text. */
+  payloads: string[];
+  /**
+   * Where a bridge brought them, which may bring them again: the spool and its numbers, and what the session made of
+   * each. `accepted` ones have been read as JSON; `again` and `repeated` were there before, under this number or another.
+   */
+  origin?: { spoolId: string; seqs: number[]; taken: ('accepted' | 'rejected' | 'again' | 'repeated')[] };
 };
 
 /** One call a shard, all in parallel. A shard that fails has no subscribers left to tell: its sockets are gone. */
 export async function pushToRelays(
   env: Env,
-  deliveries: { message: RelayMessage; listeners: LiveState['listeners'] }[],
+  deliveries: { run: RelayRun; listeners: LiveState['listeners'] }[],
 ): Promise<void> {
-  const pushes = new Map<string, { messages: RelayMessage[]; signUps: Map<string, number> }>();
-  for (const { message, listeners } of deliveries) {
+  const pushes = new Map<string, { runs: RelayRun[]; signUps: Map<string, number> }>();
+  for (const { run, listeners } of deliveries) {
     for (const { shard, signUp } of listeners) {
       let push = pushes.get(shard);
-      if (push === undefined) pushes.set(shard, (push = { messages: [], signUps: new Map() }));
-      push.messages.push(message);
-      push.signUps.set(message.deviceId, signUp);
+      if (push === undefined) pushes.set(shard, (push = { runs: [], signUps: new Map() }));
+      push.runs.push(run);
+      push.signUps.set(run.deviceId, signUp);
     }
   }
   await Promise.allSettled(
-    [...pushes].map(async ([shard, { messages, signUps }]) => {
-      const { nobodyFor } = await relayGateway(env, shard).push(messages);
+    [...pushes].map(async ([shard, { runs, signUps }]) => {
+      const { nobodyFor } = await relayGateway(env, shard).push(runs);
       await Promise.all(
         nobodyFor.map((deviceId) => deviceSession(env, deviceId).unwatch(shard, signUps.get(deviceId) ?? 0)),
       );

@@ -7,10 +7,11 @@ export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
 
 /**
- * Messages in one batch, and the bytes of one request body (a body above it is answered 413). Each message may be of
- * another device: a call each, and one more where its relay shard has nobody left, must fit into one request's calls.
+ * Messages in one batch, their devices, and the bytes of one request body (a body above it is answered 413). A call for
+ * each device, and one more where its relay shard has nobody left, must fit into one request's calls.
  */
-export const maxBatchItems = 250;
+export const maxBatchItems = 1000;
+export const maxBatchDevices = 250;
 export const maxBatchBytes = 1024 * 1024;
 
 /** The topics a bridge consumes: what devices may publish. */

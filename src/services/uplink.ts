@@ -1,19 +1,19 @@
 // Takes a batch from a bridge: one DeviceSession call a device, all in parallel, then one push a relay shard.
 // Touches no D1. Answers each message, so that one bad message never holds up another.
-import type { SessionMessage } from '../durable/device-inbox.ts';
+import { packMessages, type SessionMessage } from '../durable/device-inbox.ts';
 import type { LiveState } from '../durable/device-storage.ts';
-import { pushToRelays, type RelayMessage } from '../durable/relay-push.ts';
+import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { deviceSession } from '../durable/stubs.ts';
 import { parseTopic, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
-import type { UplinkItem, UplinkResult } from '../protocol/bridge.ts';
+import { maxBatchDevices, type UplinkResult } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
 export type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
 
-type Entry = { index: number; item: UplinkItem; message: SessionMessage };
+type Entry = { index: number; topic: string; message: SessionMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
-type Delivery = { message: RelayMessage; listeners: LiveState['listeners'] };
+type Delivery = { run: RelayRun; listeners: LiveState['listeners'] };
 
 /** Results stand in the order of the items. */
 export async function takeBatch(context: ServiceContext, batch: Batch): Promise<UplinkResult[]> {
@@ -42,17 +42,23 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
       isRetained: item.retain ?? false,
       receivedAtMs: item.receivedAtMs + offsetMs,
     };
-    target.group.entries.push({ index, item, message });
+    target.group.entries.push({ index, topic: item.topic, message });
   }
 
+  const served = groups.list();
+  for (const { entries } of served.splice(maxBatchDevices)) {
+    for (const { index, message } of entries) {
+      results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
+    }
+  }
   const deliveries: Delivery[] = [];
   await Promise.all(
-    groups.list().map(async ({ device, entries }) => {
+    served.map(async ({ device, entries }) => {
       // The mark of what was taken only ever rises: a lower number behind a higher one would count as seen.
-      entries.sort((one, other) => one.item.seq - other.item.seq);
-      const taken = await takeForDevice(context, batch.spoolId, device, entries);
-      for (const [index, result] of taken.results) results[index] = result;
-      deliveries.push(...taken.deliveries);
+      entries.sort((one, other) => one.message.seq - other.message.seq);
+      const answered = await takeForDevice(context, batch.spoolId, device, entries);
+      for (const [index, result] of answered.results) results[index] = result;
+      deliveries.push(...answered.deliveries);
     }),
   );
   await pushToRelays(context.env, deliveries);
@@ -92,39 +98,39 @@ async function takeForDevice(
 ): Promise<{ results: [index: number, result: UplinkResult][]; deliveries: Delivery[] }> {
   let ingested;
   try {
-    const messages = entries.map(({ message }) => message);
-    ingested = await deviceSession(env, device.deviceId).ingest(device.productKey, spoolId, messages);
+    const columns = packMessages(entries.map(({ message }) => message));
+    ingested = await deviceSession(env, device.deviceId).ingest(device.productKey, spoolId, columns);
   } catch {
     // The object could not be reached (overloaded, moving): nothing of this device is lost, it comes again.
     return {
-      results: entries.map(({ index, item }) => [
+      results: entries.map(({ index, message }) => [
         index,
-        { seq: item.seq, result: 'retry', reason: 'device_unreachable' },
+        { seq: message.seq, result: 'retry', reason: 'device_unreachable' },
       ]),
       deliveries: [],
     };
   }
+  const others = new Map(ingested.others.map((other) => [other.position, other]));
   const results: [number, UplinkResult][] = [];
-  const deliveries: Delivery[] = [];
-  for (const [position, { index, item, message }] of entries.entries()) {
-    const taken = ingested.results[position] ?? { result: 'rejected' as const, reason: 'unanswered' };
+  const runs: Required<RelayRun>[] = [];
+  for (const [position, { index, topic, message }] of entries.entries()) {
+    const { seq, payload } = message;
+    const taken = others.get(position) ?? { result: 'accepted' as const };
     const isRejected = taken.result === 'rejected';
-    results.push([
-      index,
-      isRejected ? { seq: item.seq, result: 'rejected', reason: taken.reason } : { seq: item.seq, result: 'accepted' },
-    ]);
+    results.push([index, isRejected ? { seq, result: 'rejected', reason: taken.reason } : { seq, result: 'accepted' }]);
     // Subscribers see what the device sent, even what the service could not read; never the service's own echo.
     if (taken.result === 'ignored') continue;
-    const [isAgain, isRepeated] = [taken.result === 'again', taken.result === 'repeated'];
-    const origin = { spoolId, seq: item.seq, isAgain, isRepeated };
-    // Whatever was taken has been read.
-    const isJson = taken.result === 'accepted' ? { isJson: true } : {};
-    deliveries.push({
-      message: { deviceId: device.deviceId, topic: item.topic, payload: message.payload, origin, ...isJson },
-      listeners: ingested.listeners,
-    });
+    let run = runs.at(-1);
+    if (run?.topic !== topic) runs.push((run = startRun(device.deviceId, topic, spoolId)));
+    run.payloads.push(payload);
+    run.origin.seqs.push(seq);
+    run.origin.taken.push(taken.result);
   }
-  return { results, deliveries };
+  return { results, deliveries: runs.map((run) => ({ run, listeners: ingested.listeners })) };
+}
+
+function startRun(deviceId: string, topic: string, spoolId: string): Required<RelayRun> {
+  return { deviceId, topic, payloads: [], origin: { spoolId, seqs: [], taken: [] } };
 }
 
 function seqOf(raw: unknown): number {

@@ -8,6 +8,7 @@ import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink-client.ts';
 import { Uplink } from '../../broker-bridge/src/uplink.ts';
+import { maxBatchDevices } from '../../src/protocol/bridge.ts';
 import { reportTopic } from '../support/bridge-device.ts';
 import { makeSpoolDir } from '../support/bridge-process.ts';
 import { bridgeSecret, WorkerSide } from '../support/bridge-worker-side.ts';
@@ -101,8 +102,17 @@ describe('batches', () => {
     spoolReports(5000, 200);
     await untilEffects(5000);
     expectOrderKept();
-    expect(worker.mostUnderWay).toBeGreaterThan(2);
-    expect(worker.batches.length).toBeLessThan(120);
+    expect(worker.mostUnderWay).toBeGreaterThan(1);
+    expect(worker.batches.length).toBeLessThan(60);
+  });
+
+  test('a batch has no more devices than the Worker can serve in one request', async () => {
+    worker.setFaults({ delayMs: 10 });
+    spoolReports(2000, 600);
+    await untilEffects(2000);
+    expectOrderKept();
+    const devices = worker.batches.map(({ items }) => new Set(items.map(({ topic }) => topic)).size);
+    expect(Math.max(...devices)).toBe(maxBatchDevices);
   });
 
   test('one device alone has one batch under way at a time', async () => {

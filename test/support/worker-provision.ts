@@ -2,6 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { createId, createSecret, digestOf } from '../../src/crypto/secrets.ts';
 import { messagingName, type DeviceIdentity } from '../../src/domain/topics.ts';
+import { packMessages, type MessageResult, type SessionMessage } from '../../src/durable/device-inbox.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };
 
@@ -23,4 +24,19 @@ export async function provisionDevice({ ownerId = 1, productKey = 'switch' } = {
 
 export function sessionOf(deviceId: string) {
   return env.DEVICE_SESSION.getByName(deviceId);
+}
+
+/** Hands messages to a device's session as the uplink does; the results in the order of the messages. */
+export async function ingest(
+  session: ReturnType<typeof sessionOf>,
+  productKey: string,
+  spoolId: string,
+  messages: SessionMessage[],
+): Promise<MessageResult[]> {
+  const { others } = await session.ingest(productKey, spoolId, packMessages(messages));
+  return messages.map((_, position) => {
+    const other = others.find((one) => one.position === position);
+    if (other === undefined) return { result: 'accepted' };
+    return other.result === 'rejected' ? { result: other.result, reason: other.reason } : { result: other.result };
+  });
 }

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { propertyPost, propertySet, type TopicAction } from '../../src/domain/topics.ts';
 import { TestBridge } from '../support/worker-bridge.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
 
 type Known = {
   id: string;
@@ -98,7 +98,7 @@ async function check(model: Model, real: Real): Promise<void> {
 async function say(real: Real, action: TopicAction, payload: object, nowMs: number): Promise<void> {
   real.seq += 1;
   const message = { seq: real.seq, action, payload: JSON.stringify(payload), isDup: false, isRetained: false };
-  await real.session.ingest(real.device.productKey, 'spool', [{ ...message, receivedAtMs: nowMs }]);
+  await ingest(real.session, real.device.productKey, 'spool', [{ ...message, receivedAtMs: nowMs }]);
 }
 
 class Control implements Step {

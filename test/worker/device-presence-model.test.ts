@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { propertyPost, status, type TopicAction } from '../../src/domain/topics.ts';
 import { TestBridge } from '../support/worker-bridge.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
 
 type Word = 'online' | 'offline';
 type Model = {
@@ -69,10 +69,10 @@ async function check(model: Model, real: Real): Promise<void> {
 async function say(model: Model, real: Real, action: TopicAction, payload: object): Promise<boolean> {
   real.seq += 1;
   const message = { seq: real.seq, action, payload: JSON.stringify(payload), isDup: false, isRetained: false };
-  const { results } = await real.session.ingest(real.device.productKey, 'spool', [
+  const [result] = await ingest(real.session, real.device.productKey, 'spool', [
     { ...message, receivedAtMs: model.nowMs },
   ]);
-  return results[0]?.result === 'accepted';
+  return result?.result === 'accepted';
 }
 
 /** A step takes six seconds, so that nothing of one session can be taken for the rest of another. */

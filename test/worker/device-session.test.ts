@@ -3,9 +3,9 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { propertyPost, propertySetReply, status, type TopicAction } from '../../src/domain/topics.ts';
-import type { SessionMessage } from '../../src/durable/device-inbox.ts';
+import { packMessages, type SessionMessage } from '../../src/durable/device-inbox.ts';
 import { TestBridge } from '../support/worker-bridge.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
 
 type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
 
@@ -28,7 +28,7 @@ const trigger = {
 let lastSeq = 0;
 async function say(device: TestDevice, action: TopicAction, payload: unknown, more: Message = {}) {
   const { spoolId = 'spool', ...fields } = more;
-  const { results } = await sessionOf(device.deviceId).ingest(device.productKey, spoolId, [
+  const [result] = await ingest(sessionOf(device.deviceId), device.productKey, spoolId, [
     {
       seq: ++lastSeq,
       action,
@@ -39,7 +39,7 @@ async function say(device: TestDevice, action: TopicAction, payload: unknown, mo
       ...fields,
     },
   ]);
-  return results[0]!;
+  return result!;
 }
 
 const report = (device: TestDevice, properties: object, more?: Message) =>
@@ -102,7 +102,7 @@ describe('an object that was never provisioned', () => {
     expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
     expect(await session.command(1, trigger)).toMatchObject({ error: 'device_not_found' });
     expect(await session.watch(1, 'switch', 'relay-0')).toMatchObject({ error: 'device_not_found' });
-    const { results } = await session.ingest('switch', 'spool', [
+    const results = await ingest(session, 'switch', 'spool', [
       { seq: 1, action: status, payload: '{"status":"online"}', isDup: false, isRetained: false, receivedAtMs: 0 },
     ]);
     expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
@@ -143,7 +143,7 @@ describe('a session', () => {
     const passwordDigest = await digestOf(device.password);
     const login = await sessionOf(device.deviceId).authenticate({ productKey: device.productKey, passwordDigest });
     expect(login.ok).toBe(true);
-    const { listeners } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', []);
+    const { listeners } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', packMessages([]));
     expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
   });
 
@@ -246,7 +246,7 @@ describe('rows', () => {
       isRetained: false,
       receivedAtMs: Date.now(),
     }));
-    await sessionOf(device.deviceId).ingest(device.productKey, 'spool', messages);
+    await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
     expect(await rowsWritten(device)).toBe(before + 1);
   });
 

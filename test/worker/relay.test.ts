@@ -397,7 +397,7 @@ describe("signing in with a user's token", () => {
     await socket.ask({ action: 'subscribe', topic });
     await runInDurableObject(shard(), async (gateway) => {
       const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + accessTokenSeconds * 1000 + 1_000);
-      gateway.push([{ deviceId: device.deviceId, topic, payload: '"late"' }]);
+      gateway.push([{ deviceId: device.deviceId, topic, payloads: ['"late"'] }]);
       await gateway.alarm();
       now.mockRestore();
     });
@@ -522,7 +522,7 @@ describe('what outlives what', () => {
     for (const one of [device, kept]) await asUser.ask({ action: 'subscribe', topic: topicOf(one, 'status') });
     await sessionOf(device.deviceId).wipe();
     expect(await asDevice.end()).toEqual({ code: 1008, reason: 'deleted' });
-    await shard().push([{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payload: '"ghost"' }]);
+    await shard().push([{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'] }]);
     await comeOnline(kept);
     expect(await asUser.next()).toMatchObject({ topic: topicOf(kept, 'status') });
     const again = await openRelay();
@@ -531,11 +531,11 @@ describe('what outlives what', () => {
 
   it('gives back what it remembers of a device when its last socket goes', async () => {
     const device = await provisionDevice();
-    const origin = { spoolId: 's', seq: 1, isAgain: false, isRepeated: false };
-    const message = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payload: '{}', origin };
-    expect(await shard().push([message])).toEqual({ nobodyFor: [device.deviceId] });
+    const origin = { spoolId: 's', seqs: [1], taken: ['accepted' as const] };
+    const run = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['{}'], origin };
+    expect(await shard().push([run])).toEqual({ nobodyFor: [device.deviceId] });
     const socket = await listenAs(device, topicOf(device, 'status'));
-    await shard().push([message]);
+    await shard().push([run]);
     expect(await socket.next()).toMatchObject({ payload: {} });
   });
 

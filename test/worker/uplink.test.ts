@@ -2,7 +2,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { env, exports } from 'cloudflare:workers';
-import { maxBatchBytes, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
+import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
 import { topicOf, type DeviceIdentity, type TopicAction } from '../../src/domain/topics.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
@@ -169,6 +169,15 @@ describe('a batch', () => {
     ]);
     expect(await post([items[1]!], 'spool-4')).toEqual([{ seq: items[1]!.seq, result: 'accepted' }]);
     expect(await positionOf(unreachable)).toBe('up');
+  });
+
+  it('asks for a retry of the devices that are too many for one request', async () => {
+    const items = Array.from({ length: maxBatchDevices + 1 }, (_, index) =>
+      itemOf({ productKey: 'switch', deviceId: `dev_${String(index).padStart(8, '0')}` }, report('up')),
+    );
+    const results = (await post(items)) as { result: string; reason?: string }[];
+    expect(new Set(results.slice(0, -1).map(({ reason }) => reason))).toEqual(new Set(['device_not_found']));
+    expect(results.at(-1)).toMatchObject({ result: 'retry', reason: 'too_many_devices' });
   });
 
   it('dates messages by how long ago they came, not by the clock of the bridge', async () => {
