@@ -3,6 +3,7 @@ import { createMiddleware } from 'hono/factory';
 import { routePath } from 'hono/route';
 import type { AppEnv } from './app-env.ts';
 import { log } from '../log.ts';
+import { uplinkPath } from '../protocol/bridge.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
@@ -11,6 +12,8 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   c.set('requestId', requestId);
   c.header('X-Request-Id', requestId);
   await next();
+  // The bridge counts its batches itself; a line for each would be most of the log.
+  if (c.res.ok && c.req.path === uplinkPath) return;
   log('info', 'request', {
     requestId,
     method: c.req.method,

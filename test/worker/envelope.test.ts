@@ -3,6 +3,8 @@ import { env } from 'cloudflare:workers';
 import { createExecutionContext } from 'cloudflare:test';
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { uplinkPath } from '../../src/protocol/bridge.ts';
 import { call, createUser, send, type TestUser } from '../support/worker-client.ts';
 
 let user: TestUser;
@@ -253,6 +255,16 @@ describe('a request', () => {
       caller: 'user',
     });
     expect(lines[3]).toMatchObject({ requestId: '8f0a1b2c3d4e5f60-FRA', code: 404, caller: 'none' });
+  });
+
+  it('of the bridge leaves a line only where it is refused: it comes with nearly every message', async () => {
+    const body = { spoolId: 'spool', sentAtMs: Date.now(), items: [null] };
+    const headers = { Authorization: `Bearer ${readConfig(env).bridgeSecrets[0]!}` };
+    const { lines } = await capture(async () => {
+      expect((await call('POST', uplinkPath, { headers, body })).code).toBe(200);
+      await call('POST', uplinkPath, { headers, body: {} });
+    });
+    expect(lines).toEqual([expect.objectContaining({ event: 'request', route: uplinkPath, code: 400 })]);
   });
 
   it('leaves the pattern of its route in the log, and no identifier, body, query or credential', async () => {
