@@ -19,13 +19,17 @@ const cleanEvery = 64;
 
 export class DeviceCommandStorage {
   readonly #sql: SqlStorage;
+  #lastNumber: number | undefined;
 
   constructor(storage: DurableObjectStorage) {
     this.#sql = storage.sql;
   }
 
   nextNumber(): number {
-    return this.#sql.exec<{ next: number }>('SELECT coalesce(max(number), 0) + 1 AS next FROM command').one().next;
+    this.#lastNumber ??= this.#sql
+      .exec<{ last: number }>('SELECT coalesce(max(number), 0) AS last FROM command')
+      .one().last;
+    return (this.#lastNumber += 1);
   }
 
   /** Takes the place of the oldest of a hundred. */
