@@ -28,6 +28,11 @@ export class CpuMeter {
     return result;
   }
 
+  /** Forgets what was measured so far. */
+  reset(): void {
+    this.#perRound.clear();
+  }
+
   measures(unit: string): Measure[] {
     return [...this.#perRound].map(([part, perRound]) => ({ name: `  processor time, ${part}`, unit, perRound }));
   }

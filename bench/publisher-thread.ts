@@ -2,17 +2,26 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Load } from './publishers.ts';
+import type { Load, PublisherData } from './publishers.ts';
 
 /** Packets of one connection that the broker has not acknowledged yet. */
 const maxUnacknowledged = 1_000;
 const packetsAWrite = 100;
 const pubackBytes = 4;
+/**
+ * Reports that are sent and have not arrived at the other end. Without a limit everything is published long before the
+ * end, and the figure tells how fast a backlog is worked off, not which rate can be kept up.
+ */
+const maxUnderWay = 10_000;
+const lookAgainMs = 1;
 
-const { port, connections } = workerData as { port: number; connections: number };
+const { port, connections, arrived } = workerData as PublisherData;
 const sockets = await Promise.all(Array.from({ length: connections }, (_, index) => openConnection(index)));
 
+let sentInAll = 0;
+
 parentPort?.on('message', (loads: Load[]) => {
+  sentInAll = 0;
   const sent = loads.map((load, index) => {
     const socket = sockets[index];
     return socket === undefined ? Promise.resolve() : send(socket, load);
@@ -37,12 +46,26 @@ function send(socket: Socket, { bytes, ends }: Load): Promise<void> {
   return new Promise((resolve, reject) => {
     let sent = 0;
     let acknowledgedBytes = 0;
+    let isWaiting = false;
     const sendMore = (): void => {
       while (sent < ends.length && sent - acknowledgedBytes / pubackBytes < maxUnacknowledged) {
+        if (sentInAll - Atomics.load(arrived, 0) >= maxUnderWay) {
+          lookAgain();
+          return;
+        }
         const next = Math.min(sent + packetsAWrite, ends.length);
         socket.write(bytes.subarray(sent === 0 ? 0 : ends[sent - 1], ends[next - 1]));
+        sentInAll += next - sent;
         sent = next;
       }
+    };
+    const lookAgain = (): void => {
+      if (isWaiting) return;
+      isWaiting = true;
+      setTimeout(() => {
+        isWaiting = false;
+        sendMore();
+      }, lookAgainMs);
     };
     const count = (chunk: Buffer): void => {
       acknowledgedBytes += chunk.length;

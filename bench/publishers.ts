@@ -1,25 +1,32 @@
 // Devices' side of an uplink benchmark: packets made ready before the clock starts, sent by a thread of its own over a
-// few connections, as fast as the broker acknowledges. Must not be what limits a figure.
+// few connections, as fast as the broker acknowledges and reports arrive. Must not be what limits a figure.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { Report } from './reports.ts';
 
 const connections = 4;
 
+/** `arrived` counts the reports of the present load that have come out at the other end. */
+export type PublisherData = { port: number; connections: number; arrived: Int32Array<SharedArrayBuffer> };
+
 /** One connection's packets, one after the other, and where each ends. */
 export type Load = { bytes: Uint8Array<ArrayBuffer>; ends: Uint32Array<ArrayBuffer> };
 
 export class Publishers {
   readonly #thread: Worker;
+  readonly #arrived: PublisherData['arrived'];
 
-  private constructor(thread: Worker) {
+  private constructor(thread: Worker, arrived: PublisherData['arrived']) {
     this.#thread = thread;
+    this.#arrived = arrived;
   }
 
   static async connect(port: number): Promise<Publishers> {
-    const thread = new Worker(new URL('publisher-thread.ts', import.meta.url), { workerData: { port, connections } });
+    const arrived = new Int32Array(new SharedArrayBuffer(4));
+    const workerData: PublisherData = { port, connections, arrived };
+    const thread = new Worker(new URL('publisher-thread.ts', import.meta.url), { workerData });
     await once(thread, 'message');
-    return new Publishers(thread);
+    return new Publishers(thread, arrived);
   }
 
   /** Made ready beforehand; a device always has the same connection, so its reports keep their order. */
@@ -31,11 +38,22 @@ export class Publishers {
 
   /** Resolves when the broker has acknowledged everything. */
   async publish(loads: Load[]): Promise<void> {
+    Atomics.store(this.#arrived, 0, 0);
     this.#thread.postMessage(
       loads,
       loads.flatMap(({ bytes, ends }) => [bytes.buffer, ends.buffer]),
     );
     await once(this.#thread, 'message');
+  }
+
+  /** One more has come out at the other end. */
+  noteArrival(): void {
+    Atomics.add(this.#arrived, 0, 1);
+  }
+
+  /** Nothing more will arrive: what is left is sent all the same. */
+  releaseAll(): void {
+    Atomics.store(this.#arrived, 0, 2 ** 31 - 1);
   }
 
   async stop(): Promise<void> {
