@@ -174,7 +174,8 @@ export class DeviceCommands {
   ): boolean {
     this.#inFlight.delete(commandId);
     if (!this.#state.isProvisioned) return outcome.ok;
-    const { listeners, presence } = this.#state.live;
+    const { presence } = this.#state.live;
+    const listeners = this.#state.live.listeners.filter(({ ignoresCommands }) => ignoresCommands !== true);
     if (outcome.ok) {
       // A subscriber of the relay may be the device itself, which then answers there.
       const hasReachedNobody = outcome.hasSubscribers === false && listeners.length === 0;

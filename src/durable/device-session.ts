@@ -8,7 +8,14 @@ import type { Outcome } from '../domain/errors.ts';
 import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { PresenceEvent } from '../domain/presence.ts';
-import { status as statusAction, topicOf, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
+import {
+  matchesFilter,
+  propertySet,
+  status as statusAction,
+  topicOf,
+  type DeviceIdentity,
+  type TopicAction,
+} from '../domain/topics.ts';
 import { DeviceAlarm } from './device-alarm.ts';
 import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
 import {
@@ -99,7 +106,8 @@ export class DeviceSession extends DurableObject<Env> {
       if (this.#state.live.isAwaitingLogin) this.#state.change({ isAwaitingLogin: false, acceptedFromMs: nowMs });
       if (this.#presence.apply({ kind: 'authenticated' })) this.#commands.onReturn();
     } else {
-      this.#addListener(given.relayShard);
+      // What the device's own socket subscribes to later is not told here.
+      this.#addListener(given.relayShard, false);
     }
     this.#settle();
     const { productKey, deviceId, revocations } = record;
@@ -193,12 +201,12 @@ export class DeviceSession extends DurableObject<Env> {
     return outcome;
   }
 
-  /** Signs a relay shard up for a socket of the device's owner. */
-  async watch(userId: number, productKey: string, relayShard: string): Promise<Outcome<null>> {
+  /** Signs a relay shard up for a socket of the device's owner that subscribes to `filter`. */
+  async watch(userId: number, productKey: string, relayShard: string, filter: string): Promise<Outcome<null>> {
     const refusal = await this.#refuse(userId);
     if (refusal !== undefined) return refusal;
     if (this.#state.record.productKey !== productKey) return { ok: false, error: 'device_not_found' };
-    this.#addListener(relayShard);
+    this.#addListener(relayShard, !matchesFilter(filter, topicOf(this.#state.record, propertySet)));
     this.#settle();
     return done;
   }
@@ -307,12 +315,14 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#state.record.ownerId === userId ? undefined : { ok: false, error: 'forbidden' };
   }
 
-  #addListener(relayShard: string): void {
+  #addListener(relayShard: string, ignoresCommands: boolean): void {
     const { listeners } = this.#state.live;
     // Grows even when the list was empty in between, so that a late `unwatch` never meets its own number again.
     const signUp = Math.max(Date.now(), ...listeners.map((one) => one.signUp + 1));
-    const others = listeners.filter(({ shard }) => shard !== relayShard);
-    this.#state.change({ listeners: [...others, { shard: relayShard, signUp }] });
+    const former = listeners.find(({ shard }) => shard === relayShard);
+    const hasIgnored = former === undefined || former.ignoresCommands === true;
+    const listener = { shard: relayShard, signUp, ignoresCommands: ignoresCommands && hasIgnored };
+    this.#state.change({ listeners: [...listeners.filter((one) => one !== former), listener] });
   }
 }
 

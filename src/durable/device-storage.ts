@@ -36,8 +36,8 @@ export type LiveState = {
   isAlarmForSilence: boolean;
   properties: [name: string, value: Json, arrivedAtMs: number][];
   marks: UplinkMarks;
-  /** Relay shards that listen, each with the number of its last sign-up. */
-  listeners: { shard: string; signUp: number }[];
+  /** Relay shards that listen, each with the number of its last sign-up, and those of them that follow no commands. */
+  listeners: { shard: string; signUp: number; ignoresCommands?: boolean }[];
   /** The service's own last status messages, newest last: the bridge hears them too and must not be believed. */
   announcements: { status: 'online' | 'offline'; time: number; isPublished: boolean }[];
   /** Credentials were revoked at a moment after which no login has come: what still arrives is not the device's. */

@@ -226,7 +226,7 @@ export class RelayGateway extends DurableObject<Env> {
     // A device's socket is signed up since it authenticated.
     if (who.kind === 'device') return this.#addFilter(socket, topic);
     return this.#signUp(device.deviceId, async (shard) => {
-      const outcome = await deviceSession(this.env, device.deviceId).watch(who.userId, device.productKey, shard);
+      const outcome = await deviceSession(this.env, device.deviceId).watch(who.userId, device.productKey, shard, topic);
       // Whether somebody else's device exists is nobody's business on this channel.
       return outcome.ok ? this.#addFilter(socket, topic) : { error: 'forbidden' as const };
     });

@@ -101,7 +101,7 @@ describe('an object that was never provisioned', () => {
     });
     expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
     expect(await session.command(1, trigger)).toMatchObject({ error: 'device_not_found' });
-    expect(await session.watch(1, 'switch', 'relay-0')).toMatchObject({ error: 'device_not_found' });
+    expect(await session.watch(1, 'switch', 'relay-0', '#')).toMatchObject({ error: 'device_not_found' });
     const results = await ingest(session, 'switch', 'spool', [
       { seq: 1, action: status, payload: '{"status":"online"}', isDup: false, isRetained: false, receivedAtMs: 0 },
     ]);
@@ -129,14 +129,14 @@ describe('a session', () => {
     });
     expect(await session.status(8)).toMatchObject({ error: 'forbidden' });
     expect(await session.command(8, trigger)).toMatchObject({ error: 'forbidden' });
-    expect(await session.watch(8, 'lamp', 'relay-0')).toMatchObject({ error: 'forbidden' });
+    expect(await session.watch(8, 'lamp', 'relay-0', '#')).toMatchObject({ error: 'forbidden' });
   });
 
   it('keeps credentials, properties, presence and listeners over sleep', async () => {
     const device = await provisionDevice();
     await connect(device);
     await report(device, { position: 'middle', angle: 90 });
-    await sessionOf(device.deviceId).watch(1, device.productKey, 'relay-3');
+    await sessionOf(device.deviceId).watch(1, device.productKey, 'relay-3', '#');
     const before = await statusOf(device);
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
@@ -145,6 +145,21 @@ describe('a session', () => {
     expect(login.ok).toBe(true);
     const { listeners } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', packMessages([]));
     expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
+  });
+
+  it('knows which relay shards follow its commands, and forgets it of none', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    const own = `/sys/${device.productKey}/${device.deviceId}`;
+    const heard = async (filter: string) => {
+      await session.watch(1, device.productKey, 'relay-3', filter);
+      const { listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
+      return listeners.map(({ ignoresCommands }) => ignoresCommands);
+    };
+    expect(await heard(`${own}/thing/event/property/post`)).toEqual([true]);
+    expect(await heard(`${own}/status`)).toEqual([true]);
+    expect(await heard(`${own}/thing/service/#`)).toEqual([false]);
+    expect(await heard(`${own}/status`)).toEqual([false]);
   });
 
   it('merges what a report says and leaves the rest, whatever ids the device starts again with', async () => {

@@ -480,9 +480,9 @@ describe('what outlives what', () => {
 
   it('does not drop a shard for a sign-up that the push has not seen', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).watch(1, device.productKey, shardName);
+    await sessionOf(device.deviceId).watch(1, device.productKey, shardName, '#');
     const [seen] = await listenersOf(device);
-    await sessionOf(device.deviceId).watch(1, device.productKey, shardName);
+    await sessionOf(device.deviceId).watch(1, device.productKey, shardName, '#');
     await sessionOf(device.deviceId).unwatch(shardName, seen!.signUp);
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
   });
