@@ -54,7 +54,6 @@ export class UplinkClient {
   #exchange(body: string): Promise<{ response: IncomingMessage; text: string }> {
     const request = this.#url.protocol === 'https:' ? requestHttps : requestHttp;
     return new Promise((resolve, reject) => {
-      const bytes = Buffer.from(body);
       const outgoing = request(
         this.#url,
         {
@@ -65,7 +64,7 @@ export class UplinkClient {
           headers: {
             authorization: `Bearer ${this.#secret}`,
             'content-type': 'application/json',
-            'content-length': bytes.length,
+            'content-length': Buffer.byteLength(body),
           },
         },
         (response) => {
@@ -81,7 +80,7 @@ export class UplinkClient {
         },
       );
       outgoing.on('error', reject);
-      outgoing.end(bytes);
+      outgoing.end(body);
     });
   }
 }

@@ -54,9 +54,13 @@ export function mergeProperties(
   for (const [name, value] of reported) {
     const isNew = !known.has(name);
     if (isNew && known.size + changes.size >= maxProperties) continue;
-    if (isNew || JSON.stringify(known.get(name)) !== JSON.stringify(value)) changes.set(name, value);
+    if (isNew || !isSame(known.get(name), value)) changes.set(name, value);
   }
   return changes;
+}
+
+function isSame(one: Json | undefined, other: Json): boolean {
+  return one === other || (typeof other === 'object' && JSON.stringify(one) === JSON.stringify(other));
 }
 
 function readReport(body: { [name: string]: Json }): DeviceMessage {

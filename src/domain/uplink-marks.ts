@@ -50,10 +50,10 @@ export function noteRedelivered(
 }
 
 export function take(marks: UplinkMarks, spoolId: string, seq: number, digest: string): UplinkMarks {
-  const others = marks.seqBySpool.filter(([name]) => name !== spoolId);
-  return {
-    ...marks,
-    seqBySpool: [...others, [spoolId, seq] as [string, number]].slice(-maxSpools),
-    recentDigests: [...marks.recentDigests, digest].slice(-maxRecent),
-  };
+  const seqBySpool = marks.seqBySpool.filter(([name]) => name !== spoolId).slice(1 - maxSpools);
+  seqBySpool.push([spoolId, seq]);
+  // Copied once: every message comes by here.
+  const recentDigests = marks.recentDigests.slice(1 - maxRecent);
+  recentDigests.push(digest);
+  return { ...marks, seqBySpool, recentDigests };
 }
