@@ -31,10 +31,14 @@ export function isEqualDigest(one: string, other: string): boolean {
   return left.byteLength === right.byteLength && crypto.subtle.timingSafeEqual(left, right);
 }
 
+/** Of lists of live secrets, which are read once an isolate. */
+const digestsOfLive = new WeakMap<readonly string[], string[]>();
+
 /** Whether `given` is one of the secrets that are live (two during a rotation). */
 export async function isOneOf(given: string, live: readonly string[]): Promise<boolean> {
   const digest = await digestOf(given);
-  const liveDigests = await Promise.all(live.map(digestOf));
+  const liveDigests = digestsOfLive.get(live) ?? (await Promise.all(live.map(digestOf)));
+  digestsOfLive.set(live, liveDigests);
   return liveDigests.map((candidate) => isEqualDigest(candidate, digest)).includes(true);
 }
 

@@ -58,9 +58,9 @@ export class DeviceCommandStorage {
     return this.#read('SELECT json FROM command ORDER BY number DESC');
   }
 
-  /** Newest first, and only those that can still matter: a newer one ends what an older one waits for. */
-  listOpen(): Command[] {
-    return this.#read('SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT 8');
+  /** Newest first. */
+  listOpen(limit: number): Command[] {
+    return this.#read('SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT ?', limit);
   }
 
   findRepeatable(key: string, nowMs: number): Repeatable | undefined {
@@ -81,7 +81,7 @@ export class DeviceCommandStorage {
     this.#sql.exec('INSERT OR REPLACE INTO repeatable VALUES (?, ?, ?)', key, nowMs, JSON.stringify(repeatable));
   }
 
-  #read(query: string, ...bindings: string[]): Command[] {
+  #read(query: string, ...bindings: (string | number)[]): Command[] {
     return this.#sql
       .exec<{ json: string }>(query, ...bindings)
       .toArray()

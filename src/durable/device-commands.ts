@@ -44,6 +44,8 @@ export type CommandView = Command & { state: CommandState; reason: string | null
 const publishWithinMs = 4_500;
 /** The broker keeps a command no longer than this for a session it still believes in. */
 const messageExpirySeconds = 10;
+/** Open commands that are looked at, newest first: a newer one ends what an older one waits for. */
+const maxOpen = 8;
 /** After these the broker may have the command, and nobody knows. */
 const ambiguousReasons: readonly string[] = ['timeout', 'bridge_lost', 'unreachable'];
 
@@ -55,6 +57,7 @@ export class DeviceCommands {
   /** Asked of the broker at this moment. */
   readonly #inFlight = new Map<string, Promise<boolean>>();
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** As in storage; undefined until it was read. */
   #open: Command[] | undefined;
   #link: ReturnType<typeof brokerLink> | undefined;
 
@@ -80,7 +83,7 @@ export class DeviceCommands {
     const commandId = createId('', 16);
     const command = acceptCommand({ commandId, number: this.#storage.nextNumber(), params }, ttlSeconds, nowMs);
     this.#storage.add(command, isOpen(command, nowMs));
-    this.#open = undefined;
+    if (isOpen(command, nowMs)) this.#open = this.#open && [command, ...this.#open].slice(0, maxOpen);
     const { expiresAtMs } = command;
     const answer: Repeatable = { digest, commandId, deviceOnline: live.presence.isOnline, expiresAtMs, isSent: null };
     if (idempotencyKey !== undefined) this.#storage.putRepeatable(idempotencyKey, answer, nowMs);
@@ -235,18 +238,21 @@ export class DeviceCommands {
 
   /** The command after the change; a row only where it changed. */
   #change(commandId: string, change: (command: Command, nowMs: number) => Command): Command | undefined {
-    const before = this.#storage.find(commandId);
+    const before = this.#open?.find((command) => command.commandId === commandId) ?? this.#storage.find(commandId);
     if (before === undefined) return undefined;
     const nowMs = Date.now();
     const after = change(before, nowMs);
     if (after === before) return before;
     this.#storage.update(after, isOpen(after, nowMs));
-    this.#open = undefined;
+    // One that is over makes room for an older one, where there were more than are kept here.
+    if (isOpen(after, nowMs)) this.#open = this.#open?.map((command) => (command === before ? after : command));
+    else if (this.#open?.length === maxOpen) this.#open = undefined;
+    else this.#open = this.#open?.filter((command) => command !== before);
     return after;
   }
 
   #openOnes(): Command[] {
-    return (this.#open ??= this.#storage.listOpen());
+    return (this.#open ??= this.#storage.listOpen(maxOpen));
   }
 
   #pendingOnes(): Command[] {
