@@ -43,6 +43,13 @@ type BrokerApiVars = Record<'BROKER_API_URL' | 'BROKER_API_KEY' | 'BROKER_API_SE
 const hasBrokerApi = (vars: BrokerApiVars) =>
   vars.BROKER_API_URL !== '' && vars.BROKER_API_KEY !== '' && vars.BROKER_API_SECRET !== '';
 
+const hivemqClusterPattern = /^https:\/\/[^/\s]+\/(?:[^/\s]+\/)*orgs\/[^/\s]+\/clusters\/[^/\s]+\/?$/;
+
+const hasHivemqApi = (vars: BrokerApiVars) =>
+  hivemqClusterPattern.test(vars.BROKER_API_URL) && vars.BROKER_API_SECRET !== '';
+
+const withoutSlash = (url: string) => url.replace(/\/+$/, '');
+
 const configSchema = z
   .object({
     JWT_SECRETS: signingKeysSchema,
@@ -52,8 +59,10 @@ const configSchema = z
     MQTT_PORT: integerSchema(1, 65535),
     MQTT_TLS_PORT: integerSchema(1, 65535),
     MQTT_KEEP_ALIVE_SECONDS: integerSchema(10, 3600),
-    BROKER_PROVISIONING: z.enum(['none', 'emqx', 'mosquitto']),
-    BROKER_API_URL: z.string().regex(/^(https?:\/\/\S+)?$/, "is the address of the broker's API, without /api/v5"),
+    BROKER_PROVISIONING: z.enum(['none', 'emqx', 'hivemq', 'mosquitto']),
+    BROKER_API_URL: z
+      .string()
+      .regex(/^(https?:\/\/\S+)?$/, "is the address of the broker's API, EMQX's without /api/v5"),
     BROKER_API_KEY: z.string().default(''),
     BROKER_API_SECRET: z.string().default(''),
     BROKER_REPORTS_CONNECTIONS: z.enum(['true', 'false']).transform((text) => text === 'true'),
@@ -66,6 +75,10 @@ const configSchema = z
     path: ['BROKER_PROVISIONING'],
     message: 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET',
   })
+  .refine((vars) => vars.BROKER_PROVISIONING !== 'hivemq' || hasHivemqApi(vars), {
+    path: ['BROKER_PROVISIONING'],
+    message: 'hivemq needs BROKER_API_URL (https://.../orgs/{orgId}/clusters/{clusterId}) and BROKER_API_SECRET',
+  })
   .transform((vars) => ({
     signingKeys: vars.JWT_SECRETS,
     bridgeSecrets: vars.BRIDGE_SECRETS,
@@ -77,10 +90,16 @@ const configSchema = z
       keepAliveSeconds: vars.MQTT_KEEP_ALIVE_SECONDS,
       reportsConnections: vars.BROKER_REPORTS_CONNECTIONS,
       provisioning: vars.BROKER_PROVISIONING,
-      /** The broker's management API, where there is one to call. */
-      api: hasBrokerApi(vars)
-        ? { url: vars.BROKER_API_URL.replace(/\/+$/, ''), key: vars.BROKER_API_KEY, secret: vars.BROKER_API_SECRET }
-        : undefined,
+      /** EMQX's management API, or the one call of it that the local broker knows, where there is one to call. */
+      api:
+        vars.BROKER_PROVISIONING !== 'hivemq' && hasBrokerApi(vars)
+          ? { url: withoutSlash(vars.BROKER_API_URL), key: vars.BROKER_API_KEY, secret: vars.BROKER_API_SECRET }
+          : undefined,
+      /** HiveMQ Cloud's REST API, from its host down to the cluster. */
+      hivemqApi:
+        vars.BROKER_PROVISIONING === 'hivemq'
+          ? { url: withoutSlash(vars.BROKER_API_URL), token: vars.BROKER_API_SECRET }
+          : undefined,
     },
     accessTokenSeconds: vars.ACCESS_TOKEN_SECONDS,
     relayShards: vars.RELAY_SHARDS,

@@ -1,5 +1,5 @@
-// Ends a device's session at a broker that offers a call for it (EMQX, and the local one). Best effort: what a revoked
-// session still says changes nothing anyway.
+// Ends a device's session at a broker that offers EMQX's call for it (EMQX, and the local one); HiveMQ's is ended by what
+// provisions it, once its rights are gone. Best effort: what a revoked session still says changes nothing anyway.
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import type { ServiceContext } from './context.ts';

@@ -2,7 +2,8 @@
 // key; the password is said once and EMQX keeps its hash.
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName } from '../domain/topics.ts';
-import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
+import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
+import type { BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 import { aclOf } from './emqx-acl.ts';
 
@@ -12,32 +13,18 @@ const answerWithinMs = 5_000;
 /** EMQX takes a ban without an end for one of a year. */
 const bannedUntil = '2999-12-31T23:59:59Z';
 
-type Call = { method: 'POST' | 'PUT' | 'DELETE'; path: string; body?: unknown; accepts: readonly number[] };
+type Call = Pick<BrokerApiCall, 'method' | 'path' | 'body' | 'accepts'>;
 
 export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
-  const { api } = config.broker;
-  if (api === undefined) throw new Error('no broker API configured');
-  const authorization = `Basic ${btoa(`${api.key}:${api.secret}`)}`;
+  if (config.broker.api === undefined) throw new Error('no broker API configured');
+  const { url, key, secret } = config.broker.api;
+  const api = { name: 'EMQX API', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
 
   /** @returns the status, one of `accepts` */
-  const call = async ({ method, path, body, accepts }: Call): Promise<number> => {
-    const headers = { Authorization: authorization, 'Content-Type': 'application/json' };
-    const response = await fetch(`${api.url}/api/v5${path}`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(answerWithinMs),
-    }).catch((error: unknown) => {
-      throw new BrokerAwayError(`EMQX API: ${String(error)}`);
-    });
-    const { status } = response;
-    // What it says may repeat what it was sent: it is neither kept nor logged.
-    await response.body?.cancel();
-    if (accepts.includes(status)) return status;
-    const message = `EMQX API: ${method} ${path.split('/')[1] ?? ''} answered ${status}`;
-    // A key that is refused is refused for every device, and so is a request too many.
-    if (status >= 500 || [401, 403, 429].includes(status)) throw new BrokerAwayError(message);
-    throw new Error(message);
+  const call = async (given: Call): Promise<number> => {
+    const { status, body } = await callBrokerApi(api, { ...given, signal: AbortSignal.timeout(answerWithinMs) });
+    await body?.cancel();
+    return status;
   };
 
   const endSessions = async (name: string): Promise<void> => {

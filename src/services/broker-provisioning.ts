@@ -9,6 +9,7 @@ import { openDatabase, type Database } from '../db/client.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import { createEmqxProvisioner } from './broker-provisioner-emqx.ts';
+import { createHivemqProvisioner } from './broker-provisioner-hivemq.ts';
 import { createMosquittoProvisioner } from './broker-provisioner-mosquitto.ts';
 import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
@@ -73,6 +74,8 @@ function createProvisioner(context: ServiceContext): BrokerProvisioner | undefin
       return createMosquittoProvisioner(context);
     case 'emqx':
       return createEmqxProvisioner(context);
+    case 'hivemq':
+      return createHivemqProvisioner(context);
   }
 }
 

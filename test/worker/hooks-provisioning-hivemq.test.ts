@@ -1,0 +1,370 @@
+// HiveMQ Cloud told of devices through its REST API: each request byte by byte, against a stand-in for the API that is
+// written from its documentation; and the same end after a failure at any of the calls.
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { disconnectClient } from '../../src/services/broker-client.ts';
+import { createHivemqProvisioner } from '../../src/services/broker-provisioner-hivemq.ts';
+import { BrokerAwayError } from '../../src/services/broker-provisioner.ts';
+import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
+import { HivemqCloud, hivemqApiUrl, type Failure } from '../support/hivemq-cloud.ts';
+
+const vars = {
+  BROKER_PROVISIONING: 'hivemq',
+  BROKER_API_URL: `${hivemqApiUrl}/`,
+  BROKER_API_SECRET: 'token-of-the-tests',
+};
+const withHivemq = { ...env, ...vars } as unknown as Env;
+const context = { env: withHivemq, config: readConfig(withHivemq) };
+const device = { productKey: 'acme', deviceId: 'dev_01abcdef' };
+const other = { productKey: 'acme', deviceId: 'dev_01abcdeg' };
+const name = 'acme&dev_01abcdef';
+const own = 'acme%26dev_01abcdef';
+
+let cloud: HivemqCloud;
+
+function useCloud(): HivemqCloud {
+  cloud = new HivemqCloud();
+  vi.spyOn(globalThis, 'fetch').mockImplementation(cloud.fetch);
+  return cloud;
+}
+
+/** What is asked from now on. */
+async function askedDuring(act: () => Promise<void>): Promise<string[]> {
+  const before = cloud.exchanges.length;
+  await act();
+  return cloud.asked().slice(before);
+}
+
+const provisioner = () => createHivemqProvisioner(context);
+const upsert = (password = 'tk_first', to = device) => provisioner().upsertCredential(to, password);
+
+beforeEach(useCloud);
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const permission = (name: string, topic: string, use: 'publish' | 'subscribe', mayRetain = false) =>
+  `POST /mqtt/permissions {"permission":{"name":"dev_01abcdef ${name}","description":"Latchwork device acme&dev_01abcdef",` +
+  `"topic":"/sys/acme/dev_01abcdef/${topic}","publishAllowed":${use === 'publish'},"subscribeAllowed":${use === 'subscribe'},` +
+  `"qos0Allowed":true,"qos1Allowed":true,"qos2Allowed":true,"retainedMsgsAllowed":${mayRetain}}}`;
+const post = permission('publish thing/event/property/post', 'thing/event/property/post', 'publish');
+const setReply = permission('publish thing/service/property/set_reply', 'thing/service/property/set_reply', 'publish');
+const status = permission('publish status', 'status', 'publish', true);
+const listen = permission('subscribe #', '#', 'subscribe');
+const makeRole = 'POST /mqtt/roles {"role":{"name":"dev_01abcdef","description":"Latchwork device acme&dev_01abcdef"}}';
+const makeCredential = (password: string) =>
+  `POST /mqtt/credentials {"credentials":{"username":"acme&dev_01abcdef","password":"${password}"}}`;
+
+describe('a device', () => {
+  it('is made known, its rights before its credential', async () => {
+    await upsert();
+    expect(cloud.asked()).toEqual([
+      `GET /mqtt/credentials/username/${own}`,
+      makeRole,
+      post,
+      'PUT /mqtt/roles/1/permissions/2/attach',
+      setReply,
+      'PUT /mqtt/roles/1/permissions/3/attach',
+      status,
+      'PUT /mqtt/roles/1/permissions/4/attach',
+      listen,
+      'PUT /mqtt/roles/1/permissions/5/attach',
+      makeCredential('tk_first'),
+      `PUT /user/${own}/roles/1/attach`,
+    ]);
+    for (const { headers } of cloud.exchanges) {
+      expect(headers.get('Authorization')).toBe('Bearer token-of-the-tests');
+      expect(headers.get('Content-Type')).toBe('application/json');
+    }
+  });
+
+  it('that is known gets its new password in the place of the old one, and keeps its role', async () => {
+    await upsert();
+    expect(await askedDuring(() => upsert('tk_next'))).toEqual([
+      `GET /mqtt/credentials/username/${own}`,
+      'GET /mqtt/roles/1/permissions?limit=2500',
+      `DELETE /mqtt/credentials/username/${own}`,
+      makeCredential('tk_next'),
+      `PUT /user/${own}/roles/1/attach`,
+    ]);
+    expect(cloud.contents().credentials).toEqual([{ username: name, password: 'tk_next', roles: ['dev_01abcdef'] }]);
+  });
+
+  it('that was left half-way gets what is missing, and nothing twice', async () => {
+    // The role and two permissions are made; the second of them is not attached.
+    cloud.failure = { atCall: 6, how: 'refused' };
+    await expect(upsert()).rejects.toThrow(BrokerAwayError);
+    cloud.failure = undefined;
+    expect(await askedDuring(upsert)).toEqual([
+      `GET /mqtt/credentials/username/${own}`,
+      makeRole,
+      'GET /mqtt/roles?limit=2500',
+      'GET /mqtt/roles/1/permissions?limit=2500',
+      'GET /mqtt/permissions?limit=2500',
+      'PUT /mqtt/roles/1/permissions/3/attach',
+      status,
+      'PUT /mqtt/roles/1/permissions/4/attach',
+      listen,
+      'PUT /mqtt/roles/1/permissions/5/attach',
+      makeCredential('tk_first'),
+      `PUT /user/${own}/roles/1/attach`,
+    ]);
+  });
+
+  it('is blocked by taking its role away and ending its session, and let in again by giving the role back', async () => {
+    await upsert();
+    cloud.connect(name);
+    const blocking = await askedDuring(() => provisioner().revoke(device, 'block'));
+    expect(blocking).toEqual([
+      `GET /mqtt/credentials/username/${own}`,
+      `PUT /user/${own}/roles/1/detach`,
+      `DELETE /mqtt/clients/${own}`,
+    ]);
+    expect(cloud.contents()).toMatchObject({ credentials: [{ username: name, roles: [] }], clients: [] });
+    expect(await askedDuring(() => provisioner().unblock(device))).toEqual([
+      `GET /mqtt/credentials/username/${own}`,
+      makeRole,
+      'GET /mqtt/roles?limit=2500',
+      'GET /mqtt/roles/1/permissions?limit=2500',
+      `PUT /user/${own}/roles/1/attach`,
+    ]);
+    expect(await askedDuring(() => provisioner().unblock(device)), 'again').toHaveLength(1);
+  });
+
+  it('is forgotten with its credential, session, permissions and role, and nobody else is', async () => {
+    await upsert('tk_other', other);
+    const before = cloud.contents();
+    await upsert();
+    cloud.connect(name);
+    expect(await askedDuring(() => provisioner().revoke(device, 'remove'))).toEqual([
+      `DELETE /mqtt/credentials/username/${own}`,
+      `DELETE /mqtt/clients/${own}`,
+      'GET /mqtt/roles?limit=2500',
+      'GET /mqtt/permissions?limit=2500',
+      'PUT /mqtt/roles/6/permissions/7/detach',
+      'DELETE /mqtt/permissions/7',
+      'PUT /mqtt/roles/6/permissions/8/detach',
+      'DELETE /mqtt/permissions/8',
+      'PUT /mqtt/roles/6/permissions/9/detach',
+      'DELETE /mqtt/permissions/9',
+      'PUT /mqtt/roles/6/permissions/10/detach',
+      'DELETE /mqtt/permissions/10',
+      'DELETE /mqtt/roles/6',
+    ]);
+    expect(cloud.contents()).toEqual(before);
+    expect(await askedDuring(() => provisioner().revoke(device, 'remove')), 'again').toHaveLength(3);
+  });
+
+  it('is disconnected, connected or not', async () => {
+    cloud.connect(name);
+    for (const isConnected of [true, false]) {
+      const asked = await askedDuring(() => provisioner().disconnect(device));
+      expect(asked, String(isConnected)).toEqual([`DELETE /mqtt/clients/${own}/connection`]);
+      expect(cloud.contents().clients).toEqual([{ id: name, isConnected: false }]);
+    }
+  });
+
+  it('that nobody made known can be blocked, allowed and disconnected', async () => {
+    await provisioner().revoke(device, 'block');
+    await provisioner().unblock(device);
+    await provisioner().disconnect(device);
+    expect(cloud.contents()).toEqual(new HivemqCloud().contents());
+  });
+});
+
+describe('an operation that failed at any of its calls', () => {
+  const known = async () => {
+    await upsert('tk_before');
+    cloud.connect(name);
+  };
+  const blocked = async () => {
+    await known();
+    await provisioner().revoke(device, 'block');
+  };
+  const nothing = () => Promise.resolve();
+
+  it.each([
+    ['makes a device known', nothing, () => upsert()],
+    ['changes a password', known, () => upsert()],
+    ['blocks', known, () => provisioner().revoke(device, 'block')],
+    ['lets in again', blocked, () => provisioner().unblock(device)],
+    ['removes', known, () => provisioner().revoke(device, 'remove')],
+    ['disconnects', known, () => provisioner().disconnect(device)],
+  ])('%s when it is repeated', async (_, prepare, act) => {
+    await prepare();
+    const calls = (await askedDuring(act)).length;
+    const expected = cloud.contents();
+    for (let call = 1; call <= calls; call++) {
+      for (const how of ['refused', 'unanswered'] as const satisfies Failure['how'][]) {
+        useCloud();
+        await prepare();
+        cloud.failure = { atCall: cloud.exchanges.length + call, how };
+        await expect(act(), `${how} at call ${call}`).rejects.toThrow(BrokerAwayError);
+        cloud.failure = undefined;
+        await act();
+        expect(cloud.contents(), `${how} at call ${call}`).toEqual(expected);
+      }
+    }
+  });
+
+  it('leaves nothing behind when the device is removed instead', async () => {
+    await upsert();
+    const calls = cloud.exchanges.length;
+    for (let call = 1; call <= calls; call++) {
+      useCloud();
+      cloud.failure = { atCall: call, how: 'unanswered' };
+      await expect(upsert()).rejects.toThrow(BrokerAwayError);
+      cloud.failure = undefined;
+      await provisioner().revoke(device, 'remove');
+      expect(cloud.contents(), `at call ${call}`).toEqual(new HivemqCloud().contents());
+    }
+  });
+});
+
+describe('a list of several pages', () => {
+  const everyRole = (size: number) => {
+    cloud.pageSize = size;
+    for (let count = 0; count < 5; count++) cloud.addRole(`someone ${count}`);
+  };
+
+  it.each([
+    ['relative to the host', (path: string) => `/api/v2/orgs/abc123/clusters/0b1c2d3e${path}`],
+    ['relative to the cluster', (path: string) => path],
+    ['whole', (path: string) => `${hivemqApiUrl}${path}`],
+    ['of another host', (path: string) => `https://elsewhere.test${path}`],
+  ])('is read to its end where the next address is %s, and no other host hears the token', async (_, nextLinkOf) => {
+    everyRole(2);
+    cloud.nextLinkOf = nextLinkOf;
+    cloud.addRole('dev_01abcdef');
+    const asked = await askedDuring(upsert);
+    expect(asked.slice(0, 7)).toEqual([
+      `GET /mqtt/credentials/username/${own}`,
+      makeRole,
+      'GET /mqtt/roles?limit=2500',
+      'GET /mqtt/roles?cursor=2&limit=50',
+      'GET /mqtt/roles?cursor=4&limit=50',
+      'GET /mqtt/roles/6/permissions?limit=2500',
+      'GET /mqtt/permissions?limit=2500',
+    ]);
+    expect(cloud.exchanges.every(({ url }) => url.startsWith(hivemqApiUrl))).toBe(true);
+    expect(cloud.contents().credentials).toEqual([{ username: name, password: 'tk_first', roles: ['dev_01abcdef'] }]);
+  });
+
+  it('of permissions is read to its end too, of a role and of all', async () => {
+    cloud.pageSize = 1;
+    await upsert('tk_other', other);
+    await upsert();
+    const asked = await askedDuring(() => upsert('tk_next'));
+    expect(asked.filter((call) => call.startsWith('GET /mqtt/roles/6/permissions'))).toHaveLength(4);
+    expect(asked.filter((call) => call.startsWith('POST /mqtt/permissions'))).toEqual([]);
+    await provisioner().revoke(device, 'remove');
+    expect(cloud.contents().permissions.map((each) => String(each['name']).split(' ')[0])).toEqual(
+      Array(4).fill('dev_01abcdeg'),
+    );
+  });
+});
+
+describe('an answer', () => {
+  const instead = (call: string, body: string, answered = 200) => {
+    cloud.standsFor = (method, path) =>
+      `${method} ${path}` === call ? new Response(body, { status: answered }) : undefined;
+  };
+
+  it.each([
+    ['a role without an id', 'POST /mqtt/roles', '{"roleInfo":{"name":"dev_01abcdef"}}'],
+    ['a permission without an id', 'POST /mqtt/permissions', '{"id":"2","name":"dev_01abcdef publish status"}'],
+    ['no credential where one was found', `GET /mqtt/credentials/username/${own}`, '{"credentials":[]}'],
+    ['a page instead of an answer', 'POST /mqtt/roles', '<html>welcome</html>'],
+    ['nothing', 'POST /mqtt/roles', ''],
+  ])('with %s stops the operation and not the ones of other devices', async (_, call, body) => {
+    instead(call, body);
+    const failed = upsert();
+    await expect(failed).rejects.toThrow(/^HiveMQ API: .* answered in an unknown shape$/);
+    await expect(failed).rejects.not.toBeInstanceOf(BrokerAwayError);
+    expect(cloud.contents().credentials).toEqual([]);
+  });
+
+  it('with a role that exists and is not listed stops the operation', async () => {
+    instead('POST /mqtt/roles', '{"errors":[{"title":"Conflict","detail":"exists"}]}', 409);
+    await expect(upsert()).rejects.toThrow('a role that is said to exist is not listed');
+    expect(cloud.contents()).toEqual(new HivemqCloud().contents());
+  });
+
+  it('that a role is attached already is as good as having attached it', async () => {
+    instead(`PUT /user/${own}/roles/1/attach`, '{"errors":[{"title":"Conflict","detail":"attached"}]}', 409);
+    await upsert();
+  });
+});
+
+describe('through the outbox', () => {
+  let lastWishAtMs = 0;
+  const provision = (wish: Wish, to = device) => provisionAtBroker(context, to, wish, ++lastWishAtMs);
+  const outbox = async () =>
+    (await env.DB.prepare('SELECT delivered_at, sealed_password FROM broker_outbox').all()).results;
+  const skipWait = () => env.DB.prepare('UPDATE broker_outbox SET next_attempt_at = 0, claimed_until = 0').run();
+  const delivered = { sealed_password: null, delivered_at: expect.any(Number) as number };
+
+  beforeEach(async () => {
+    await env.DB.prepare('DELETE FROM broker_outbox').run();
+  });
+
+  it('changes a password, then disconnects who holds the old one', async () => {
+    await provision({ kind: 'allow', password: 'tk_first' });
+    cloud.connect(name);
+    const asked = await askedDuring(() => provision({ kind: 'allow', password: 'tk_next', endsSessions: true }));
+    expect(asked.slice(-3)).toEqual([
+      makeCredential('tk_next'),
+      `PUT /user/${own}/roles/1/attach`,
+      `DELETE /mqtt/clients/${own}/connection`,
+    ]);
+    expect(await outbox()).toEqual([delivered]);
+  });
+
+  it.each([500, 503, 401, 403, 429])('keeps every wish while the API answers %d', async (answered) => {
+    cloud.standsFor = () => new Response('{"errors":[]}', { status: answered });
+    await provision({ kind: 'allow', password: 'tk_first' });
+    await provision({ kind: 'block' }, other);
+    await skipWait();
+    expect(await askedDuring(() => deliverWishes(context)), 'it is away for all of them').toHaveLength(1);
+    expect((await outbox()).map((row) => row['delivered_at'])).toEqual([null, null]);
+    cloud.standsFor = undefined;
+    await skipWait();
+    await deliverWishes(context);
+    expect(await outbox()).toEqual([delivered, delivered]);
+    expect(cloud.contents().credentials).toEqual([{ username: name, password: 'tk_first', roles: ['dev_01abcdef'] }]);
+  });
+
+  it('logs neither password nor token nor what the API says', async () => {
+    const lines: string[] = [];
+    for (const level of ['info', 'warn', 'error'] as const) {
+      vi.spyOn(console, level).mockImplementation((line) => lines.push(String(line)));
+    }
+    cloud.standsFor = (method, path) =>
+      `${method} ${path}` === 'POST /mqtt/credentials'
+        ? new Response('{"errors":[{"title":"Bad","detail":"tk_of-the-device said"}]}', { status: 422 })
+        : undefined;
+    await provision({ kind: 'allow', password: 'tk_of-the-device' });
+    expect(lines.join()).toContain('HiveMQ API: POST /mqtt/credentials answered 422');
+    expect(lines.join()).not.toMatch(/tk_of|token-of-the-tests/);
+  });
+
+  it("is the only way to end a session: EMQX's call is not tried", async () => {
+    const config = readConfig({ ...withHivemq, BROKER_API_KEY: 'left from before' } as unknown as Env);
+    await disconnectClient({ env: withHivemq, config }, device);
+    expect(cloud.asked()).toEqual([]);
+  });
+});
+
+describe('the configuration', () => {
+  it.each([
+    ['no token', { BROKER_API_SECRET: '' }],
+    ['no address', { BROKER_API_URL: '' }],
+    ['an address that ends before the cluster', { BROKER_API_URL: 'https://api.a01.euc1.aws.hivemq.test' }],
+    ['an address without TLS', { BROKER_API_URL: hivemqApiUrl.replace('https', 'http') }],
+  ])('is refused with %s', (_, change) => {
+    expect(() => readConfig({ ...withHivemq, ...change } as unknown as Env)).toThrow(
+      'BROKER_PROVISIONING hivemq needs BROKER_API_URL (https://.../orgs/{orgId}/clusters/{clusterId}) and BROKER_API_SECRET',
+    );
+  });
+});
