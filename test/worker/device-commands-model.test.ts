@@ -19,7 +19,16 @@ type Known = {
   isConfirmed: boolean;
   isCancelled: boolean;
 };
-type Model = { nowMs: number; isOnline: boolean; hasBroker: boolean; position: string | undefined; known: Known[] };
+type Model = {
+  nowMs: number;
+  isOnline: boolean;
+  /** The broker said that a session began: silence ends nothing. */
+  hasSession: boolean;
+  heardAtMs: number;
+  hasBroker: boolean;
+  position: string | undefined;
+  known: Known[];
+};
 type Real = { device: TestDevice; session: ReturnType<typeof sessionOf>; seq: number };
 type Step = fc.AsyncCommand<Model, Real>;
 
@@ -49,6 +58,9 @@ function expectedState(model: Model, one: Known): string {
   if (one.keptUntilMs !== undefined && (!model.isOnline || !one.wasOnline)) return 'waiting';
   return 'sent';
 }
+
+/** Shorter than any silence that counts: that is the matter of another model. */
+const longestSilenceMs = 90_000;
 
 /** Time goes on a little with every step. */
 function tick(model: Model, byMs = 10): void {
@@ -160,6 +172,7 @@ class Reply implements Step {
       model.nowMs,
     );
     one.code ??= this.code;
+    model.heardAtMs = model.nowMs;
     await takeFrames(model, real, []);
     await check(model, real);
   }
@@ -181,6 +194,7 @@ class Report implements Step {
       if (isProof) newest.isConfirmed = true;
     }
     model.position = this.position;
+    model.heardAtMs = model.nowMs;
     await say(real, propertyPost, { params: { position: this.position } }, model.nowMs);
     if (model.isOnline) await takeFrames(model, real, []);
     else await comeBack(model, real);
@@ -207,6 +221,7 @@ class Connect implements Step {
     );
     tick(model);
     await real.session.reportConnection({ kind: 'connected', sessionStartedAtMs: model.nowMs });
+    model.hasSession = true;
     await comeBack(model, real);
     await check(model, real);
   }
@@ -220,6 +235,7 @@ class Disconnect implements Step {
     const end = { sessionStartedAtMs: null, endedAtMs: model.nowMs, reason: 'tcp_closed' };
     await real.session.reportConnection({ kind: 'disconnected', ...end });
     model.isOnline = false;
+    model.hasSession = false;
     await takeFrames(model, real, []);
     tick(model, 6_000);
     await check(model, real);
@@ -243,7 +259,8 @@ class Wait implements Step {
   constructor(seconds: number) {
     this.seconds = seconds;
   }
-  check = () => true;
+  check = ({ isOnline, hasSession, nowMs, heardAtMs }: Readonly<Model>) =>
+    !isOnline || hasSession || nowMs + this.seconds * 1000 - heardAtMs < longestSilenceMs;
   async run(model: Model, real: Real): Promise<void> {
     tick(model, this.seconds * 1000);
     const mayBe = model.isOnline ? model.known.filter((one) => isPending(model, one)) : [];
@@ -310,7 +327,15 @@ it('every command lives as the model says', { timeout: 120_000 }, async () => {
       bridge.hasSubscribers = null;
       const device = await provisionDevice();
       const setup = (): { model: Model; real: Real } => ({
-        model: { nowMs: startMs, isOnline: false, hasBroker: true, position: undefined, known: [] },
+        model: {
+          nowMs: startMs,
+          isOnline: false,
+          hasSession: false,
+          heardAtMs: startMs,
+          hasBroker: true,
+          position: undefined,
+          known: [],
+        },
         real: { device, session: sessionOf(device.deviceId), seq: 0 },
       });
       await fc.asyncModelRun(setup, commands);
