@@ -47,12 +47,30 @@ function readOptions(): Options {
   return { only, variant, rounds, isQuick, jsonFile, profileDir };
 }
 
-async function runAll(options: Options, scene: Scene): Promise<BenchResult[]> {
-  const { only, variant, rounds, isQuick } = options;
-  const shared = { rounds, isQuick, say: (line: string) => console.log(line) };
+const benchmarks = [
+  {
+    name: 'B2',
+    deviceCount: uplinkDevices,
+    measure: (scene: Scene, { variant, ...shared }: Options, say: Say) =>
+      measureUplink(scene, { ...shared, only: variant, say }),
+  },
+  {
+    name: 'B3',
+    deviceCount: commandDevices,
+    measure: (scene: Scene, shared: Options, say: Say) => measureCommands(scene, { ...shared, say }),
+  },
+];
+type Say = (line: string) => void;
+
+/** Each benchmark has a scene of its own: a Worker that has served others before is another Worker. */
+async function runAll(options: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
-  if (only !== 'B3') results.push(await measureUplink(scene, { ...shared, only: variant }));
-  if (only !== 'B2') results.push(await measureCommands(scene, shared));
+  for (const { name, deviceCount, measure } of benchmarks) {
+    if (options.only !== null && options.only !== name) continue;
+    scene = await startScene({ deviceCount, profileDir: options.profileDir });
+    results.push(await measure(scene, options, (line) => console.log(line)));
+    await scene.stop();
+  }
   return results;
 }
 
@@ -77,28 +95,24 @@ console.log(versions.join(', '));
 console.log(`commit ${machine.commit}; load average before ${machine.loadAverageBefore.join(' ')}`);
 for (const setting of sceneSettings) console.log(setting);
 
-const deviceCount = options.only === 'B3' ? commandDevices : uplinkDevices;
-const scene = await startScene({ deviceCount, profileDir: options.profileDir }).catch((error: unknown) =>
-  fail(error, 2),
-);
+let scene: Scene | undefined;
 let isStopping = false;
 const stopBySignal = (): void => {
   if (isStopping) return;
   isStopping = true;
-  void scene.stop().finally(() => process.exit(130));
+  void Promise.resolve(scene?.stop()).finally(() => process.exit(130));
 };
 process.on('SIGINT', stopBySignal);
 process.on('SIGTERM', stopBySignal);
 
 let results: BenchResult[];
 try {
-  results = await runAll(options, scene);
+  results = await runAll(options);
 } catch (error) {
-  await scene.stop();
-  fail(error, 1);
+  await scene?.stop();
+  fail(error, scene === undefined ? 2 : 1);
 }
 const loadAverageAfter = readLoadAverage();
-await scene.stop();
 
 for (const result of results) printResult(result);
 console.log(`\n${options.rounds} rounds; load average after ${loadAverageAfter.join(' ')}`);
