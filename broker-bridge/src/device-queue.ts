@@ -32,7 +32,7 @@ export class DeviceQueue<T extends Queued> {
     return this.#readyItems;
   }
 
-  /** Whether there is more to send than fits into one batch. */
+  /** Whether what is ready makes a full batch. */
   fills({ maxItems, maxDevices, maxBytes }: BatchLimits): boolean {
     return this.#readyItems >= maxItems || this.#ready.size >= maxDevices || this.#readyBytes >= maxBytes;
   }

@@ -12,6 +12,7 @@ import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
 
 type Queued = { item: SpoolItem; device: string; spoolId: string; receivedAtMs: number; json: string; bytes: number };
 
+/** Enough full ones for a Worker 30 ms away; with more, a device's messages would gather less and its calls be more. */
 const maxBatchesUnderWay = 3;
 /** How long a message waits for company while other batches are under way. */
 const lingerMs = 4;
