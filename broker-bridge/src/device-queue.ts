@@ -77,11 +77,11 @@ export class DeviceQueue<T extends Queued> {
         taken += 1;
       }
       if (taken > 0) {
+        devices += 1;
         line.isUnderWay = true;
         this.#ready.delete(device);
         this.#countReady(line.items, -1);
       }
-      devices += 1;
       if (batch.length === maxItems || devices === maxDevices || bytes >= maxBytes) break;
     }
     return batch;
