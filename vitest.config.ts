@@ -13,7 +13,7 @@ Object.assign(process.env, {
   BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
 });
 
-/** How many inputs the fuzzers send in all, and where they begin: printed with each run, to have the same again. */
+/** How many inputs the fuzzers send in all, and where every generated test begins: printed, to have the same again. */
 const fuzzing = {
   fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 20_000),
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
@@ -29,7 +29,7 @@ export default defineConfig({
     // The Worker writes a line a request.
     silent: 'passed-only',
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], provide: fuzzing } },
       {
         plugins: [
           cloudflareTest({

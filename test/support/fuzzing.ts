@@ -1,4 +1,5 @@
-// How many inputs the fuzzers send in all, and where they begin: vitest.config.ts provides both from the environment.
+// How many inputs the fuzzers send in all, and where whatever fast-check generates begins: vitest.config.ts provides both
+// from the environment.
 import { inject } from 'vitest';
 
 declare module 'vitest' {
@@ -9,8 +10,11 @@ declare module 'vitest' {
   }
 }
 
+/** The same seed makes the same inputs again; fast-check tells it where a property fails. */
+export const fuzzSeed = inject('fuzzSeed');
+
 /** `batches` of `size` inputs each are the given share of all; the same `seed` sends the same again. */
 export function planFuzzing(share: number, size: number) {
   const batches = Math.ceil((inject('fuzzRuns') * share) / size);
-  return { batches, inputs: batches * size, seed: inject('fuzzSeed') };
+  return { batches, inputs: batches * size, seed: fuzzSeed };
 }

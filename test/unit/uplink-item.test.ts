@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { uplinkItemSchema } from '../../src/protocol/bridge.ts';
 import { readItem } from '../../src/services/uplink-item.ts';
+import { fuzzSeed } from '../support/fuzzing.ts';
 
 const plain = { seq: 1, topic: '/sys/p/d/status', payload: '{}', receivedAtMs: 0 };
 
@@ -27,7 +28,7 @@ describe('an item of a batch', () => {
         const item = { ...plain, ...Object.fromEntries(changed.map((name) => [name, values[name as 'seq']])) };
         expect(readItem(item)).toEqual(uplinkItemSchema.safeParse(item).data);
       }),
-      { numRuns: 2000 },
+      { numRuns: 2000, seed: fuzzSeed },
     );
   });
 

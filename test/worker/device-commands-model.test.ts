@@ -5,6 +5,7 @@ import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { propertyPost, propertySet, type TopicAction } from '../../src/domain/topics.ts';
+import { fuzzSeed } from '../support/fuzzing.ts';
 import { TestBridge } from '../support/worker-bridge.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
 
@@ -340,6 +341,6 @@ it('every command lives as the model says', { timeout: 120_000 }, async () => {
       });
       await fc.asyncModelRun(setup, commands);
     }),
-    { numRuns: 40 },
+    { numRuns: 40, seed: fuzzSeed },
   );
 });
