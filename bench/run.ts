@@ -70,6 +70,7 @@ async function runAll(options: Options): Promise<BenchResult[]> {
     scene = await startScene({ deviceCount, profileDir: options.profileDir });
     results.push(await measure(scene, options, (line) => console.log(line)));
     await scene.stop();
+    scene = undefined;
   }
   return results;
 }
