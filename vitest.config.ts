@@ -19,6 +19,9 @@ const fuzzing = {
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
 };
 
+/** Each file has a process and a database of its own; most of its time is starting them, so no core is left idle. */
+const maxWorkers = '100%';
+
 /** Projects that start processes of their own run by themselves, a file at a time: they promise times. */
 function afterwards(groupOrder: number) {
   return { maxWorkers: 1, sequence: { groupOrder } };
@@ -29,7 +32,7 @@ export default defineConfig({
     // The Worker writes a line a request.
     silent: 'passed-only',
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], provide: fuzzing } },
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], provide: fuzzing, maxWorkers } },
       {
         plugins: [
           cloudflareTest({
@@ -50,6 +53,7 @@ export default defineConfig({
           include: ['test/worker/**/*.test.ts'],
           setupFiles: ['test/support/worker-setup.ts'],
           provide: fuzzing,
+          maxWorkers,
           testTimeout: 20_000,
           hookTimeout: 20_000,
         },
