@@ -9,7 +9,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { commandTopic } from '../support/bridge-device.ts';
 import { Scene } from '../support/bridge-scene.ts';
 import { startAedes } from '../support/broker-aedes.ts';
-import { findFreePort, Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { findFreePort } from '../support/ports.ts';
 
 let scene: Scene<{ url: string; stop: () => Promise<unknown> }> | undefined;
 afterEach(async () => {

@@ -6,7 +6,7 @@ import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
 import { Scene } from '../support/bridge-scene.ts';
 import { startAedes } from '../support/broker-aedes.ts';
-import { findFreePort } from '../support/broker-mosquitto.ts';
+import { findFreePort } from '../support/ports.ts';
 
 describe('configuration', () => {
   const complete = bridgeEnvironment({

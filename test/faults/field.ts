@@ -3,7 +3,8 @@
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
-import { findFreePort, Mosquitto } from '../support/broker-mosquitto.ts';
+import { Mosquitto } from '../support/broker-mosquitto.ts';
+import { findFreePort } from '../support/ports.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { History, type Verdict } from './history.ts';
 import { MessageMaker, type Numbered } from './message-maker.ts';

@@ -8,7 +8,7 @@ import { createClient } from '../../src/client.ts';
 import { startBuiltWorker, type BuiltWorker } from '../../dev/built-worker.ts';
 import { killGroup } from '../../dev/process-groups.ts';
 import { bridgeSecret } from '../support/bridge-worker-side.ts';
-import { findFreePort } from '../support/broker-mosquitto.ts';
+import { findFreePort } from '../support/ports.ts';
 
 export type Device = { deviceId: string; topic: string; statusTopic: string };
 

@@ -4,9 +4,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, writeFile } from 'node:fs/promises';
-import { connect, createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { findFreePort, untilListening } from './ports.ts';
 
 const binary = '/usr/sbin/mosquitto';
 
@@ -53,11 +53,7 @@ export class Mosquitto {
 
   async startAgain(): Promise<void> {
     this.#process = spawn(binary, ['-c', join(this.#dir, 'mosquitto.conf')], { stdio: 'ignore' });
-    for (let attempt = 0; attempt < 100; attempt += 1) {
-      if (await isListening(this.port)) return;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    throw new Error('mosquitto does not listen');
+    await untilListening(this.port);
   }
 
   /** SIGTERM lets it write its sessions down; SIGKILL does not. */
@@ -77,26 +73,5 @@ export class Mosquitto {
 
   thaw(): void {
     this.#process?.kill('SIGCONT');
-  }
-}
-
-export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
   }
 }

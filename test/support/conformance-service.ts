@@ -9,7 +9,7 @@ import { startBuiltWorker } from '../../dev/built-worker.ts';
 import { bridgePart, brokerPart, type Place } from '../../dev/parts.ts';
 import { killGroup } from '../../dev/process-groups.ts';
 import { loadSecrets } from '../../dev/secrets.ts';
-import { findFreePort } from './broker-mosquitto.ts';
+import { findFreePort } from './ports.ts';
 
 export type Service = {
   url: string;

@@ -3,11 +3,10 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { mosquittoMissing } from './broker-mosquitto.ts';
+import { untilListening } from './ports.ts';
 import { readExample } from './real-broker-guide.ts';
 
 const plugin = globSync('/usr/lib/*/mosquitto_dynamic_security.so')[0];
@@ -83,25 +82,4 @@ function run(script: string): string {
   const { status, stdout, stderr } = spawnSync('sh', ['-e', '-c', script], { encoding: 'utf8' });
   if (status !== 0 || /error/i.test(stderr)) throw new Error(`setting mosquitto up: ${stderr}`);
   return stdout;
-}
-
-/** Resolves when something listens on a loopback port. */
-export async function untilListening(port: number, timeoutMs = 5_000): Promise<void> {
-  const deadlineMs = Date.now() + timeoutMs;
-  while (!(await isListening(port))) {
-    if (Date.now() > deadlineMs) throw new Error(`nobody listens on port ${port}`);
-    await sleep(20);
-  }
-}
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }

@@ -7,9 +7,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { findFreePort } from './broker-mosquitto.ts';
+import { findFreePort, untilListening } from './ports.ts';
 import { readExample } from './real-broker-guide.ts';
-import { untilListening } from './real-broker-mosquitto.ts';
 
 // Not /usr/sbin/rabbitmq-server, which changes to another user and forgets the environment on the way.
 const binary = '/usr/lib/rabbitmq/bin/rabbitmq-server';

@@ -9,7 +9,7 @@ import { WebSocket } from 'ws';
 import { buildWorker, startBuiltWorker, workerDirs, type BuiltWorker } from '../../dev/built-worker.ts';
 import { Changes } from './bridge-changes.ts';
 import { BridgeProcess } from './bridge-process.ts';
-import { findFreePort } from './broker-mosquitto.ts';
+import { findFreePort } from './ports.ts';
 
 export const hookSecret = 'hook-secret-of-the-real-broker-tests';
 export const bridgeSecret = 'bridge-secret-of-the-real-broker-tests';

@@ -3,16 +3,17 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
+import { findFreePort } from '../support/ports.ts';
 
 const startScript = fileURLToPath(new URL('../../dev/start.ts', import.meta.url));
 const stateDir = mkdtempSync(join(tmpdir(), 'latchwork-run-'));
-const apiPort = await freePort();
-const mqttPort = await freePort();
+const apiPort = await findFreePort();
+const mqttPort = await findFreePort();
 const api = `http://127.0.0.1:${apiPort}`;
 const runs: ChildProcess[] = [];
 
@@ -29,14 +30,6 @@ function start(env: Record<string, string> = {}): Run {
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   }
   return { process: child, output: () => output };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
 }
 
 function parts(): Record<string, { pid: number }> {
@@ -149,7 +142,7 @@ test('a second run finds everything again, even after the first was killed with 
   expect(first.output()).toMatch(/signed in/);
   const groups = Object.values(parts()).map(({ pid }) => pid);
 
-  const rival = start({ API_PORT: String(await freePort()) });
+  const rival = start({ API_PORT: String(await findFreePort()) });
   expect((await endOf(rival)).exitCode).toBe(1);
   expect(rival.output().trim().split('\n')).toEqual([expect.stringMatching(/already runs .* choose STATE_DIR/)]);
 
