@@ -38,18 +38,20 @@ export async function activateDevice(context: ServiceContext, request: Activatio
     if (device === undefined) continue;
     if (device.isDisabled) throw new ServiceError('device_disabled');
     const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
-    const { ownerId, name } = device;
+    const { deviceId, ownerId, name } = device;
+    const identity = { productKey, deviceId };
     const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
-    const provisioned = await deviceSession(env, device.deviceId).provision({ ...facts, ...digests });
+    const provisioned = await deviceSession(env, deviceId).provision({ ...facts, ...digests });
     if (provisioned.ok) {
-      if (provisioned.value.isNew) await catchUpWithProduct(env, db, product, device.deviceId);
-      const identity = { productKey, deviceId: device.deviceId };
+      if (provisioned.value.isNew) await catchUpWithProduct(env, db, product, deviceId);
       await provisionAtBroker(context, identity, { kind: 'allow', password }, startedAtMs);
       return answerOf(config, identity, deviceSecret, password);
     }
     if (provisioned.error === 'device_disabled') throw new ServiceError('device_disabled');
-    // Deleted meanwhile. Finishing the deletion is harmless, and needed where it was cut off.
-    await deleteDevice(db, device.deviceId);
+    // Deleted meanwhile. Finishing the deletion is harmless, and needed where it was cut off. The record goes last: with
+    // it goes all that leads back to the credential.
+    await provisionAtBroker(context, identity, { kind: 'remove' }, Date.now());
+    await deleteDevice(db, deviceId);
   }
   throw new Error('activation kept meeting deletions');
 }

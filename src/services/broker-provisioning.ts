@@ -1,6 +1,6 @@
-// Pushes devices' credentials to a broker that cannot ask for them. Wishes are noted in D1 with the change they belong
-// to and delivered at once where the broker is there, every minute where it was not. Where the broker asks for itself
-// (configuration), all of this does nothing.
+// Pushes devices' credentials to a broker that cannot ask for them. Wishes are noted in D1 before the change they belong
+// to is answered, and delivered at once where the broker is there, every minute where it was not. Where the broker asks
+// for itself (configuration), all of this does nothing.
 import { waitUntil } from 'cloudflare:workers';
 import type { Config } from '../config.ts';
 import { openText, sealText } from '../crypto/sealed-text.ts';
@@ -24,6 +24,8 @@ export type Wish =
 /** A device that was just answered logs in at once: the broker is given this long to know it before the answer. */
 const patienceMs = 2_000;
 const claimMs = 30_000;
+/** A deletion that is still under way delivers its wish itself. */
+const cutOffAfterMs = 30_000;
 const firstRetryMs = 5_000;
 const longestRetryMs = 10 * 60_000;
 /** One run of the minute's job; the next one takes the rest. */
@@ -31,7 +33,7 @@ const maxDeliveries = 200;
 
 /**
  * Notes what the broker shall know of a device and waits a little for it to know.
- * @param wishedAtMs when the request began: of two that cross, the later one counts
+ * @param wishedAtMs when the request began, or the device ended: of two that cross, the later one counts
  */
 export async function provisionAtBroker(
   context: ServiceContext,
@@ -41,18 +43,30 @@ export async function provisionAtBroker(
 ): Promise<void> {
   const provisioner = createProvisioner(context);
   if (provisioner === undefined) return;
-  const password = wish.kind === 'allow' ? wish.password : undefined;
-  const { productKey, deviceId } = device;
-  const sealedPassword = password === undefined ? null : await seal(context.config, deviceId, password);
   const database = openDatabase(context.env.DB, 'first-primary');
-  const endsSessions = wish.kind === 'allow' && wish.endsSessions === true;
-  const row = { deviceId, productKey, wish: wish.kind, sealedPassword, endsSessions, wishedAt: wishedAtMs };
-  await putWish(database, row, Date.now());
+  const { deviceId } = device;
+  await noteWish(context.config, database, device, wish, { wishedAtMs, dueAtMs: Date.now() });
   const delivery = deliverNext(context, database, provisioner, deviceId).catch((error: unknown) => {
     log('error', 'broker not provisioned', { deviceId, ...describeError(error) });
   });
   waitUntil(delivery.then((outcome) => (outcome === 'settled' ? deliverWishes(context) : undefined)));
   await Promise.race([delivery, new Promise((resolve) => setTimeout(resolve, patienceMs))]);
+}
+
+/**
+ * Notes that the broker shall forget a device that is about to be deleted. Delivered where the deletion is cut off and
+ * never wishes it again.
+ * @param wishedAtMs when the request began
+ */
+export async function noteRemovalAtBroker(
+  context: ServiceContext,
+  device: DeviceIdentity,
+  wishedAtMs: number,
+): Promise<void> {
+  if (createProvisioner(context) === undefined) return;
+  const database = openDatabase(context.env.DB, 'first-primary');
+  const dueAtMs = Date.now() + cutOffAfterMs;
+  await noteWish(context.config, database, device, { kind: 'remove' }, { wishedAtMs, dueAtMs });
 }
 
 /** What is due, oldest first, until the broker is found to be away: every minute, and whenever it was just there. */
@@ -77,6 +91,20 @@ function createProvisioner(context: ServiceContext): BrokerProvisioner | undefin
     case 'hivemq':
       return createHivemqProvisioner(context);
   }
+}
+
+async function noteWish(
+  config: Config,
+  database: Database,
+  { productKey, deviceId }: DeviceIdentity,
+  wish: Wish,
+  { wishedAtMs, dueAtMs }: { wishedAtMs: number; dueAtMs: number },
+): Promise<void> {
+  const password = wish.kind === 'allow' ? wish.password : undefined;
+  const sealedPassword = password === undefined ? null : await seal(config, deviceId, password);
+  const endsSessions = wish.kind === 'allow' && wish.endsSessions === true;
+  const row = { deviceId, productKey, wish: wish.kind, sealedPassword, endsSessions, wishedAt: wishedAtMs };
+  await putWish(database, row, dueAtMs);
 }
 
 async function deliverNext(

@@ -9,7 +9,7 @@ import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { deviceSession } from '../durable/stubs.ts';
 import { disconnectClient } from './broker-client.ts';
-import { provisionAtBroker } from './broker-provisioning.ts';
+import { noteRemovalAtBroker, provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { requireSession } from './device-views.ts';
@@ -40,11 +40,15 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
   const { env } = context;
   const wishedAtMs = Date.now();
   const { product } = await requireDevice(env, userId, deviceId);
-  await deviceSession(env, deviceId).wipe();
   const device = { productKey: product.productKey, deviceId };
+  // Noted before the wipe, so that a deletion cut off anywhere leaves the device outside and not its credential inside.
+  // Where the wipe itself fails the device can be deleted again, and until then it gets back in by activating again.
+  await noteRemovalAtBroker(context, device, wishedAtMs);
+  await deviceSession(env, deviceId).wipe();
   await Promise.all([
     disconnectClient(context, device),
-    provisionAtBroker(context, device, { kind: 'remove' }, wishedAtMs),
+    // An activation that came in between has wished its device back in: from here on none can.
+    provisionAtBroker(context, device, { kind: 'remove' }, Date.now()),
   ]);
   await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
   return { deviceId };

@@ -1,0 +1,120 @@
+// Deletions that are cut off or crossed by an activation, at a broker that is told its credentials: none of them may
+// leave one behind there, and none a device that can neither log in nor be deleted.
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { createApp } from '../../src/app.ts';
+import { createUser, type TestUser } from '../support/worker-client.ts';
+import { sessionOf } from '../support/worker-provision.ts';
+
+const withEmqx = {
+  ...env,
+  BROKER_PROVISIONING: 'emqx',
+  BROKER_API_URL: 'https://emqx.test:8443/',
+  BROKER_API_KEY: 'key-of-the-tests',
+  BROKER_API_SECRET: 'secret-of-the-tests',
+} as unknown as Env;
+
+let count = 0;
+let owner: TestUser;
+let productKey: string;
+let deviceId: string;
+
+async function call(method: string, path: string, body?: object, of = withEmqx) {
+  const context = createExecutionContext();
+  const request = new Request(`https://latchwork.test/api/v1${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${owner.token}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const response = await createApp().fetch(request, of, context);
+  const answer = await response.json<{ message: string; data: { deviceId: string } | null }>();
+  await waitOnExecutionContext(context);
+  return { status: response.status, ...answer };
+}
+
+async function activate(): Promise<string | undefined> {
+  const { data } = await call('POST', '/devices/activate', { productKey, deviceSN: 'SN-1' });
+  return data?.deviceId;
+}
+
+const deleteDevice = (of = withEmqx) => call('DELETE', `/devices/${deviceId}`, undefined, of);
+
+/** As `withEmqx`, but the sessions' wipe does this. */
+function withWipe(wipe: () => Promise<void>): Env {
+  return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ wipe }) } } as unknown as Env;
+}
+
+async function lastWish() {
+  const statement = env.DB.prepare('SELECT wish, delivered_at, next_attempt_at FROM broker_outbox WHERE device_id = ?');
+  return statement.bind(deviceId).first<{ wish: string; delivered_at: number | null; next_attempt_at: number }>();
+}
+
+const removed = { wish: 'remove', delivered_at: expect.any(Number) as number };
+
+beforeEach(async () => {
+  // EMQX finds whatever it is asked for.
+  vi.spyOn(globalThis, 'fetch').mockImplementation(() => Promise.resolve(new Response(null, { status: 204 })));
+  vi.spyOn(console, 'error').mockImplementation(() => undefined);
+  owner = await createUser();
+  productKey = `deletions-${++count}`;
+  await call('POST', '/products', { productKey, name: 'Switch' });
+  deviceId = (await activate())!;
+});
+afterEach(async () => {
+  await env.DB.prepare('DROP TRIGGER IF EXISTS no_removals').run();
+  vi.restoreAllMocks();
+});
+
+async function refuseRemovals(): Promise<void> {
+  await env.DB.prepare(
+    `CREATE TRIGGER no_removals BEFORE INSERT ON broker_outbox WHEN NEW.wish = 'remove'
+     BEGIN SELECT RAISE(ABORT, 'no removals'); END`,
+  ).run();
+}
+
+it('leaves a device as it was where the wish to remove it cannot be noted', async () => {
+  await refuseRemovals();
+  expect((await deleteDevice()).status).toBe(500);
+  expect((await call('GET', `/devices/${deviceId}/status`)).status).toBe(200);
+  expect(await lastWish()).toMatchObject({ wish: 'allow' });
+  await env.DB.prepare('DROP TRIGGER no_removals').run();
+  expect((await deleteDevice()).status).toBe(200);
+  expect(await lastWish()).toMatchObject(removed);
+});
+
+it('removes the credential of a deletion that was cut off when the device activates again', async () => {
+  await sessionOf(deviceId).wipe();
+  await refuseRemovals();
+  expect(await activate(), 'not before the wish is noted').toBeUndefined();
+  await env.DB.prepare('DROP TRIGGER no_removals').run();
+  expect(await activate()).toMatch(/^dev_/);
+  expect((await deleteDevice()).message).toBe('device_not_found');
+  expect(await lastWish()).toMatchObject(removed);
+});
+
+it('notes the removal of a deletion that ends at the wipe, to be delivered within a minute', async () => {
+  const failing = withWipe(() => Promise.reject(new Error('the session is away')));
+  expect((await deleteDevice(failing)).status).toBe(500);
+  const wish = await lastWish();
+  expect(wish).toMatchObject({ wish: 'remove', delivered_at: null });
+  expect(wish!.next_attempt_at).toBeLessThan(Date.now() + 60_000);
+  expect((await deleteDevice()).status).toBe(200);
+  expect(await lastWish()).toMatchObject(removed);
+});
+
+it('lets a device whose wipe failed back in when it activates again', async () => {
+  const failing = withWipe(() => Promise.reject(new Error('the session is away')));
+  expect((await deleteDevice(failing)).status).toBe(500);
+  expect(await activate()).toBe(deviceId);
+  expect(await lastWish()).toMatchObject({ wish: 'allow', delivered_at: expect.any(Number) as number });
+});
+
+it('removes the credential of an activation that began after the deletion and came before its wipe', async () => {
+  const crossed = withWipe(async () => {
+    expect(await activate()).toBe(deviceId);
+    await sessionOf(deviceId).wipe();
+  });
+  expect((await deleteDevice(crossed)).status).toBe(200);
+  expect(await lastWish()).toMatchObject(removed);
+});
