@@ -1,5 +1,6 @@
 // EMQX 5's REST API: users and rules of its built-in database, and its list of banned users. Speaks HTTPS with an API
 // key; the password is said once and EMQX keeps its hash.
+import { z } from 'zod';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName } from '../domain/topics.ts';
 import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
@@ -12,6 +13,7 @@ const rules = '/authorization/sources/built_in_database/rules/users';
 const answerWithinMs = 5_000;
 /** EMQX takes a ban without an end for one of a year. */
 const bannedUntil = '2999-12-31T23:59:59Z';
+const alreadyExistsSchema = z.object({ code: z.literal('ALREADY_EXISTS') });
 
 type Call = Pick<BrokerApiCall, 'method' | 'path' | 'body' | 'accepts'>;
 
@@ -20,15 +22,25 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
   const { url, key, secret } = config.broker.api;
   const api = { name: 'EMQX API', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
 
+  const ask = (given: Call): Promise<Response> =>
+    callBrokerApi(api, { ...given, signal: AbortSignal.timeout(answerWithinMs) });
   /** @returns the status, one of `accepts` */
   const call = async (given: Call): Promise<number> => {
-    const { status, body } = await callBrokerApi(api, { ...given, signal: AbortSignal.timeout(answerWithinMs) });
+    const { status, body } = await ask(given);
     await body?.cancel();
     return status;
   };
 
   const endSessions = async (name: string): Promise<void> => {
     await call({ method: 'DELETE', path: `/clients/${encodeURIComponent(name)}`, accepts: [204, 404] });
+  };
+  const ban = async (name: string): Promise<void> => {
+    const body = { as: 'username', who: name, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
+    const answer = await ask({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
+    if (answer.status === 200) return answer.body?.cancel();
+    // 400 is said of a ban that is there, and of one that EMQX does not take.
+    const refusal: unknown = await answer.json().catch(() => undefined);
+    if (!alreadyExistsSchema.safeParse(refusal).success) throw new Error('EMQX API: POST /banned answered 400');
   };
   const liftBan = async (name: string): Promise<void> => {
     await call({ method: 'DELETE', path: `/banned/username/${encodeURIComponent(name)}`, accepts: [204, 404] });
@@ -53,11 +65,8 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     revoke: async (device, how) => {
       const username = messagingName(device);
       const own = encodeURIComponent(username);
-      if (how === 'block') {
-        const ban = { as: 'username', who: username, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
-        // 400: banned already.
-        await call({ method: 'POST', path: '/banned', body: ban, accepts: [200, 400] });
-      } else {
+      if (how === 'block') await ban(username);
+      else {
         await call({ method: 'DELETE', path: `${users}/${own}`, accepts: [204, 404] });
         await call({ method: 'DELETE', path: `${rules}/${own}`, accepts: [204, 404] });
         await liftBan(username);

@@ -381,6 +381,31 @@ describe('EMQX', () => {
     });
   });
 
+  // The old ban is EMQX's message, as text.
+  const oldBan = '{"as":"username","who":"acme&dev_01abcdef","until":"2999-12-31T23:59:59+00:00"}';
+  const bannedAlready = { status: 400, body: { code: 'ALREADY_EXISTS', message: oldBan } };
+  const notTaken = { status: 400, body: { code: 'BAD_REQUEST', message: 'banned time is in the past' } };
+
+  it('takes a device that is banned already for banned', async () => {
+    answers = ({ method }) => (method === 'POST' ? bannedAlready : { status: 204 });
+    await provision(withEmqx, { kind: 'block' });
+    expect(calls()).toEqual([`POST ${api}/banned`, `DELETE ${api}/clients/${name}`]);
+    expect(await outbox()).toMatchObject([{ delivered_at: expect.any(Number) as number }]);
+  });
+
+  it.each([
+    ['is refused', notTaken],
+    ['is answered with nothing that EMQX says', { status: 400 }],
+  ])('keeps trying a ban that %s', async (_, refusal) => {
+    answers = ({ method }) => (method === 'POST' ? refusal : { status: 204 });
+    await provision(withEmqx, { kind: 'block' });
+    expect(await outbox()).toMatchObject([{ delivered_at: null, attempts: 1 }]);
+    answers = ({ method }) => (method === 'POST' ? { status: 200, body: {} } : { status: 204 });
+    await skipWait();
+    await deliverWishes(contextOf(withEmqx));
+    expect(await outbox()).toMatchObject([{ delivered_at: expect.any(Number) as number }]);
+  });
+
   it('removes user, rules, ban and sessions, whatever of them is there', async () => {
     answers = () => notFound;
     await provision(withEmqx, { kind: 'remove' });
