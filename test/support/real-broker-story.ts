@@ -1,5 +1,6 @@
 // The main job on a broker, told as assertions: who may log in, who may say and hear what, a report that reaches the
 // status view and the relay, a command that reaches the device. The same for every broker.
+import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'vitest';
 import {
   bridgeName,
@@ -44,6 +45,10 @@ export async function tellOfForeignTopics({ stack, protocolVersion, serial }: St
   const [mine, victim] = [await stack.activate(`${serial}-intruder`), await stack.activate(`${serial}-victim`)];
   const watch = await stack.watch(mine, victim);
   const other = await RealClient.ofDevice(stack.brokerUrl, victim, protocolVersion);
+  expect(await other.trySubscribe(victim.topics.propertySet)).toBe(true);
+  const before = { params: { position: 'up' } };
+  await other.client.publishAsync(victim.topics.propertyPost, JSON.stringify(before), { qos: 1 });
+  await stack.untilStatus(victim.deviceId, ({ online, position }) => online === true && position === 'up');
   const foreignFilters = [
     victim.topics.propertySet,
     victim.topics.status.replace(/status$/, '#'),
@@ -58,24 +63,33 @@ export async function tellOfForeignTopics({ stack, protocolVersion, serial }: St
     expect(await intruder.trySubscribe(filter), filter).toBe(false);
     await intruder.leave();
   }
-  const forged = { params: { position: 'down' } };
-  const foreignTopics = [
-    victim.topics.propertyPost,
-    victim.topics.status,
-    victim.topics.propertySet,
-    mine.topics.propertySet,
+  const forgedParams = { params: { position: 'down' } };
+  const forgeries = [
+    { topic: victim.topics.propertyPost, body: forgedParams },
+    { topic: victim.topics.status, body: { status: 'offline' } },
+    { topic: victim.topics.propertySet, body: forgedParams },
+    { topic: mine.topics.propertySet, body: forgedParams },
   ];
-  for (const topic of foreignTopics) {
+  for (const { topic, body } of forgeries) {
     const intruder = await RealClient.ofDevice(stack.brokerUrl, mine, protocolVersion);
-    await intruder.tryPublish(topic, forged);
+    await intruder.tryPublish(topic, body);
     await intruder.leave();
   }
-  // What the victim says itself comes after all of that and is all that is heard of it.
-  await other.client.publishAsync(victim.topics.propertyPost, '{"params":{"position":"up"}}', { qos: 1 });
-  await watch.untilPushed(victim.topics.propertyPost);
-  expect(watch.pushed.filter(({ topic }) => topic !== victim.topics.status && topic !== mine.topics.status)).toEqual([
-    { topic: victim.topics.propertyPost, payload: { params: { position: 'up' } } },
+  // What the victim says, and is told, comes after all of that and is all that is heard: whatever got through lies before.
+  const after = { params: { position: 'middle' } };
+  await other.client.publishAsync(victim.topics.propertyPost, JSON.stringify(after), { qos: 1 });
+  await watch.untilPushed(victim.topics.propertyPost, (payload) => isDeepStrictEqual(payload, after));
+  expect(watch.pushed.filter(({ payload }) => (payload as { status?: string }).status !== 'online')).toEqual([
+    { topic: victim.topics.propertyPost, payload: before },
+    { topic: victim.topics.propertyPost, payload: after },
   ]);
+  // Its report would have brought it back online: that it never went is seen in its history.
+  const { data: events } = await stack.call('GET', `/devices/${victim.deviceId}/events`);
+  expect(events['list']).toMatchObject([{ status: 'online' }]);
+  const command = { action: 'toggle', position: 'up' };
+  expect(await stack.call('POST', `/devices/${victim.deviceId}/control`, command)).toMatchObject({ code: 200 });
+  await other.untilHeard(victim.topics.propertySet);
+  expect(other.heard).toMatchObject([{ topic: victim.topics.propertySet, payload: { params: command } }]);
   await other.leave();
   watch.close();
 }
