@@ -24,6 +24,7 @@ const quickCommandsEach = 20;
 const warmUpCommandsEach = 150;
 const targets: Record<50 | 99, Target> = { 50: { atMost: 5 }, 99: { atMost: 15 } };
 const lostAfterMs = 5_000;
+const surplusWithinMs = 300;
 const positions = ['up', 'middle', 'down'] as const;
 
 export const commandDevices = Math.max(...variants.map(({ parallel }) => parallel));
@@ -92,17 +93,26 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
         return timesMs;
       }),
     );
+    return lanes.flat();
+  };
+  /** Outside the measured time: waits on a little, for what should not come. */
+  const account = async ({ name, parallel, commandsEach }: Variant, side: keyof typeof sides): Promise<void> => {
+    await new Promise((resolve) => setTimeout(resolve, surplusWithinMs));
     const sent = parallel * commandsEach;
     const heard = boards.reduce((sum, board) => sum + board.takeCount(), 0);
     if (heard !== sent) failures.push(`${name}, ${side}: ${sent} commands sent, devices heard ${heard}`);
-    return lanes.flat();
+    const reports = watch.takeCount();
+    // One that is missing was told by whoever waited for it.
+    if (reports > sent) failures.push(`${name}, ${side}: ${sent} commands sent, ${reports} reports came`);
   };
 
   try {
     const warmUpCommands = isQuick ? quickCommandsEach : warmUpCommandsEach;
     const warmUp = { name: 'warm-up', parallel: commandDevices, commandsEach: warmUpCommands, hasTargets: false };
-    await run(warmUp, 'plain');
-    await run(warmUp, 'latchwork');
+    for (const side of ['plain', 'latchwork'] as const) {
+      await run(warmUp, side);
+      await account(warmUp, side);
+    }
     for (const variant of variants) {
       const scaled = isQuick ? { ...variant, commandsEach: quickCommandsEach } : variant;
       const perRound = { latchwork: { 50: [], 99: [] }, plain: { 50: [], 99: [] } } as Record<
@@ -124,6 +134,7 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
           const timesMs = await (side === 'latchwork' ? cpu.during(count, measured) : measured());
           if (side === 'latchwork') ratesPerSecond.push((count * 1000) / (performance.now() - startedAtMs));
           for (const percent of [50, 99] as const) perRound[side][percent].push(percentile(timesMs, percent));
+          await account(scaled, side);
         }
         const [p50, p99] = ([50, 99] as const).map((percent) => perRound.latchwork[percent].at(-1)?.toFixed(1) ?? '');
         say(`B3 ${variant.name}, round ${round + 1}: p50 ${p50 ?? ''} ms, p99 ${p99 ?? ''} ms`);
@@ -183,8 +194,9 @@ class Board {
   }
 }
 
-/** Waits for the report that answers a command. A device has one command at a time. */
+/** Waits for the report that answers a command, and counts them all. A device has one command at a time. */
 class ReportWatch {
+  #count = 0;
   readonly #waiting = new Map<string, { position: string; settle: (atMs: number | null) => void }>();
 
   /** When it came, or null when it did not. */
@@ -201,9 +213,17 @@ class ReportWatch {
   }
 
   note(topic: string, payload: unknown): void {
+    this.#count += 1;
     const waiting = this.#waiting.get(topic);
     const { params } = payload as { params?: { position?: string } };
     if (waiting !== undefined && params?.position === waiting.position) waiting.settle(performance.now());
+  }
+
+  /** Reports that came since it was asked last. */
+  takeCount(): number {
+    const count = this.#count;
+    this.#count = 0;
+    return count;
   }
 }
 

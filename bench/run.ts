@@ -8,7 +8,7 @@ import { describeMachine, readLoadAverage } from './machine.ts';
 import { mosquittoMissing } from './mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
 import { sceneSettings, startScene, type Scene } from './scene.ts';
-import { measureUplink, uplinkDevices } from './uplink.ts';
+import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
 const usage = `npm run bench -- [options]
   --only B2|B3     one benchmark alone
@@ -41,10 +41,18 @@ function readOptions(): Options {
   const { only = null, variant = null, quick: isQuick } = values;
   const rounds = Number(values.rounds ?? (isQuick ? 1 : 5));
   if (only !== null && only !== 'B2' && only !== 'B3') throw new Error(`--only ${only}: there are B2 and B3`);
+  if (variant !== null) checkVariant(variant, only);
   if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
   const jsonFile = values.json === undefined ? null : resolve(values.json);
   const profileDir = values.profile === undefined ? null : resolve(values.profile);
   return { only, variant, rounds, isQuick, jsonFile, profileDir };
+}
+
+/** @throws Error naming the right ones */
+function checkVariant(variant: string, only: string | null): void {
+  if (only === 'B3') throw new Error('--variant is of B2: it does not go with --only B3');
+  if (uplinkVariants.includes(variant)) return;
+  throw new Error(`--variant '${variant}': there are ${uplinkVariants.map((name) => `'${name}'`).join(', ')}`);
 }
 
 const benchmarks = [

@@ -1,0 +1,23 @@
+// The options of `npm run bench`: a wrong one is refused with the right ones, before anything is started.
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const runPath = fileURLToPath(new URL('../../bench/run.ts', import.meta.url));
+
+describe('npm run bench', () => {
+  it.each([
+    [['--variant', '10 device'], /there are '10 devices', .*'1 000 devices, moving'/],
+    [['--variant', '10 devices', '--only', 'B3'], /--variant is of B2/],
+    [['--only', 'B4'], /there are B2 and B3/],
+    [['--rounds', '0'], /a whole number from 1/],
+  ])('refuses %j', (options, reason) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [runPath, ...options], {
+      encoding: 'utf8',
+      timeout: 10_000,
+    });
+    expect(stderr).toMatch(reason);
+    expect(status).toBe(2);
+    expect(stdout).toBe('');
+  });
+});
