@@ -1,5 +1,6 @@
 // Turns the environment into a typed configuration, once, at start. Names every problem at once with the way out.
 // Nothing else reads process.env; secrets pass through here and are never printed.
+import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
@@ -30,15 +31,20 @@ export type BridgeConfig = {
 
 const workerUrl = z
   .string({ error: 'is missing: set it to the base address of the Worker, such as https://api.example.com' })
-  .refine(isUrlOf('http:', 'https:'), 'must be an http:// or https:// address without a user name or query')
+  .refine(isUrlOf('http:', 'https:'), {
+    error: 'must be an http:// or https:// address with a host and without a query',
+    abort: true,
+  })
+  .refine(hasNoCredentials, 'must not hold a user name or a password: the Worker takes BRIDGE_SECRET, leave them out')
   .transform((text) => text.replace(/\/+$/, ''));
 
 const mqttUrl = z
   .string({ error: 'is missing: set it to the address of the broker, such as mqtts://broker.example.com:8883' })
-  .refine(
-    isUrlOf('mqtt:', 'mqtts:', 'ws:', 'wss:'),
-    'must be an mqtt://, mqtts://, ws:// or wss:// address; put credentials into MQTT_USERNAME and MQTT_PASSWORD',
-  );
+  .refine(isUrlOf('mqtt:', 'mqtts:', 'ws:', 'wss:'), {
+    error: 'must be an mqtt://, mqtts://, ws:// or wss:// address with a host and without a query',
+    abort: true,
+  })
+  .refine(hasNoCredentials, 'must not hold a user name or a password: put them into MQTT_USERNAME and MQTT_PASSWORD');
 
 const wholeNumber = (least: number, most: number) =>
   z
@@ -79,6 +85,8 @@ const environmentSchema = z.object({
   LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
 
+const tlsSettings = ['MQTT_CA_FILE', 'MQTT_CERT_FILE', 'MQTT_KEY_FILE', 'MQTT_SERVERNAME'];
+
 /** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
   // Compose files and shells hand over unset variables as empty strings.
@@ -99,9 +107,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   const ca = readOptionalFile('MQTT_CA_FILE', given, problems);
   const cert = readOptionalFile('MQTT_CERT_FILE', given, problems);
   const key = readOptionalFile('MQTT_KEY_FILE', given, problems);
-  if ((ca ?? cert ?? key) !== undefined && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
-    problems.push('MQTT_URL must be mqtts:// or wss:// where a CA, certificate or key file is given');
+  if (tlsSettings.some((name) => given[name] !== undefined) && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
+    problems.push('MQTT_URL must be mqtts:// or wss:// where a CA, certificate or key file or a server name is given');
   }
+  if (ca !== undefined) checkAuthorities(ca, problems);
   checkTls({ ca, cert, key }, problems);
   checkSpoolDir(given['SPOOL_DIR'], problems);
 
@@ -131,8 +140,13 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
 function isUrlOf(...protocols: string[]): (text: string) => boolean {
   return (text) => {
     const url = URL.parse(text);
-    return url !== null && protocols.includes(url.protocol) && url.username === '' && url.search === '';
+    return url !== null && protocols.includes(url.protocol) && url.hostname !== '' && url.search === '';
   };
+}
+
+function hasNoCredentials(text: string): boolean {
+  const url = URL.parse(text);
+  return url?.username === '' && url.password === '';
 }
 
 function readOptionalFile(
@@ -147,6 +161,32 @@ function readOptionalFile(
   } catch (error) {
     problems.push(`${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}): ${path}`);
     return undefined;
+  }
+}
+
+/** TLS itself says nothing: it takes the authorities up to the first one it cannot read, which may be none. */
+function checkAuthorities(ca: Buffer, problems: string[]): void {
+  const certificates = ca
+    .toString('latin1')
+    .split(/^(?=-----BEGIN )/m)
+    .filter((block) => /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(block));
+  if (certificates.length === 0) {
+    problems.push('MQTT_CA_FILE holds no certificate: give it the authority’s certificate in PEM form');
+  }
+  for (const [index, certificate] of certificates.entries()) {
+    if (isCertificate(certificate)) continue;
+    problems.push(
+      `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out`,
+    );
+  }
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    new X509Certificate(pem);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -26,32 +26,38 @@ const fail = (error: unknown): void => {
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
 
-const bridge = await Bridge.start(config, log).catch((error: unknown) => {
-  log.error('the bridge cannot start', { cause: describeError(error) });
-  process.exit(2);
-});
-
+let bridge: Bridge | null = null;
 let isLeaving = false;
 const leave = (why: string): void => {
   // Somebody who asks twice does not want to wait.
   if (isLeaving) process.exit(1);
   isLeaving = true;
   log.info('leaving', { why });
+  // Not started yet, perhaps waiting for another bridge: nothing is under way that must be ended in order.
+  if (bridge === null) process.exit(0);
   setTimeout(() => {
     log.error('leaving takes too long: the rest stays in the spool');
     process.exit(1);
   }, leaveWithinMs).unref();
   bridge.stop().then(() => process.exit(0), fail);
 };
+// Before the start, which may take long: a signal without a handler does not end the first process of a container.
 process.on('SIGTERM', () => leave('SIGTERM'));
 process.on('SIGINT', () => leave('SIGINT'));
+// A parent that started the bridge with a channel takes it with it when it dies.
+process.on('disconnect', () => leave('the parent is gone'));
+
+log.debug('starting');
+const started = await Bridge.start(config, log).catch((error: unknown) => {
+  log.error('the bridge cannot start', { cause: describeError(error) });
+  process.exit(2);
+});
+bridge = started;
 
 if (process.send !== undefined) {
-  // A parent that started the bridge with a channel takes it with it when it dies.
-  process.on('disconnect', () => leave('the parent is gone'));
   const report = (): void => {
-    if (process.connected) process.send?.({ type: 'state', ...bridge.state }, undefined, undefined, ignoreLoss);
+    if (process.connected) process.send?.({ type: 'state', ...started.state }, undefined, undefined, ignoreLoss);
   };
-  bridge.onStateChange(report);
+  started.onStateChange(report);
   report();
 }
