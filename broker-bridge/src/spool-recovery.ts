@@ -1,5 +1,6 @@
 // What a spool folder holds at start: which messages are still to be sent, what was damaged, where numbering goes on.
-// Damage is cut, counted and logged; it must never keep the bridge from starting.
+// Damage is cut, counted and logged; it must never keep the bridge from starting. A file that cannot be opened for
+// another reason must: going on without it would lose messages that the broker was told are safe.
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,6 +13,17 @@ import { parseSegmentName, Segment } from './spool-segment.ts';
  * otherwise give numbers to new messages that the Worker has seen, and it would take them for old ones.
  */
 const skippedSeqs = 1_000_000;
+
+/** A bad place on the disk, or a size that no spool file ever has. Rotten bytes throw nothing: they are passed over. */
+const damageCodes = ['EIO', 'ERR_FS_FILE_TOO_LARGE'];
+
+const remedies: Record<string, string> = {
+  EACCES: 'give the file to the user of this process',
+  EPERM: 'give the file to the user of this process',
+  EMFILE: 'let this process open more files',
+  ENFILE: 'let the system open more files',
+  ENOMEM: 'give this process more memory',
+};
 
 export type RecoveredSegments = {
   /** Oldest first. */
@@ -54,6 +66,7 @@ export async function recoverSegments(dir: string, bridgeId: string, log: Log): 
       const nextSeq = (scanned.records.at(-1)?.seq ?? name.firstSeq) + skippedSeqs;
       continues = mayContinue ? { spoolId: name.spoolId, nextSeq } : null;
     } catch (error) {
+      if (!damageCodes.includes(readCode(error))) throw new Error(explainUnopened(join(dir, fileName), error));
       damagedRecords += 1;
       continues = null;
       log.error('a spool file cannot be read and is put aside', {
@@ -66,6 +79,18 @@ export async function recoverSegments(dir: string, bridgeId: string, log: Log): 
   }
   await removeLeftovers(dir, fileNames);
   return { segments, damagedRecords, nextNumber, continues, recent };
+}
+
+function readCode(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? describeError(error);
+}
+
+function explainUnopened(segmentPath: string, error: unknown): string {
+  // The error may be about the marks beside the segment.
+  const path = (error as NodeJS.ErrnoException).path ?? segmentPath;
+  const code = readCode(error);
+  const remedy = remedies[code] ?? 'see to it that this process can read and write the file';
+  return `the spool file ${path} cannot be opened (${code}), and may hold unsent messages: ${remedy}, then start again`;
 }
 
 /** A spool's name is the bridge's name and a random part. */

@@ -178,8 +178,7 @@ export class Segment {
   async close(): Promise<void> {
     await this.seal();
     await this.#doneWriting;
-    await this.#doneFile?.close();
-    this.#doneFile = null;
+    await this.#closeDone();
   }
 
   get #donePath(): string {
@@ -187,30 +186,56 @@ export class Segment {
   }
 
   async #writeDone(): Promise<void> {
-    try {
-      while (this.#doneUnwritten.length > 0) {
-        const seqs = this.#doneUnwritten;
-        this.#doneUnwritten = [];
-        const bytes = Buffer.allocUnsafe(seqs.length * doneEntryBytes);
-        seqs.forEach((seq, index) => {
-          const at = index * doneEntryBytes;
-          bytes.writeUInt32BE(seq >>> 0, at);
-          bytes.writeUInt32BE(crc32(bytes.subarray(at, at + 4), this.#seed), at + 4);
-        });
-        this.#doneFile ??= await open(this.#donePath, 'a', 0o600);
-        await this.#doneFile.appendFile(bytes);
+    while (this.#doneUnwritten.length > 0) {
+      const seqs = this.#doneUnwritten;
+      this.#doneUnwritten = [];
+      try {
+        await this.#appendDone(seqs);
+      } catch {
+        // A full disk must not stop the bridge here: unmarked records are sent again after a restart, no more.
+        // The failed write may have torn an entry: the next one opens the file anew, which cuts it off.
+        await this.#closeDone().catch(() => undefined);
       }
-    } catch {
-      // A full disk must not stop the bridge here: unmarked records are sent again after a restart, no more.
-    } finally {
-      this.#doneWriting = null;
     }
+    this.#doneWriting = null;
+  }
+
+  async #appendDone(seqs: readonly number[]): Promise<void> {
+    const bytes = Buffer.allocUnsafe(seqs.length * doneEntryBytes);
+    seqs.forEach((seq, index) => {
+      const at = index * doneEntryBytes;
+      bytes.writeUInt32BE(seq >>> 0, at);
+      bytes.writeUInt32BE(crc32(bytes.subarray(at, at + 4), this.#seed), at + 4);
+    });
+    this.#doneFile ??= await this.#openDone();
+    await this.#doneFile.appendFile(bytes);
+  }
+
+  /** Cuts a torn entry off: entries are read at fixed places, and all after it would be misread. */
+  async #openDone(): Promise<FileHandle> {
+    const file = await open(this.#donePath, 'a', 0o600);
+    try {
+      const { size } = await file.stat();
+      const tornBytes = size % doneEntryBytes;
+      // By its name, because Windows does not let a file be cut that is open for appending.
+      if (tornBytes > 0) await truncate(this.#donePath, size - tornBytes);
+      return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }
+
+  async #closeDone(): Promise<void> {
+    const file = this.#doneFile;
+    this.#doneFile = null;
+    await file?.close();
   }
 
   /** The low 32 bits of each number marked done; entries with a wrong checksum are passed over. */
   async #readDone(): Promise<Set<number>> {
     const done = new Set<number>();
-    const bytes = await readFile(this.#donePath).catch(ignoreMissing);
+    const bytes = await readFile(this.#donePath).catch(ignoreMissingOrRotten);
     for (let at = 0; bytes && at + doneEntryBytes <= bytes.length; at += doneEntryBytes) {
       if (bytes.readUInt32BE(at + 4) !== crc32(bytes.subarray(at, at + 4), this.#seed)) continue;
       done.add(bytes.readUInt32BE(at));
@@ -228,4 +253,9 @@ async function syncFolder(dir: string): Promise<void> {
 
 function ignoreMissing(error: unknown): undefined {
   if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+}
+
+/** Marks on a bad place of the disk must not cost the messages: without them the Worker is only told twice. */
+function ignoreMissingOrRotten(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code !== 'EIO') ignoreMissing(error);
 }

@@ -1,7 +1,11 @@
 // What an operator sees: the configuration, health and metrics, signals, and one folder for one bridge.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
+import { lockSpool } from '../../broker-bridge/src/spool-lock.ts';
 import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
 import { Scene } from '../support/bridge-scene.ts';
@@ -58,6 +62,118 @@ describe('configuration', () => {
     const file = fileURLToPath(import.meta.url);
     const config = readConfig({ ...complete, MQTT_CERT_FILE: file, MQTT_KEY_FILE: file });
     expect(config).toMatchObject({ problems: [expect.stringContaining('cannot be used together')] });
+  });
+
+  function readProblems(environment: Record<string, string>): string[] {
+    const config = readConfig({ ...complete, ...environment });
+    return 'problems' in config ? config.problems : [];
+  }
+
+  test.each(['://:hidden@host', '://hidden@host', '://name:hidden@host'])(
+    'a user name or password in an address is refused and not told: %s',
+    (rest) => {
+      const problems = readProblems({ MQTT_URL: `mqtts${rest}`, WORKER_URL: `https${rest}` });
+      expect(problems).toEqual([
+        expect.stringMatching(/^WORKER_URL must not hold a user name or a password/),
+        expect.stringMatching(/^MQTT_URL must not hold .*: put them into MQTT_USERNAME and MQTT_PASSWORD$/),
+      ]);
+      expect(problems.join()).not.toContain('hidden');
+    },
+  );
+
+  test.each(['mqtt://', 'mqtts:///path', 'mqtt:host', 'ws://', 'wss://host?key=hidden', 'host'])(
+    'an address of the broker without a scheme or a host, or with a query, is refused: %s',
+    (url) => {
+      const problems = readProblems({ MQTT_URL: url });
+      expect(problems).toEqual([expect.stringMatching(/^MQTT_URL must be .* with a host and without a query$/)]);
+    },
+  );
+
+  test('settings that only TLS uses are refused where the address is a plain one', () => {
+    for (const MQTT_URL of ['mqtt://b.test', 'ws://b.test']) {
+      const problems = readProblems({ MQTT_URL, MQTT_SERVERNAME: 'broker.test' });
+      expect(problems).toEqual([expect.stringContaining('MQTT_URL must be mqtts:// or wss://')]);
+    }
+    expect(readProblems({ MQTT_SERVERNAME: 'broker.test' })).toEqual([]);
+  });
+
+  describe('the file of authorities', () => {
+    const dir = makeSpoolDir();
+    const certificate = makeCertificate(dir);
+    const cutShort = certificate.slice(0, certificate.length / 2);
+
+    function readProblemsOf(authorities: string | Buffer): string[] {
+      const file = join(dir, 'authorities');
+      writeFileSync(file, authorities);
+      return readProblems({ MQTT_CA_FILE: file });
+    }
+
+    test.each([
+      ['one certificate', certificate],
+      ['a bundle with comments', `# one\n${certificate}\n# two\n${certificate}`],
+      ['lines that end as on Windows', certificate.replaceAll('\n', '\r\n')],
+    ])('is taken: %s', (_, authorities) => {
+      expect(readProblemsOf(authorities)).toEqual([]);
+    });
+
+    test.each([
+      ['nothing', ''],
+      ['garbage', 'garbage'],
+      ['another form than PEM', Buffer.from(certificate.split('-----')[2]!, 'base64')],
+      ['only a key', readFileSync(join(dir, 'key.pem'))],
+    ])('is refused where it holds no certificate: %s', (_, authorities) => {
+      expect(readProblemsOf(authorities)).toEqual([expect.stringContaining('MQTT_CA_FILE holds no certificate')]);
+    });
+
+    test('is refused where one of its certificates cannot be read, and says which', () => {
+      const [second, third] = [cutShort, certificate.replace(/\n.{20}/, '\nAAAAAAAAAAAAAAAAAAAA')];
+      expect(readProblemsOf([certificate, second, third, certificate].join('\n'))).toEqual([
+        expect.stringContaining('MQTT_CA_FILE: certificate 2 of 4 cannot be read'),
+        expect.stringContaining('MQTT_CA_FILE: certificate 3 of 4 cannot be read'),
+      ]);
+    });
+  });
+});
+
+function makeCertificate(dir: string): string {
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', 'key.pem'];
+  execFileSync('openssl', ['req', '-x509', ...newKey, '-out', 'ca.pem', '-subj', '/CN=test', '-days', '2'], {
+    cwd: dir,
+    stdio: 'ignore',
+  });
+  return readFileSync(join(dir, 'ca.pem'), 'utf8');
+}
+
+describe('a bridge that has not started yet', () => {
+  const environment = (spoolDir: string): Record<string, string> =>
+    bridgeEnvironment({ workerUrl: 'http://127.0.0.1:1', mqttUrl: 'mqtt://127.0.0.1:1', spoolDir });
+
+  test.each([
+    ['SIGTERM', 'SIGTERM', (bridge: BridgeProcess) => bridge.child.kill('SIGTERM')],
+    ['SIGINT', 'SIGINT', (bridge: BridgeProcess) => bridge.child.kill('SIGINT')],
+    ['the end of its parent', 'the parent is gone', (bridge: BridgeProcess) => bridge.child.disconnect()],
+  ])('does not wait for its spool folder any longer after %s', async (_, why, act) => {
+    const spoolDir = makeSpoolDir();
+    const lock = await lockSpool(spoolDir, 0);
+    const bridge = new BridgeProcess(environment(spoolDir));
+    await bridge.untilLogged('starting');
+    const toldAtMs = Date.now();
+    act(bridge);
+    expect(await bridge.untilExit()).toBe(0);
+    expect(Date.now() - toldAtMs).toBeLessThan(1500);
+    expect(await bridge.untilLogged('leaving')).toMatchObject({ why });
+    lock?.release();
+  });
+
+  test('says which spool file it cannot open and what to do, and leaves the file alone', async () => {
+    const spoolDir = makeSpoolDir();
+    const path = join(spoolDir, '0000000007-000000000000001-bridge-1-00.segment');
+    mkdirSync(path);
+    const bridge = new BridgeProcess(environment(spoolDir));
+    expect(await bridge.untilExit()).toBe(2);
+    const { cause } = await bridge.untilLogged('the bridge cannot start');
+    expect(cause).toContain(`${path} cannot be opened (EISDIR)`);
+    expect(cause).toContain('then start again');
   });
 });
 

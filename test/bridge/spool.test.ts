@@ -1,7 +1,19 @@
 // The spool on its own: what it promises about order, restarts, damage and a full disk.
-import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { open as openFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Intake } from '../../broker-bridge/src/intake.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import type { MqttConnection } from '../../broker-bridge/src/mqtt-connection.ts';
@@ -91,6 +103,14 @@ function segmentsIn(dir: string): string[] {
     .sort()
     .map((name) => join(dir, name));
 }
+
+function marksIn(dir: string): string {
+  const name = readdirSync(dir).find((one) => one.endsWith('.done'));
+  if (name === undefined) throw new Error('no marks yet');
+  return join(dir, name);
+}
+
+const segmentName = '0000000007-000000000000001-bridge-1-00.segment';
 
 const open: OpenSpool[] = [];
 async function openSpool(dir: string, options: { maxBytes?: number; bridgeId?: string } = {}): Promise<OpenSpool> {
@@ -309,6 +329,145 @@ describe('damage', () => {
     expect(again.payloads).toEqual(['after']);
     expect([dir, file]).toHaveLength(2);
   });
+});
+
+describe('marks of what is done', () => {
+  /** Opened again, because only that reads the marks. */
+  async function readDepth(dir: string): Promise<number> {
+    const spool = await openSpool(dir);
+    const { depth } = spool.spool;
+    await spool.spool.close();
+    return depth;
+  }
+
+  test('a torn mark does not spoil those that are made after the next start', async () => {
+    const dir = makeSpoolDir();
+    const first = await openSpool(dir);
+    await first.addAndWait('a', 'b', 'c', 'd');
+    await first.untilItems(4);
+    first.finish('a');
+    await first.spool.close();
+    appendFileSync(marksIn(dir), Buffer.from([1, 2, 3]));
+    const second = await openSpool(dir);
+    await second.untilItems(3);
+    second.finish('b', 'c');
+    await second.spool.close();
+    expect(await readDepth(dir)).toBe(1);
+  });
+
+  test('a mark that a full disk has torn does not spoil those that are made once there is room', async () => {
+    const dir = makeSpoolDir();
+    const spool = await openSpool(dir);
+    await spool.addAndWait('a', 'b', 'c', 'd');
+    await spool.untilItems(4);
+    const tearing = await tearNextAppend(5);
+    spool.finish('a', 'b');
+    await spool.changes.until('a torn write', () => tearing.hasTorn);
+    spool.finish('c');
+    await spool.spool.close();
+    // The torn one and the one that was never done.
+    expect(await readDepth(dir)).toBe(2);
+  });
+
+  /** The disk takes so many bytes of the next append, and then is full. */
+  async function tearNextAppend(bytesTaken: number): Promise<{ hasTorn: boolean }> {
+    const probe = await openFile(join(makeSpoolDir(), 'probe'), 'w');
+    const prototype = Object.getPrototypeOf(probe) as typeof probe;
+    await probe.close();
+    const tearing = { hasTorn: false };
+    vi.spyOn(prototype, 'appendFile').mockImplementationOnce(async function (this: typeof probe, bytes) {
+      await this.write((bytes as Buffer).subarray(0, bytesTaken));
+      tearing.hasTorn = true;
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+    });
+    return tearing;
+  }
+
+  // The memory of a process reads as a bad place of a disk does: EIO.
+  test.runIf(process.platform === 'linux')('marks that the disk cannot read do not cost the messages', async () => {
+    const dir = makeSpoolDir();
+    const first = await openSpool(dir);
+    await first.addAndWait('a', 'b');
+    await first.spool.close();
+    symlinkSync('/proc/self/mem', segmentsIn(dir)[0]!.replace(/segment$/, 'done'));
+    const second = await openSpool(dir);
+    await second.untilItems(2);
+    expect(second.spool.damagedRecords).toBe(0);
+  });
+});
+
+describe('a spool file that cannot be opened', () => {
+  test.each([
+    ['a folder in its place', 'EISDIR', (path: string) => mkdirSync(path)],
+    ['a link that leads nowhere', 'ELOOP', (path: string) => symlinkSync(path, path)],
+  ])('ends the start and stays where it is: %s', async (_, code, make) => {
+    const dir = makeSpoolDir();
+    const path = join(dir, segmentName);
+    make(path);
+    await expect(openSpool(dir)).rejects.toThrow(`${path} cannot be opened (${code})`);
+    expect(readdirSync(dir)).toEqual([segmentName]);
+  });
+
+  test.runIf(process.getuid)('ends the start when it is another user’s, and is read once it is ours', async () => {
+    const dir = makeSpoolDir();
+    const first = await openSpool(dir);
+    await first.addAndWait('a', 'b');
+    await first.spool.close();
+    const path = segmentsIn(dir)[0]!;
+    chmodSync(path, 0);
+    const refusal = /\.segment cannot be opened \(EACCES\).*give the file to the user of this process/;
+    await asOrdinaryUser(dir, () => expect(openSpool(dir)).rejects.toThrow(refusal));
+    expect(segmentsIn(dir)).toEqual([path]);
+    chmodSync(path, 0o600);
+    const second = await openSpool(dir);
+    await second.untilItems(2);
+  });
+
+  test('ends the start when it is the marks that cannot be opened, and names them', async () => {
+    const dir = makeSpoolDir();
+    const first = await openSpool(dir);
+    await first.addAndWait('a');
+    await first.spool.close();
+    const marks = segmentsIn(dir)[0]!.replace(/segment$/, 'done');
+    symlinkSync(marks, marks);
+    await expect(openSpool(dir)).rejects.toThrow(`${marks} cannot be opened (ELOOP)`);
+    expect(segmentsIn(dir)).toHaveLength(1);
+  });
+
+  test.runIf(process.platform === 'linux')('is put aside when the disk has lost it, and the rest goes on', async () => {
+    const dir = makeSpoolDir();
+    symlinkSync('/proc/self/mem', join(dir, segmentName));
+    await expectPutAside(dir);
+  });
+
+  test('is put aside when it is larger than any spool file, and the rest goes on', async () => {
+    const dir = makeSpoolDir();
+    const path = join(dir, segmentName);
+    writeFileSync(path, '');
+    truncateSync(path, 3 * 1024 ** 3);
+    await expectPutAside(dir);
+  });
+
+  async function expectPutAside(dir: string): Promise<void> {
+    const spool = await openSpool(dir);
+    await spool.addAndWait('a');
+    expect(spool.spool.damagedRecords).toBe(1);
+    expect(readdirSync(dir)).toContain(`${segmentName}.unreadable`);
+  }
+
+  /** Nothing is closed to root: there the files of the folder are opened as nobody. */
+  async function asOrdinaryUser(dir: string, act: () => Promise<void>): Promise<void> {
+    const nobody = 65_534;
+    const userId = process.geteuid!();
+    if (userId !== 0) return act();
+    chownSync(dir, nobody, nobody);
+    process.seteuid!(nobody);
+    try {
+      await act();
+    } finally {
+      process.seteuid!(userId);
+    }
+  }
 });
 
 describe('limits', () => {
