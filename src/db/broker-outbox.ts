@@ -9,11 +9,11 @@ export type BrokerWish = typeof brokerOutbox.$inferSelect;
 export async function putWish(
   database: Database,
   wish: Pick<BrokerWish, 'deviceId' | 'productKey' | 'wish' | 'sealedPassword' | 'endsSessions' | 'wishedAt'>,
-  nowMs: number,
+  dueAtMs: number,
 ): Promise<void> {
   await database
     .insert(brokerOutbox)
-    .values({ ...wish, version: 1, attempts: 0, nextAttemptAt: nowMs, claimedUntil: 0 })
+    .values({ ...wish, version: 1, attempts: 0, nextAttemptAt: dueAtMs, claimedUntil: 0 })
     .onConflictDoUpdate({
       target: brokerOutbox.deviceId,
       set: {
@@ -24,7 +24,7 @@ export async function putWish(
         endsSessions: sql`excluded.ends_sessions or (${brokerOutbox.endsSessions} and ${brokerOutbox.deliveredAt} is null)`,
         wishedAt: sql`excluded.wished_at`,
         attempts: 0,
-        nextAttemptAt: nowMs,
+        nextAttemptAt: dueAtMs,
         deliveredAt: null,
       },
       setWhere: sql`excluded.wished_at >= ${brokerOutbox.wishedAt}`,

@@ -136,7 +136,7 @@ export const brokerOutbox = sqliteTable(
     sealedPassword: text('sealed_password'),
     /** Present sessions end with the delivery, as with a changed credential. */
     endsSessions: integer('ends_sessions', { mode: 'boolean' }).notNull(),
-    /** When the request began that wished it: of two that cross, the later one counts. */
+    /** When the request began that wished it, or the device ended: of two that cross, the later one counts. */
     wishedAt: integer('wished_at').notNull(),
     attempts: integer('attempts').notNull(),
     nextAttemptAt: integer('next_attempt_at').notNull(),
