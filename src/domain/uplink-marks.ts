@@ -50,10 +50,15 @@ export function noteRedelivered(
 }
 
 export function take(marks: UplinkMarks, spoolId: string, seq: number, digest: string): UplinkMarks {
-  const seqBySpool = marks.seqBySpool.filter(([name]) => name !== spoolId).slice(1 - maxSpools);
-  seqBySpool.push([spoolId, seq]);
   // Copied once: every message comes by here.
   const recentDigests = marks.recentDigests.slice(1 - maxRecent);
   recentDigests.push(digest);
-  return { ...marks, seqBySpool, recentDigests };
+  return { ...takeRepeated(marks, spoolId, seq), recentDigests };
+}
+
+/** The content stays where it stands: pushed to the end, it would push out what is to be repeated next. */
+export function takeRepeated(marks: UplinkMarks, spoolId: string, seq: number): UplinkMarks {
+  const seqBySpool = marks.seqBySpool.filter(([name]) => name !== spoolId).slice(1 - maxSpools);
+  seqBySpool.push([spoolId, seq]);
+  return { ...marks, seqBySpool };
 }

@@ -10,7 +10,7 @@ import {
   type Json,
 } from '../domain/property-report.ts';
 import { propertyPost, type TopicAction } from '../domain/topics.ts';
-import { isOvertaken, isRecent, isTaken, noteRedelivered, take } from '../domain/uplink-marks.ts';
+import { isOvertaken, isRecent, isTaken, noteRedelivered, take, takeRepeated } from '../domain/uplink-marks.ts';
 import { positionSchema, type Position } from '../protocol/mqtt.ts';
 import type { DeviceCommands } from './device-commands.ts';
 import type { DevicePresence } from './device-presence.ts';
@@ -64,10 +64,12 @@ export function unpackMessages(columns: MessageColumns): SessionMessage[] {
 
 /**
  * `accepted` is in effect now, `again` was before, `repeated` was before under another number, `ignored` has none: an
- * echo of the service, or retained.
+ * echo of the service, or retained. What comes again says once more why it was rejected: the first answer may be lost.
  */
 export type MessageResult =
-  { result: 'accepted' | 'again' | 'repeated' | 'ignored' } | { result: 'rejected'; reason: string };
+  | { result: 'accepted' | 'repeated' | 'ignored' }
+  | { result: 'again'; reason?: string }
+  | { result: 'rejected'; reason: string };
 
 /** Measurements never rest: alone they are written this often, and otherwise with whatever else is. */
 const measurementsEveryMs = 15 * 60_000;
@@ -88,14 +90,16 @@ export class DeviceInbox {
   take(spoolId: string, message: SessionMessage): MessageResult {
     const { action, payload } = message;
     const { marks } = this.#state.live;
-    if (isTaken(marks, spoolId, message.seq)) return { result: 'again' };
+    if (isTaken(marks, spoolId, message.seq)) return { result: 'again', ...reasonOf(message) };
     const digest = fingerprint(`${action}\n${payload}`);
     const { isDup, receivedAtMs } = message;
     const isRepeated = isDup ? isRecent(marks, digest) : isOvertaken(marks, spoolId, digest, receivedAtMs);
+    if (isRepeated) {
+      this.#state.touch({ marks: takeRepeated(marks, spoolId, message.seq) });
+      return { result: 'repeated' };
+    }
     const taken = take(marks, spoolId, message.seq, digest);
-    const isNewRedelivery = isDup && !isRepeated;
-    this.#state.touch({ marks: isNewRedelivery ? noteRedelivered(taken, spoolId, digest, receivedAtMs) : taken });
-    if (isRepeated) return { result: 'repeated' };
+    this.#state.touch({ marks: isDup ? noteRedelivered(taken, spoolId, digest, receivedAtMs) : taken });
     // A retained message tells of the past: the broker hands it to every new subscription.
     if (message.isRetained) return { result: 'ignored' };
     if (isTooLarge(payload)) return { result: 'rejected', reason: 'too_large' };
@@ -152,6 +156,14 @@ export class DeviceInbox {
     this.#state.change({ positionChanges });
     this.#state.storage.addPositionChange(positionChanges, { position, time });
   }
+}
+
+/** Why it can have no effect; nothing where it can, or where it was never to have one. */
+function reasonOf({ action, payload, isRetained }: SessionMessage): { reason?: string } {
+  if (isRetained) return {};
+  if (isTooLarge(payload)) return { reason: 'too_large' };
+  const meaning = interpretMessage(action, payload);
+  return meaning.kind === 'invalid' ? { reason: meaning.reason } : {};
 }
 
 function isTooLarge(payload: string): boolean {

@@ -116,8 +116,8 @@ async function takeForDevice(
   for (const [position, { index, topic, message }] of entries.entries()) {
     const { seq, payload } = message;
     const taken = others.get(position) ?? { result: 'accepted' as const };
-    const isRejected = taken.result === 'rejected';
-    results.push([index, isRejected ? { seq, result: 'rejected', reason: taken.reason } : { seq, result: 'accepted' }]);
+    const reason = 'reason' in taken ? taken.reason : undefined;
+    results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
     // Subscribers see what the device sent, even what the service could not read; never the service's own echo.
     if (taken.result === 'ignored') continue;
     let run = runs.at(-1);

@@ -1,6 +1,14 @@
 // Which messages of a bridge were taken before.
 import { describe, expect, it } from 'vitest';
-import { isOvertaken, isRecent, isTaken, noMarks, noteRedelivered, take } from '../../src/domain/uplink-marks.ts';
+import {
+  isOvertaken,
+  isRecent,
+  isTaken,
+  noMarks,
+  noteRedelivered,
+  take,
+  takeRepeated,
+} from '../../src/domain/uplink-marks.ts';
 
 describe('uplink marks', () => {
   it('know every number of a spool up to the highest that was taken', () => {
@@ -40,6 +48,16 @@ describe('uplink marks', () => {
     expect(isOvertaken(marks, 'spool-b', 'x', 1000), 'the same bridge knows its own').toBe(false);
     expect(isOvertaken(marks, 'spool-a', 'x', 2500), 'its request was long on the way').toBe(true);
     expect(isOvertaken(marks, 'spool-a', 'x', 15_000), 'said anew').toBe(false);
+  });
+
+  it('know all of the last 64 while these are read again one by one', () => {
+    let marks = noMarks;
+    for (let seq = 1; seq <= 80; seq++) marks = take(marks, 'first', seq, `digest ${seq}`);
+    for (let seq = 17; seq <= 80; seq++) {
+      expect(isRecent(marks, `digest ${seq}`), `digest ${seq}`).toBe(true);
+      marks = takeRepeated(marks, 'second', seq);
+      expect(isTaken(marks, 'second', seq)).toBe(true);
+    }
   });
 
   it('forget first deliveries that did not come among the last 64 redelivered', () => {

@@ -105,6 +105,18 @@ describe('a batch', () => {
     expect(await positionOf(device), 'the old report did not come into effect again').toBe('down');
   });
 
+  it('says again why it was rejected: the first answer may have been lost', async () => {
+    const device = await provisionDevice();
+    const items = [
+      itemOf(device, 'no json'),
+      itemOf(device, JSON.stringify({ params: { note: 'x'.repeat(70_000) } })),
+      itemOf(device, report('up')),
+    ];
+    const first = await post(items);
+    expect(first.map((one) => (one as { result: string }).result)).toEqual(['rejected', 'rejected', 'accepted']);
+    expect(await post(items)).toEqual(first);
+  });
+
   it('takes a device by the numbers of its messages, whatever their order in the batch', async () => {
     const device = await provisionDevice();
     const early = itemOf(device, report('up'));
