@@ -78,7 +78,7 @@ export class Bridge {
       metrics,
     });
     this.#broker = new Broker(config.mqtt, log, {
-      onSession: (isPresent) => this.#intake.noteSession(isPresent),
+      onSession: (isPresent) => this.#intake.noteSession(isPresent, this.#link.isRoleSure),
       onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
       onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
       onRetry: () => metrics.reconnects.inc({ peer: 'broker' }),
@@ -92,7 +92,7 @@ export class Bridge {
       log,
       isBrokerConnected: () => this.#broker.isConnected,
       events: {
-        onRole: (role) => this.#setRole(role),
+        onRole: (role, resumes) => this.#setRole(role, resumes),
         onPublish: (frame) => this.#downlink.take(frame),
         onConnectedChange: (isConnected, lastHeardAtMs) => this.#noteLinkChange(isConnected, lastHeardAtMs),
         onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
@@ -130,11 +130,12 @@ export class Bridge {
     this.#log.info('left', { depth: this.#spool.depth });
   }
 
-  #setRole(role: Role): void {
+  #setRole(role: Role, resumes: boolean): void {
     // Promoted while leaving: taking the session now would only keep it from the next one.
     if (this.#isStopping) return;
     if (role !== this.#role) this.#log.info('role', { role });
     this.#role = role;
+    if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
     if (role === 'active') this.#broker.start();
     else void this.#broker.stop();

@@ -25,6 +25,8 @@ export type BrokerEvents = {
 const stableAfterMs = 10_000;
 /** How long to keep away from a session that somebody else seems to hold, while nobody tells whose it is. */
 const standBackMs = 30_000;
+/** How long a connection waits for the link: with it, the bridge knows whose the session was meanwhile. */
+const awaitLinkMs = 2000;
 const unacceptableVersionCodes = [0x01, 0x84];
 
 export class Broker {
@@ -39,9 +41,13 @@ export class Broker {
   #hasRefusedFilters = false;
   #isWanted = false;
   #isAlone = true;
+  #isAwaitingLink = false;
   #timer: NodeJS.Timeout | undefined;
   #version: MqttVersion;
+  /** What the broker has shown to speak. It stays open where it never said a word about MQTT 5. */
   #isVersionProven = false;
+  #isVersionRefused = false;
+  #wordlessEnds = 0;
 
   constructor(config: MqttConfig, log: Log, events: BrokerEvents) {
     this.#config = config;
@@ -85,6 +91,7 @@ export class Broker {
   /** While the Worker cannot be asked, a session that seems to be taken is left alone for longer. */
   setWorkerReachable(isReachable: boolean): void {
     this.#isAlone = !isReachable;
+    if (isReachable && this.#isAwaitingLink) this.#connectAfter(0);
   }
 
   publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
@@ -98,10 +105,21 @@ export class Broker {
 
   #connectAfter(delayMs: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#connect(), delayMs);
+    this.#isAwaitingLink = false;
+    this.#timer = setTimeout(() => this.#connectOrAwaitLink(), delayMs);
+  }
+
+  #connectOrAwaitLink(): void {
+    if (!this.#isAlone) {
+      this.#connect();
+      return;
+    }
+    this.#isAwaitingLink = true;
+    this.#timer = setTimeout(() => this.#connect(), awaitLinkMs);
   }
 
   #connect(): void {
+    this.#isAwaitingLink = false;
     if (!this.#isWanted || this.#connection !== null) return;
     const connection: MqttConnection = new MqttConnection(this.#config, this.#version, {
       onSession: (isPresent) => this.#events.onSession(isPresent),
@@ -138,8 +156,15 @@ export class Broker {
     }
     if (this.#openedAtMs !== null) return;
     this.#openedAtMs = Date.now();
-    this.#isVersionProven = true;
+    const isGuess = this.#version === '3.1.1' && this.#config.protocol === 'auto' && !this.#isVersionRefused;
+    this.#isVersionProven = !isGuess;
     this.#log.info('connected to the broker', { mqtt: this.#version });
+    this.#wordlessEnds = 0;
+    if (isGuess) {
+      this.#log.warn('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry', {
+        remedy: 'the next connection tries MQTT 5 again; MQTT_PROTOCOL=3.1.1 says that there is none',
+      });
+    }
     this.#events.onConnectedChange(true);
   }
 
@@ -151,6 +176,7 @@ export class Broker {
     if (livedMs !== null && livedMs > stableAfterMs) this.#backOff.reset();
     if (!this.#isWanted) return;
     if (unacceptableVersionCodes.includes(end.refusedCode ?? 0) && this.#config.protocol === 'auto') {
+      this.#isVersionRefused = true;
       this.#changeVersion();
       this.#log.info('the broker speaks another version of MQTT', { mqtt: this.#version });
       // A broker that refuses both is not to be asked in a tight loop.
@@ -166,9 +192,11 @@ export class Broker {
       this.#events.onTakenOver();
       return;
     }
-    // Old brokers close the connection without a word; so does one that is just starting. Hence in turns.
-    const mayBeVersion = !this.#isVersionProven && end.refusedCode === null && end.wasReached;
-    if (this.#config.protocol === 'auto' && mayBeVersion) this.#changeVersion();
+    const isWordless = livedMs === null && end.refusedCode === null && end.wasReached;
+    if (this.#config.protocol === 'auto' && !this.#isVersionProven) {
+      if (livedMs !== null) this.#version = '5';
+      else if (isWordless) this.#guessVersion();
+    }
     // MQTT 3.1.1 cannot say that the session was taken over. Two bridges that each take it back would never rest.
     const seemsTakenOver = this.#isAlone && livedMs !== null && livedMs < stableAfterMs;
     const waitMs = seemsTakenOver ? standBackMs + delayMs : delayMs;
@@ -179,6 +207,13 @@ export class Broker {
       ...(end.refusedCode === null ? {} : { refusedCode: end.refusedCode, alarm: true }),
     });
     this.#connectAfter(waitMs);
+    this.#isAwaitingLink = seemsTakenOver;
+  }
+
+  /** Old brokers close the connection without a word; so does one that is just starting, or a balancer before it. */
+  #guessVersion(): void {
+    this.#wordlessEnds += 1;
+    this.#version = this.#wordlessEnds % 3 === 2 ? '3.1.1' : '5';
   }
 
   #changeVersion(): void {

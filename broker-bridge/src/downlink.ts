@@ -8,9 +8,10 @@ import type { Role, WorkerLink } from './worker-link.ts';
 
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
 type Reason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
-/** `sentAtMs` is null while nobody has heard it. */
 /** `sentAtMs` is null while the Worker may not have heard the result. */
 type Command = { result: ResultFrame | null; sentAtMs: number | null; settledAtMs: number };
+
+type Waiting = { frame: PublishFrame; sinceMs: number };
 
 /** Longer than any command lives: one that comes again later than this has expired. */
 const rememberMs = 2 * 60_000;
@@ -29,7 +30,7 @@ export class Downlink {
   readonly #metrics: Metrics;
   readonly #commands = new Map<string, Command>();
   /** Commands that the broker's own limit holds back for the moment. */
-  #waiting: PublishFrame[] = [];
+  #waiting: Waiting[] = [];
   #role: Role = 'standby';
   #underWay = 0;
   #isStopped = false;
@@ -72,7 +73,7 @@ export class Downlink {
     }
     this.#commands.set(frame.id, { result: null, sentAtMs: null, settledAtMs: 0 });
     if (this.#refuseHopeless(frame)) return;
-    this.#waiting.push(frame);
+    this.#waiting.push({ frame, sinceMs: performance.now() });
     this.#publishWaiting();
   }
 
@@ -91,14 +92,14 @@ export class Downlink {
   }
 
   #reviewWaiting(): void {
-    this.#waiting = this.#waiting.filter((frame) => !this.#refuseHopeless(frame));
+    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuseHopeless(frame));
   }
 
   #publishWaiting(): void {
     while (this.#broker.mayPublishMore) {
-      const frame = this.#waiting.shift();
-      if (frame === undefined) return;
-      if (!this.#refuseHopeless(frame)) void this.#publish(frame);
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      if (!this.#refuseHopeless(next.frame)) void this.#publish(next);
     }
   }
 
@@ -115,14 +116,15 @@ export class Downlink {
     return this.#broker.isConnected && !this.#isStopped ? null : 'broker_disconnected';
   }
 
-  async #publish(frame: PublishFrame): Promise<void> {
+  async #publish({ frame, sinceMs }: Waiting): Promise<void> {
     const publishedAtMs = Date.now();
     const leftMs = frame.expiresAtMs - this.#link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
     const silentAfterMs = Math.min(Math.max(leftMs, silenceMs.least), silenceMs.most);
     const timer = setTimeout(() => this.#broker.cutIfSilentSince(publishedAtMs), silentAfterMs);
     this.#underWay += 1;
-    const expirySeconds = Math.min(frame.messageExpirySeconds, Math.max(1, Math.ceil(leftMs / 1000)));
+    const waitedSeconds = (performance.now() - sinceMs) / 1000;
+    const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
     const outcome = await this.#broker.publish(frame.topic, frame.payload, expirySeconds);
     clearTimeout(timer);
     this.#underWay -= 1;

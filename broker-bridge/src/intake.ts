@@ -11,6 +11,13 @@ export class Intake {
   readonly #metrics: Metrics;
   readonly #redeliveries = new Redeliveries();
   #brokerSession: number;
+  /**
+   * Somebody may have read from the session what this process does not know of: an earlier process, or another bridge.
+   * Over with the first message that the broker sends for the first time, because what it sends again comes before.
+   */
+  #hasGap = true;
+  /** Since the connection began: nobody else had the session when it did. */
+  #isSessionOurs = false;
   #isStopped = false;
 
   /** `recent` are the spool's last messages, so that a restart does not spool a redelivery twice. */
@@ -23,10 +30,19 @@ export class Intake {
     }
   }
 
-  noteSession(isPresent: boolean): void {
+  /** A connection begins. `isRoleSure`: no other bridge can have been made active by now. */
+  noteSession(isPresent: boolean, isRoleSure: boolean): void {
+    this.#isSessionOurs = isRoleSure;
     if (isPresent) return;
+    this.#hasGap = false;
     this.#redeliveries.forgetAll();
     this.#brokerSession = nameSession();
+  }
+
+  /** Another bridge was active: what it has read comes again where the broker did not hear its acknowledgement. */
+  noteOtherBridge(): void {
+    this.#hasGap = true;
+    this.#isSessionOurs = false;
   }
 
   take(connection: MqttConnection, message: IncomingMessage, proceed: () => void): void {
@@ -39,8 +55,11 @@ export class Intake {
       this.#spool.afterPending(acknowledge);
     } else {
       if (message.packetId > 0) this.#redeliveries.remember(message);
-      const record = { ...message, receivedAtMs: Date.now(), brokerSession: this.#brokerSession };
+      // Sent again and unknown, but everything that was read before is known: it was lost on its first way here.
+      const dup = message.dup && (this.#hasGap || !this.#isSessionOurs);
+      const record = { ...message, dup, receivedAtMs: Date.now(), brokerSession: this.#brokerSession };
       this.#spool.append(record, acknowledge);
+      if (message.packetId > 0 && !message.dup && this.#isSessionOurs) this.#hasGap = false;
     }
     this.#spool.whenRoomInMemory(proceed);
   }

@@ -1,5 +1,6 @@
 // The bridge's WebSocket to the Worker: keeps it open, says who is calling, hands over what arrives.
 // It must not decide what a role or a command means.
+import { randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
 import {
   linkPath,
@@ -16,7 +17,8 @@ import { WorkerClock } from './worker-clock.ts';
 export type Role = 'active' | 'standby';
 
 type LinkEvents = {
-  onRole: (role: Role) => void;
+  /** `resumes`: nobody else was active since this process was. */
+  onRole: (role: Role, resumes: boolean) => void;
   onPublish: (frame: PublishFrame) => void;
   /** Connected means that the Worker has welcomed us. The time is of the last sign of life before a loss. */
   onConnectedChange: (isConnected: boolean, lastHeardAtMs: number) => void;
@@ -26,6 +28,8 @@ type LinkEvents = {
 const pingEveryMs = 5000;
 const watchEveryMs = 1000;
 const silenceMs = 10_000;
+/** The Worker names another bridge 9 s after our last ping at the earliest; clocks may drift a little until then. */
+const roleIsSureForMs = 8500;
 const handshakeTimeoutMs = 10_000;
 const unauthorizedRetryMs = 30_000;
 const stableAfterMs = 10_000;
@@ -44,12 +48,16 @@ export class WorkerLink {
   readonly #url: string;
   readonly #log: Log;
   readonly #clock = new WorkerClock();
+  /** Whoever has it knows what this process has published, which a restarted one does not. */
+  readonly #instanceId = randomUUID();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
   #isWelcome = false;
   #welcomeAtMs = 0;
   #lastHeardAtMs = 0;
-  #pingSentAtMs = 0;
+  /** When pings were sent that are not answered yet, and the last one that is; by a clock that nobody sets. */
+  #pingsUnderWay: number[] = [];
+  #answeredPingAtMs = -Infinity;
   #watchTimer: NodeJS.Timeout | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
   #isWanted = false;
@@ -62,6 +70,11 @@ export class WorkerLink {
 
   get isConnected(): boolean {
     return this.#isWelcome;
+  }
+
+  /** No other bridge can have been made active by now. */
+  get isRoleSure(): boolean {
+    return this.#isWelcome && performance.now() - this.#answeredPingAtMs < roleIsSureForMs;
   }
 
   /** The Worker's clock, as well as it is known. */
@@ -133,9 +146,12 @@ export class WorkerLink {
   #greet(socket: WebSocket): void {
     this.#clock.forget();
     this.#lastHeardAtMs = Date.now();
+    this.#pingsUnderWay = [];
+    this.#answeredPingAtMs = -Infinity;
     const hello: BridgeFrame = {
       type: 'hello',
       bridgeId: this.#options.bridgeId,
+      instanceId: this.#instanceId,
       brokerConnected: this.#options.isBrokerConnected(),
     };
     socket.send(JSON.stringify(hello));
@@ -147,19 +163,30 @@ export class WorkerLink {
     if (Date.now() - this.#lastHeardAtMs > silenceMs) {
       this.#log.warn('the Worker fell silent on the link');
       socket.terminate();
-    } else if (Date.now() - this.#pingSentAtMs >= pingEveryMs) this.#ping(socket);
+    } else if (this.#isPingDue()) this.#ping(socket);
+  }
+
+  #isPingDue(): boolean {
+    return performance.now() - (this.#pingsUnderWay.at(-1) ?? this.#answeredPingAtMs) >= pingEveryMs;
   }
 
   #ping(socket: WebSocket): void {
-    this.#pingSentAtMs = Date.now();
+    this.#pingsUnderWay.push(performance.now());
     socket.send(linkPing);
+  }
+
+  #noteAnsweredPing(): void {
+    const sentAtMs = this.#pingsUnderWay.shift();
+    if (sentAtMs === undefined) return;
+    this.#answeredPingAtMs = sentAtMs;
+    this.#clock.noteRoundTrip(performance.now() - sentAtMs);
   }
 
   #read(data: RawData, isBinary: boolean): void {
     this.#lastHeardAtMs = Date.now();
     const text = isBinary ? '' : rawText(data);
     if (text === linkPong) {
-      this.#clock.noteRoundTrip(Date.now() - this.#pingSentAtMs);
+      this.#noteAnsweredPing();
       return;
     }
     const frame = workerFrameSchema.safeParse(parseJson(text));
@@ -173,7 +200,7 @@ export class WorkerLink {
     }
     this.#clock.noteFrame(frame.data.nowMs, Date.now());
     if (!this.#isWelcome) this.#settleWelcome();
-    this.#options.events.onRole(frame.data.role);
+    this.#options.events.onRole(frame.data.role, frame.data.resumes ?? false);
   }
 
   #settleWelcome(): void {

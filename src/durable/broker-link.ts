@@ -1,5 +1,6 @@
-// Where bridges dial in: hands publishes to the active one and promotes a standby when it goes. Keeps nothing but
-// what its sockets carry; a publish lives in memory while its caller waits, and is never sent after its expiry.
+// Where bridges dial in: hands publishes to the active one and promotes a standby when it goes or has no broker. Keeps
+// what its sockets carry and who was active last; a publish lives in memory while its caller waits, and is never sent
+// after its expiry.
 import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
 import { bridgeFrameSchema, linkPing, linkPong, type BridgeFrame, type WorkerFrame } from '../protocol/bridge.ts';
@@ -10,17 +11,22 @@ export type PublishOutcome =
 
 const attachmentSchema = z.object({
   bridgeId: z.string().nullable(),
+  instanceId: z.string(),
   role: z.enum(['active', 'standby']).nullable(),
   isBrokerConnected: z.boolean(),
   openedAtMs: z.number(),
+  /** When it got its role, or its connection with the broker last came or went. */
+  changedAtMs: z.number(),
 });
 type Attachment = z.infer<typeof attachmentSchema>;
 type Bridge = { socket: WebSocket; attachment: Attachment };
 
 type Pending = {
   frame: Extract<WorkerFrame, { type: 'publish' }>;
-  /** The bridge that has it; null while none could take it. */
+  /** The instance of a bridge that has it; null while none could take it. */
   sentTo: string | null;
+  /** Where the broker still has it then, it is to throw it away. */
+  discardAtMs: number;
   settle: (outcome: PublishOutcome) => void;
 };
 
@@ -29,6 +35,9 @@ const answerGraceMs = 500;
 /** A bridge pings every 5 s; one that was silent for this long is gone although its socket looks open. */
 const silentAfterMs = 9_000;
 const helloWithinMs = 5_000;
+/** An active bridge that has had no broker for so long makes way for one that stands by: that one may have a way there. */
+const brokerlessForMs = 15_000;
+const lastActiveKey = 'lastActiveInstance';
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #pending = new Map<string, Pending>();
@@ -42,7 +51,9 @@ export class BrokerLink extends DurableObject<Env> {
   override async fetch(): Promise<Response> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
-    write(server, { bridgeId: null, role: null, isBrokerConnected: false, openedAtMs: Date.now() });
+    const nowMs = Date.now();
+    const nobody = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false };
+    write(server, { ...nobody, openedAtMs: nowMs, changedAtMs: nowMs });
     await this.#watchSockets();
     return new Response(null, { status: 101, webSocket: client });
   }
@@ -50,8 +61,10 @@ export class BrokerLink extends DurableObject<Env> {
   /** Resolves when the broker acknowledged, or says why not; never later than shortly after `expiresAtMs`. */
   async publish(request: PublishRequest): Promise<PublishOutcome> {
     const id = crypto.randomUUID();
-    const lifeMs = request.expiresAtMs - Date.now();
+    const nowMs = Date.now();
+    const lifeMs = request.expiresAtMs - nowMs;
     if (lifeMs <= 0) return { ok: false, reason: 'expired' };
+    const messageExpirySeconds = request.messageExpirySeconds ?? Math.ceil(lifeMs / 1000);
     const { promise, resolve } = Promise.withResolvers<PublishOutcome>();
     const pending: Pending = {
       frame: {
@@ -60,9 +73,10 @@ export class BrokerLink extends DurableObject<Env> {
         topic: request.topic,
         payload: request.payload,
         expiresAtMs: request.expiresAtMs,
-        messageExpirySeconds: request.messageExpirySeconds ?? Math.ceil(lifeMs / 1000),
+        messageExpirySeconds,
       },
       sentTo: null,
+      discardAtMs: nowMs + messageExpirySeconds * 1000,
       settle: resolve,
     };
     this.#pending.set(id, pending);
@@ -100,7 +114,8 @@ export class BrokerLink extends DurableObject<Env> {
         await this.#welcome(socket, frame);
         break;
       case 'broker':
-        write(socket, { ...read(socket), isBrokerConnected: frame.connected });
+        write(socket, { ...read(socket), isBrokerConnected: frame.connected, changedAtMs: Date.now() });
+        await this.#watchSockets();
         break;
       case 'published':
       case 'not-published':
@@ -128,6 +143,7 @@ export class BrokerLink extends DurableObject<Env> {
       }
     }
     this.#releaseSilent();
+    this.#relieveBrokerless();
     await this.#watchSockets();
   }
 
@@ -141,12 +157,14 @@ export class BrokerLink extends DurableObject<Env> {
     this.#releaseSilent();
     const active = this.#active();
     const role = wasActive || active === undefined || active.socket === socket ? 'active' : 'standby';
-    write(socket, { ...read(socket), bridgeId: hello.bridgeId, role, isBrokerConnected: hello.brokerConnected });
-    send(socket, { type: 'welcome', nowMs: Date.now(), role });
-    if (role === 'active') this.#giveUpAllBut(hello.bridgeId);
-    // A process that was killed closes its socket. So this one lost its network alone and still knows what it has
-    // published: it answers that from memory, and publishes what never reached it.
-    if (wasActive) this.#unsend(hello.bridgeId);
+    const { bridgeId, brokerConnected: isBrokerConnected, instanceId = crypto.randomUUID() } = hello;
+    const nowMs = Date.now();
+    write(socket, { ...read(socket), bridgeId, instanceId, role, isBrokerConnected, changedAtMs: nowMs });
+    const resumes = role === 'active' && this.#noteActive(instanceId);
+    send(socket, { type: 'welcome', nowMs, role, resumes });
+    // It lost its network alone and still knows what it has published: it answers that from memory, and publishes what
+    // never reached it.
+    if (wasActive) this.#unsend(instanceId);
     await this.#watchSockets();
   }
 
@@ -155,22 +173,50 @@ export class BrokerLink extends DurableObject<Env> {
     const attachment = read(socket);
     write(socket, { ...attachment, role: null });
     if (attachment.role !== 'active') return;
-    const [next] = this.#bridges()
-      .filter((one) => one.socket !== socket && one.attachment.role === 'standby')
+    const next = this.#longestWaiting();
+    if (next !== undefined) this.#promote(next);
+  }
+
+  #longestWaiting(): Bridge | undefined {
+    return this.#bridges()
+      .filter(({ attachment }) => attachment.role === 'standby')
       .filter((one) => Date.now() < silentAtMs(this.ctx, one))
-      .sort((one, other) => one.attachment.openedAtMs - other.attachment.openedAtMs);
-    if (next === undefined) return;
-    write(next.socket, { ...next.attachment, role: 'active' });
-    send(next.socket, { type: 'role', nowMs: Date.now(), role: 'active' });
-    this.#giveUpAllBut(next.attachment.bridgeId);
+      .sort((one, other) => one.attachment.changedAtMs - other.attachment.changedAtMs)[0];
+  }
+
+  #promote({ socket, attachment }: Bridge): void {
+    const nowMs = Date.now();
+    write(socket, { ...attachment, role: 'active', changedAtMs: nowMs });
+    const resumes = this.#noteActive(attachment.instanceId);
+    send(socket, { type: 'role', nowMs, role: 'active', resumes });
     this.#sendPending();
   }
 
+  /** True where nobody else was active in between. */
+  #noteActive(instanceId: string): boolean {
+    this.#giveUpAllBut(instanceId);
+    const { kv } = this.ctx.storage;
+    if (kv.get(lastActiveKey) === instanceId) return true;
+    kv.put(lastActiveKey, instanceId);
+    return false;
+  }
+
   /** Whether a bridge that went had published what it took nobody can say: callers are told that it was not. */
-  #giveUpAllBut(bridgeId: string | null): void {
+  #giveUpAllBut(instanceId: string): void {
     for (const { sentTo, settle } of this.#pending.values()) {
-      if (sentTo !== null && sentTo !== bridgeId) settle({ ok: false, reason: 'bridge_lost' });
+      if (sentTo !== null && sentTo !== instanceId) settle({ ok: false, reason: 'bridge_lost' });
     }
+  }
+
+  #relieveBrokerless(): void {
+    const active = this.#active();
+    if (active === undefined || brokerlessAtMs(active) > Date.now()) return;
+    const next = this.#longestWaiting();
+    if (next === undefined) return;
+    const nowMs = Date.now();
+    write(active.socket, { ...active.attachment, role: 'standby', changedAtMs: nowMs });
+    send(active.socket, { type: 'role', nowMs, role: 'standby' });
+    this.#promote(next);
   }
 
   #releaseSilent(): void {
@@ -188,23 +234,24 @@ export class BrokerLink extends DurableObject<Env> {
 
   #send(pending: Pending, active: Bridge | undefined): void {
     if (active?.attachment.isBrokerConnected !== true || pending.sentTo !== null) return;
-    pending.sentTo = active.attachment.bridgeId;
-    send(active.socket, pending.frame);
+    pending.sentTo = active.attachment.instanceId;
+    const messageExpirySeconds = Math.max(1, Math.ceil((pending.discardAtMs - Date.now()) / 1000));
+    send(active.socket, { ...pending.frame, messageExpirySeconds });
   }
 
-  #unsend(bridgeId: string): void {
-    for (const pending of this.#pending.values()) if (pending.sentTo === bridgeId) pending.sentTo = null;
+  #unsend(instanceId: string): void {
+    for (const pending of this.#pending.values()) if (pending.sentTo === instanceId) pending.sentTo = null;
   }
 
   #settle(socket: WebSocket, frame: Extract<BridgeFrame, { type: 'published' | 'not-published' }>): void {
     const pending = this.#pending.get(frame.id);
-    if (pending === undefined || pending.sentTo !== read(socket).bridgeId) return;
+    if (pending === undefined || pending.sentTo !== read(socket).instanceId) return;
     if (frame.type === 'published') {
       pending.settle({ ok: true, id: frame.id, publishedAtMs: Date.now(), hasSubscribers: frame.hasSubscribers });
     } else if (frame.reason === 'broker_disconnected' || frame.reason === 'standby') {
       // Not taken at all: whoever has a broker before it expires may have it. The bridge tells when it has one again.
       pending.sentTo = null;
-      write(socket, { ...read(socket), isBrokerConnected: false });
+      write(socket, { ...read(socket), isBrokerConnected: false, changedAtMs: Date.now() });
     } else {
       pending.settle({ ok: false, reason: frame.reason });
     }
@@ -221,14 +268,16 @@ export class BrokerLink extends DurableObject<Env> {
       .map((socket) => ({ socket, attachment: read(socket) }));
   }
 
-  /** Sets the alarm to when the next socket would be silent or nameless for too long, where that matters. */
+  /** Sets the alarm to when the next socket would be silent, nameless or brokerless for too long, where that matters. */
   async #watchSockets(): Promise<void> {
     const bridges = this.#bridges();
     const hasStandby = bridges.some(({ attachment }) => attachment.role === 'standby');
     const dueAtMs = bridges
       .filter(({ attachment }) => hasStandby || attachment.role === null)
       .map((bridge) =>
-        bridge.attachment.role === null ? bridge.attachment.openedAtMs + helloWithinMs : silentAtMs(this.ctx, bridge),
+        bridge.attachment.role === null
+          ? bridge.attachment.openedAtMs + helloWithinMs
+          : Math.min(silentAtMs(this.ctx, bridge), brokerlessAtMs(bridge)),
       );
     if (dueAtMs.length > 0) await this.ctx.storage.setAlarm(Math.min(...dueAtMs));
   }
@@ -237,6 +286,11 @@ export class BrokerLink extends DurableObject<Env> {
 function silentAtMs(ctx: DurableObjectState, { socket, attachment }: Bridge): number {
   const pingedAtMs = ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
   return Math.max(pingedAtMs, attachment.openedAtMs) + silentAfterMs;
+}
+
+function brokerlessAtMs({ attachment }: Bridge): number {
+  const isBrokerless = attachment.role === 'active' && !attachment.isBrokerConnected;
+  return isBrokerless ? attachment.changedAtMs + brokerlessForMs : Infinity;
 }
 
 function readFrame(data: string | ArrayBuffer): BridgeFrame | undefined {

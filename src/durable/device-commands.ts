@@ -42,12 +42,12 @@ export type CommandView = Command & { state: CommandState; reason: string | null
 
 /** A bridge or broker that has not taken a command by then never will. The caller hears of it half a second later. */
 const publishWithinMs = 4_500;
-/** The broker keeps a command no longer than this for a session it still believes in. */
-const messageExpirySeconds = 10;
+/** The broker keeps a command no longer than this for a session it still believes in, nor than the command lives. */
+const maxMessageExpirySeconds = 10;
 /** Open commands that are looked at, newest first: a newer one ends what an older one waits for. */
 const maxOpen = 8;
 /** After these the broker may have the command, and nobody knows. */
-const ambiguousReasons: readonly string[] = ['timeout', 'bridge_lost', 'unreachable'];
+const ambiguousReasons: readonly string[] = ['timeout', 'bridge_lost', 'cancelled', 'unreachable'];
 
 export class DeviceCommands {
   readonly #env: Env;
@@ -155,6 +155,8 @@ export class DeviceCommands {
     const payload = encodeControl(params, commandId, acceptedAtMs);
     const startedAtMs = Date.now();
     const expiresAtMs = startedAtMs + publishWithinMs;
+    const leftSeconds = Math.ceil((command.expiresAtMs - startedAtMs) / 1000);
+    const messageExpirySeconds = Math.min(maxMessageExpirySeconds, Math.max(1, leftSeconds));
     // One stub for all: what it is given in order arrives in order.
     this.#link ??= brokerLink(this.#env);
     const asked: Promise<PublishOutcome> = this.#link.publish({ topic, payload, expiresAtMs, messageExpirySeconds });

@@ -69,8 +69,16 @@ export const linkPing = 'ping';
 export const linkPong = 'pong';
 
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
-  /** First frame after the socket opened. `bridgeId` is stable over restarts of one bridge. */
-  z.object({ type: z.literal('hello'), bridgeId: spoolIdSchema, brokerConnected: z.boolean() }),
+  /**
+   * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` is another one
+   * for each: who has it knows what it has published, and what it has read from the broker.
+   */
+  z.object({
+    type: z.literal('hello'),
+    bridgeId: spoolIdSchema,
+    instanceId: spoolIdSchema.optional(),
+    brokerConnected: z.boolean(),
+  }),
   z.object({ type: z.literal('broker'), connected: z.boolean() }),
   /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where nobody told. */
   z.object({
@@ -90,12 +98,23 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
 ]);
 export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
 
+/**
+ * `nowMs` is the Worker's clock, by which `expiresAtMs` is meant. `resumes`: nobody else was active since this instance
+ * was, so that nobody else had its session with the broker.
+ */
+const roleFields = {
+  nowMs: z.int(),
+  role: z.enum(['active', 'standby']),
+  resumes: z.boolean().optional(),
+};
+
 export const workerFrameSchema = z.discriminatedUnion('type', [
-  /** Answer to `hello`. `nowMs` is the Worker's clock, by which `expiresAtMs` is meant. */
-  z.object({ type: z.literal('welcome'), nowMs: z.int(), role: z.enum(['active', 'standby']) }),
-  z.object({ type: z.literal('role'), nowMs: z.int(), role: z.enum(['active', 'standby']) }),
+  /** Answer to `hello`. */
+  z.object({ type: z.literal('welcome'), ...roleFields }),
+  z.object({ type: z.literal('role'), ...roleFields }),
   /**
-   * Publish at QoS 1, never retained, not after `expiresAtMs`. `messageExpirySeconds` is MQTT 5's, for the broker.
+   * Publish at QoS 1, never retained, not after `expiresAtMs`. `messageExpirySeconds` is MQTT 5's, for the broker,
+   * counted from this frame on.
    * The same `id` may come twice (after a lost link): answer from memory, publish once.
    */
   z.object({

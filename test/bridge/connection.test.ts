@@ -57,6 +57,45 @@ describe('versions of MQTT', () => {
     gate.close();
   });
 
+  test.skipIf(mosquittoMissing !== null)(
+    'a broker that speaks MQTT 5 and was busy at first is not left at 3.1.1',
+    async () => {
+      const broker = await Mosquitto.start();
+      let refusals = 2;
+      // A balancer whose broker is still starting hangs up as well.
+      const gate = createServer((socket) => {
+        socket.on('error', () => undefined);
+        if (refusals > 0) {
+          refusals -= 1;
+          socket.once('data', () => socket.destroy());
+          return;
+        }
+        const inner = connect(broker.port, '127.0.0.1');
+        inner.on('error', () => socket.destroy());
+        socket.pipe(inner).pipe(socket);
+        socket.on('close', () => inner.destroy());
+        cutLast = () => socket.destroy();
+      }).listen(0, '127.0.0.1');
+      let cutLast = (): void => undefined;
+      await once(gate, 'listening');
+      const { port } = gate.address() as AddressInfo;
+      scene = await Scene.start(broker);
+      const bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
+      const versions = (): unknown[] =>
+        bridge.lines.filter(({ message }) => message === 'connected to the broker').map(({ mqtt }) => mqtt);
+      await bridge.changes.until('connected', () => versions().length === 1);
+      expect(versions()).toEqual(['3.1.1']);
+      expect(
+        await bridge.untilLogged('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry'),
+      ).toMatchObject({ level: 'warn' });
+      cutLast();
+      await bridge.changes.until('connected again', () => versions().length === 2);
+      expect(versions()).toEqual(['3.1.1', '5']);
+      await bridge.kill('SIGTERM');
+      gate.close();
+    },
+  );
+
   test('a version that was asked for is not departed from', async () => {
     scene = await Scene.start(await startAedes(), { MQTT_PROTOCOL: '5' });
     const bridge = scene.startBridge();

@@ -1,7 +1,7 @@
 // The two lanes of the bridge, end to end through real brokers and both versions of MQTT.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { UplinkItem } from '../../src/protocol/bridge.ts';
-import { commandTopic, reportTopic, type Device } from '../support/bridge-device.ts';
+import { commandTopic, Device, reportTopic } from '../support/bridge-device.ts';
 import { Scene } from '../support/bridge-scene.ts';
 import { startAedes } from '../support/broker-aedes.ts';
 import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
@@ -67,6 +67,23 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     await device.changes.until('the command', () => device.heard.length > 0);
     expect(device.heard).toEqual([{ topic: topic(), payload: '{"id":"1"}', retain: false }]);
   });
+
+  test.runIf(mqtt === '5')(
+    'the broker is to throw a command away when the Worker says, not when it is published',
+    async () => {
+      const modern = await Device.connect(scene.broker.url, `modern${count}`, { protocolVersion: 5 });
+      const expiries: unknown[] = [];
+      modern.client.on('message', (_topic, _payload, packet) =>
+        expiries.push(packet.properties?.messageExpiryInterval),
+      );
+      await modern.listen();
+      const expiresAtMs = Date.now() + 3000;
+      scene.worker.publish({ id: id('c'), topic: commandTopic(modern.name), expiresAtMs, messageExpirySeconds: 30 });
+      await modern.changes.until('the command', () => expiries.length > 0);
+      expect(expiries).toEqual([30]);
+      await modern.leave();
+    },
+  );
 
   test('a command to a device that is not there says so where MQTT 5 can', async () => {
     scene.worker.publish({ id: id('c'), topic: commandTopic('nobody') });

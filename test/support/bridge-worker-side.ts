@@ -23,6 +23,7 @@ import { Changes } from './bridge-changes.ts';
 export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
 
 type Role = 'active' | 'standby';
+type Bridge = { socket: WebSocket; instanceId: string | undefined; role: Role; isBrokerConnected: boolean };
 export type Batch = { spoolId: string; items: UplinkItem[]; bytes: number };
 
 export type Faults = {
@@ -66,7 +67,7 @@ export class WorkerSide {
    */
   readonly effects: string[] = [];
   readonly frames: BridgeFrame[] = [];
-  readonly bridges = new Map<string, { socket: WebSocket; role: Role; isBrokerConnected: boolean }>();
+  readonly bridges = new Map<string, Bridge>();
   mostUnderWay = 0;
   violations: string[] = [];
   assignRole: (bridgeId: string) => Role;
@@ -75,6 +76,7 @@ export class WorkerSide {
   readonly #server: Server;
   readonly #links = new WebSocketServer({ noServer: true });
   readonly #seen = new Set<string>();
+  #lastActive: string | undefined;
   readonly #underWayByDevice = new Map<string, number>();
   #underWay = 0;
 
@@ -132,7 +134,19 @@ export class WorkerSide {
     const bridge = this.bridges.get(bridgeId);
     if (bridge === undefined) throw new Error(`${bridgeId} is not there`);
     bridge.role = role;
-    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role });
+    const resumes = role === 'active' && this.#noteActive(bridge.instanceId);
+    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes });
+  }
+
+  /** A bridge that no test needs to start. */
+  letAnotherBeActive(): void {
+    this.#noteActive('another');
+  }
+
+  #noteActive(instanceId: string | undefined): boolean {
+    const resumes = instanceId === this.#lastActive;
+    this.#lastActive = instanceId;
+    return resumes;
   }
 
   send(bridgeId: string, frame: WorkerFrame): void {
@@ -168,8 +182,10 @@ export class WorkerSide {
         }
         bridgeId = frame.bridgeId;
         const role = this.assignRole(bridgeId);
-        this.bridges.set(bridgeId, { socket: link, role, isBrokerConnected: frame.brokerConnected });
-        link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role } satisfies WorkerFrame));
+        const { instanceId, brokerConnected: isBrokerConnected } = frame;
+        this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected });
+        const resumes = role === 'active' && this.#noteActive(instanceId);
+        link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role, resumes } satisfies WorkerFrame));
       } else if (frame.type === 'broker' && bridgeId !== null) {
         const bridge = this.bridges.get(bridgeId);
         if (bridge?.socket === link) bridge.isBrokerConnected = frame.connected;

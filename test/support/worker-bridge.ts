@@ -19,8 +19,8 @@ export class TestBridge {
   readonly #socket: WebSocket;
   readonly #published: PublishFrame[] = [];
   #wakeUp: () => void = () => undefined;
-  /** What the broker says of its subscribers; 'refused' takes nothing. */
-  hasSubscribers: boolean | null | 'refused' = null;
+  /** What the broker says of its subscribers; 'refused' takes nothing, and after 'cancelled' nobody knows. */
+  hasSubscribers: boolean | null | 'refused' | 'cancelled' = null;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -71,8 +71,8 @@ export class TestBridge {
 
   #publish(frame: PublishFrame): void {
     const { hasSubscribers } = this;
-    if (hasSubscribers === 'refused') {
-      this.#socket.send(JSON.stringify({ type: 'not-published', id: frame.id, reason: 'refused' }));
+    if (typeof hasSubscribers === 'string') {
+      this.#socket.send(JSON.stringify({ type: 'not-published', id: frame.id, reason: hasSubscribers }));
       return;
     }
     this.#published.push(frame);

@@ -1,7 +1,7 @@
 // The object bridges dial in to: who is active, what happens to messages when a bridge goes, sleeps or lies.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { send } from '../support/worker-client.ts';
 import { openSocket, type TestSocket } from '../support/worker-socket.ts';
@@ -14,10 +14,11 @@ const open: TestSocket[] = [];
 async function dialIn(
   bridgeId: string,
   brokerConnected = true,
+  instanceId = `${bridgeId}-run-1`,
 ): Promise<{ bridge: TestSocket; role: unknown; welcome: unknown }> {
   const bridge = await openSocket(linkPath, { Authorization: `Bearer ${secret}` });
   open.push(bridge);
-  const welcome = await bridge.ask({ type: 'hello', bridgeId, brokerConnected });
+  const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected });
   return { bridge, welcome, role: (welcome as { role: unknown }).role };
 }
 
@@ -39,6 +40,21 @@ async function makeSilent(bridgeId: string) {
   });
 }
 
+async function loseBroker(bridge: TestSocket) {
+  bridge.send({ type: 'broker', connected: false });
+  await vi.waitFor(async () => expect(await link().health()).toMatchObject({ brokerConnected: false }));
+}
+
+/** Lets the active bridge look as if it had been without its broker for a long time. */
+async function makeBrokerless() {
+  await runInDurableObject(link(), (_, state) => {
+    for (const socket of state.getWebSockets()) {
+      const attachment = socket.deserializeAttachment() as { role: string | null };
+      if (attachment.role === 'active') socket.serializeAttachment({ ...attachment, changedAtMs: Date.now() - 20_000 });
+    }
+  });
+}
+
 afterEach(async () => {
   for (const bridge of open.splice(0)) {
     bridge.close();
@@ -50,7 +66,12 @@ describe('dialling in', () => {
   it('welcomes the first bridge as active and says what time it is', async () => {
     const before = Date.now();
     const { welcome } = await dialIn('one');
-    expect(welcome).toEqual({ type: 'welcome', role: 'active', nowMs: expect.any(Number) as number });
+    expect(welcome).toEqual({
+      type: 'welcome',
+      role: 'active',
+      nowMs: expect.any(Number) as number,
+      resumes: false,
+    });
     expect((welcome as { nowMs: number }).nowMs).toBeGreaterThanOrEqual(before);
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true });
   });
@@ -119,7 +140,8 @@ describe('roles', () => {
     const { bridge: second } = await dialIn('two');
     const { bridge: third } = await dialIn('three');
     active.close();
-    expect(await second.next()).toEqual({ type: 'role', role: 'active', nowMs: expect.any(Number) as number });
+    const promotion = { type: 'role', role: 'active', nowMs: expect.any(Number) as number, resumes: false };
+    expect(await second.next()).toEqual(promotion);
     expect(await third.ask(linkPing), 'the other one still stands by').toBe(linkPong);
   });
 
@@ -182,6 +204,50 @@ describe('roles', () => {
     await makeSilent('one');
     expect(await link().health()).toEqual({ bridgeConnected: false, brokerConnected: false });
     expect((await dialIn('two')).role).toBe('active');
+  });
+
+  it('tells an active bridge whether another one was active since it was', async () => {
+    const { bridge: first, welcome } = await dialIn('one');
+    expect(welcome).toMatchObject({ role: 'active', resumes: false });
+    first.close();
+    await first.end();
+    await evictDurableObject(link());
+    const { bridge: back, welcome: welcomeBack } = await dialIn('one');
+    expect(welcomeBack, 'nobody else was there').toMatchObject({ role: 'active', resumes: true });
+    const { bridge: second } = await dialIn('two');
+    back.close();
+    expect(await second.next()).toMatchObject({ role: 'active', resumes: false });
+    second.close();
+    await second.end();
+    expect((await dialIn('one')).welcome, 'another one was').toMatchObject({ role: 'active', resumes: false });
+    expect((await dialIn('one', true, 'one-run-2')).welcome, 'restarted').toMatchObject({ resumes: false });
+  });
+
+  it('makes an active bridge that has no broker make way for a standby, each in turn', async () => {
+    const { bridge: first } = await dialIn('one');
+    const { bridge: second } = await dialIn('two');
+    const { bridge: third } = await dialIn('three');
+    await loseBroker(first);
+    await runDurableObjectAlarm(link());
+    expect(await second.ask(linkPing), 'it may be back in a moment').toBe(linkPong);
+    for (const [former, next] of [
+      [first, second],
+      [second, third],
+      [third, first],
+    ] as const) {
+      await makeBrokerless();
+      expect(await runDurableObjectAlarm(link())).toBe(true);
+      expect(await former.next()).toMatchObject({ type: 'role', role: 'standby' });
+      expect(await next.next()).toMatchObject({ type: 'role', role: 'active', resumes: false });
+      await loseBroker(next);
+    }
+  });
+
+  it('leaves an active bridge without a broker in its place where nobody stands by', async () => {
+    const { bridge } = await dialIn('one', false);
+    await makeBrokerless();
+    await runDurableObjectAlarm(link());
+    expect(await bridge.ask(linkPing)).toBe(linkPong);
   });
 
   it('remembers roles through an eviction', async () => {
@@ -286,7 +352,17 @@ describe('publishing', () => {
     expect((await answered).ok).toBe(true);
   });
 
-  it('sends nothing twice to a bridge that may have been restarted, but hears its late answer', async () => {
+  it('says not delivered of what a bridge had taken that was restarted before its end was seen', async () => {
+    const { bridge: former } = await dialIn('one');
+    const answered = publish();
+    await nextPublish(former);
+    const { bridge, role } = await dialIn('one', true, 'one-run-2');
+    expect(role).toBe('active');
+    expect(await answered).toEqual({ ok: false, reason: 'bridge_lost' });
+    expect(await bridge.ask(linkPing), 'and it is not given it again').toBe(linkPong);
+  });
+
+  it('sends nothing twice to a bridge that was away, but hears its late answer', async () => {
     const { bridge: former } = await dialIn('one');
     const answered = publish();
     const { id } = await nextPublish(former);

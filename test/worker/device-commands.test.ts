@@ -518,6 +518,27 @@ describe('?ttl', () => {
     expect(await nextCommand(device)).toMatchObject({ id: commandId, params: up });
   });
 
+  it('is not called undelivered where the broker may have it', async () => {
+    const device = await activateOnline();
+    bridge.hasSubscribers = 'cancelled';
+    expect((await control(device, up)).status).toBe(500);
+    bridge.hasSubscribers = null;
+    const { list } = await listOf(device);
+    expect(list).toMatchObject([{ state: 'expired', reason: 'outcome_unknown' }]);
+  });
+
+  it('is kept by the broker no longer than it lives', async () => {
+    const device = await activate();
+    const nowMs = Date.now();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    expect((await bridge.nextFor(device, propertySet)).messageExpirySeconds).toBe(10);
+    setClock(nowMs + 57_500);
+    await connect(device);
+    const again = await bridge.nextFor(device, propertySet);
+    expect(again.body).toMatchObject({ id: commandId });
+    expect(again.messageExpirySeconds).toBeLessThanOrEqual(3);
+  });
+
   it('is not kept when no broker took it: broker_unavailable is the whole truth', async () => {
     const device = await activate();
     bridge.hasSubscribers = 'refused';

@@ -1,0 +1,82 @@
+// What the broker delivers again: new where it was lost on its first way, old where it had arrived. The two look alike,
+// and a switch that is moved up, down and up says the same thing twice.
+import { afterEach, describe, expect, test } from 'vitest';
+import { TcpProxy } from '../faults/tcp-proxy.ts';
+import type { Device } from '../support/bridge-device.ts';
+import type { BridgeProcess } from '../support/bridge-process.ts';
+import { Scene } from '../support/bridge-scene.ts';
+import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+
+describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
+  let scene: Scene<Mosquitto>;
+  let leg: TcpProxy;
+  let bridge: BridgeProcess;
+  let device: Device;
+  afterEach(async () => {
+    await scene.close();
+    await leg.stop();
+  });
+
+  async function open(): Promise<void> {
+    scene = await Scene.start(await Mosquitto.start());
+    leg = await TcpProxy.start(scene.broker.port);
+    bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${leg.port}` });
+    await scene.worker.untilActive();
+    device = await scene.connectDevice('d1');
+    for (const word of ['up', 'down']) await device.report(word);
+    await untilEffects('up', 'down');
+  }
+
+  const untilEffects = (...effects: string[]): Promise<void> =>
+    scene.worker.changes.until(
+      () => `${effects.join()}: there is ${scene.worker.effects.join()}`,
+      () => scene.worker.effects.join() === effects.join(),
+    );
+
+  /** The broker has it and sends it, and it is lost with the connection. */
+  async function loseOnItsWay(word: string): Promise<void> {
+    leg.cut('stall');
+    await device.report(word);
+    leg.heal(true);
+  }
+
+  test('a repeated word that was lost on its way is not taken for the earlier one', async () => {
+    await open();
+    await loseOnItsWay('up');
+    await untilEffects('up', 'down', 'up');
+    expect(scene.worker.batches.flatMap(({ items }) => items).filter(({ dup }) => dup)).toEqual([]);
+  });
+
+  test('nor after the link was lost as well, where no other bridge was active meanwhile', async () => {
+    await open();
+    leg.cut('stall');
+    scene.worker.cutLinks();
+    await scene.worker.changes.until('the link again', () => scene.worker.bridges.has('bridge-1'));
+    await device.report('up');
+    leg.heal(true);
+    await untilEffects('up', 'down', 'up');
+  });
+
+  test('where another bridge may have had the session the Worker is told, and compares', async () => {
+    await open();
+    leg.cut('stall');
+    await device.report('up');
+    scene.worker.setRole('bridge-1', 'standby');
+    await bridge.changes.until('standing by', () => bridge.states.at(-1)?.['role'] === 'standby');
+    leg.heal(true);
+    scene.worker.letAnotherBeActive();
+    scene.worker.setRole('bridge-1', 'active');
+    await scene.worker.untilActive();
+    await device.report('after');
+    await untilEffects('up', 'down', 'after');
+    expect(scene.worker.batches.flatMap(({ items }) => items)).toMatchObject([
+      { payload: 'up' },
+      { payload: 'down' },
+      { payload: 'up', dup: true },
+      { payload: 'after' },
+    ]);
+    // From here on the bridge knows again all that the broker has sent.
+    await loseOnItsWay('after');
+    await untilEffects('up', 'down', 'after', 'after');
+  });
+});
