@@ -61,10 +61,16 @@ export class Field {
     const devices = await stand.activate(deviceCount);
     const history = new History();
     const topics = devices.map(({ topic }) => topic);
-    const watch = await RelayWatch.start(stand.url, stand.token, topics, (number) => history.noteEffect(number));
+    const watch = await RelayWatch.start(stand.url, stand.token, topics, {
+      onNumber: (number) => history.noteEffect(number),
+      onLost: () => history.noteWatchLost(),
+      onBack: () => history.noteWatchBack(),
+    });
     const broker = await Mosquitto.start(brokerConfig);
     const publisher = await StrictPublisher.connect<Numbered>(broker.port, {
-      onAttempt: ({ number, device }) => number !== null && history.notePublished(number, device),
+      onAttempt: ({ number, device, isResting }) => {
+        if (number !== null) history.notePublished(number, device, isResting);
+      },
       onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
     });
     const maker = new MessageMaker(devices, history);

@@ -1,8 +1,19 @@
 // What happened to each message, and what that means: taken by the broker and without effect is lost, more effects
 // than the broker was given is doubled, a device's later message in effect before an earlier one is overtaken.
-// It judges; it must not know how anything was sent or seen.
+// A resting message leaves no trace in its device: it is pushed again where another one would be doubled, and unseen
+// where it may have been pushed while nobody listened. It judges; it must not know how anything was sent or seen.
 
-type Message = { device: string; attempts: number; isAccepted: boolean; isExcused: boolean; effects: number };
+type Message = {
+  device: string;
+  /** Changes nothing about its device: that it was pushed is its whole effect. */
+  isResting: boolean;
+  /** Whoever would see its push was there from its first attempt on. */
+  isWatched: boolean;
+  attempts: number;
+  isAccepted: boolean;
+  isExcused: boolean;
+  effects: number;
+};
 
 export type Verdict = {
   published: number;
@@ -12,11 +23,15 @@ export type Verdict = {
   arrived: number;
   lost: number;
   doubled: number;
+  /** What `doubled` is, of resting messages. */
+  pushedAgain: number;
+  /** Accepted resting messages without a push, of which nobody can say that they had none. */
+  unseen: number;
   overtaken: number;
   /** Destroyed by the scenario itself on a disk that had confirmed them: not lost by the system. */
   excused: number;
   /** For whoever looks for the cause: the first few numbers of each kind. */
-  examples: { lost: number[]; doubled: number[]; overtaken: number[] };
+  examples: { lost: number[]; doubled: number[]; pushedAgain: number[]; overtaken: number[] };
 };
 
 const maxExamples = 8;
@@ -28,11 +43,13 @@ export class History {
   #acceptedCount = 0;
   #arrivedCount = 0;
   #lastEffectAtMs = performance.now();
+  #isWatched = true;
 
   /** Called at every attempt: each one may give the broker a message of its own. Numbers of a device grow. */
-  notePublished(number: number, device: string): void {
-    const message = this.#messages.get(number) ?? newMessage(device);
+  notePublished(number: number, device: string, isResting: boolean): void {
+    const message = this.#messages.get(number) ?? newMessage(device, isResting);
     message.attempts += 1;
+    if (!this.#isWatched) message.isWatched = false;
     this.#messages.set(number, message);
   }
 
@@ -57,6 +74,16 @@ export class History {
   /** The state shows that it was in effect, where nobody was there to see it happen. */
   noteSeenInState(number: number): void {
     if (!this.hasEffect(number)) this.noteEffect(number);
+  }
+
+  /** From now on pushes go unseen, also of what is on its way. */
+  noteWatchLost(): void {
+    this.#isWatched = false;
+    for (const message of this.#messages.values()) if (message.effects === 0) message.isWatched = false;
+  }
+
+  noteWatchBack(): void {
+    this.#isWatched = true;
   }
 
   /** The scenario destroyed it where nothing could save it. */
@@ -92,17 +119,25 @@ export class History {
   judge(): Verdict {
     const all = [...this.#messages.values()];
     const lost = this.missing;
-    const doubled = this.#numbersOf(({ effects, attempts }) => effects > attempts);
+    const doubled = this.#numbersOf((message) => extraEffects(message) > 0 && !message.isResting);
+    const pushedAgain = this.#numbersOf((message) => extraEffects(message) > 0 && message.isResting);
     const first = (numbers: number[]): number[] => numbers.slice(0, maxExamples);
     return {
       published: all.length,
       accepted: this.#acceptedCount,
       arrived: this.#arrivedCount,
       lost: lost.length,
-      doubled: all.reduce((sum, { effects, attempts }) => sum + Math.max(0, effects - attempts), 0),
+      doubled: sumExtraEffects(all.filter(({ isResting }) => !isResting)),
+      pushedAgain: sumExtraEffects(all.filter(({ isResting }) => isResting)),
+      unseen: all.filter((message) => hasNoEffect(message) && !isTold(message)).length,
       overtaken: this.#overtaken.length,
       excused: all.filter(({ isExcused, effects }) => isExcused && effects === 0).length,
-      examples: { lost: first(lost), doubled: first(doubled), overtaken: first(this.#overtaken) },
+      examples: {
+        lost: first(lost),
+        doubled: first(doubled),
+        pushedAgain: first(pushedAgain),
+        overtaken: first(this.#overtaken),
+      },
     };
   }
 
@@ -111,10 +146,27 @@ export class History {
   }
 }
 
-function newMessage(device: string): Message {
-  return { device, attempts: 0, isAccepted: false, isExcused: false, effects: 0 };
+function newMessage(device: string, isResting: boolean): Message {
+  return { device, isResting, isWatched: true, attempts: 0, isAccepted: false, isExcused: false, effects: 0 };
 }
 
-function isMissing({ isAccepted, isExcused, effects }: Message): boolean {
+function isMissing(message: Message): boolean {
+  return hasNoEffect(message) && isTold(message);
+}
+
+function hasNoEffect({ isAccepted, isExcused, effects }: Message): boolean {
   return isAccepted && !isExcused && effects === 0;
+}
+
+/** Whether an effect would be told of: the state tells of what changed something, whoever was there to see it. */
+function isTold({ isResting, isWatched }: Message): boolean {
+  return !isResting || isWatched;
+}
+
+function extraEffects({ effects, attempts }: Message): number {
+  return Math.max(0, effects - attempts);
+}
+
+function sumExtraEffects(messages: Message[]): number {
+  return messages.reduce((sum, message) => sum + extraEffects(message), 0);
 }

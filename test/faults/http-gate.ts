@@ -1,5 +1,5 @@
 // Stands between the bridge and the Worker and fails on command what the real Worker cannot be told to fail: refuses
-// batches, loses answers after the Worker has committed, gives up on the bridge while the Worker still works. It must
+// batches, loses or holds answers after the Worker has committed, gives up on the bridge while the Worker still works. It must
 // not answer for the Worker otherwise: everything else, the bridge's WebSocket too, goes through untouched.
 import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -11,17 +11,25 @@ export type GateFaults = {
   refuse: () => { status: number; retryAfter?: string } | null;
   /** After the Worker has answered: the connection is cut in place of the answer. */
   losesAnswer: () => boolean;
+  /** After the Worker has answered this request: nobody is told, until `dropHeld` cuts the connection. */
+  holdsAnswer: (body: string) => boolean;
   /** The bridge's connection is cut after this long, while the request stays with the Worker. */
   givesUpAfterMs: number | null;
 };
 
-const noFaults: GateFaults = { refuse: () => null, losesAnswer: () => false, givesUpAfterMs: null };
+const noFaults: GateFaults = {
+  refuse: () => null,
+  losesAnswer: () => false,
+  holdsAnswer: () => false,
+  givesUpAfterMs: null,
+};
 const maxUpstream = 64;
 
 export class HttpGate {
   readonly #target: URL;
   readonly #server: Server;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: maxUpstream });
+  readonly #held: ServerResponse[] = [];
   #faults = noFaults;
   refused = 0;
   lostAnswers = 0;
@@ -46,6 +54,15 @@ export class HttpGate {
 
   setFaults(faults: Partial<GateFaults>): void {
     this.#faults = { ...noFaults, ...faults };
+  }
+
+  /** Answers that are held now. */
+  get held(): number {
+    return this.#held.length;
+  }
+
+  dropHeld(): void {
+    for (const response of this.#held.splice(0)) response.destroy();
   }
 
   async stop(): Promise<void> {
@@ -85,11 +102,17 @@ export class HttpGate {
       clearTimeout(timer);
       incoming.socket.destroy();
     });
-    upstream.on('response', (answer) => void this.#passOn(answer, response, timer));
-    upstream.end(Buffer.concat(chunks));
+    const body = Buffer.concat(chunks);
+    upstream.on('response', (answer) => void this.#passOn(body, answer, response, timer));
+    upstream.end(body);
   }
 
-  async #passOn(answer: IncomingMessage, response: ServerResponse, timer: NodeJS.Timeout | undefined): Promise<void> {
+  async #passOn(
+    body: Buffer,
+    answer: IncomingMessage,
+    response: ServerResponse,
+    timer: NodeJS.Timeout | undefined,
+  ): Promise<void> {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of answer) chunks.push(chunk as Buffer);
@@ -102,6 +125,10 @@ export class HttpGate {
     if (this.#faults.losesAnswer()) {
       this.lostAnswers += 1;
       response.destroy();
+      return;
+    }
+    if (this.#faults.holdsAnswer(body.toString())) {
+      this.#held.push(response);
       return;
     }
     const type = answer.headers['content-type'];

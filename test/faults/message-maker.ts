@@ -1,13 +1,14 @@
 // Makes the messages of a scenario, each with a number of its own, and knows what the devices' states must show in the
-// end. It must not send anything.
+// end. A device's messages are in turn changing, with a property that is new, and resting, with one measurement that
+// stays as it is: of those the Worker writes nothing down, and only the relay shows them. It must not send anything.
 import type { History } from './history.ts';
 import type { Device, Stand } from './stand.ts';
 import type { Outgoing } from './strict-publisher.ts';
 
 /** `number` is null for what is no message of the history: nobody expects an effect of it. */
-export type Numbered = Outgoing & { number: number | null; device: string };
+export type Numbered = Outgoing & { number: number | null; device: string; isResting: boolean };
 
-/** A device keeps at most 64 properties: its last messages each leave their number in one of these. */
+/** A device keeps at most 64 properties: its last changing messages each leave their number in one of these. */
 export const slotsPerDevice = 60;
 
 let lastNumber = 0;
@@ -24,22 +25,31 @@ export class MessageMaker {
     this.#history = history;
   }
 
-  /** Of the next device in turn, or of a given one. */
-  make(options: { device?: Device | undefined; padBytes?: number } = {}): Numbered & { number: number } {
+  /** Of the next device in turn, or of a given one. With `moves` each changing one also changes the position. */
+  make(
+    options: { device?: Device | undefined; padBytes?: number; moves?: boolean } = {},
+  ): Numbered & { number: number } {
     const device = options.device ?? this.#devices[this.#turn++ % this.#devices.length];
     if (device === undefined) throw new Error('there is no device');
     lastNumber += 1;
     const number = lastNumber;
     const sent = this.#sentByDevice.get(device.deviceId) ?? 0;
     this.#sentByDevice.set(device.deviceId, sent + 1);
-    const slot = `s${sent % slotsPerDevice}`;
-    this.#lastBySlot.set(`${device.deviceId} ${slot}`, { deviceId: device.deviceId, slot, number });
+    const isResting = sent % 2 === 1;
     const body = {
       method: 'thing.event.property.post',
-      params: { n: number, [slot]: number },
+      // The number of a resting one stands where the service reads no properties.
+      ...(isResting
+        ? { params: { wifi_rssi: -60 }, n: number }
+        : { params: this.#change(device, sent / 2, number, options.moves ?? false) }),
       ...(options.padBytes === undefined ? {} : { pad: 'x'.repeat(options.padBytes) }),
     };
-    return { topic: device.topic, payload: JSON.stringify(body), number, device: device.deviceId };
+    return { topic: device.topic, payload: JSON.stringify(body), number, device: device.deviceId, isResting };
+  }
+
+  /** How many changing messages of a device were made. */
+  countChanging(deviceId: string): number {
+    return Math.ceil((this.#sentByDevice.get(deviceId) ?? 0) / 2);
   }
 
   /**
@@ -49,7 +59,7 @@ export class MessageMaker {
   async compareState(stand: Stand): Promise<number> {
     let stale = 0;
     for (const { deviceId } of this.#devices) {
-      const properties = await stand.readProperties(deviceId);
+      const { properties } = await stand.readProperties(deviceId);
       for (const last of this.#lastBySlot.values()) {
         if (last.deviceId !== deviceId) continue;
         const shown = properties.get(last.slot);
@@ -58,5 +68,11 @@ export class MessageMaker {
       }
     }
     return stale;
+  }
+
+  #change({ deviceId }: Device, index: number, number: number, moves: boolean): Record<string, unknown> {
+    const slot = `s${index % slotsPerDevice}`;
+    this.#lastBySlot.set(`${deviceId} ${slot}`, { deviceId, slot, number });
+    return { n: number, [slot]: number, ...(moves ? { position: index % 2 === 0 ? 'up' : 'down' } : {}) };
   }
 }

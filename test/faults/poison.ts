@@ -52,7 +52,7 @@ function makePoison(random: Random, { topic, statusTopic, deviceId }: Device): N
     { topic: topic.replace(deviceId, 'no-such-device'), payload: '{"params":{"position":"up"}}' },
     { topic: topic.replace(/^\/sys\/[^/]+/, '/sys/no-such-product'), payload: '{"params":{"position":"up"}}' },
   ] as const;
-  return { ...random.pick(kinds), number: null, device: deviceId };
+  return { ...random.pick(kinds), number: null, device: deviceId, isResting: false };
 }
 
 function countDeadLetters(spoolDir: string): number {

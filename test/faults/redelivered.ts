@@ -31,12 +31,16 @@ export const redelivered: Scenario = {
     const history = new History();
     const maker = new MessageMaker(devices, history);
     const topics = devices.map(({ topic }) => topic);
-    const watch = await RelayWatch.start(stand.url, stand.token, topics, (number) => history.noteEffect(number));
+    const watch = await RelayWatch.start(stand.url, stand.token, topics, {
+      onNumber: (number) => history.noteEffect(number),
+      onLost: () => history.noteWatchLost(),
+      onBack: () => history.noteWatchBack(),
+    });
     try {
       const lines = new Map(devices.map(({ deviceId }) => [deviceId, emptyLine()]));
       for (let seq = 1; seq <= messages; seq += 1) {
-        const { number, topic, payload, device } = maker.make();
-        history.notePublished(number, device);
+        const { number, topic, payload, device, isResting } = maker.make();
+        history.notePublished(number, device, isResting);
         const item: UplinkItem = { seq, topic, payload: String(payload), receivedAtMs: Date.now() };
         lines.get(device)?.waiting.push({ item, number, copiesLeft: random.between(0, 4), isAnswered: false });
       }

@@ -4,34 +4,53 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket, type RawData } from 'ws';
 
 const connectAgainAfterMs = 100;
+const backWithinMs = 60_000;
+
+export type WatchEvents = {
+  /** Given the number of each message that is pushed. */
+  onNumber: (number: number) => void;
+  onLost: () => void;
+  /** Every subscription stands again. */
+  onBack: () => void;
+};
 
 export class RelayWatch {
   readonly #url: string;
   readonly #token: string;
   readonly #topics: readonly string[];
-  readonly #onNumber: (number: number) => void;
+  readonly #events: WatchEvents;
   #socket: WebSocket | null = null;
   #isClosed = false;
+  #isLost = false;
   /** How often the connection was lost since the first one stood. */
   losses = 0;
 
-  private constructor(url: string, token: string, topics: readonly string[], onNumber: (number: number) => void) {
+  private constructor(url: string, token: string, topics: readonly string[], events: WatchEvents) {
     this.#url = url;
     this.#token = token;
     this.#topics = topics;
-    this.#onNumber = onNumber;
+    this.#events = events;
   }
 
-  /** Resolves when every subscription stands. `onNumber` is given the number of each message that is pushed. */
+  /** Resolves when every subscription stands. */
   static async start(
     workerUrl: string,
     token: string,
     topics: readonly string[],
-    onNumber: (number: number) => void,
+    events: WatchEvents,
   ): Promise<RelayWatch> {
-    const watch = new RelayWatch(`${workerUrl.replace(/^http/, 'ws')}/mqtt`, token, topics, onNumber);
+    const watch = new RelayWatch(`${workerUrl.replace(/^http/, 'ws')}/mqtt`, token, topics, events);
     await watch.#open();
     return watch;
+  }
+
+  /** Resolves when it was lost so often and stands again. */
+  async untilBack(losses: number): Promise<void> {
+    const deadlineMs = performance.now() + backWithinMs;
+    while (this.losses < losses || this.#isLost) {
+      if (performance.now() > deadlineMs) throw new Error('the relay does not come back');
+      await sleep(20);
+    }
   }
 
   close(): void {
@@ -64,9 +83,13 @@ export class RelayWatch {
   async #comeBack(): Promise<void> {
     if (this.#isOver()) return;
     this.losses += 1;
+    this.#isLost = true;
+    this.#events.onLost();
     while (!this.#isOver()) {
       try {
         await this.#open();
+        this.#isLost = false;
+        this.#events.onBack();
         return;
       } catch {
         this.#socket?.terminate();
@@ -81,6 +104,6 @@ export class RelayWatch {
 
   #read(text: string): void {
     const number = /"n":(\d+)/.exec(text)?.[1];
-    if (number !== undefined) this.#onNumber(Number(number));
+    if (number !== undefined) this.#events.onNumber(Number(number));
   }
 }

@@ -29,11 +29,14 @@ export type Finding = {
   failures: string[];
 };
 
-/** What a scenario wants to be none of. `overtaken` and `stale` go together: the last message of a device stands. */
-type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean };
+/**
+ * What a scenario wants to be none of. `overtaken` and `stale` go together: the last message of a device stands.
+ * `isMemoryKept` is not where the Worker's memory is lost, and with it which resting messages were pushed.
+ */
+type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean; isMemoryKept?: boolean };
 
 export function find(label: string, outcome: Outcome, facts: string[], wanted: Wanted = {}): Finding {
-  const { isOrderKept = true, isReportedOnly = false, isRelayKept = true } = wanted;
+  const { isOrderKept = true, isReportedOnly = false, isRelayKept = true, isMemoryKept = true } = wanted;
   const failures: string[] = [];
   const refuse = (count: number, what: string, examples: number[] = []): void => {
     if (count > 0) failures.push(`${count} ${what}${examples.length === 0 ? '' : `, e.g. ${examples.join(' ')}`}`);
@@ -41,6 +44,7 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
   if (!isReportedOnly) {
     refuse(outcome.lost, 'lost', outcome.examples.lost);
     refuse(outcome.doubled, 'doubled', outcome.examples.doubled);
+    if (isMemoryKept) refuse(outcome.pushedAgain, 'pushed again', outcome.examples.pushedAgain);
     refuse(outcome.leftInSpools, 'left in a spool');
     if (isOrderKept) {
       refuse(outcome.overtaken, 'overtaken', outcome.examples.overtaken);
@@ -53,8 +57,10 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
 }
 
 export function describeFinding({ label, outcome, facts, failures }: Finding): string {
-  const { accepted, lost, doubled, overtaken, excused, stale } = outcome;
-  const figures = [`${accepted} accepted`, `lost ${lost}`, `doubled ${doubled}`, `overtaken ${overtaken}`];
+  const { accepted, lost, doubled, pushedAgain, unseen, overtaken, excused, stale } = outcome;
+  const figures = [`${accepted} accepted`, `lost ${lost}`, `doubled ${doubled}`, `pushed again ${pushedAgain}`];
+  figures.push(`overtaken ${overtaken}`);
+  if (unseen > 0) figures.push(`unseen ${unseen}`);
   if (excused > 0) figures.push(`destroyed on the disk ${excused}`);
   if (stale > 0) figures.push(`stale ${stale}`);
   const verdict = failures.length === 0 ? '' : `  FAILED: ${failures.join('; ')}`;

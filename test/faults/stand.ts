@@ -11,6 +11,7 @@ import { bridgeSecret } from '../support/bridge-worker-side.ts';
 import { findFreePort } from '../support/ports.ts';
 
 export type Device = { deviceId: string; topic: string; statusTopic: string };
+export type PositionChange = { position: string; time: string };
 
 const productKey = 'faults-switch';
 const activationsAtOnce = 8;
@@ -65,11 +66,13 @@ export class Stand {
     return devices;
   }
 
-  /** Properties of a device as its owner reads them, by name. */
-  async readProperties(deviceId: string): Promise<Map<string, unknown>> {
+  /** What its owner reads of a device: its properties by name, and the last changes of its position, newest first. */
+  async readProperties(
+    deviceId: string,
+  ): Promise<{ properties: Map<string, unknown>; positionChanges: PositionChange[] }> {
     const call = createClient(this.url, { credentials: { token: this.token } });
-    const { list } = await call('GET /devices/{deviceId}/properties', { params: { deviceId } });
-    return new Map(list.map(({ name, value }) => [name, value]));
+    const { list, positionChanges } = await call('GET /devices/{deviceId}/properties', { params: { deviceId } });
+    return { properties: new Map(list.map(({ name, value }) => [name, value])), positionChanges };
   }
 
   /** `kill` is what a crash is; `leave` closes in order. The data of both is on the disk. */

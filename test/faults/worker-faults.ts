@@ -1,9 +1,11 @@
 // The Worker's side fails: it refuses, hangs, is restarted, or has done what it was asked and cannot say so.
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { UplinkItem } from '../../src/protocol/bridge.ts';
 import { readMetric, untilSpoolEmpty } from './bridge-metrics.ts';
 import { Field } from './field.ts';
 import { HttpGate } from './http-gate.ts';
 import { slotsPerDevice } from './message-maker.ts';
+import { PositionCounter } from './position-counter.ts';
 import { find, type Scenario } from './scenario.ts';
 
 export const workerRefuses: Scenario = {
@@ -88,47 +90,97 @@ export const answersLost: Scenario = {
   },
 };
 
+/** Messages of one device in a row, so that a batch has several of it: one alone, taken again, would show nowhere. */
+const inARow = 10;
+/** Of the three that a bridge has under way; the others meet the restart as it comes. */
+const heldBatches = 2;
+const heldWithinMs = 10_000;
+
 export const workerRestarts: Scenario = {
   name: 'worker-restarts',
-  title: 'the Worker is killed and restarted under load, in turn with SIGKILL and in order',
+  title: 'the Worker is killed and restarted under load, in turn with SIGKILL and in order, after it took two batches',
   seenBy:
-    'the relay for doubled ones; for lost ones the devices’ states, read after each restart: relay sockets end with ' +
-    'the Worker, and in one round every message of a device has a property of its own',
+    'the devices’ states, read after each restart, because relay sockets end with the Worker. Lost: in one round every ' +
+    'changing message of a device has a property of its own. Doubled: each one changes the position, and the changes ' +
+    'that the devices wrote down are counted',
   run: async ({ stand, count, say }) => {
     const restarts = count(20, 2);
     const deviceCount = 40;
     const perRound = count(deviceCount * slotsPerDevice, 800);
+    const gate = await HttpGate.start(stand.url);
     const field = await Field.open(stand, deviceCount);
     try {
+      const { maker, devices } = field;
       const spool = await field.makeSpool();
       const { healthPort } = spool;
-      const bridge = field.startBridge({ spool });
+      const bridge = field.startBridge({ spool, workerUrl: gate.url });
       await field.untilConnected(bridge);
+      const counter = new PositionCounter();
+      const moves = { made: 0, missing: 0, tooMany: 0 };
       let stale = 0;
       for (let round = 0; round < restarts; round += 1) {
-        const loading = field.load(perRound, 800);
+        const loading = field.load(perRound, 800, (index) => [
+          maker.make({ device: devices[Math.floor(index / inARow) % deviceCount], moves: true }),
+        ]);
         await field.untilSent(round * perRound + Math.floor(perRound / 4));
+        gate.setFaults({ holdsAnswer: (body) => gate.held < heldBatches && hasSeveralChanging(body) });
+        await untilHeld(gate);
         await stand.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
+        // Only now the bridge sends the batches again, and the relay is there to see what is pushed of them.
+        await field.watch.untilBack(round + 1);
+        gate.setFaults({});
+        gate.dropHeld();
         await loading;
         await field.publisher.drained(60_000);
         const left = await untilSpoolEmpty(healthPort);
         if (left > 0) throw new Error(`${left} messages stay in the spool after restart ${round + 1}`);
-        stale += await field.maker.compareState(stand);
+        stale += await maker.compareState(stand);
+        moves.made = moves.missing = moves.tooMany = 0;
+        for (const { deviceId } of devices) {
+          const [made, recorded] = [maker.countChanging(deviceId), await counter.count(stand, deviceId)];
+          moves.made += made;
+          moves.missing += Math.max(0, made - recorded);
+          moves.tooMany += Math.max(0, recorded - made);
+        }
         if (round % 5 === 4) say(`${round + 1} restarts`);
       }
       const taken = await readMetric(healthPort, 'bridge_items_total{result="accepted"}');
-      const outcome = await field.settle();
-      const facts = [`the bridge was told "accepted" for ${taken}`, `the relay was lost ${field.watch.losses} times`];
-      const finding = find(`${restarts} restarts`, { ...outcome, stale: outcome.stale + stale }, facts, {
+      const settled = await field.settle();
+      const doubled = Math.max(settled.doubled, moves.tooMany);
+      const outcome = { ...settled, doubled, stale: settled.stale + stale };
+      const facts = [
+        `the bridge was told "accepted" for ${taken}`,
+        `${moves.made + moves.tooMany - moves.missing} changes of position for ${moves.made} messages`,
+        `the relay was lost ${field.watch.losses} times`,
+      ];
+      const finding = find(`${restarts} restarts`, outcome, facts, {
         // What the relay did not see counts from when the state was read: its order says nothing.
         isOrderKept: false,
         isRelayKept: false,
+        isMemoryKept: false,
       });
       if (stale > 0) finding.failures.push(`${stale} properties that do not show the last message`);
+      if (moves.missing > 0) finding.failures.push(`${moves.missing} changes of position missing`);
       if (taken !== outcome.accepted) finding.failures.push(`${taken} answers for ${outcome.accepted} messages`);
       return [finding];
     } finally {
       await field.close();
+      await gate.stop();
     }
   },
 };
+
+/** Whether it would leave its mark when taken again: from the second change of a device's position on. */
+function hasSeveralChanging(body: string): boolean {
+  const { items } = JSON.parse(body) as { items: UplinkItem[] };
+  const changing = items.filter(({ payload }) => payload?.includes('"position"')).map(({ topic }) => topic);
+  return new Set(changing).size < changing.length;
+}
+
+async function untilHeld(gate: HttpGate): Promise<void> {
+  const deadlineMs = performance.now() + heldWithinMs;
+  while (gate.held < heldBatches) {
+    if (performance.now() > deadlineMs) throw new Error('no batch has several changing messages of a device');
+    await sleep(10);
+  }
+}
