@@ -68,9 +68,9 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     expect(device.heard).toEqual([{ topic: topic(), payload: '{"id":"1"}', retain: false }]);
   });
 
-  test.runIf(mqtt === '5')(
-    'the broker is to throw a command away when the Worker says, not when it is published',
-    async () => {
+  // MQTT 3.1.1 has no expiry.
+  if (mqtt === '5') {
+    test('the broker is to throw a command away when the Worker says, not when it is published', async () => {
       const modern = await Device.connect(scene.broker.url, `modern${count}`, { protocolVersion: 5 });
       const expiries: unknown[] = [];
       modern.client.on('message', (_topic, _payload, packet) =>
@@ -82,8 +82,8 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
       await modern.changes.until('the command', () => expiries.length > 0);
       expect(expiries).toEqual([30]);
       await modern.leave();
-    },
-  );
+    });
+  }
 
   test('a command to a device that is not there says so where MQTT 5 can', async () => {
     scene.worker.publish({ id: id('c'), topic: commandTopic('nobody') });
