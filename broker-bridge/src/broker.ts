@@ -88,7 +88,10 @@ export class Broker {
     await this.#connection?.end();
   }
 
-  /** While the Worker cannot be asked, a session that seems to be taken is left alone for longer. */
+  /**
+   * While the Worker cannot be asked, a session that seems to be taken is left alone for longer. A connection that waits
+   * for it is made at once when it is back.
+   */
   setWorkerReachable(isReachable: boolean): void {
     this.#isAlone = !isReachable;
     if (isReachable && this.#isAwaitingLink) this.#connectAfter(0);

@@ -22,7 +22,7 @@ type Attachment = z.infer<typeof attachmentSchema>;
 type Bridge = { socket: WebSocket; attachment: Attachment };
 
 type Pending = {
-  frame: Extract<WorkerFrame, { type: 'publish' }>;
+  frame: Omit<Extract<WorkerFrame, { type: 'publish' }>, 'messageExpirySeconds'>;
   /** The instance of a bridge that has it; null while none could take it. */
   sentTo: string | null;
   /** Where the broker still has it then, it is to throw it away. */
@@ -73,7 +73,6 @@ export class BrokerLink extends DurableObject<Env> {
         topic: request.topic,
         payload: request.payload,
         expiresAtMs: request.expiresAtMs,
-        messageExpirySeconds,
       },
       sentTo: null,
       discardAtMs: nowMs + messageExpirySeconds * 1000,

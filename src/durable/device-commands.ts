@@ -156,7 +156,7 @@ export class DeviceCommands {
     const startedAtMs = Date.now();
     const expiresAtMs = startedAtMs + publishWithinMs;
     const leftSeconds = Math.ceil((command.expiresAtMs - startedAtMs) / 1000);
-    const messageExpirySeconds = Math.min(maxMessageExpirySeconds, Math.max(1, leftSeconds));
+    const messageExpirySeconds = Math.min(maxMessageExpirySeconds, leftSeconds);
     // One stub for all: what it is given in order arrives in order.
     this.#link ??= brokerLink(this.#env);
     const asked: Promise<PublishOutcome> = this.#link.publish({ topic, payload, expiresAtMs, messageExpirySeconds });

@@ -2,6 +2,7 @@
 // HiveMQ's permissions know the whole username, product key and device id in one. What no permission allows is denied.
 // A device's role is the first thing made and the last one deleted: where there is none, nothing was left half-way.
 import type { z } from 'zod';
+import { parseJson } from '../domain/property-report.ts';
 import { rightsOfDevice, type TopicRight } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import {
@@ -204,11 +205,3 @@ const pathOfAttachment = (roleId: string, permissionId: string) =>
   `${pathOfRole(roleId)}/permissions/${encodeURIComponent(permissionId)}`;
 const pathOfUserRole = (device: DeviceIdentity, roleId: string) =>
   `/user/${ownName(device)}/roles/${encodeURIComponent(roleId)}`;
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

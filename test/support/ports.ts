@@ -1,4 +1,4 @@
-// Loopback ports for servers that a test starts as processes of their own. Asserts nothing.
+// Loopback ports for servers that a test or benchmark starts as processes of their own. Asserts nothing.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

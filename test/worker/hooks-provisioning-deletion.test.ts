@@ -5,15 +5,8 @@ import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { createUser, type TestUser } from '../support/worker-client.ts';
+import { withEmqx } from '../support/worker-emqx.ts';
 import { sessionOf } from '../support/worker-provision.ts';
-
-const withEmqx = {
-  ...env,
-  BROKER_PROVISIONING: 'emqx',
-  BROKER_API_URL: 'https://emqx.test:8443/',
-  BROKER_API_KEY: 'key-of-the-tests',
-  BROKER_API_SECRET: 'secret-of-the-tests',
-} as unknown as Env;
 
 let count = 0;
 let owner: TestUser;

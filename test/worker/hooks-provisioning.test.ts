@@ -9,17 +9,11 @@ import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
 import { deleteExpired } from '../../src/services/housekeeping.ts';
 import { createUser, type TestUser } from '../support/worker-client.ts';
+import { withEmqx } from '../support/worker-emqx.ts';
 import { openSocket, type TestSocket } from '../support/worker-socket.ts';
 
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-const withEmqx = {
-  ...env,
-  BROKER_PROVISIONING: 'emqx',
-  BROKER_API_URL: 'https://emqx.test:8443/',
-  BROKER_API_KEY: 'key-of-the-tests',
-  BROKER_API_SECRET: 'secret-of-the-tests',
-} as unknown as Env;
 const contextOf = (of: Env) => ({ env: of, config: readConfig(of) });
 
 type Row = { sealed_password: string | null; delivered_at: number | null; attempts: number; next_attempt_at: number };
