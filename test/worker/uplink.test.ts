@@ -1,5 +1,5 @@
 // Batches of a bridge: every item answered by itself, once in effect, in order, whatever stands beside it.
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { env, exports } from 'cloudflare:workers';
 import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
@@ -9,7 +9,8 @@ import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
 import { call, send } from '../support/worker-client.ts';
 import { provisionDevice, sessionOf } from '../support/worker-provision.ts';
-import { wireErrorOf } from '../../src/domain/refusal.ts';
+import type { PropertiesView } from '../../src/domain/device/views.ts';
+import { unwrap, wireErrorOf, type Outcome } from '../../src/domain/refusal.ts';
 
 const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
 const report = (position: string) => JSON.stringify({ params: { position } });
@@ -201,13 +202,10 @@ describe('a batch', () => {
     const batch = { spoolId: 'spool-5', sentAtMs: bridgeNowMs, items: [{ ...item, receivedAtMs: bridgeNowMs - 250 }] };
     const { code } = await call('POST', uplinkPath, { headers, body: batch });
     expect(code).toBe(200);
-    await runInDurableObject(sessionOf(device.deviceId), (_, state) => {
-      const { json } = state.storage.sql.exec<{ json: string }>('SELECT json FROM live').one();
-      const { properties } = JSON.parse(json) as { properties: [string, unknown, number][] };
-      const agoMs = Date.now() - properties[0]![2];
-      expect(agoMs).toBeGreaterThanOrEqual(250);
-      expect(agoMs).toBeLessThan(5_000);
-    });
+    const outcome = (await sessionOf(device.deviceId).properties(1)) as Outcome<PropertiesView>;
+    const agoMs = Date.now() - Date.parse(unwrap(outcome).list[0]!.time);
+    expect(agoMs).toBeGreaterThanOrEqual(250);
+    expect(agoMs).toBeLessThan(5_000);
   });
 });
 
