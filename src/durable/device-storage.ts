@@ -1,6 +1,6 @@
 // Storage of one DeviceSession: its tables, their versions, and reading and writing them. Decides nothing. Slices are JSON
 // rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
-import { maxOpen, noCommands, type IdempotencyRecord } from '../domain/device/commands.ts';
+import { maxOpen, noCommands } from '../domain/device/commands.ts';
 import { isOpen, type Command } from '../domain/device/command-life.ts';
 import { noAlarm } from '../domain/device/alarm.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
@@ -9,7 +9,7 @@ import { initialPresence } from '../domain/device/connection.ts';
 import type { SavedRows } from '../domain/device/persistence.ts';
 import { noPresence } from '../domain/device/presence.ts';
 import { noProperties } from '../domain/device/properties.ts';
-import type { DeviceSettings, DeviceState } from '../domain/device/state.ts';
+import type { DeviceSettings, DeviceState, IdempotencyRecord } from '../domain/device/state.ts';
 
 const migrations: readonly string[] = [
   `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;

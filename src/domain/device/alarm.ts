@@ -3,14 +3,7 @@
 import { inactivityDueAtMs, recordResolutionMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
 import { presenceDueAtMs, rulesOf } from './presence.ts';
-import type { DeviceState } from './state.ts';
-
-export type AlarmSlice = {
-  /** As set in storage; null where none is. */
-  setAtMs: number | null;
-  /** It is set for the device's inactivity, and so tells when its last message was. */
-  isForInactivity: boolean;
-};
+import type { AlarmSlice, DeviceState } from './state.ts';
 
 export const noAlarm: AlarmSlice = { setAtMs: null, isForInactivity: false };
 

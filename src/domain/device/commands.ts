@@ -3,7 +3,7 @@
 import { topicActions } from '../../protocol/mqtt.ts';
 import { encodeControl, type ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
-import { isCertainlyUnpublished, type PublishFailure, type PublishOutcome } from '../publish-outcome.ts';
+import { isCertainlyUnpublished, type PublishOutcome } from '../publish-outcome.ts';
 import { refuse, type Outcome } from '../refusal.ts';
 import { topicOf } from '../topics.ts';
 import {
@@ -20,31 +20,7 @@ import {
   type Command,
 } from './command-life.ts';
 import type { Effect } from './effects.ts';
-import type { DeviceState } from './state.ts';
-
-export type CommandsSlice = {
-  /** Newest first: the newest open commands, and those that the present event names. */
-  loaded: readonly Command[];
-  /** Stored answers that the present event reads or writes. */
-  records: readonly IdempotencyRecord[];
-  /** Memory only: handed to the broker, which has not answered. */
-  inFlight: readonly InFlight[];
-};
-
-/** The stored answer to a request with an Idempotency-Key. */
-export type IdempotencyRecord = {
-  key: string;
-  /** Of the request: the same key with another request is a mistake of the caller. */
-  digest: string;
-  commandId: string;
-  deviceOnline: boolean;
-  expiresAtMs: number;
-  createdAtMs: number;
-  /** `pending` while the broker is asked, or for good where the object ended meanwhile. */
-  publication: 'pending' | 'sent' | PublishFailure;
-};
-
-type InFlight = { commandId: string; startedAtMs: number; record: IdempotencyRecord | undefined };
+import type { CommandsSlice, DeviceState, IdempotencyRecord } from './state.ts';
 
 export type CommandRequest = {
   params: ControlParams;

@@ -2,7 +2,6 @@
 // storage, one row an entry; the core only appends.
 import type { Position } from '../../protocol/mqtt.ts';
 import type { TransitionReason } from '../../protocol/vocabulary.ts';
-import type { DeviceState } from './state.ts';
 
 export type Transition = { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: number };
 export type PositionChange = { position: Position; time: number };
@@ -14,6 +13,9 @@ export type HistoryEntry =
 /** Entries of each kind that a device keeps. */
 export const historySize = 100;
 
-export function appendHistory(state: DeviceState, entry: HistoryEntry): DeviceState {
+export function appendHistory<State extends { newHistory: readonly HistoryEntry[] }>(
+  state: State,
+  entry: HistoryEntry,
+): State {
   return { ...state, newHistory: [...state.newHistory, entry] };
 }

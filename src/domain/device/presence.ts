@@ -9,29 +9,11 @@ import {
   initialPresence,
   type PresenceEvent,
   type PresenceRules,
-  type PresenceState,
 } from './connection.ts';
 import type { Effect, Projection } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
 import { appendHistory } from './history.ts';
-import type { DeviceState } from './state.ts';
-
-type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
-
-export type PresenceSlice = {
-  connection: PresenceState;
-  /** Number of the last transition. */
-  transitions: number;
-  /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
-  announcements: readonly Announcement[];
-  /** Number of the last change that D1 has to know of. */
-  projectionVersion: number;
-  isProjectionBehind: boolean;
-  /** Memory only: the newest announcement is with the broker. */
-  isAnnouncing: boolean;
-  /** Memory only: when the projection or the announcement is tried again. */
-  retryAtMs: number | null;
-};
+import type { Announcement, DeviceState, PresenceSlice } from './state.ts';
 
 const retryAfterMs = 10_000;
 /** An older announcement is not published any more. */

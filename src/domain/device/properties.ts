@@ -2,13 +2,7 @@
 import { positionSchema } from '../../protocol/mqtt.ts';
 import type { Json } from '../json.ts';
 import { appendHistory } from './history.ts';
-import type { DeviceState } from './state.ts';
-
-export type PropertiesSlice = {
-  values: readonly (readonly [name: string, value: Json, arrivedAtMs: number])[];
-  /** Number of the last change of the position. */
-  positionChanges: number;
-};
+import type { DeviceState, PropertiesSlice } from './state.ts';
 
 const maxProperties = 64;
 /** Measurements differ in nearly every report: alone they are saved this often. */
