@@ -20,7 +20,7 @@ import {
   vernemqSessionSchema,
   vernemqSubscribeSchema,
 } from '../../src/protocol/hooks-vernemq.ts';
-import { planFuzzing } from '../support/fuzzing.ts';
+import { planFuzzing } from '../rig/fuzzing.ts';
 import { bodyTextFor, hostileText, spoiledFor } from '../support/hostile-json.ts';
 import type { JsonSchema } from '../support/json-schema.ts';
 import { callHook, hookSecret, type HookAnswer } from '../support/worker-hooks.ts';

@@ -13,7 +13,7 @@ import {
 } from '../../src/protocol/bridge.ts';
 import { propertyPostSchema, propertySetReplySchema, statusSchema } from '../../src/protocol/mqtt.ts';
 import { relayReplySchemas, relayRequestSchemas } from '../../src/protocol/relay.ts';
-import { planFuzzing } from '../support/fuzzing.ts';
+import { planFuzzing } from '../rig/fuzzing.ts';
 import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../support/hostile-json.ts';
 import { createSchemaCheck, type JsonSchema } from '../support/json-schema.ts';
 import { bringUp, TestBridge } from '../support/worker-bridge.ts';

@@ -2,7 +2,7 @@
 // envelope, and nothing that the reference does not say. FUZZ_RUNS asks for more inputs, FUZZ_SEED for the same again.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { planFuzzing } from '../support/fuzzing.ts';
+import { planFuzzing } from '../rig/fuzzing.ts';
 import { hostileText, bodyTextFor, validFor } from '../support/hostile-json.ts';
 import { createSchemaCheck, resolve, type JsonSchema } from '../support/json-schema.ts';
 import { listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
