@@ -332,6 +332,38 @@ describe('a deleted device', () => {
 });
 
 describe('storage', () => {
+  it('that refuses one message of a batch takes the others, and that one is put aside', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    await report(device, { position: 'up' });
+    await runInDurableObject(session, (_, { storage }) => {
+      storage.sql.exec(
+        `CREATE TRIGGER full BEFORE INSERT ON position WHEN NEW.json LIKE '%middle%'
+         BEGIN SELECT RAISE(ABORT, 'no room'); END`,
+      );
+    });
+    const messages = ['down', 'middle', 'up'].map((position): InboundMessage => ({
+      seq: ++lastSeq,
+      action: propertyPost,
+      payload: JSON.stringify({ params: { position } }),
+      isDup: false,
+      isSoleReader: false,
+      isRetained: false,
+      receivedAtMs: Date.now(),
+    }));
+    const results = await ingest(session, device.productKey, 'spool', messages);
+    expect(results).toEqual([
+      { result: 'accepted' },
+      { result: 'rejected', reason: 'handling_failed' },
+      { result: 'accepted' },
+    ]);
+    await evictDurableObject(session);
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+    expect(await session.properties(1)).toMatchObject({
+      value: { positionChanges: [{ position: 'up' }, { position: 'down' }, { position: 'up' }] },
+    });
+  });
+
   it('of an earlier version is read with what is new at its initial value', async () => {
     const device = await provisionDevice();
     await connect(device);

@@ -116,7 +116,7 @@ describe('a batch', () => {
       itemOf(device, report('up')),
     ];
     const first = await post(items);
-    expect(first.map((one) => (one as { result: string }).result)).toEqual(['rejected', 'rejected', 'accepted']);
+    expect(first.map((one) => (one as { reason?: string }).reason)).toEqual(['not_json', 'too_large', undefined]);
     expect(await post(items)).toEqual(first);
   });
 
