@@ -51,7 +51,7 @@ export default defineConfig({
         test: {
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
-          setupFiles: ['test/support/worker-setup.ts'],
+          setupFiles: ['test/rig/workerd/setup.ts'],
           provide: fuzzing,
           maxWorkers,
           testTimeout: 20_000,
@@ -71,7 +71,7 @@ export default defineConfig({
         test: {
           name: 'conformance',
           include: ['test/conformance/**/*.test.ts'],
-          globalSetup: ['test/support/conformance-service.ts'],
+          globalSetup: ['test/rig/conformance-service.ts'],
           testTimeout: 30_000,
           hookTimeout: 30_000,
           ...afterwards(2),

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findFreePort } from '../test/support/ports.ts';
+import { findFreePort } from '../test/rig/ports.ts';
 
 const binary = '/usr/sbin/mosquitto';
 

@@ -6,11 +6,11 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic } from '../support/bridge-device.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { startAedes } from '../support/broker-aedes.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
-import { findFreePort } from '../support/ports.ts';
+import { commandTopic } from '../rig/mqtt-device.ts';
+import { Scene } from '../rig/bridge-rig.ts';
+import { startAedes } from '../rig/aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { findFreePort } from '../rig/ports.ts';
 
 let scene: Scene<{ url: string; stop: () => Promise<unknown> }> | undefined;
 afterEach(async () => {

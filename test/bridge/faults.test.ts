@@ -3,10 +3,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic, reportTopic, type Device } from '../support/bridge-device.ts';
-import type { BridgeProcess } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { commandTopic, reportTopic, type Device } from '../rig/mqtt-device.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
+import { Scene } from '../rig/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];

@@ -2,10 +2,10 @@
 // and a switch that is moved up, down and up says the same thing twice.
 import { afterEach, describe, expect, test } from 'vitest';
 import { TcpProxy } from '../faults/tcp-proxy.ts';
-import type { Device } from '../support/bridge-device.ts';
-import type { BridgeProcess } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import type { Device } from '../rig/mqtt-device.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
+import { Scene } from '../rig/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   let scene: Scene<Mosquitto>;

@@ -1,9 +1,9 @@
 // Several bridges with one broker session between them: the Worker says which one is active.
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic, type Device } from '../support/bridge-device.ts';
-import { makeSpoolDir, type BridgeProcess } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { commandTopic, type Device } from '../rig/mqtt-device.ts';
+import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
+import { Scene } from '../rig/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];

@@ -1,10 +1,10 @@
 // The two lanes of the bridge, end to end through real brokers and both versions of MQTT.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { UplinkItem } from '../../src/protocol/bridge.ts';
-import { commandTopic, Device, reportTopic } from '../support/bridge-device.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { startAedes } from '../support/broker-aedes.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { commandTopic, Device, reportTopic } from '../rig/mqtt-device.ts';
+import { Scene } from '../rig/bridge-rig.ts';
+import { startAedes } from '../rig/aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 type AnyBroker = { url: string; stop: () => Promise<void> };
 

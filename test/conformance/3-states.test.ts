@@ -1,8 +1,8 @@
 // Contract section 3: status codes of devices, how a device gets from one to another, and the states of provisioning
 // (whose data are section 4.4's).
 import { describe, expect, it, vi } from 'vitest';
-import { activate, addProduct, newDevice, service, signUp } from '../support/conformance-client.ts';
-import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
+import { activate, addProduct, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { RealClient, refusalOf } from '../rig/service.ts';
 
 const owner = await signUp();
 

@@ -15,8 +15,8 @@ import {
   service,
   signUp,
   type Activation,
-} from '../support/conformance-client.ts';
-import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
+} from '../rig/conformance-client.ts';
+import { RealClient, refusalOf } from '../rig/service.ts';
 
 const owner = await signUp();
 const key = await owner.api('POST /users/api-keys');

@@ -2,18 +2,9 @@
 // every route is test/worker/authorization-matrix.test.ts.
 import { describe, expect, it } from 'vitest';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
-import {
-  ask,
-  bearer,
-  connect,
-  keyPair,
-  newDevice,
-  newProductKey,
-  service,
-  signUp,
-} from '../support/conformance-client.ts';
-import { RelayClient } from '../support/conformance-relay.ts';
-import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
+import { ask, bearer, connect, keyPair, newDevice, newProductKey, service, signUp } from '../rig/conformance-client.ts';
+import { RelayClient } from '../rig/conformance-relay.ts';
+import { RealClient, refusalOf } from '../rig/service.ts';
 
 const owner = await signUp();
 const key = await owner.api('POST /users/api-keys');

@@ -1,9 +1,9 @@
 // Contract section 6: topics and message bodies, with a device at the real broker and the production bridge between.
 // Tolerance D and E where a device can show it.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { activate, addProduct, newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
-import { RelayClient } from '../support/conformance-relay.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import { activate, addProduct, newDevice, service, signUp, type Activation } from '../rig/conformance-client.ts';
+import { RelayClient } from '../rig/conformance-relay.ts';
+import { RealClient } from '../rig/service.ts';
 
 const owner = await signUp();
 const clients: RealClient[] = [];

@@ -1,9 +1,9 @@
 // Contract section 6, the WebSocket relay: replies, rights, limits and what is pushed. Every frame is held against the
 // served AsyncAPI document.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ask, bearer, newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
-import { RelayClient, type Frame } from '../support/conformance-relay.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import { ask, bearer, newDevice, service, signUp, type Activation } from '../rig/conformance-client.ts';
+import { RelayClient, type Frame } from '../rig/conformance-relay.ts';
+import { RealClient } from '../rig/service.ts';
 
 const owner = await signUp();
 const device = await newDevice(owner);

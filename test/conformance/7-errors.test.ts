@@ -9,7 +9,7 @@ import {
   newProductKey,
   signUp,
   type Activation,
-} from '../support/conformance-client.ts';
+} from '../rig/conformance-client.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

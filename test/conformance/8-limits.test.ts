@@ -1,15 +1,6 @@
 // Contract section 8: the limits it names and those that were decided.
 import { describe, expect, it } from 'vitest';
-import {
-  activate,
-  addProduct,
-  ask,
-  bearer,
-  connect,
-  newDevice,
-  service,
-  signUp,
-} from '../support/conformance-client.ts';
+import { activate, addProduct, ask, bearer, connect, newDevice, service, signUp } from '../rig/conformance-client.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

@@ -1,7 +1,7 @@
 // Commands to a real device at a real broker: followed to its reply, kept while it is away, and never repeated.
 import { describe, expect, it, vi } from 'vitest';
-import { newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import { newDevice, service, signUp, type Activation } from '../rig/conformance-client.ts';
+import { RealClient } from '../rig/service.ts';
 
 const owner = await signUp();
 const up = { action: 'toggle', position: 'up' } as const;

@@ -12,8 +12,8 @@ import {
   newProductKey,
   service,
   signUp,
-} from '../support/conformance-client.ts';
-import { sendRaw, type RawAnswer } from '../support/raw-http.ts';
+} from '../rig/conformance-client.ts';
+import { sendRaw, type RawAnswer } from '../rig/raw-http.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

@@ -2,9 +2,9 @@
 // and the history of every message. It must not cause faults nor say which outcome is wanted.
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
-import { Mosquitto } from '../support/broker-mosquitto.ts';
-import { findFreePort } from '../support/ports.ts';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../rig/bridge-process.ts';
+import { Mosquitto } from '../rig/mosquitto.ts';
+import { findFreePort } from '../rig/ports.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { History, type Verdict } from './history.ts';
 import { MessageMaker, type Numbered } from './message-maker.ts';

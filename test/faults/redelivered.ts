@@ -3,7 +3,7 @@
 // Stands in for the bridge, and keeps what a bridge promises: the first deliveries of a device stay in order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../support/bridge-worker-side.ts';
+import { bridgeSecret } from '../rig/worker-side.ts';
 import { History } from './history.ts';
 import { MessageMaker } from './message-maker.ts';
 import type { Random } from './random.ts';

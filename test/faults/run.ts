@@ -2,7 +2,7 @@
 // with 1 when a target is missed, with 2 when it cannot run.
 import { parseArgs } from 'node:util';
 import { describeMachine } from '../../bench/machine.ts';
-import { mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { mosquittoMissing } from '../rig/mosquitto.ts';
 import { Random } from './random.ts';
 import { describeFinding, type Scenario } from './scenario.ts';
 import { scenarios } from './scenarios.ts';

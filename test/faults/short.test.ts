@@ -1,7 +1,7 @@
 // Every scenario of the faults suite with small counts, against the same real parts. The full counts are run by
 // `npm run test:faults`; nothing is judged more mildly here.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { mosquittoMissing } from '../rig/mosquitto.ts';
 import { Random } from './random.ts';
 import { describeFinding } from './scenario.ts';
 import { scenarios } from './scenarios.ts';

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BridgeProcess } from '../support/bridge-process.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
 import { Field } from './field.ts';
 import { HttpGate } from './http-gate.ts';
 import { find, type Context, type Finding, type Scenario } from './scenario.ts';

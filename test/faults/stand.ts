@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '../../src/client.ts';
 import { startBuiltWorker, type BuiltWorker } from '../../dev/built-worker.ts';
 import { killGroup } from '../../dev/process-groups.ts';
-import { bridgeSecret } from '../support/bridge-worker-side.ts';
-import { findFreePort } from '../support/ports.ts';
+import { bridgeSecret } from '../rig/worker-side.ts';
+import { findFreePort } from '../rig/ports.ts';
 
 export type Device = { deviceId: string; topic: string; statusTopic: string };
 export type PositionChange = { position: string; time: string };

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, expect, test, vi } from 'vitest';
-import { findFreePort } from '../support/ports.ts';
+import { findFreePort } from '../rig/ports.ts';
 
 const startScript = fileURLToPath(new URL('../../dev/start.ts', import.meta.url));
 const stateDir = mkdtempSync(join(tmpdir(), 'latchwork-run-'));

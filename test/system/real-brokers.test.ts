@@ -1,8 +1,8 @@
 // The main job on brokers people run: the built Worker, the production bridge, plain MQTT clients, and Debian's own
 // packages in between. Which login and topic checks each broker makes, and how, stands in broker-bridge/BROKERS.md.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DynamicMosquitto, dynamicSecurityMissing } from '../support/real-broker-mosquitto.ts';
-import { RabbitMq, rabbitmqMissing } from '../support/real-broker-rabbitmq.ts';
+import { DynamicMosquitto, dynamicSecurityMissing } from '../rig/mosquitto-dynamic-security.ts';
+import { RabbitMq, rabbitmqMissing } from '../rig/rabbitmq.ts';
 import {
   bridgeName,
   bridgeSecret,
@@ -12,8 +12,8 @@ import {
   refusalOf,
   removeBundle,
   type Activation,
-} from '../support/real-broker-stack.ts';
-import { tellOfForeignTopics, tellOfLogins, tellOfTheJob, type Story } from '../support/real-broker-story.ts';
+} from '../rig/service.ts';
+import { tellOfForeignTopics, tellOfLogins, tellOfTheJob, type Story } from './main-job.ts';
 
 for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);

@@ -7,7 +7,7 @@ import { parseTopic, type TopicAction } from '../../src/domain/topics.ts';
 import { describeMessaging } from '../../src/protocol/asyncapi.ts';
 import { propertySetSchema } from '../../src/protocol/mqtt.ts';
 import { relayRequestSchema } from '../../src/protocol/relay.ts';
-import { createSchemaCheck } from '../support/json-schema.ts';
+import { createSchemaCheck } from '../rig/json-schema.ts';
 
 const broker = { host: 'broker.test', port: 1883, tlsPort: 8883 };
 const document = describeMessaging('0.3.0', broker);

@@ -12,7 +12,7 @@ import {
   type PresenceRules,
   type PresenceState,
 } from '../../src/domain/presence.ts';
-import { fuzzSeed } from '../support/fuzzing.ts';
+import { fuzzSeed } from '../rig/fuzzing.ts';
 
 const second = 1_000;
 const minute = 60 * second;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { uplinkItemSchema } from '../../src/protocol/bridge.ts';
 import { readItem } from '../../src/services/uplink-item.ts';
-import { fuzzSeed } from '../support/fuzzing.ts';
+import { fuzzSeed } from '../rig/fuzzing.ts';
 
 const plain = { seq: 1, topic: '/sys/p/d/status', payload: '{}', receivedAtMs: 0 };
 

@@ -3,8 +3,8 @@ import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { parseMessagingName } from '../../src/domain/topics.ts';
-import { call, createUser, type Answer, type TestUser } from '../support/worker-client.ts';
-import { sessionOf } from '../support/worker-provision.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
+import { sessionOf } from '../rig/workerd/provision.ts';
 
 type Activation = {
   deviceId: string;

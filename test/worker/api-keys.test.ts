@@ -1,7 +1,7 @@
 // API keys: managed by their user in person, accepted on products, devices and the account.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { call, createUser, type TestUser } from '../support/worker-client.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
 
 type Key = { keyId: string; apiKey: string; description: string };
 type ListedKey = { keyId: string; description: string; createdAt: string; lastUsedAt: string | null };

@@ -3,8 +3,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
-import { send } from '../support/worker-client.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { send } from '../rig/workerd/client.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const secret = 'bridge-secret-of-the-worker-tests-only';
 const link = () => env.BROKER_LINK.getByName('broker-main');

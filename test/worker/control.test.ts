@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { propertyPost, propertySet, topicOf } from '../../src/domain/topics.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, type TestUser } from '../support/worker-client.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
 
 let bridge: TestBridge;
 let owner: TestUser;

@@ -5,9 +5,9 @@ import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { propertyPost, propertySet, type TopicAction } from '../../src/domain/topics.ts';
-import { fuzzSeed } from '../support/fuzzing.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { fuzzSeed } from '../rig/fuzzing.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
 type Known = {
   id: string;

@@ -8,9 +8,9 @@ import {
   topicOf,
   type TopicAction,
 } from '../../src/domain/topics.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, type TestUser } from '../support/worker-client.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 type Device = { productKey: string; deviceId: string; username: string; password: string };
 

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { propertyPost, propertySetReply, status, type TopicAction } from '../../src/domain/topics.ts';
 import { packMessages, type SessionMessage } from '../../src/durable/device-inbox.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
 type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
 

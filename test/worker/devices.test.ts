@@ -3,9 +3,9 @@ import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
 import { queryDevices } from '../../src/db/devices.ts';
-import { bringUp } from '../support/worker-bridge.ts';
-import { call, createUser, type Answer, type TestUser } from '../support/worker-client.ts';
-import { sessionOf } from '../support/worker-provision.ts';
+import { bringUp } from '../rig/workerd/bridge.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
+import { sessionOf } from '../rig/workerd/provision.ts';
 
 type Device = { deviceId: string; status: string; statusCode: number; lastOnlineAt: string | null };
 type Page = { list: Device[]; total: number; page: number; size: number };

@@ -5,7 +5,7 @@ import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
-import { call, createUser, send, type TestUser } from '../support/worker-client.ts';
+import { call, createUser, send, type TestUser } from '../rig/workerd/client.ts';
 
 let user: TestUser;
 beforeAll(async () => {

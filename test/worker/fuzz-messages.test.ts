@@ -12,13 +12,13 @@ import {
 } from '../../src/protocol/bridge.ts';
 import { propertyPostSchema, propertySetReplySchema, statusSchema } from '../../src/protocol/mqtt.ts';
 import { relayReplySchemas, relayRequestSchemas } from '../../src/protocol/relay.ts';
-import { planFuzzing } from '../support/fuzzing.ts';
-import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../support/hostile-json.ts';
-import { createSchemaCheck, type JsonSchema } from '../support/json-schema.ts';
-import { bringUp, TestBridge } from '../support/worker-bridge.ts';
-import { send } from '../support/worker-client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
-import { openSocket, type SocketEnd } from '../support/worker-socket.ts';
+import { planFuzzing } from '../rig/fuzzing.ts';
+import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../rig/hostile-json.ts';
+import { createSchemaCheck, type JsonSchema } from '../rig/json-schema.ts';
+import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
+import { send } from '../rig/workerd/client.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { openSocket, type SocketEnd } from '../rig/workerd/socket.ts';
 
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 

@@ -7,7 +7,7 @@ import { disconnectClient } from '../../src/services/broker-client.ts';
 import { createHivemqProvisioner } from '../../src/services/broker-provisioner-hivemq.ts';
 import { BrokerAwayError } from '../../src/services/broker-provisioner.ts';
 import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
-import { HivemqCloud, hivemqApiUrl, type Failure } from '../support/worker-hivemq-cloud.ts';
+import { HivemqCloud, hivemqApiUrl, type Failure } from '../rig/workerd/hivemq-cloud.ts';
 
 const vars = {
   BROKER_PROVISIONING: 'hivemq',

@@ -6,7 +6,7 @@ import { createApp } from '../../src/app.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { loginDelayMs } from '../../src/domain/login-delay.ts';
 import { countFailure, enterLane } from '../../src/services/login-attempts.ts';
-import { call, createUser } from '../support/worker-client.ts';
+import { call, createUser } from '../rig/workerd/client.ts';
 
 const password = 'correct horse';
 let accountCount = 0;

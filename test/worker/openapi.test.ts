@@ -3,9 +3,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { errorMessages, statusOf } from '../../src/domain/errors.ts';
-import { createSchemaCheck } from '../support/json-schema.ts';
-import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
-import { send } from '../support/worker-client.ts';
+import { createSchemaCheck } from '../rig/json-schema.ts';
+import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
+import { send } from '../rig/workerd/client.ts';
 
 let document: OpenApiDocument;
 let operations: Operation[];

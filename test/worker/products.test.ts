@@ -1,7 +1,7 @@
 // The product catalogue over HTTP: interface 4.2 and what the decisions add to it.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { call, createUser, type Answer, type TestUser } from '../support/worker-client.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 
 type Product = { productId: number; productKey: string; name: string; category: string } & Record<string, unknown>;
 type Page = { list: Product[]; total: number; page: number; size: number };

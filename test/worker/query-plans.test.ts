@@ -3,7 +3,7 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { createUser } from '../support/worker-client.ts';
+import { createUser } from '../rig/workerd/client.ts';
 
 const statements = new Set<string>();
 

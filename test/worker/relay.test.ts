@@ -10,9 +10,9 @@ import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { relayShardOf } from '../../src/durable/stubs.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
 import { maxRelayFrameBytes } from '../../src/protocol/relay.ts';
-import { call, send } from '../support/worker-client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { call, send } from '../rig/workerd/client.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const address = '203.0.113.7';
 const shardName = relayShardOf(address, readConfig(env).relayShards);

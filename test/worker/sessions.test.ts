@@ -1,7 +1,7 @@
 // Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { call, type Answer } from '../support/worker-client.ts';
+import { call, type Answer } from '../rig/workerd/client.ts';
 
 type User = { userId: number; username: string; email: string };
 type TokenPair = { token: string; refreshToken: string; expiresIn: number };

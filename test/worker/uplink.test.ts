@@ -6,8 +6,8 @@ import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../..
 import { topicOf, type DeviceIdentity, type TopicAction } from '../../src/domain/topics.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
-import { call, send } from '../support/worker-client.ts';
-import { provisionDevice, sessionOf } from '../support/worker-provision.ts';
+import { call, send } from '../rig/workerd/client.ts';
+import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
 
 const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
 const report = (position: string) => JSON.stringify({ params: { position } });

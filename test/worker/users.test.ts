@@ -1,6 +1,6 @@
 // Accounts over HTTP: registering, reading one's own account, changing the password.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { call, createUser, type Answer } from '../support/worker-client.ts';
+import { call, createUser, type Answer } from '../rig/workerd/client.ts';
 
 type User = { userId: number; username: string; email: string };
 type Session = { user: User; token: string; refreshToken: string; expiresIn: number };

@@ -1,8 +1,8 @@
 // Devices with a session and no record in D1, for tests of the messaging paths, which never touch D1. Asserts nothing.
 import { env } from 'cloudflare:workers';
-import { createId, createSecret, digestOf } from '../../src/crypto/secrets.ts';
-import { messagingName, type DeviceIdentity } from '../../src/domain/topics.ts';
-import { packMessages, type MessageResult, type SessionMessage } from '../../src/durable/device-inbox.ts';
+import { createId, createSecret, digestOf } from '../../../src/crypto/secrets.ts';
+import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
+import { packMessages, type MessageResult, type SessionMessage } from '../../../src/durable/device-inbox.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };
 

@@ -2,7 +2,7 @@
 // against the served AsyncAPI document.
 import { expect } from 'vitest';
 import { WebSocket } from 'ws';
-import { Changes } from './bridge-changes.ts';
+import { Changes } from './changes.ts';
 import { service } from './conformance-client.ts';
 import { createSchemaCheck, type JsonSchema } from './json-schema.ts';
 

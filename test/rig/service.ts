@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type IClientOptions, type MqttClient } from 'mqtt';
 import { WebSocket } from 'ws';
 import { buildWorker, startBuiltWorker, workerDirs, type BuiltWorker } from '../../dev/built-worker.ts';
-import { Changes } from './bridge-changes.ts';
+import { Changes } from './changes.ts';
 import { BridgeProcess } from './bridge-process.ts';
 import { findFreePort } from './ports.ts';
 

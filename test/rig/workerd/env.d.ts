@@ -6,6 +6,6 @@ declare namespace Cloudflare {
     TEST_MIGRATIONS: { name: string; queries: string[] }[];
   }
   interface GlobalProps {
-    mainModule: typeof import('../../src/index.ts');
+    mainModule: typeof import('../../../src/index.ts');
   }
 }

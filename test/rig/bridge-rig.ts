@@ -1,7 +1,7 @@
 // Everything around one bridge for a test: a real broker, the Worker's side, devices, and one close() for all of it.
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from './bridge-process.ts';
-import { Device } from './bridge-device.ts';
-import { WorkerSide } from './bridge-worker-side.ts';
+import { Device } from './mqtt-device.ts';
+import { WorkerSide } from './worker-side.ts';
 
 type Broker = { url: string; stop: () => Promise<unknown> };
 

@@ -5,8 +5,8 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Changes } from './bridge-changes.ts';
-import { bridgeSecret } from './bridge-worker-side.ts';
+import { Changes } from './changes.ts';
+import { bridgeSecret } from './worker-side.ts';
 
 const mainPath = fileURLToPath(new URL('../../broker-bridge/src/main.ts', import.meta.url));
 

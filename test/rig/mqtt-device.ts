@@ -1,6 +1,6 @@
 // A device's end of the broker: an ordinary MQTT client that publishes reports and hears commands.
 import mqtt, { type IClientOptions, type MqttClient } from 'mqtt';
-import { Changes } from './bridge-changes.ts';
+import { Changes } from './changes.ts';
 
 export const reportTopic = (device: string): string => `/sys/pk_test/${device}/thing/event/property/post`;
 export const commandTopic = (device: string): string => `/sys/pk_test/${device}/thing/service/property/set`;

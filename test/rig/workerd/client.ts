@@ -1,11 +1,11 @@
 // A client of the Worker under test, inside workerd: accounts at the price of one insert, and calls that read the
 // envelope. Asserts nothing.
 import { env, exports } from 'cloudflare:workers';
-import { readConfig } from '../../src/config.ts';
-import { createId } from '../../src/crypto/secrets.ts';
-import { signAccessToken } from '../../src/crypto/tokens.ts';
-import { openDatabase } from '../../src/db/client.ts';
-import { users } from '../../src/db/schema.ts';
+import { readConfig } from '../../../src/config.ts';
+import { createId } from '../../../src/crypto/secrets.ts';
+import { signAccessToken } from '../../../src/crypto/tokens.ts';
+import { openDatabase } from '../../../src/db/client.ts';
+import { users } from '../../../src/db/schema.ts';
 
 export type TestUser = { userId: number; token: string; email: string };
 

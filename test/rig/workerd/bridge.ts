@@ -2,15 +2,15 @@
 // nothing.
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { env, exports } from 'cloudflare:workers';
-import { topicOf, type DeviceIdentity, type TopicAction } from '../../src/domain/topics.ts';
+import { topicOf, type DeviceIdentity, type TopicAction } from '../../../src/domain/topics.ts';
 import {
   linkPath,
   uplinkPath,
   type PublishFrame,
   type UplinkResult,
   type WorkerFrame,
-} from '../../src/protocol/bridge.ts';
-import { call } from './worker-client.ts';
+} from '../../../src/protocol/bridge.ts';
+import { call } from './client.ts';
 
 const patienceMs = 5_000;
 const secret = 'bridge-secret-of-the-worker-tests-only';

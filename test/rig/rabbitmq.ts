@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { findFreePort, untilListening } from './ports.ts';
-import { readExample } from './real-broker-guide.ts';
+import { readExample } from './broker-guide.ts';
 
 // Not /usr/sbin/rabbitmq-server, which changes to another user and forgets the environment on the way.
 const binary = '/usr/lib/rabbitmq/bin/rabbitmq-server';

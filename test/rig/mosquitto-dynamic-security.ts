@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { mosquittoMissing } from './broker-mosquitto.ts';
+import { mosquittoMissing } from './mosquitto.ts';
 import { untilListening } from './ports.ts';
-import { readExample } from './real-broker-guide.ts';
+import { readExample } from './broker-guide.ts';
 
 const plugin = globSync('/usr/lib/*/mosquitto_dynamic_security.so')[0];
 const administratorPassword = 'password-of-the-broker-administrator';

@@ -9,7 +9,7 @@ import {
   refusalOf,
   type ProtocolVersion,
   type RealStack,
-} from './real-broker-stack.ts';
+} from '../rig/service.ts';
 
 export type Story = {
   stack: RealStack;

@@ -18,7 +18,7 @@ import {
   type UplinkResult,
   type WorkerFrame,
 } from '../../src/protocol/bridge.ts';
-import { Changes } from './bridge-changes.ts';
+import { Changes } from './changes.ts';
 
 export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
 
