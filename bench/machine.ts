@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, platform, release, totalmem } from 'node:os';
-import { mosquittoVersion } from './mosquitto.ts';
+import { mosquittoVersion } from '../test/rig/mosquitto.ts';
 
 export type Machine = {
   date: string;

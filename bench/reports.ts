@@ -1,6 +1,6 @@
 // The reports that devices send in a benchmark, and the account of what arrived: every one once, unaltered, and the
 // reports of a device in their order. Reading happens after the clock has stopped.
-import type { Device } from './fleet.ts';
+import type { Activation } from '../test/rig/accounts.ts';
 
 export type Report = { topic: string; payload: string; deviceIndex: number };
 
@@ -17,12 +17,12 @@ const positions = [
 ] as const;
 const completeAfterQuietMs = 300;
 /** A Worker may stand still for seconds, when a thousand objects are made or wait for one disk. */
-const lostAfterSilenceMs = 30_000;
+const lostAfterQuietMs = 30_000;
 
 let lastId = 0;
 
 /** Device after device in turn, as many as wanted; no two reports are equal. */
-export function makeReports(devices: readonly Device[], count: number, kind: Kind, root: string): Report[] {
+export function makeReports(devices: readonly Activation[], count: number, kind: Kind, root: string): Report[] {
   return Array.from({ length: count }, (_, index) => {
     const deviceIndex = index % devices.length;
     const turn = Math.floor(index / devices.length);
@@ -30,7 +30,7 @@ export function makeReports(devices: readonly Device[], count: number, kind: Kin
     const params = { position, angle, wifi_rssi: -55 - (lastId % 8) };
     lastId += 1;
     const payload = JSON.stringify({ method: 'thing.event.property.post', id: String(lastId), params });
-    const topic = (devices[deviceIndex]?.reportTopic ?? '').replace(/^\/sys\//, root);
+    const topic = (devices[deviceIndex]?.topics.propertyPost ?? '').replace(/^\/sys\//, root);
     return { topic, payload, deviceIndex };
   });
 }
@@ -56,10 +56,10 @@ export class Arrivals {
    * When the last one came, or null when some did not. Waits on a little, for what should not come; gives up when nothing
    * comes any more.
    */
-  async settle(): Promise<number | null> {
+  async untilComplete(): Promise<number | null> {
     for (;;) {
       const quietMs = performance.now() - this.#lastAtMs;
-      if (quietMs > (this.#completeAtMs === null ? lostAfterSilenceMs : completeAfterQuietMs)) break;
+      if (quietMs > (this.#completeAtMs === null ? lostAfterQuietMs : completeAfterQuietMs)) break;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     return this.#completeAtMs;

@@ -2,16 +2,7 @@
 // run that was killed itself. Never touches a process that was not started for that state folder.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-
-/** Kills every process of a group at once; says whether there was one. */
-export function killGroup(groupId: number): boolean {
-  try {
-    process.kill(-groupId, 'SIGKILL');
-    return true;
-  } catch {
-    return false;
-  }
-}
+import { killGroup } from '../test/rig/built-worker.ts';
 
 /**
  * Kills what still runs of a group that was started for this state folder, which its environment names, and waits for

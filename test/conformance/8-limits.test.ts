@@ -1,6 +1,7 @@
 // Contract section 8: the limits it names and those that were decided.
 import { describe, expect, it } from 'vitest';
-import { activate, addProduct, ask, bearer, connect, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { addProduct } from '../rig/accounts.ts';
+import { activate, ask, bearer, connect, newDevice, service, signUp } from '../rig/conformance-client.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

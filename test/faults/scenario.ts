@@ -1,10 +1,10 @@
 // What a scenario is and what it finds. The wording of results in one place; it must not run anything.
-import type { Outcome } from './field.ts';
+import type { Outcome } from './fault-rig.ts';
 import type { Random } from './random.ts';
-import type { Stand } from './stand.ts';
+import type { WorkerRig } from '../rig/worker-rig.ts';
 
 export type Context = {
-  stand: Stand;
+  worker: WorkerRig;
   random: Random;
   isShort: boolean;
   /** The number for a full run, scaled as asked for, or the one for the short run. */

@@ -3,24 +3,25 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { mosquittoMissing } from '../rig/mosquitto.ts';
 import { Random } from './random.ts';
+import type { WorkerRig } from '../rig/worker-rig.ts';
 import { describeFinding } from './scenario.ts';
 import { scenarios } from './scenarios.ts';
-import { Stand } from './stand.ts';
+import { startFaultWorker } from './fault-rig.ts';
 
 const seed = Date.now() % 2 ** 31;
 const title = `what the broker accepted is in effect once (--seed ${seed})`;
 
 describe.skipIf(mosquittoMissing !== null)(mosquittoMissing === null ? title : `left out: ${mosquittoMissing}`, () => {
-  let stand: Stand;
+  let worker: WorkerRig;
   beforeAll(async () => {
-    stand = await Stand.start();
+    worker = await startFaultWorker();
   });
-  afterAll(() => stand.stop());
+  afterAll(() => worker.stop());
 
   const named = scenarios.map(({ name, title: what, run }) => [`${name}: ${what}`, run] as const);
   test.each(named)('%s', async (_, run) => {
     const findings = await run({
-      stand,
+      worker,
       random: new Random(seed),
       isShort: true,
       count: (_full, short) => short,

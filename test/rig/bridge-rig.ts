@@ -1,11 +1,11 @@
-// Everything around one bridge for a test: a real broker, the Worker's side, devices, and one close() for all of it.
+// One bridge under test: a real broker, the stand-in for the Worker, bridge processes, devices, and one close() for all.
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from './bridge-process.ts';
-import { Device } from './mqtt-device.ts';
+import { Device } from './mqtt-client.ts';
 import { WorkerSide } from './worker-side.ts';
 
 type Broker = { url: string; stop: () => Promise<unknown> };
 
-export class Scene<B extends Broker> {
+export class BridgeRig<B extends Broker> {
   broker: B;
   readonly worker: WorkerSide;
   readonly spoolDir = makeSpoolDir();
@@ -19,9 +19,9 @@ export class Scene<B extends Broker> {
     this.#environment = environment;
   }
 
-  /** Broker and Worker side stand; bridges and devices are started by the test. */
-  static async start<B extends Broker>(broker: B, environment: Record<string, string> = {}): Promise<Scene<B>> {
-    return new Scene(broker, await WorkerSide.start(), environment);
+  /** Starts the Worker's side; bridges and devices are started by the test. */
+  static async start<B extends Broker>(broker: B, environment: Record<string, string> = {}): Promise<BridgeRig<B>> {
+    return new BridgeRig(broker, await WorkerSide.start(), environment);
   }
 
   startBridge(environment: Record<string, string> = {}): BridgeProcess {

@@ -1,6 +1,8 @@
-// Waits for a condition that something else brings about: looked at whenever a change is noted, and often besides,
-// because nobody notes what happens inside the bridge. Given up after a while with the name of what was missing.
+// Waiting for a condition, with a limit and a message that says what was missing. `Changes` belongs to a part that
+// notes its own changes; `eventually` asks a remote part again and again. Asserts nothing.
+import { setTimeout as sleep } from 'node:timers/promises';
 
+/** Besides noted changes: nobody notes what happens inside another process. */
 const lookEveryMs = 10;
 
 export class Changes {
@@ -14,21 +16,35 @@ export class Changes {
   async until(describe: string | (() => string), isSo: () => boolean, timeoutMs = 10_000): Promise<void> {
     if (isSo()) return;
     await new Promise<void>((resolve, reject) => {
-      const look = (): void => {
-        if (!isSo()) return;
+      const end = (finish: () => void): void => {
         clearTimeout(timer);
         clearInterval(looking);
         this.#waiting.delete(look);
-        resolve();
+        finish();
       };
-      const looking = setInterval(() => look(), lookEveryMs);
-      const timer = setTimeout(() => {
-        clearInterval(looking);
-        this.#waiting.delete(look);
-        const what = typeof describe === 'string' ? describe : describe();
-        reject(new Error(`not within ${timeoutMs} ms: ${what}`));
-      }, timeoutMs);
+      const look = (): void => {
+        if (isSo()) end(resolve);
+      };
+      const looking = setInterval(look, lookEveryMs);
+      const timer = setTimeout(() => end(() => reject(lateError(describe, timeoutMs))), timeoutMs);
       this.#waiting.add(look);
     });
   }
+}
+
+/** Asks until the answer is true. @throws Error with `describe` when that takes longer than `timeoutMs` */
+export async function eventually(
+  describe: string | (() => string),
+  isSo: () => Promise<boolean> | boolean,
+  timeoutMs = 20_000,
+): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  while (!(await isSo())) {
+    if (performance.now() > deadlineMs) throw lateError(describe, timeoutMs);
+    await sleep(20);
+  }
+}
+
+function lateError(describe: string | (() => string), timeoutMs: number): Error {
+  return new Error(`not within ${timeoutMs} ms: ${typeof describe === 'string' ? describe : describe()}`);
 }

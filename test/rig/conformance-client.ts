@@ -1,16 +1,24 @@
-// How the conformance suite talks to the service: every answer is held against the served reference before a test sees
-// it, status, members and all. Users and devices are made through the interface, as anybody would.
-import { randomUUID } from 'node:crypto';
+// How the conformance suite talks to the service: every answer and relay frame is checked against the served documents,
+// status, members and all, before a test sees it. Users and devices are made through the interface, as anybody would.
 import { expect, inject } from 'vitest';
-import { createClient, type Answer as DataOf, type Client, type ClientOptions } from '../../src/client.ts';
-import { createSchemaCheck } from './json-schema.ts';
+import { activate as activateBy, addProduct, signUp as register, type Activation, type Session } from './accounts.ts';
+import { connectApi, type Api, type Credentials } from './api.ts';
+import { createSchemaCheck, type JsonSchema } from './json-schema.ts';
 import { listOperations, type OpenApiDocument, type Operation } from './openapi-document.ts';
+import { RelayClient, type Frame } from './relay-client.ts';
 
 export const service = inject('service');
 
-const document = (await (await fetch(`${service.url}/api/v1/openapi.json`)).json()) as OpenApiDocument;
-const operations = listOperations(document);
-const check = createSchemaCheck(document, { isClosed: true });
+type AsyncApiDocument = { components: { messages: Record<string, { payload: JsonSchema }> } };
+const [openApi, asyncApi] = (await Promise.all(
+  ['openapi.json', 'asyncapi.json'].map(async (name) => (await fetch(`${service.url}/api/v1/${name}`)).json()),
+)) as [OpenApiDocument, AsyncApiDocument];
+const operations = listOperations(openApi);
+const check = createSchemaCheck(openApi, { isClosed: true });
+const checkFrame = createSchemaCheck(asyncApi, { isClosed: true });
+const frameSchemas = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'Pong', 'Unreadable', 'Push'].map(
+  (name) => asyncApi.components.messages[name]?.payload ?? {},
+);
 
 export type Answer = { status: number; headers: Headers; code: number; message: string; data: unknown };
 
@@ -20,7 +28,7 @@ export type AskOptions = {
   body?: unknown;
 };
 
-/** Asks below `/api/v1`, or anywhere where the path says so, and holds the answer against the reference. */
+/** Asks below `/api/v1`, or anywhere where the path says so, and checks the answer against the reference. */
 export async function ask(method: string, path: string, { headers = {}, body }: AskOptions = {}): Promise<Answer> {
   const below = path.startsWith('/api/') || path === '/health' ? path : `/api/v1${path}`;
   const response = await fetch(`${service.url}${below}`, {
@@ -60,27 +68,17 @@ function findOperation(method: string, path: string): Operation | undefined {
   return fitting.find((operation) => operation.path === path) ?? fitting[0];
 }
 
-export function connect(credentials?: ClientOptions['credentials']): Client {
-  return createClient(service.url, {
-    ...(credentials !== undefined && { credentials }),
-    fetch: async (request) => {
-      const response = await fetch(request);
-      await judge(request.method, new URL(request.url).pathname, response.clone());
-      return response;
-    },
+export function connect(credentials?: Credentials): Api {
+  return connectApi(service.url, credentials, async (request) => {
+    const response = await fetch(request);
+    await judge(request.method, new URL(request.url).pathname, response.clone());
+    return response;
   });
 }
 
-export type Session = DataOf<'POST /users/login'> & { email: string; password: string; api: Client };
-
 /** A new user, registered and logged in. */
-export async function signUp(): Promise<Session> {
-  const email = `${randomUUID()}@example.test`;
-  const password = `correct horse ${randomUUID()}`;
-  const api = connect();
-  await api('POST /users/register', { body: { username: email, password, email } });
-  const session = await api('POST /users/login', { body: { username: email, password } });
-  return { ...session, email, password, api: connect({ token: session.token }) };
+export function signUp(): Promise<Session> {
+  return register(connect);
 }
 
 export const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
@@ -89,24 +87,20 @@ export const keyPair = ({ keyId, apiKey }: { keyId: string; apiKey: string }) =>
   'X-API-Secret': apiKey,
 });
 
-/** A product key that nobody has. */
-export function newProductKey(): string {
-  return `switch-${randomUUID()}`;
-}
-
-export type Activation = DataOf<'POST /devices/activate'>;
-
-export async function addProduct(session: Session, controlMode: 'toggle' | 'readonly' = 'toggle'): Promise<string> {
-  const productKey = newProductKey();
-  await session.api('POST /products', { body: { productKey, name: 'Servo switch', controlMode } });
-  return productKey;
-}
-
 export function activate(productKey: string, deviceSN = 'SN-0001'): Promise<Activation> {
-  return connect()('POST /devices/activate', { body: { productKey, deviceSN } });
+  return activateBy(connect(), productKey, deviceSN);
 }
 
 /** A device of a product of its own. */
 export async function newDevice(session: Session): Promise<Activation> {
   return activate(await addProduct(session));
+}
+
+/** A relay client whose every frame is checked against the served AsyncAPI document. */
+export function openRelay(headers: Record<string, string> = {}): Promise<RelayClient> {
+  const onFrame = (frame: Frame, isBinary: boolean): void => {
+    const fitting = frameSchemas.filter((schema) => checkFrame(schema, frame).length === 0);
+    expect(isBinary || fitting.length === 0, JSON.stringify(frame)).toBe(false);
+  };
+  return RelayClient.open(service.url, { socket: { headers }, onFrame });
 }

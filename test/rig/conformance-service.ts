@@ -1,21 +1,17 @@
 // The whole service for the conformance suite, once for all its files: the built Worker, the local broker and the
 // production bridge as processes of their own, on free ports. Asserts nothing; ends what it started.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestProject } from 'vitest/node';
-import { startBuiltWorker } from '../../dev/built-worker.ts';
-import { bridgePart, brokerPart, type Place } from '../../dev/parts.ts';
-import { killGroup } from '../../dev/process-groups.ts';
-import { loadSecrets } from '../../dev/secrets.ts';
+import { bridgeSecret } from './bridge-process.ts';
+import { killGroup } from './built-worker.ts';
+import { brokerPart } from './parts.ts';
 import { findFreePort } from './ports.ts';
+import { hookSecret, jwtSecrets, WorkerRig } from './worker-rig.ts';
 
 export type Service = {
   url: string;
   mqttUrl: string;
   mqttPort: number;
-  /** The first signs, both are believed (`kid:secret`). */
+  /** `kid:secret`. */
   jwtSecrets: string;
   hookSecret: string;
   /** An origin whose browser applications may call. */
@@ -29,71 +25,47 @@ declare module 'vitest' {
   }
 }
 
-const patienceMs = 30_000;
 const allowedOrigin = 'https://app.example.test';
+const brokerApi = { BROKER_API_KEY: 'conformance', BROKER_API_SECRET: 'secret-of-the-broker-api' };
 
 export default async function startService(project: TestProject): Promise<() => Promise<void>> {
-  const stateDir = mkdtempSync(join(tmpdir(), 'latchwork-conformance-'));
-  const [mqtt, ws, brokerAdmin, bridgeHealth] = [
-    await findFreePort(),
-    await findFreePort(),
-    await findFreePort(),
-    await findFreePort(),
-  ];
-  const { BROKER_API_KEY, BROKER_API_SECRET, ...secrets } = loadSecrets(stateDir);
-  const worker = await startBuiltWorker({
-    stateDir,
+  const brokerAdmin = await findFreePort();
+  const rig = await WorkerRig.start({
     vars: {
-      MQTT_HOST: '127.0.0.1',
-      MQTT_PORT: String(mqtt),
+      ...brokerApi,
       BROKER_REPORTS_CONNECTIONS: 'true',
       BROKER_API_URL: `http://127.0.0.1:${brokerAdmin}`,
-      BROKER_API_KEY,
-      BROKER_API_SECRET,
       CORS_ORIGINS: allowedOrigin,
-      RATE_LIMITS: 'relaxed',
     },
-    secrets,
   });
-  const place: Place = {
-    stateDir,
+  const broker = brokerPart({
+    stateDir: rig.stateDir,
     bindHost: '127.0.0.1',
     shownHost: '127.0.0.1',
-    ports: { api: Number(new URL(worker.url).port), mqtt, ws, brokerAdmin, bridgeHealth },
-    secrets: { BROKER_API_KEY, BROKER_API_SECRET, ...secrets },
-  };
-  const parts = [brokerPart(place), bridgePart(place)].map(({ name, spawn }) => ({ name, child: spawn(), output: '' }));
-  for (const part of parts) {
-    for (const stream of [part.child.stdout, part.child.stderr]) {
-      stream?.on('data', (chunk: Buffer) => (part.output = (part.output + chunk.toString()).slice(-4_000)));
-    }
+    ports: { api: rig.port, mqtt: rig.mqttPort, ws: await findFreePort(), brokerAdmin, bridgeHealth: 0 },
+    secrets: {
+      ...brokerApi,
+      JWT_SECRETS: jwtSecrets,
+      BRIDGE_SECRETS: bridgeSecret,
+      BROKER_HOOK_SECRETS: hookSecret,
+    },
+  }).spawn();
+  let output = '';
+  for (const stream of [broker.stdout, broker.stderr]) {
+    stream?.on('data', (chunk: Buffer) => (output = (output + chunk.toString()).slice(-4_000)));
   }
   const stop = async () => {
-    for (const { child } of parts) if (child.pid !== undefined) killGroup(child.pid);
-    await worker.stop();
-    rmSync(stateDir, { recursive: true, force: true });
+    if (broker.pid !== undefined) killGroup(broker.pid);
+    await rig.stop();
   };
   try {
-    await untilHealthy(worker.url, () => parts.map(({ name, output }) => `${name}:\n${output}`).join('\n'));
+    rig.startBridge({ environment: { MQTT_PROTOCOL: '3.1.1' } });
+    await rig.untilHealthy();
   } catch (error) {
     await stop();
-    throw error;
+    throw new Error(`The service did not start. Its broker printed:\n${output}`, { cause: error });
   }
-  project.provide('service', {
-    url: worker.url,
-    mqttUrl: `mqtt://127.0.0.1:${mqtt}`,
-    mqttPort: mqtt,
-    jwtSecrets: secrets.JWT_SECRETS,
-    hookSecret: secrets.BROKER_HOOK_SECRETS,
-    allowedOrigin,
-  });
+  const { url, mqttUrl, mqttPort } = rig;
+  project.provide('service', { url, mqttUrl, mqttPort, jwtSecrets, hookSecret, allowedOrigin });
   return stop;
-}
-
-async function untilHealthy(url: string, describe: () => string): Promise<void> {
-  const deadlineMs = Date.now() + patienceMs;
-  while (!(await fetch(`${url}/health`)).ok) {
-    if (Date.now() > deadlineMs) throw new Error(`The service is not healthy within ${patienceMs} ms.\n${describe()}`);
-    await sleep(50);
-  }
 }

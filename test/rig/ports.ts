@@ -1,9 +1,12 @@
-// Loopback ports for servers that a test or benchmark starts as processes of their own. Asserts nothing.
+// The one place that picks loopback ports and temporary folders for parts that run as processes of their own.
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer, type AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { eventually } from './changes.ts';
 
-/** Free when asked: nobody keeps it free until it is used. */
+/** Free when asked: nothing keeps it free until it is used. */
 export async function findFreePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -13,26 +16,33 @@ export async function findFreePort(): Promise<number> {
   return port;
 }
 
-/**
- * Resolves when something listens on the port.
- * @throws Error where nobody does in time
- */
-export async function untilListening(port: number, timeoutMs = 10_000): Promise<void> {
-  const deadlineMs = Date.now() + timeoutMs;
-  while (!(await isListening(port))) {
-    if (Date.now() > deadlineMs) throw new Error(`nobody listens on port ${port}`);
-    await sleep(20);
-  }
+/** @throws Error where nothing listens in time */
+export function untilListening(port: number, timeoutMs = 10_000): Promise<void> {
+  return eventually(`a listener on port ${port}`, () => isListening(port), timeoutMs);
 }
 
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    const end = (isOpen: boolean): void => {
+      socket.destroy();
+      resolve(isOpen);
+    };
+    socket.once('connect', () => end(true));
+    socket.once('error', () => end(false));
+  });
+}
+
+const tempDirs: string[] = [];
+
+/** Removed when this process ends. */
+export function makeTempDir(name: string): string {
+  if (tempDirs.length === 0) {
+    process.once('exit', () => {
+      for (const dir of tempDirs) rmSync(dir, { recursive: true, force: true, maxRetries: 3 });
+    });
   }
+  const dir = mkdtempSync(join(tmpdir(), `latchwork-${name}-`));
+  tempDirs.push(dir);
+  return dir;
 }

@@ -18,9 +18,8 @@ import {
   type UplinkResult,
   type WorkerFrame,
 } from '../../src/protocol/bridge.ts';
+import { bridgeSecret } from './bridge-process.ts';
 import { Changes } from './changes.ts';
-
-export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
 
 type Role = 'active' | 'standby';
 type Bridge = { socket: WebSocket; instanceId: string | undefined; role: Role; isBrokerConnected: boolean };

@@ -1,9 +1,9 @@
-// The Worker as a process: `node dev/worker.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
+// The Worker as a process: `node test/rig/worker-process.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
 // PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml that shall differ.
 // Passes the Worker's log lines on, says {type:'ready', url} over IPC and ends with its parent. Must not build, choose
 // ports or make secrets.
 import { fileURLToPath } from 'node:url';
-import { createJsonLog, logLevels } from './json-log.ts';
+import { createJsonLog, logLevels } from '../../dev/json-log.ts';
 import { runWorker } from './worker-runtime.ts';
 
 const log = createJsonLog('worker');
@@ -50,7 +50,7 @@ process.on('SIGINT', stop);
 
 try {
   worker = await runWorker({
-    root: fileURLToPath(new URL('..', import.meta.url)),
+    root: fileURLToPath(new URL('../..', import.meta.url)),
     buildDir: requireSetting('BUILD_DIR'),
     persistDir: requireSetting('PERSIST_DIR'),
     host: process.env['BIND_HOST'] ?? '127.0.0.1',

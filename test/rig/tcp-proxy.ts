@@ -1,27 +1,34 @@
-// A network leg that can be cut: hands bytes on between its clients and one port, until told to reset every connection
-// or to let nothing through without anybody being told. It must not look at what it carries.
+// The one TCP proxy: forwards bytes between its clients and one port, each after a fixed delay where one is set. It can
+// reset every connection, or stall them so that no byte passes. It must not look at what it carries.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
-/** `reset`: connections break and new ones are refused. `stall`: they stand, and no byte gets through. */
+/** `reset`: connections break and new ones are refused. `stall`: they stay open and no byte passes. */
 export type Cut = 'reset' | 'stall';
 
 export class TcpProxy {
   readonly #targetPort: number;
+  readonly #delayMs: number;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #cut: Cut | null = null;
 
-  private constructor(targetPort: number) {
+  private constructor(targetPort: number, delayMs: number) {
     this.#targetPort = targetPort;
+    this.#delayMs = delayMs;
     this.#server = createServer({ pauseOnConnect: true }, (near) => this.#take(near));
   }
 
-  static async start(targetPort: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort);
+  /** `delayMs` is added in each direction and limits nothing: any number of bytes may be under way. */
+  static async start(targetPort: number, delayMs = 0): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort, delayMs);
     proxy.#server.listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
     return proxy;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
   }
 
   get port(): number {
@@ -34,7 +41,7 @@ export class TcpProxy {
     else for (const socket of this.#sockets) socket.pause();
   }
 
-  /** After a stall what was held back goes on, or, with `isLost`, is gone with its connections. */
+  /** After a stall, held bytes go on; with `isLost` they are dropped with their connections. */
   heal(isLost: boolean): void {
     this.#cut = null;
     if (isLost) this.#destroyAll();
@@ -60,17 +67,21 @@ export class TcpProxy {
   #join(from: Socket, to: Socket): void {
     this.#sockets.add(from);
     from.setNoDelay(true);
+    // A reset shows as 'close', which is passed on below.
     from.on('error', () => undefined);
-    from.on('data', (chunk) => {
-      // Unlimited on purpose: what a test sends fits into memory, and a pause for back-pressure would end a stall.
-      if (!to.destroyed) to.write(chunk);
-    });
+    // No back-pressure on purpose: what a test sends fits into memory, and a resume after a pause would end a stall.
+    from.on('data', (chunk) => this.#later(() => void (to.writable && to.write(chunk))));
     from.on('close', () => {
       this.#sockets.delete(from);
-      to.destroy();
+      this.#later(() => to.destroySoon());
     });
     if (this.#cut === 'stall') from.pause();
     else from.resume();
+  }
+
+  #later(work: () => void): void {
+    if (this.#delayMs === 0) work();
+    else setTimeout(work, this.#delayMs);
   }
 
   #destroyAll(): void {

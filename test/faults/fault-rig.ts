@@ -1,22 +1,22 @@
-// One scenario's chain from devices to the relay: a broker and devices of its own, bridges that it starts and kills,
+// What one scenario needs from devices to the relay: a broker and devices of its own, bridges that it starts and kills,
 // and the history of every message. It must not cause faults nor say which outcome is wanted.
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../rig/bridge-process.ts';
+import type { Activation } from '../rig/accounts.ts';
+import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
 import { Mosquitto } from '../rig/mosquitto.ts';
 import { findFreePort } from '../rig/ports.ts';
+import { RelayFollower } from '../rig/relay-client.ts';
+import { WorkerRig } from '../rig/worker-rig.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { History, type Verdict } from './history.ts';
 import { MessageMaker, type Numbered } from './message-maker.ts';
-import { RelayWatch } from './relay-watch.ts';
-import type { Device, Stand } from './stand.ts';
 import { StrictPublisher } from './strict-publisher.ts';
 
 const tickMs = 10;
 /** Beyond the longest pauses that bridge and Worker allow themselves: back-off, standing back, a promotion. */
 const giveUpAfterQuietMs = 60_000;
 const drainWithinMs = 120_000;
-const connectedWithinMs = 60_000;
 /** For what should not come any more. */
 const settleMs = 300;
 /** So that a publisher that is slowed down does not collect the whole load in memory and then burst. */
@@ -32,22 +32,22 @@ export type Outcome = Verdict & {
   relayLosses: number;
 };
 
-export class Field {
-  readonly stand: Stand;
-  readonly devices: Device[];
+export class FaultRig {
+  readonly worker: WorkerRig;
+  readonly devices: Activation[];
   readonly broker: Mosquitto;
   readonly history: History;
   readonly maker: MessageMaker;
-  readonly watch: RelayWatch;
+  readonly watch: RelayFollower;
   readonly publisher: StrictPublisher<Numbered>;
   readonly #spools: Spool[] = [];
   readonly #bridges: BridgeProcess[] = [];
   #toPublish = 0;
 
   private constructor(
-    parts: Pick<Field, 'stand' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
+    parts: Pick<FaultRig, 'worker' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
   ) {
-    this.stand = parts.stand;
+    this.worker = parts.worker;
     this.devices = parts.devices;
     this.broker = parts.broker;
     this.history = parts.history;
@@ -56,16 +56,11 @@ export class Field {
     this.publisher = parts.publisher;
   }
 
-  /** Broker, devices and relay stand; bridges are started by the scenario. */
-  static async open(stand: Stand, deviceCount: number, brokerConfig = ''): Promise<Field> {
-    const devices = await stand.activate(deviceCount);
+  /** Starts broker, devices and relay client; bridges are started by the scenario. */
+  static async open(worker: WorkerRig, deviceCount: number, brokerConfig = ''): Promise<FaultRig> {
+    const devices = await worker.activateMany(deviceCount);
     const history = new History();
-    const topics = devices.map(({ topic }) => topic);
-    const watch = await RelayWatch.start(stand.url, stand.token, topics, {
-      onNumber: (number) => history.noteEffect(number),
-      onLost: () => history.noteWatchLost(),
-      onBack: () => history.noteWatchBack(),
-    });
+    const watch = await watchEffects(worker, devices, history);
     const broker = await Mosquitto.start(brokerConfig);
     const publisher = await StrictPublisher.connect<Numbered>(broker.port, {
       onAttempt: ({ number, device, isResting }) => {
@@ -74,10 +69,10 @@ export class Field {
       onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
     });
     const maker = new MessageMaker(devices, history);
-    return new Field({ stand, devices, broker, history, maker, watch, publisher });
+    return new FaultRig({ worker, devices, broker, history, maker, watch, publisher });
   }
 
-  /** Spools stay apart and outlive their bridges; the folders go with the field. */
+  /** Spools stay apart and outlive their bridges; the folders go with the rig. */
   async makeSpool(): Promise<Spool> {
     const spool = { dir: makeSpoolDir(), healthPort: await findFreePort() };
     this.#spools.push(spool);
@@ -90,25 +85,15 @@ export class Field {
     mqttPort?: number;
     environment?: Record<string, string>;
   }): BridgeProcess {
-    const { spool, workerUrl = this.stand.url, mqttPort = this.broker.port, environment = {} } = options;
-    const mqttUrl = `mqtt://127.0.0.1:${mqttPort}`;
-    const bridge = new BridgeProcess({
-      ...bridgeEnvironment({ workerUrl, mqttUrl, spoolDir: spool.dir }),
-      LOG_LEVEL: 'info',
-      HEALTH_PORT: String(spool.healthPort),
-      ...environment,
+    const { spool, workerUrl = this.worker.url, mqttPort = this.broker.port, environment = {} } = options;
+    const bridge = this.worker.startBridge({
+      workerUrl,
+      mqttUrl: `mqtt://127.0.0.1:${mqttPort}`,
+      spoolDir: spool.dir,
+      environment: { LOG_LEVEL: 'info', HEALTH_PORT: String(spool.healthPort), ...environment },
     });
     this.#bridges.push(bridge);
     return bridge;
-  }
-
-  /** The broker queues for the bridge from its first subscription on, and only from then. */
-  async untilConnected(bridge: BridgeProcess): Promise<void> {
-    await bridge.changes.until(
-      () => `the bridge at the broker; it said ${JSON.stringify(bridge.lines.slice(-4))} ${bridge.stderr}`,
-      () => isConnected(bridge),
-      connectedWithinMs,
-    );
   }
 
   /** Publishes at a steady pace; resolves when the last one was handed to the publisher, acknowledged or not. */
@@ -141,7 +126,7 @@ export class Field {
     };
   }
 
-  /** Resolves when so many messages were handed to the publisher since the field was opened. */
+  /** Resolves when so many messages were handed to the publisher since the rig was opened. */
   async untilSent(count: number): Promise<void> {
     while (this.#toPublish < count) await sleep(tickMs);
   }
@@ -165,7 +150,7 @@ export class Field {
     for (const { healthPort } of this.#spools) leftInSpools += await untilSpoolEmpty(healthPort);
     for (const bridge of this.#bridges) await bridge.kill('SIGTERM');
     await sleep(settleMs);
-    const stale = await this.maker.compareState(this.stand);
+    const stale = await this.maker.compareState(this.worker);
     return { ...this.history.judge(), stale, leftInSpools, relayLosses: this.watch.losses };
   }
 
@@ -178,7 +163,20 @@ export class Field {
   }
 }
 
-/** Whether it is connected to the broker by what it last said of itself. */
-export function isConnected(bridge: BridgeProcess): boolean {
-  return bridge.states.at(-1)?.['broker'] === 'connected';
+/** The Worker of a run, whose tokens last longer than it: a relay socket closes when its token ends. */
+export function startFaultWorker(): Promise<WorkerRig> {
+  return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400' } });
+}
+
+/** Adds the number of each message that the relay pushes to the history, and the times at which none could be seen. */
+export function watchEffects(worker: WorkerRig, devices: Activation[], history: History): Promise<RelayFollower> {
+  const topics = devices.map(({ topics }) => topics.propertyPost);
+  return RelayFollower.start(worker.url, { token: worker.owner.token }, topics, {
+    onPushText: (text) => {
+      const number = /"n":(\d+)/.exec(text)?.[1];
+      if (number !== undefined) history.noteEffect(Number(number));
+    },
+    onLost: () => history.noteWatchLost(),
+    onBack: () => history.noteWatchBack(),
+  });
 }

@@ -1,21 +1,27 @@
-// Builds the Worker as `wrangler deploy` would and runs the result as a process of its own (worker.ts), for `npm start`,
-// system tests and benchmarks. Knows nothing of the broker and the bridge.
+// Builds the Worker as `wrangler deploy` would and runs the result as a process of its own (worker-process.ts): for
+// `npm start`, tests, faults and benchmarks. Knows nothing of brokers and bridges.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { killGroup } from './process-groups.ts';
+import { makeTempDir } from './ports.ts';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
+const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Where the Worker keeps D1 and Durable Objects, and where its bundle lies, under a state folder. */
-export function workerDirs(stateDir: string): { buildDir: string; persistDir: string } {
-  return { buildDir: join(stateDir, 'build'), persistDir: join(stateDir, 'worker') };
+/** Kills every process of a group at once; says whether there was one. */
+export function killGroup(groupId: number): boolean {
+  try {
+    process.kill(-groupId, 'SIGKILL');
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    throw error;
+  }
 }
 
-/** @throws Error with wrangler's own words when the Worker does not build. */
+/** @throws Error with wrangler's own output when the Worker does not build. */
 export async function buildWorker(buildDir: string): Promise<void> {
   mkdirSync(buildDir, { recursive: true });
   const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
@@ -30,16 +36,21 @@ export async function buildWorker(buildDir: string): Promise<void> {
   if (exitCode !== 0) throw new Error(`The Worker does not build:\n${output.trim()}`);
 }
 
-/** Spawns worker.ts as leader of its own process group, because workerd outlives a killed parent. */
-export function spawnWorker(options: {
+export type WorkerOptions = {
+  buildDir: string;
+  /** Holds D1 and Durable Objects, in the folder `worker`. */
   stateDir: string;
   host: string;
   port: number;
-  env: Record<string, string>;
-}): ChildProcess {
-  const { buildDir, persistDir } = workerDirs(options.stateDir);
+  /** Vars and secrets. */
+  bindings: Record<string, string>;
+};
+
+/** Spawns worker-process.ts as leader of its own process group, because workerd outlives a killed parent. */
+export function spawnWorker({ buildDir, stateDir, host, port, bindings }: WorkerOptions): ChildProcess {
+  const persistDir = join(stateDir, 'worker');
   mkdirSync(persistDir, { recursive: true });
-  return spawn(process.execPath, [fileURLToPath(new URL('worker.ts', import.meta.url))], {
+  return spawn(process.execPath, [join(root, 'test/rig/worker-process.ts')], {
     cwd: root,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -48,40 +59,38 @@ export function spawnWorker(options: {
       WRANGLER_LOG: 'error',
       WRANGLER_SEND_METRICS: 'false',
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.
-      NODE_COMPILE_CACHE: join(options.stateDir, 'compile-cache'),
-      ...options.env,
-      WORKER_BINDINGS: Object.keys(options.env).join(','),
+      NODE_COMPILE_CACHE: join(buildDir, '../compile-cache'),
+      ...bindings,
+      WORKER_BINDINGS: Object.keys(bindings).join(','),
       BUILD_DIR: buildDir,
       PERSIST_DIR: persistDir,
-      BIND_HOST: options.host,
-      API_PORT: String(options.port),
+      BIND_HOST: host,
+      API_PORT: String(port),
     },
   });
 }
 
 export type BuiltWorker = { url: string; pid: number; stop: () => Promise<void> };
 
-/**
- * A built Worker on `port` (0: any free one). Builds unless `stateDir` holds a bundle from `buildWorker` already and
- * `isBuilt` says so. `onLine` hears the JSON lines of worker.ts.
- */
-export async function startBuiltWorker(options: {
-  stateDir: string;
-  host?: string;
-  port?: number;
-  vars?: Record<string, string>;
-  secrets: Record<'JWT_SECRETS' | 'BRIDGE_SECRETS' | 'BROKER_HOOK_SECRETS', string>;
-  isBuilt?: boolean;
-  onLine?: (line: string) => void;
-}): Promise<BuiltWorker> {
-  const { stateDir, host = '127.0.0.1', port = 0, vars = {}, secrets, isBuilt = false, onLine } = options;
-  if (!isBuilt) await buildWorker(workerDirs(stateDir).buildDir);
-  const child = spawnWorker({ stateDir, host, port, env: { ...vars, ...secrets } });
+let bundle: Promise<string> | undefined;
+
+async function buildOnce(): Promise<string> {
+  const buildDir = join(makeTempDir('bundle'), 'build');
+  await buildWorker(buildDir);
+  return buildDir;
+}
+
+/** Builds the Worker once a process. Port 0 is any free one; `onLine` is called with the log lines. */
+export async function startBuiltWorker(
+  options: Omit<WorkerOptions, 'buildDir' | 'host'> & { onLine?: (line: string) => void },
+): Promise<BuiltWorker> {
+  bundle ??= buildOnce();
+  const child = spawnWorker({ ...options, buildDir: await bundle, host: '127.0.0.1' });
   const lastLines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     if (stream === null) continue;
     createInterface({ input: stream }).on('line', (line) => {
-      onLine?.(line);
+      options.onLine?.(line);
       lastLines.push(line);
       if (lastLines.length > 20) lastLines.shift();
     });
