@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { newProductKey } from '../rig/accounts.ts';
 import { ask, bearer, connect, keyPair, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
-import type { RelayClient } from '../rig/relay-client.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();

@@ -70,7 +70,11 @@ export class TcpProxy {
     // A reset shows as 'close', which is passed on below.
     from.on('error', () => undefined);
     // No back-pressure on purpose: what a test sends fits into memory, and a resume after a pause would end a stall.
-    from.on('data', (chunk) => this.#later(() => void (to.writable && to.write(chunk))));
+    from.on('data', (chunk) =>
+      this.#later(() => {
+        if (to.writable) to.write(chunk);
+      }),
+    );
     from.on('close', () => {
       this.#sockets.delete(from);
       this.#later(() => to.destroySoon());
