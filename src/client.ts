@@ -2,7 +2,7 @@
 // schemas that the routes are made from; at run time it needs none of them. Keeps no session and retries nothing.
 import type { JSONParsed } from 'hono/utils/types';
 import type { z } from 'zod';
-import type { controlBodySchema } from './domain/control-command.ts';
+import type { controlBodySchema } from './protocol/control.ts';
 import type {
   apiKeyBodySchema,
   apiKeyPageSchema,

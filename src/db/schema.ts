@@ -2,7 +2,7 @@
 // Times are integers, milliseconds since the epoch. A changed table needs a migration: `npm run db:generate`.
 import { sql } from 'drizzle-orm';
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
-import { controlModes } from '../domain/control-mode.ts';
+import { controlModes } from '../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form: lower() of SQLite knows ASCII only, so the fold is made outside. */
 export const users = sqliteTable(

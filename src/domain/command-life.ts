@@ -2,19 +2,7 @@
 // the service's clock. Publishes nothing and stores nothing.
 import type { ControlParams } from './control-command.ts';
 import type { Json } from './property-report.ts';
-
-export const commandStates = [
-  'accepted',
-  'sent',
-  'waiting',
-  'acknowledged',
-  'confirmed',
-  'undelivered',
-  'expired',
-  'failed',
-  'cancelled',
-] as const;
-export type CommandState = (typeof commandStates)[number];
+import type { CommandState } from '../protocol/vocabulary.ts';
 
 export type Command = {
   commandId: string;

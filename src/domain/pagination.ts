@@ -1,7 +1,5 @@
 // Pages of interface 2.8. A larger size is cut, everything else invalid is the request schema's to refuse.
 
-export const maxPageSize = 100;
-
 export type PageRequest = { page: number; size: number };
 export type Page<T> = { list: T[]; total: number; page: number; size: number };
 

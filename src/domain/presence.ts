@@ -1,6 +1,7 @@
 // Whether a device is online: one pure state machine over everything that says something about it. Knows no broker,
 // no storage and no clock: `nowMs` is given, and times inside events are the broker's for sessions, the bridge's for
 // messages, never the device's. Being disabled is kept apart: it decides what subscribers are told and nothing else.
+import type { TransitionReason } from '../protocol/vocabulary.ts';
 
 export type PresenceState = {
   isOnline: boolean;
@@ -51,17 +52,6 @@ export type PresenceRules = {
   /** Subscribers of a disabled device are told that it is offline, whatever its connection does. */
   isDisabled: boolean;
 };
-
-export const transitionReasons = [
-  'connected',
-  'disconnected',
-  'authenticated',
-  'announced',
-  'message',
-  'silence',
-  'revoked',
-] as const;
-export type TransitionReason = (typeof transitionReasons)[number];
 
 type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
 

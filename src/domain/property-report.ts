@@ -1,7 +1,13 @@
 // What a message of a device means (interface 6, tolerance E): a report, a reply, a status announcement, or why it is
 // none of them. Pure; decides nothing about presence or storage.
-import { knownProperties, propertyPostMethod, propertySetReplyMethod, statusSchema } from '../protocol/mqtt.ts';
-import { propertySetReply, status as statusAction, type TopicAction } from './topics.ts';
+import {
+  knownProperties,
+  propertyPostMethod,
+  propertySetReplyMethod,
+  statusSchema,
+  topicActions,
+  type TopicAction,
+} from '../protocol/mqtt.ts';
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
@@ -32,8 +38,8 @@ export function interpretMessage(action: TopicAction, payload: string): DeviceMe
   if (method === propertySetReplyMethod) return readReply(body);
   if (method === propertyPostMethod) return readReport(body);
   if (method !== undefined && method !== null) return { kind: 'invalid', reason: 'unknown_method' };
-  if (action === statusAction) return readStatus(body);
-  return action === propertySetReply ? readReply(body) : readReport(body);
+  if (action === topicActions.status) return readStatus(body);
+  return action === topicActions.propertySetReply ? readReply(body) : readReport(body);
 }
 
 /** The parsed JSON, or undefined where the text is none. */

@@ -1,16 +1,8 @@
 // Who may use which topic: the one policy behind the broker hooks, what is provisioned at brokers, and the relay.
 // A right is said in the broker's terms, so that what is handed out and what is checked cannot differ.
 import { uplinkFilters } from '../protocol/bridge.ts';
-import {
-  isFilter,
-  matchesFilter,
-  propertyPost,
-  propertySet,
-  propertySetReply,
-  status,
-  topicOf,
-  type DeviceIdentity,
-} from './topics.ts';
+import { topicActions } from '../protocol/mqtt.ts';
+import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from './topics.ts';
 
 type TopicAction = 'publish' | 'subscribe';
 
@@ -29,16 +21,16 @@ export const bridgeName = 'latchwork-bridge';
 
 export const bridgeRights: readonly TopicRight[] = [
   ...uplinkFilters.map((topic) => ({ action: 'subscribe' as const, topic, isExact: true, mayRetain: false })),
-  { action: 'publish', topic: `/sys/+/+/${propertySet}`, isExact: false, mayRetain: false },
-  { action: 'publish', topic: `/sys/+/+/${status}`, isExact: false, mayRetain: false },
+  { action: 'publish', topic: `/sys/+/+/${topicActions.propertySet}`, isExact: false, mayRetain: false },
+  { action: 'publish', topic: `/sys/+/+/${topicActions.status}`, isExact: false, mayRetain: false },
 ];
 
 /** A device publishes its own three topics and hears whatever is below `/sys/{productKey}/{deviceId}/`. */
 export function rightsOfDevice(device: DeviceIdentity): TopicRight[] {
   return [
-    { action: 'publish', topic: topicOf(device, propertyPost), isExact: true, mayRetain: false },
-    { action: 'publish', topic: topicOf(device, propertySetReply), isExact: true, mayRetain: false },
-    { action: 'publish', topic: topicOf(device, status), isExact: true, mayRetain: true },
+    { action: 'publish', topic: topicOf(device, topicActions.propertyPost), isExact: true, mayRetain: false },
+    { action: 'publish', topic: topicOf(device, topicActions.propertySetReply), isExact: true, mayRetain: false },
+    { action: 'publish', topic: topicOf(device, topicActions.status), isExact: true, mayRetain: true },
     { action: 'subscribe', topic: `/sys/${device.productKey}/${device.deviceId}/#`, isExact: false, mayRetain: false },
   ];
 }

@@ -1,15 +1,11 @@
 // Topic names of interface 6: building, parsing and matching them. Who may use which is topic-rights.ts.
 // Parses levels; never matches by prefix.
 
+import { topicActions, type TopicAction } from '../protocol/mqtt.ts';
+
 export type DeviceIdentity = { productKey: string; deviceId: string };
 
-export const propertyPost = 'thing/event/property/post';
-export const propertySet = 'thing/service/property/set';
-export const propertySetReply = 'thing/service/property/set_reply';
-export const status = 'status';
-
-const deviceActions = [propertyPost, propertySet, propertySetReply, status] as const;
-export type TopicAction = (typeof deviceActions)[number];
+const allActions = Object.values(topicActions);
 
 /** Longer ones are nobody's: the longest of ours has 128 characters. */
 const maxTopicLength = 256;
@@ -44,7 +40,7 @@ export function parseMessagingName(name: string): DeviceIdentity | undefined {
 export function parseTopic(topic: string): { device: DeviceIdentity; action: TopicAction } | undefined {
   const filter = parseFilter(topic);
   if (filter === undefined) return undefined;
-  const action = deviceActions.find((candidate) => candidate === filter.rest);
+  const action = allActions.find((candidate) => candidate === filter.rest);
   return action === undefined ? undefined : { device: filter.device, action };
 }
 

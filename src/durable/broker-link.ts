@@ -3,11 +3,10 @@
 // after its expiry.
 import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
+import type { PublishOutcome } from '../domain/publish-outcome.ts';
 import { bridgeFrameSchema, linkPing, linkPong, type BridgeFrame, type WorkerFrame } from '../protocol/bridge.ts';
 
 type PublishRequest = { topic: string; payload: string; expiresAtMs: number; messageExpirySeconds?: number };
-export type PublishOutcome =
-  { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null } | { ok: false; reason: string };
 
 const attachmentSchema = z.object({
   bridgeId: z.string().nullable(),

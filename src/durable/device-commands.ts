@@ -13,17 +13,18 @@ import {
   markShown,
   markUnpublished,
   type Command,
-  type CommandState,
 } from '../domain/command-life.ts';
+import type { CommandState } from '../protocol/vocabulary.ts';
 import { encodeControl, type ControlParams } from '../domain/control-command.ts';
-import type { Outcome } from '../domain/errors.ts';
+import { refuse, type Outcome } from '../domain/refusal.ts';
 import type { Json } from '../domain/property-report.ts';
-import { propertySet, topicOf } from '../domain/topics.ts';
-import type { PublishOutcome } from './broker-link.ts';
+import { topicOf } from '../domain/topics.ts';
+import { topicActions } from '../protocol/mqtt.ts';
+import { isCertainlyUnpublished, type PublishOutcome } from '../domain/publish-outcome.ts';
 import { DeviceCommandStorage, type Repeatable } from './device-command-storage.ts';
 import type { DeviceState } from './device-state.ts';
 import { pushToRelays, type RelayRun } from './relay-push.ts';
-import { brokerLink } from './stubs.ts';
+import { OrderedBrokerLink } from './stubs.ts';
 
 export type CommandRequest = {
   params: ControlParams;
@@ -46,8 +47,6 @@ const publishWithinMs = 4_500;
 const maxMessageExpirySeconds = 10;
 /** Open commands that are looked at, newest first: a newer one ends what an older one waits for. */
 const maxOpen = 8;
-/** After these the broker may have the command, and nobody knows. */
-const ambiguousReasons: readonly string[] = ['timeout', 'bridge_lost', 'cancelled', 'unreachable'];
 
 export class DeviceCommands {
   readonly #env: Env;
@@ -59,11 +58,12 @@ export class DeviceCommands {
   readonly #waiting = new Map<string, Set<() => void>>();
   /** As in storage; undefined until it was read. */
   #open: Command[] | undefined;
-  #link: ReturnType<typeof brokerLink> | undefined;
+  readonly #link: OrderedBrokerLink;
 
   /** `settle` is called after each change that no call of the session made. */
   constructor(storage: DurableObjectStorage, env: Env, state: DeviceState, settle: () => void) {
     this.#env = env;
+    this.#link = new OrderedBrokerLink(env);
     this.#state = state;
     this.#settle = settle;
     this.#storage = new DeviceCommandStorage(storage);
@@ -77,8 +77,9 @@ export class DeviceCommands {
     const known = idempotencyKey === undefined ? undefined : this.#storage.findRepeatable(idempotencyKey, nowMs);
     if (known !== undefined) return known.digest === digest ? this.#answer(known, request) : keyIsTaken;
     const { record, live } = this.#state;
-    if (record.isDisabled) return { ok: false, error: 'device_disabled' };
-    if (record.controlMode === 'readonly') return { ok: false, error: 'forbidden' };
+    if (record.isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
+    if (record.controlMode === 'readonly')
+      return refuse({ kind: 'product_readonly', productKey: this.#state.record.productKey });
 
     const commandId = createId('', 16);
     const command = acceptCommand({ commandId, number: this.#storage.nextNumber(), params }, ttlSeconds, nowMs);
@@ -137,10 +138,10 @@ export class DeviceCommands {
   /** Ends a command that waits for its device; says why it cannot be ended otherwise. */
   cancel(commandId: string): Outcome<CommandView> {
     const command = this.find(commandId);
-    if (command === undefined) return { ok: false, error: 'not_found' };
+    if (command === undefined) return refuse({ kind: 'not_found', what: 'command' });
     if (command.state !== 'waiting' || this.#inFlight.has(commandId)) {
       const state = command.state === 'sent' || command.state === 'accepted' ? 'published' : command.state;
-      return { ok: false, error: 'invalid_request', detail: `commandId: is ${state} already` };
+      return refuse({ kind: 'invalid_input', path: 'commandId', problem: `is ${state} already` });
     }
     return {
       ok: true,
@@ -151,19 +152,16 @@ export class DeviceCommands {
   /** Whether the broker has it. Never throws: infrastructure that fails has not taken the command. */
   async #publish(command: Command): Promise<boolean> {
     const { commandId, params, acceptedAtMs } = command;
-    const topic = topicOf(this.#state.record, propertySet);
+    const topic = topicOf(this.#state.record, topicActions.propertySet);
     const payload = encodeControl(params, commandId, acceptedAtMs);
     const startedAtMs = Date.now();
     const expiresAtMs = startedAtMs + publishWithinMs;
     const leftSeconds = Math.ceil((command.expiresAtMs - startedAtMs) / 1000);
     const messageExpirySeconds = Math.min(maxMessageExpirySeconds, leftSeconds);
-    // One stub for all: what it is given in order arrives in order.
-    this.#link ??= brokerLink(this.#env);
     const asked: Promise<PublishOutcome> = this.#link.publish({ topic, payload, expiresAtMs, messageExpirySeconds });
     const taken = asked.then(
       (outcome) => this.#settlePublication(command, startedAtMs, outcome, { topic, payload }),
       () => {
-        this.#link = undefined;
         return this.#settlePublication(command, startedAtMs, { ok: false, reason: 'unreachable' }, { topic, payload });
       },
     );
@@ -196,7 +194,7 @@ export class DeviceCommands {
       };
       this.#state.afterFlush(() => pushToRelays(this.#env, [{ run, listeners }]));
     } else {
-      const isKnown = !ambiguousReasons.includes(outcome.reason);
+      const isKnown = isCertainlyUnpublished(outcome.reason);
       this.#change(commandId, (command, nowMs) => markUnpublished(command, isKnown, nowMs));
     }
     this.publishDue();
@@ -207,12 +205,12 @@ export class DeviceCommands {
   async #answer(answer: Repeatable, { waitSeconds }: CommandRequest): Promise<Outcome<CommandReceipt>> {
     const { commandId, deviceOnline, expiresAtMs } = answer;
     const isSent = answer.isSent ?? (await this.#inFlight.get(commandId)) ?? false;
-    if (!isSent) return { ok: false, error: 'broker_unavailable' };
+    if (!isSent) return refuse({ kind: 'not_published', because: 'no_bridge' });
     const receipt = { commandId, deviceOnline, expiresAtMs };
     if (waitSeconds === undefined) return { ok: true, value: receipt };
     await this.#waitForReply(commandId, waitSeconds * 1000);
     const command = this.#state.isProvisioned ? this.find(commandId) : undefined;
-    if (command === undefined) return { ok: false, error: 'device_not_found' };
+    if (command === undefined) return refuse({ kind: 'not_found', what: 'device' });
     const elapsedMs = (command.deviceAcknowledgedAtMs ?? Date.now()) - command.acceptedAtMs;
     return { ok: true, value: { ...receipt, state: command.state, elapsedMs } };
   }
@@ -274,8 +272,8 @@ export class DeviceCommands {
   }
 }
 
-const keyIsTaken = {
-  ok: false,
-  error: 'invalid_request',
-  detail: 'Idempotency-Key: was used for another command',
-} as const;
+const keyIsTaken = refuse({
+  kind: 'invalid_input',
+  path: 'Idempotency-Key',
+  problem: 'was used for another command',
+});

@@ -9,9 +9,8 @@ import {
   type DeviceMessage,
   type Json,
 } from '../domain/property-report.ts';
-import { propertyPost, type TopicAction } from '../domain/topics.ts';
 import { isOvertaken, isRecent, isTaken, noteRedelivered, take, takeRepeated } from '../domain/uplink-marks.ts';
-import { positionSchema, type Position } from '../protocol/mqtt.ts';
+import { positionSchema, topicActions, type Position, type TopicAction } from '../protocol/mqtt.ts';
 import type { DeviceCommands } from './device-commands.ts';
 import type { DevicePresence } from './device-presence.ts';
 import type { DeviceState } from './device-state.ts';
@@ -54,7 +53,7 @@ export function unpackMessages(columns: MessageColumns): SessionMessage[] {
   const { seqs, actions, payloads, receivedAtMs, dups, retained } = columns;
   return seqs.map((seq, position) => ({
     seq,
-    action: actions[position] ?? propertyPost,
+    action: actions[position] ?? topicActions.propertyPost,
     payload: payloads[position] ?? '',
     receivedAtMs: receivedAtMs[position] ?? 0,
     isDup: dups.includes(position),

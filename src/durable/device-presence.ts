@@ -4,11 +4,12 @@ import { readConfig } from '../config.ts';
 import { writeDeviceCopy } from '../db/devices.ts';
 import { decidePresence, silenceTimeoutMs, type PresenceEvent, type PresenceRules } from '../domain/presence.ts';
 import { parseJson } from '../domain/property-report.ts';
-import { status as statusAction, topicOf } from '../domain/topics.ts';
+import { topicOf } from '../domain/topics.ts';
+import { topicActions } from '../protocol/mqtt.ts';
 import { describeError, log } from '../log.ts';
 import type { DeviceState } from './device-state.ts';
 import { pushToRelays, type RelayRun } from './relay-push.ts';
-import { brokerLink } from './stubs.ts';
+import { callBrokerLink } from './stubs.ts';
 
 const retryAfterMs = 10_000;
 /** The broker gets an announcement for this long; after that it is old news. */
@@ -126,9 +127,9 @@ export class DevicePresence {
 
   async #publish({ status, time }: { status: string; time: number }): Promise<void> {
     const payload = JSON.stringify({ status, time });
-    const outcome = await brokerLink(this.#env)
-      .publish({ topic: this.#topic, payload, expiresAtMs: Date.now() + publishWithinMs })
-      .catch(() => ({ ok: false as const }));
+    const outcome = await callBrokerLink(this.#env, 'publish', 'once', (link) =>
+      link.publish({ topic: this.#topic, payload, expiresAtMs: Date.now() + publishWithinMs }),
+    ).catch(() => ({ ok: false as const }));
     if (!outcome.ok || !this.#state.isProvisioned) return;
     const announcements = this.#state.live.announcements.map((announcement) =>
       announcement.time === time ? { ...announcement, isPublished: true } : announcement,
@@ -163,6 +164,6 @@ export class DevicePresence {
   }
 
   get #topic(): string {
-    return topicOf(this.#state.record, statusAction);
+    return topicOf(this.#state.record, topicActions.status);
   }
 }

@@ -4,18 +4,12 @@
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { isEqualDigest } from '../crypto/secrets.ts';
-import type { Outcome } from '../domain/errors.ts';
+import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { PresenceEvent } from '../domain/presence.ts';
-import {
-  matchesFilter,
-  propertySet,
-  status as statusAction,
-  topicOf,
-  type DeviceIdentity,
-  type TopicAction,
-} from '../domain/topics.ts';
+import { matchesFilter, topicOf, type DeviceIdentity } from '../domain/topics.ts';
+import { topicActions, type TopicAction } from '../protocol/mqtt.ts';
 import { DeviceAlarm } from './device-alarm.ts';
 import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
 import {
@@ -38,7 +32,7 @@ import {
   type StatusView,
 } from './device-views.ts';
 import { pushToRelays, type RelayRun } from './relay-push.ts';
-import { relayGateway } from './stubs.ts';
+import { callRelay } from './stubs.ts';
 
 export type Provisioning = Pick<
   DeviceRecord,
@@ -69,7 +63,7 @@ export class DeviceSession extends DurableObject<Env> {
    * deleted stays deleted: `device_not_found`.
    */
   provision({ passwordDigest, ...facts }: Provisioning): Outcome<{ isNew: boolean }> {
-    if (this.#state.isDeleted) return { ok: false, error: 'device_not_found' };
+    if (this.#state.isDeleted) return refuse({ kind: 'not_found', what: 'device' });
     const nowMs = Date.now();
     if (!this.#state.isProvisioned) {
       const deviceId = this.ctx.id.name ?? '';
@@ -78,7 +72,7 @@ export class DeviceSession extends DurableObject<Env> {
       return { ok: true, value: { isNew: true } };
     }
     const { isDisabled, credentials } = this.#state.record;
-    if (isDisabled) return { ok: false, error: 'device_disabled' };
+    if (isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
     const { secretDigest } = facts;
     this.#state.changeRecord({ secretDigest, credentials: addCredential(credentials, passwordDigest, nowMs) });
     return { ok: true, value: { isNew: false } };
@@ -88,16 +82,22 @@ export class DeviceSession extends DurableObject<Env> {
   async authenticate(given: {
     productKey: string;
     passwordDigest: string;
+    /** False where the client identifier is not the documented one. */
+    isClientIdRight?: boolean;
+    /** Network address of the device, where the broker tells it. */
+    peer?: string | undefined;
     relayShard?: string;
   }): Promise<Outcome<DeviceIdentity & { revocations: number }>> {
-    if (!(await this.#isDeviceOf(given.productKey))) return { ok: false, error: 'device_not_found' };
+    if (!(await this.#isDeviceOf(given.productKey))) return refuse({ kind: 'not_found', what: 'device' });
+    if (given.isClientIdRight === false) return refuse({ kind: 'wrong_client_id' });
     const { record } = this.#state;
     const nowMs = Date.now();
     const credential = validCredentials(record.credentials, nowMs).find(({ digest }) =>
       isEqualDigest(digest, given.passwordDigest),
     );
-    if (credential === undefined) return { ok: false, error: 'invalid_password' };
-    if (record.isDisabled) return { ok: false, error: 'device_disabled' };
+    if (credential === undefined)
+      return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' });
+    if (record.isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
     if (credential.firstUsedAtMs === null) {
       const used = { ...credential, firstUsedAtMs: nowMs };
       this.#state.changeRecord({ credentials: record.credentials.map((one) => (one === credential ? used : one)) });
@@ -154,10 +154,11 @@ export class DeviceSession extends DurableObject<Env> {
     action: TopicAction,
     payload: string,
   ): Promise<Outcome<MessageResult>> {
-    if (!(await this.#isDeviceOf(productKey))) return { ok: false, error: 'device_not_found' };
+    if (!(await this.#isDeviceOf(productKey))) return refuse({ kind: 'not_found', what: 'device' });
     const { record, live } = this.#state;
-    if (record.isDisabled) return { ok: false, error: 'device_disabled' };
-    if (record.revocations !== revocations) return { ok: false, error: 'unauthorized' };
+    if (record.isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
+    if (record.revocations !== revocations)
+      return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' });
     const value = this.#inbox.takeFromRelay(action, payload);
     if (value.result === 'accepted') {
       const run: RelayRun = { deviceId: record.deviceId, topic: topicOf(record, action), payloads: [payload] };
@@ -192,7 +193,7 @@ export class DeviceSession extends DurableObject<Env> {
     const refusal = await this.#refuse(userId);
     if (refusal !== undefined) return refusal;
     const command = this.#commands.find(commandId);
-    return command === undefined ? { ok: false, error: 'not_found' } : { ok: true, value: command };
+    return command === undefined ? refuse({ kind: 'not_found', what: 'command' }) : { ok: true, value: command };
   }
 
   async cancelCommand(userId: number, commandId: string): Promise<Outcome<CommandView>> {
@@ -205,8 +206,8 @@ export class DeviceSession extends DurableObject<Env> {
   async watch(userId: number, productKey: string, relayShard: string, filter: string): Promise<Outcome<null>> {
     const refusal = await this.#refuse(userId);
     if (refusal !== undefined) return refusal;
-    if (this.#state.record.productKey !== productKey) return { ok: false, error: 'device_not_found' };
-    this.#addListener(relayShard, !matchesFilter(filter, topicOf(this.#state.record, propertySet)));
+    if (this.#state.record.productKey !== productKey) return refuse({ kind: 'not_found', what: 'device' });
+    this.#addListener(relayShard, !matchesFilter(filter, topicOf(this.#state.record, topicActions.propertySet)));
     this.#settle();
     return done;
   }
@@ -283,7 +284,11 @@ export class DeviceSession extends DurableObject<Env> {
   async #closeRelays(cause: 'deleted' | 'disabled' | 'credentials rotated'): Promise<void> {
     const { deviceId } = this.#state.record;
     const { listeners } = this.#state.live;
-    await Promise.allSettled(listeners.map(({ shard }) => relayGateway(this.env, shard).revoke(deviceId, cause)));
+    await Promise.allSettled(
+      listeners.map(({ shard }) =>
+        callRelay(this.env, shard, 'revoke', 'repeatable', (relay) => relay.revoke(deviceId, cause)),
+      ),
+    );
   }
 
   /** Sets the alarm for what the call has left to do, and writes what it changed: together or not at all. */
@@ -306,13 +311,15 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** The service's own last word on a device that was disabled or re-keyed comes back like any other message. */
   #refuseMessage({ action, payload }: SessionMessage, reason: string): MessageResult {
-    const isEcho = this.#state.isProvisioned && action === statusAction && this.#presence.isEcho(payload);
+    const isEcho = this.#state.isProvisioned && action === topicActions.status && this.#presence.isEcho(payload);
     return isEcho ? { result: 'ignored' } : { result: 'rejected', reason };
   }
 
-  async #refuse(userId: number): Promise<{ ok: false; error: 'device_not_found' | 'forbidden' } | undefined> {
-    if (!(await this.#isProvisioned())) return { ok: false, error: 'device_not_found' };
-    return this.#state.record.ownerId === userId ? undefined : { ok: false, error: 'forbidden' };
+  async #refuse(userId: number): Promise<{ ok: false; refusal: Refusal } | undefined> {
+    if (!(await this.#isProvisioned())) return refuse({ kind: 'not_found', what: 'device' });
+    return this.#state.record.ownerId === userId
+      ? undefined
+      : refuse({ kind: 'not_owner', of: 'device', id: this.#state.record.deviceId });
   }
 
   #addListener(relayShard: string, ignoresCommands: boolean): void {

@@ -2,7 +2,8 @@
 // What changes together is one JSON row, because rows written are what a device costs; an object that was never
 // provisioned has no table, and reading it writes nothing.
 import type { MessagingCredential } from '../domain/messaging-credentials.ts';
-import type { PresenceState, TransitionReason } from '../domain/presence.ts';
+import type { PresenceState } from '../domain/presence.ts';
+import type { TransitionReason } from '../protocol/vocabulary.ts';
 import { initialPresence } from '../domain/presence.ts';
 import type { Json } from '../domain/property-report.ts';
 import type { Position } from '../protocol/mqtt.ts';

@@ -1,5 +1,6 @@
 // What a device's owner reads of it: views over the session's state. Changes nothing and reads no D1.
-import { describeStatus, type DeviceStatusText } from '../domain/device-status.ts';
+import { describeStatus } from '../domain/device-status.ts';
+import type { DeviceStatusText } from '../protocol/vocabulary.ts';
 import { offsetOf, type Page, type PageRequest } from '../domain/pagination.ts';
 import type { PresenceRules } from '../domain/presence.ts';
 import { positionSchema, type Position } from '../protocol/mqtt.ts';

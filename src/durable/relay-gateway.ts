@@ -4,8 +4,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { digestOf } from '../crypto/secrets.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
-import type { ErrorMessage } from '../domain/errors.ts';
-import { statusOf } from '../domain/errors.ts';
+import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
 import { parseJson } from '../domain/property-report.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
 import { isSameDevice, parseFilter, parseMessagingName } from '../domain/topics.ts';
@@ -15,8 +14,17 @@ import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../pr
 import { RelayIndex } from './relay-index.ts';
 import { publishFor } from './relay-publish.ts';
 import type { RelayRun } from './relay-push.ts';
-import { closeQuietly, readClient, reply, sendQuietly, writeClient, type RelayClient } from './relay-socket.ts';
-import { deviceSession } from './stubs.ts';
+import {
+  closeQuietly,
+  maxAttachmentBytes,
+  readClient,
+  relayCodeOf,
+  reply,
+  sendQuietly,
+  writeClient,
+  type RelayClient,
+} from './relay-socket.ts';
+import { callDevice } from './stubs.ts';
 
 const authenticateWithinMs = 10_000;
 const maxFailedAuths = 3;
@@ -170,11 +178,11 @@ export class RelayGateway extends DurableObject<Env> {
     const outcome = 'token' in request ? await this.#checkToken(request.token) : await this.#checkDevice(request);
     const client = this.#index.clientOf(socket);
     if (client === undefined) return;
-    if ('error' in outcome) {
+    if ('refusal' in outcome) {
       const failedAuths = client.failedAuths + 1;
       this.#change(socket, { ...client, failedAuths });
       // Statuses of the HTTP interface do not apply: a failed auth is always 401 here (decisions, Relay).
-      reply(socket, { action: 'auth', code: 401, message: outcome.error });
+      reply(socket, { action: 'auth', code: 401, message: wireErrorOf(outcome.refusal).message });
       if (failedAuths >= maxFailedAuths) this.#end(socket, 1008, 'too many failed authentications');
       return;
     }
@@ -185,58 +193,69 @@ export class RelayGateway extends DurableObject<Env> {
     if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
   }
 
-  async #checkToken(token: string): Promise<{ who: Identity } | { error: ErrorMessage }> {
+  async #checkToken(token: string): Promise<{ who: Identity } | { refusal: Refusal }> {
     const user = await verifyAccessToken(readConfig(this.env), token);
-    if (user === undefined) return { error: 'unauthorized' };
+    if (user === undefined)
+      return { refusal: { kind: 'credential_refused', credential: 'access_token', problem: 'wrong' } };
     return { who: { kind: 'user', userId: user.userId, expiresAtMs: user.expiresAtMs } };
   }
 
   async #checkDevice(
     request: Extract<AuthRequest, { username: string }>,
-  ): Promise<{ who: Identity } | { error: ErrorMessage }> {
+  ): Promise<{ who: Identity } | { refusal: Refusal }> {
     const named = parseMessagingName(request.username);
-    if (named === undefined) return { error: 'device_not_found' };
+    if (named === undefined) return { refusal: { kind: 'not_found', what: 'device' } };
     const passwordDigest = await digestOf(request.password);
     const { productKey, deviceId } = named;
     return this.#signUp(deviceId, async (relayShard) => {
-      const outcome = await deviceSession(this.env, deviceId).authenticate({ productKey, passwordDigest, relayShard });
-      if (!outcome.ok) return { error: outcome.error };
+      const outcome = await callDevice(this.env, deviceId, 'authenticate', 'repeatable', (device) =>
+        device.authenticate({ productKey, passwordDigest, relayShard }),
+      );
+      if (!outcome.ok) return { refusal: outcome.refusal };
       // Revoked again before the answer was here: there was no socket yet to be closed.
-      if (this.#revoked.has(deviceId)) return { error: 'invalid_password' };
+      if (this.#revoked.has(deviceId)) {
+        return { refusal: { kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' } };
+      }
       return { who: { kind: 'device', ...outcome.value } };
     });
   }
 
   /** Subscribes, or says why not. */
-  async #refuseSubscription(
-    socket: WebSocket,
-    topic: string,
-  ): Promise<{ error: ErrorMessage; detail?: string } | undefined> {
+  async #refuseSubscription(socket: WebSocket, topic: string): Promise<Refusal | undefined> {
     const client = this.#index.clientOf(socket);
     const who = client?.who;
-    if (client === undefined || who === undefined || who === null) return { error: 'unauthorized' };
+    if (client === undefined || who === undefined || who === null) {
+      return { kind: 'credential_refused', credential: 'session', problem: 'missing' };
+    }
     const device = parseFilter(topic)?.device;
-    if (device === undefined) return { error: 'forbidden' };
+    const forbidden = { kind: 'topic_forbidden', action: 'subscribe', topic } as const;
+    if (device === undefined) return forbidden;
     const use = { action: 'subscribe' as const, topic };
-    if (!mayUse(rightsOfDevice(who.kind === 'device' ? who : device), use)) return { error: 'forbidden' };
+    if (!mayUse(rightsOfDevice(who.kind === 'device' ? who : device), use)) return forbidden;
     if (client.filters.includes(topic)) return undefined;
     if (client.filters.length >= maxFilters[who.kind]) {
-      return { error: 'invalid_request', detail: `topic: at most ${maxFilters[who.kind]} subscriptions a socket` };
+      return { kind: 'limit_reached', limit: { name: 'relay_subscriptions', max: maxFilters[who.kind] } };
     }
     // A device's socket is signed up since it authenticated.
     if (who.kind === 'device') return this.#addFilter(socket, topic);
     return this.#signUp(device.deviceId, async (shard) => {
-      const outcome = await deviceSession(this.env, device.deviceId).watch(who.userId, device.productKey, shard, topic);
+      const outcome = await callDevice(this.env, device.deviceId, 'watch', 'repeatable', (session) =>
+        session.watch(who.userId, device.productKey, shard, topic),
+      );
       // Whether somebody else's device exists is nobody's business on this channel.
-      return outcome.ok ? this.#addFilter(socket, topic) : { error: 'forbidden' as const };
+      return outcome.ok ? this.#addFilter(socket, topic) : forbidden;
     });
   }
 
-  #addFilter(socket: WebSocket, topic: string): { error: ErrorMessage; detail: string } | undefined {
+  #addFilter(socket: WebSocket, topic: string): Refusal | undefined {
     const client = this.#index.clientOf(socket);
-    if (client === undefined) return { error: 'unauthorized', detail: 'closed' };
+    if (client === undefined) {
+      return { kind: 'credential_refused', credential: 'session', problem: 'expired' };
+    }
     const isKept = this.#change(socket, { ...client, filters: [...client.filters, topic] });
-    return isKept ? undefined : { error: 'invalid_request', detail: 'topic: no room for another one on this socket' };
+    return isKept
+      ? undefined
+      : { kind: 'limit_reached', limit: { name: 'relay_attachment_bytes', max: maxAttachmentBytes } };
   }
 
   /**
@@ -341,14 +360,15 @@ function byteLengthOf(data: string | ArrayBuffer): number {
 function answerTopic(
   socket: WebSocket,
   { action, topic }: { action: 'subscribe' | 'publish'; topic: string },
-  refusal: { error: ErrorMessage; detail?: string } | undefined,
+  refusal: Refusal | undefined,
 ): void {
   if (refusal === undefined) {
     reply(socket, { action, topic, code: 200, message: 'success' });
     return;
   }
-  const message = refusal.detail === undefined ? refusal.error : `${refusal.error}: ${refusal.detail}`;
-  reply(socket, { action, topic, code: statusOf(refusal.error), message });
+  const { message, detail } = wireErrorOf(refusal);
+  const text = detail === undefined ? message : `${message}: ${detail}`;
+  reply(socket, { action, topic, code: relayCodeOf(message), message: text });
 }
 
 function refuseUnreadable(socket: WebSocket, body: unknown): void {

@@ -1,6 +1,6 @@
 // Hands messages to the relay shards that listen and drops those that say nobody does. Used by the device's session
 // for what it says itself, and by the uplink for whole batches.
-import { deviceSession, relayGateway } from './stubs.ts';
+import { callDevice, callRelay } from './stubs.ts';
 import type { LiveState } from './device-storage.ts';
 
 /** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
@@ -32,9 +32,13 @@ export async function pushToRelays(
   }
   await Promise.allSettled(
     [...pushes].map(async ([shard, { runs, signUps }]) => {
-      const { nobodyFor } = await relayGateway(env, shard).push(runs);
+      const { nobodyFor } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
       await Promise.all(
-        nobodyFor.map((deviceId) => deviceSession(env, deviceId).unwatch(shard, signUps.get(deviceId) ?? 0)),
+        nobodyFor.map((deviceId) =>
+          callDevice(env, deviceId, 'unwatch', 'repeatable', (device) =>
+            device.unwatch(shard, signUps.get(deviceId) ?? 0),
+          ),
+        ),
       );
     }),
   );

@@ -1,5 +1,6 @@
 // What the relay knows of one client socket: an attachment that outlives hibernation, decoded through a schema.
 import { z } from 'zod';
+import type { ErrorMessage } from '../protocol/vocabulary.ts';
 import type { RelayReply } from '../protocol/relay.ts';
 
 const attachmentSchema = z.object({
@@ -25,7 +26,7 @@ const attachmentSchema = z.object({
 export type RelayClient = z.infer<typeof attachmentSchema>;
 
 /** The platform refuses larger attachments. */
-const maxAttachmentBytes = 16_384;
+export const maxAttachmentBytes = 16_384;
 
 export function readClient(socket: WebSocket): RelayClient {
   return attachmentSchema.parse(socket.deserializeAttachment());
@@ -57,5 +58,27 @@ export function closeQuietly(socket: WebSocket, code: number, reason: string): v
     socket.close(code, reason);
   } catch {
     // Closed already.
+  }
+}
+
+/** The `code` of a refusal; frames have no HTTP status, the numbers are those of contract 7. */
+export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 {
+  switch (message) {
+    case 'unauthorized':
+    case 'invalid_password':
+    case 'invalid_client_id':
+      return 401;
+    case 'forbidden':
+    case 'device_disabled':
+    case 'product_disabled':
+      return 403;
+    case 'not_found':
+    case 'device_not_found':
+      return 404;
+    case 'internal_error':
+    case 'broker_unavailable':
+      return 500;
+    default:
+      return 400;
   }
 }

@@ -1,15 +1,83 @@
-// The only place that names Durable Objects. Stubs are made per call: they are cheap, and one that failed is broken.
+// The only place that names Durable Objects, and the one way to call them: a failure is classified, logged and, where
+// the call may be repeated, retried once with a new stub. Decides nothing about what a failure means to the caller.
+import { RefusedError, type ObjectFailure, type ObjectName } from '../domain/refusal.ts';
+import { describeError, log } from '../log.ts';
 
-export function deviceSession(env: Env, deviceId: string) {
-  return env.DEVICE_SESSION.getByName(deviceId);
+/** The methods of an object as its callers see them. The platform's own type splits results that are unions. */
+type Remote<Namespace> =
+  Namespace extends DurableObjectNamespace<infer Target>
+    ? Pick<Fetcher, 'fetch'> & {
+        [Method in Exclude<keyof Target, keyof DurableObject>]: Target[Method] extends (
+          ...args: infer Args
+        ) => infer Result
+          ? (...args: Args) => Promise<Awaited<Result>>
+          : never;
+      }
+    : never;
+type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
+type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+type RemoteLink = Remote<Env['BROKER_LINK']>;
+
+/** `once`: running it a second time might have a second effect, so that it is never retried. */
+type Repetition = 'repeatable' | 'once';
+
+/** @throws RefusedError `object_failed` */
+export function callDevice<T>(
+  env: Env,
+  deviceId: string,
+  operation: string,
+  repetition: Repetition,
+  run: (stub: RemoteDevice) => Promise<T>,
+): Promise<T> {
+  return call('DeviceSession', deviceId, operation, repetition, () =>
+    run(env.DEVICE_SESSION.getByName(deviceId) as unknown as RemoteDevice),
+  );
 }
 
-export function brokerLink(env: Env) {
-  return env.BROKER_LINK.getByName('broker-main');
+/** @throws RefusedError `object_failed` */
+export function callRelay<T>(
+  env: Env,
+  shard: string,
+  operation: string,
+  repetition: Repetition,
+  run: (stub: RemoteRelay) => Promise<T>,
+): Promise<T> {
+  return call('RelayGateway', shard, operation, repetition, () =>
+    run(env.RELAY_GATEWAY.getByName(shard) as unknown as RemoteRelay),
+  );
 }
 
-export function relayGateway(env: Env, shard: string) {
-  return env.RELAY_GATEWAY.getByName(shard);
+/** @throws RefusedError `object_failed` */
+export function callBrokerLink<T>(
+  env: Env,
+  operation: string,
+  repetition: Repetition,
+  run: (stub: RemoteLink) => Promise<T>,
+): Promise<T> {
+  return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
+}
+
+/** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
+export class OrderedBrokerLink {
+  readonly #env: Env;
+  #stub: RemoteLink | undefined;
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /** @throws RefusedError `object_failed` */
+  publish(request: Parameters<RemoteLink['publish']>[0]): ReturnType<RemoteLink['publish']> {
+    const stub = (this.#stub ??= openBrokerLink(this.#env));
+    return call('BrokerLink', brokerLinkName, 'publish', 'once', async () => {
+      try {
+        return await stub.publish(request);
+      } catch (error) {
+        if (this.#stub === stub) this.#stub = undefined;
+        throw error;
+      }
+    });
+  }
 }
 
 /** The shard of a client address; stable, so that one address does not wake them all. */
@@ -17,4 +85,36 @@ export function relayShardOf(address: string, shards: number): string {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(address)) hash = Math.imul(hash ^ byte, 0x01000193);
   return `relay-${(hash >>> 0) % shards}`;
+}
+
+const brokerLinkName = 'broker-main';
+
+function openBrokerLink(env: Env): RemoteLink {
+  return env.BROKER_LINK.getByName(brokerLinkName);
+}
+
+async function call<T>(
+  object: ObjectName,
+  id: string,
+  operation: string,
+  repetition: Repetition,
+  run: () => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run();
+    } catch (error) {
+      const failure = classify(error);
+      const isRetried = failure === 'retryable' && repetition === 'repeatable' && attempt === 1;
+      log('warn', 'object call failed', { object, id, operation, failure, isRetried, ...describeError(error) });
+      if (!isRetried) throw new RefusedError({ kind: 'object_failed', object, id, operation, failure });
+    }
+  }
+}
+
+/** The platform marks its own errors; anything else was thrown by the object's code. */
+function classify(error: unknown): ObjectFailure {
+  const marks = error as { retryable?: unknown; overloaded?: unknown } | null;
+  if (marks?.overloaded === true) return 'overloaded';
+  return marks?.retryable === true ? 'retryable' : 'broken';
 }

@@ -1,5 +1,6 @@
 // What every handler finds in its Hono context. Types only.
 import type { Config } from '../config.ts';
+import type { Refusal } from '../domain/refusal.ts';
 
 /** Who asks. An API key acts for its user, except where a route wants the user in person. */
 export type UserCaller = { kind: 'user'; userId: number; sessionId: string };
@@ -7,5 +8,5 @@ export type Caller = UserCaller | { kind: 'api-key'; userId: number; keyId: stri
 
 export type AppEnv = {
   Bindings: Env;
-  Variables: { config: Config; requestId: string; caller: Caller };
+  Variables: { config: Config; requestId: string; caller: Caller; refusal: Refusal };
 };

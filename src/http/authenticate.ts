@@ -2,7 +2,7 @@
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/api-keys.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { contextOf } from './service-context.ts';
@@ -16,7 +16,10 @@ export function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Ac
     // A bearer token that is present decides, even a bad one: a caller never silently becomes somebody else.
     const isBearer = c.req.header('Authorization') !== undefined;
     const caller = isBearer || accepts === 'user' ? await readBearer(c) : await readKeyPair(c);
-    if (caller === undefined) throw new ServiceError('unauthorized');
+    if (caller === undefined) {
+      const credential = isBearer || accepts === 'user' ? 'access_token' : 'api_key';
+      throw new RefusedError({ kind: 'credential_refused', credential, problem: isBearer ? 'wrong' : 'missing' });
+    }
     c.set('caller', caller as CallerOf<Accepts>);
     await next();
   });

@@ -1,8 +1,9 @@
 // The response envelope of interface 2.1: its schema for the reference, and the two ways to send one.
 import { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import type { ErrorMessage, ErrorStatus } from '../domain/errors.ts';
-import { statusOf } from '../domain/errors.ts';
+import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
+import type { ErrorMessage } from '../protocol/vocabulary.ts';
+import { statusOf, type ErrorStatus } from './error-status.ts';
 
 const maxMessageBytes = 200;
 
@@ -24,9 +25,12 @@ export function answer<T>(c: Context, data: T) {
   return c.json({ code: 200 as const, message: 'success' as const, data }, 200);
 }
 
-/** `detail` is appended as `message: detail`, cut so that the whole stays within 200 bytes (decisions, Envelope). */
-export function answerError(c: Context, message: ErrorMessage, detail?: string) {
+/** Answers a refusal; its reason is in the request's log line. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */
+export function answerRefusal(c: Context, refusal: Refusal) {
+  const { message, detail, retryAfterSeconds } = wireErrorOf(refusal);
   const status = statusOf(message);
+  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
+  c.set('refusal', refusal);
   const text = detail === undefined ? message : cutToBytes(`${message}: ${detail}`, maxMessageBytes);
   return c.json({ code: status, message: text, data: null }, status);
 }

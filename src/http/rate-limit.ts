@@ -2,7 +2,7 @@
 // count nothing exactly; the attempts at one account are counted in services/login-attempts.ts.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 import { log } from '../log.ts';
@@ -25,7 +25,7 @@ export function limitRate(limit: keyof typeof bindingByLimit) {
     if (c.var.config.rateLimits === 'production') {
       const key = limit === 'control' ? `user ${c.var.caller.userId}` : readClientAddress(c);
       if (!(await isWithin(c, limit, key))) {
-        throw new ServiceError('too_many_requests', { retryAfterSeconds: periodSeconds });
+        throw new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds: periodSeconds });
       }
     }
     await next();

@@ -2,7 +2,7 @@
 // it is transferred and whatever its content type says.
 import type { z } from '@hono/zod-openapi';
 import { createMiddleware } from 'hono/factory';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
 const maxBodyBytes = 64 * 1024;
@@ -44,6 +44,6 @@ async function readText(request: Request): Promise<string> {
   return text + decoder.decode();
 }
 
-function tooLarge(): ServiceError {
-  return new ServiceError('invalid_request', { detail: 'body: larger than 64 KiB' });
+function tooLarge(): RefusedError {
+  return new RefusedError({ kind: 'limit_reached', limit: { name: 'request_body_bytes', max: maxBodyBytes } });
 }

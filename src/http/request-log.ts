@@ -14,6 +14,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   await next();
   // The bridge counts its batches itself; a line for each would be most of the log.
   if (c.res.ok && c.req.path === uplinkPath) return;
+  const refusal = c.get('refusal') as AppEnv['Variables']['refusal'] | undefined;
   log('info', 'request', {
     requestId,
     method: c.req.method,
@@ -22,6 +23,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
     code: c.res.status,
     durationMs: Date.now() - startedAtMs,
     caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',
+    ...(refusal && { refusal }),
   });
 });
 

@@ -1,6 +1,6 @@
 // One way to make a router: typed routes from zod schemas, and every invalid request answered the same way.
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
 export function createRouter() {
@@ -11,7 +11,11 @@ export function createRouter() {
       if (result.success) return;
       const issue = result.error.issues[0];
       const path = issue?.path.join('.') ?? '';
-      throw new ServiceError('invalid_request', { detail: `${path === '' ? 'body' : path}: ${issue?.message ?? ''}` });
+      throw new RefusedError({
+        kind: 'invalid_input',
+        path: path === '' ? 'body' : path,
+        problem: issue?.message ?? '',
+      });
     },
   });
 }

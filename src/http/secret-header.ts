@@ -5,14 +5,18 @@ import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import type { Config } from '../config.ts';
 import { isOneOf } from '../crypto/secrets.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
 export function requireSecret(which: 'bridgeSecrets' | 'brokerHookSecrets') {
   return createMiddleware<AppEnv>(async (c, next) => {
     const given = which === 'brokerHookSecrets' ? (readHeader(c) ?? readPath(c)) : readHeader(c);
     const live: Config[typeof which] = c.var.config[which];
-    if (given === undefined || !(await isOneOf(given, live))) throw new ServiceError('unauthorized');
+    const credential = which === 'bridgeSecrets' ? 'bridge_secret' : 'hook_secret';
+    if (given === undefined || !(await isOneOf(given, live))) {
+      const problem = given === undefined ? 'missing' : 'wrong';
+      throw new RefusedError({ kind: 'credential_refused', credential, problem });
+    }
     await next();
   });
 }

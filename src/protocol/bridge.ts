@@ -1,6 +1,7 @@
 // What the Worker and broker-bridge say to each other: batches up over HTTP, frames both ways on the bridge's
 // WebSocket. The only source file that broker-bridge imports. Schemas and constants, no behaviour.
 import { z } from 'zod';
+import { topicActions } from './mqtt.ts';
 
 /** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
 export const uplinkPath = '/bridge/uplink';
@@ -15,11 +16,11 @@ export const maxBatchDevices = 250;
 export const maxBatchBytes = 1024 * 1024;
 
 /** The topics a bridge consumes: what devices may publish. */
-export const uplinkFilters = [
-  '/sys/+/+/thing/event/property/post',
-  '/sys/+/+/thing/service/property/set_reply',
-  '/sys/+/+/status',
-] as const;
+export const uplinkFilters: readonly string[] = [
+  topicActions.propertyPost,
+  topicActions.propertySetReply,
+  topicActions.status,
+].map((action) => `/sys/+/+/${action}`);
 
 /** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
@@ -68,6 +69,9 @@ export const uplinkAnswerSchema = z.object({
 export const linkPing = 'ping';
 export const linkPong = 'pong';
 
+const notPublishedReasons = ['broker_disconnected', 'expired', 'refused', 'standby', 'invalid', 'cancelled'] as const;
+export type NotPublishedReason = (typeof notPublishedReasons)[number];
+
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
   /**
    * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` is another one
@@ -93,7 +97,7 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('not-published'),
     id: z.string(),
-    reason: z.enum(['broker_disconnected', 'expired', 'refused', 'standby', 'invalid', 'cancelled']),
+    reason: z.enum(notPublishedReasons),
   }),
 ]);
 export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;

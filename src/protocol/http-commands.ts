@@ -1,8 +1,8 @@
 // Requests and answers of commands to devices (interface 4.3, decisions Control). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { controlBodySchema as controlFormsSchema } from '../domain/control-command.ts';
-import { commandStates } from '../domain/command-life.ts';
+import { controlBodySchema as controlFormsSchema } from './control.ts';
 import { instantSchema, pageSchema } from './http.ts';
+import { commandStates } from './vocabulary.ts';
 
 const commandIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 const stateSchema = z.enum(commandStates).openapi({

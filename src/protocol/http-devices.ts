@@ -1,10 +1,8 @@
 // Requests and answers of devices (interface 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { controlModes } from '../domain/control-mode.ts';
-import { deviceStatusTexts, parseStatusFilter } from '../domain/device-status.ts';
-import { transitionReasons } from '../domain/presence.ts';
 import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
+import { controlModes, deviceStatusTexts, transitionReasons } from './vocabulary.ts';
 
 const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -91,9 +89,9 @@ export const listDevicesQuerySchema = z.object({
   status: z
     .string()
     .transform((text, context) => {
-      const code = parseStatusFilter(text);
-      if (code === undefined) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
-      return code;
+      const code = deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
+      if (code === -1) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
+      return code as 0 | 1 | 2 | 3;
     })
     .optional()
     .openapi({

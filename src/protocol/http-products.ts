@@ -1,6 +1,6 @@
 // Requests and answers of the product catalogue (interface 2.4, 4.2). Shapes and defaults only.
 import { z } from '@hono/zod-openapi';
-import { controlModes } from '../domain/control-mode.ts';
+import { controlModes } from './vocabulary.ts';
 import { instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './http.ts';
 
 const productKeySchema = z

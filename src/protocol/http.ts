@@ -1,7 +1,6 @@
 // Pieces of which the HTTP schemas are made: texts, times and pages. The schemas of each resource are in the
 // http-*.ts files beside it; what a value does is decided elsewhere.
 import { z } from '@hono/zod-openapi';
-import { maxPageSize } from '../domain/pagination.ts';
 
 // Lone surrogates would be stored as U+FFFD, and two different texts as the same one.
 function isTextOf(text: string, min: number, max: number): boolean {
@@ -26,6 +25,9 @@ export function lineSchema(min: number, max: number) {
     .refine((text) => isTextOf(text, min, max), `must have ${min} to ${max} characters`)
     .openapi({ minLength: min, maxLength: max });
 }
+
+/** A larger page is cut to this (decision: devices). */
+const maxPageSize = 100;
 
 export const instantSchema = z.iso.datetime().openapi({ example: '2026-03-01T12:00:00.000Z' });
 

@@ -2,6 +2,15 @@
 // decided in domain/property-report.ts.
 import { z } from 'zod';
 
+/** The last levels of a device's topics: `/sys/{productKey}/{deviceId}/{action}`. */
+export const topicActions = {
+  propertyPost: 'thing/event/property/post',
+  propertySet: 'thing/service/property/set',
+  propertySetReply: 'thing/service/property/set_reply',
+  status: 'status',
+} as const;
+export type TopicAction = (typeof topicActions)[keyof typeof topicActions];
+
 export const positionSchema = z.enum(['up', 'middle', 'down']);
 export type Position = z.infer<typeof positionSchema>;
 

@@ -1,5 +1,5 @@
 // What broker-bridge calls: batches up, and the WebSocket on which it is told what to publish. Not for people.
-import { answer, answerError } from '../http/envelope.ts';
+import { answer, answerRefusal } from '../http/envelope.ts';
 import { createRouter } from '../http/router.ts';
 import { readText } from '../http/read-text.ts';
 import { requireSecret } from '../http/secret-header.ts';
@@ -16,13 +16,18 @@ bridgeRoutes.post('/uplink', async (c) => {
   const text = await readText(c.req.raw, maxBatchBytes);
   if (text === undefined) return tooLarge();
   const batch = uplinkBatchSchema.safeParse(parse(text));
-  if (!batch.success) return answerError(c, 'invalid_request', batch.error.issues[0]?.message);
+  if (!batch.success)
+    return answerRefusal(c, {
+      kind: 'invalid_input',
+      path: 'body',
+      problem: batch.error.issues[0]?.message ?? '',
+    });
   return answer(c, { results: await takeBatch({ env: c.env, config: c.var.config }, batch.data) });
 });
 
 bridgeRoutes.get('/link', async (c) => {
   if (c.req.header('Upgrade')?.toLowerCase() !== 'websocket') {
-    return answerError(c, 'invalid_request', 'expected a WebSocket');
+    return answerRefusal(c, { kind: 'invalid_input', path: 'Upgrade', problem: 'expected a WebSocket' });
   }
   return openBridgeLink({ env: c.env, config: c.var.config }, c.req.raw);
 });

@@ -5,7 +5,7 @@ import type { Context } from 'hono';
 import type { AppEnv } from '../http/app-env.ts';
 import { errorAnswers } from '../http/envelope.ts';
 import { createRouter } from '../http/router.ts';
-import { describeMessaging } from '../protocol/asyncapi.ts';
+import { describeMessaging } from './asyncapi.ts';
 
 const contractVersion = '0.3.0';
 

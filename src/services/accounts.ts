@@ -5,13 +5,13 @@ import { openDatabase, type Database } from '../db/client.ts';
 import { replacePassword } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, insertUser } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
 
 const minPasswordLength = 8;
 
-/** @throws ServiceError weak_password, email_exists, username_exists */
+/** @throws RefusedError weak_password, email_exists, username_exists */
 export async function registerUser(
   context: ServiceContext,
   { username, email, password }: { username: string; email: string; password: string },
@@ -38,17 +38,18 @@ export async function registerUser(
   return { userId, username, email };
 }
 
-/** @throws ServiceError unauthorized for a user who is no more */
+/** @throws RefusedError unauthorized for a user who is no more */
 export async function readAccount(context: ServiceContext, userId: number) {
   const user = await findUser(openDatabase(context.env.DB, 'first-primary'), userId);
-  if (user === undefined) throw new ServiceError('unauthorized');
+  if (user === undefined)
+    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
   const { username, email, createdAt } = user;
   return { userId, username, email, createdAt: new Date(createdAt).toISOString() };
 }
 
 /**
  * Ends all other sessions of the user.
- * @throws ServiceError weak_password, invalid_password, too_many_requests, unauthorized
+ * @throws RefusedError weak_password, invalid_password, too_many_requests, unauthorized
  */
 export async function changePassword(
   context: ServiceContext,
@@ -58,12 +59,13 @@ export async function changePassword(
   refuseWeak(newPassword);
   const database = openDatabase(context.env.DB, 'first-primary');
   const user = await findUser(database, caller.userId);
-  if (user === undefined) throw new ServiceError('unauthorized');
+  if (user === undefined)
+    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
   // A stolen access token must not be a way to guess the password undisturbed.
   const lane = await enterLane(database, user.foldedEmail, caller.clientAddress);
   if (!(await checkPassword(oldPassword, user.passwordHash)).isRight) {
     await countFailure(database, lane);
-    throw new ServiceError('invalid_password');
+    throw new RefusedError({ kind: 'credential_refused', credential: 'account_password', problem: 'wrong' });
   }
   await forgetFailures(database, lane);
   const isChanged = await replacePassword(database, {
@@ -73,15 +75,19 @@ export async function changePassword(
     keptFamily: caller.sessionId,
   });
   // Another change got there first: the old password is not the old one any more.
-  if (!isChanged) throw new ServiceError('invalid_password');
+  if (!isChanged)
+    throw new RefusedError({ kind: 'credential_refused', credential: 'account_password', problem: 'wrong' });
 }
 
 function refuseWeak(password: string): void {
-  if (Array.from(password).length < minPasswordLength) throw new ServiceError('weak_password');
+  if (Array.from(password).length < minPasswordLength)
+    throw new RefusedError({ kind: 'weak_password', minLength: minPasswordLength });
 }
 
 async function refuseTaken(database: Database, names: { foldedUsername: string; foldedEmail: string }): Promise<void> {
-  if ((await findUserByName(database, names.foldedEmail)) !== undefined) throw new ServiceError('email_exists');
+  if ((await findUserByName(database, names.foldedEmail)) !== undefined)
+    throw new RefusedError({ kind: 'name_taken', name: 'email' });
   if (names.foldedUsername === names.foldedEmail) return;
-  if ((await findUserByName(database, names.foldedUsername)) !== undefined) throw new ServiceError('username_exists');
+  if ((await findUserByName(database, names.foldedUsername)) !== undefined)
+    throw new RefusedError({ kind: 'name_taken', name: 'username' });
 }

@@ -5,9 +5,10 @@ import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
 import { openDatabase, type Database } from '../db/client.ts';
 import { deleteDevice, findDeviceBySerial, insertDevice, updateActivation, type DeviceRow } from '../db/devices.ts';
 import { findProduct, type ProductRow } from '../db/products.ts';
-import { ServiceError } from '../domain/errors.ts';
-import { propertyPost, propertySet, status, topicOf, type DeviceIdentity } from '../domain/topics.ts';
-import { deviceSession } from '../durable/stubs.ts';
+import { RefusedError } from '../domain/refusal.ts';
+import { topicOf, type DeviceIdentity } from '../domain/topics.ts';
+import { callDevice } from '../durable/stubs.ts';
+import { topicActions } from '../protocol/mqtt.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
@@ -23,7 +24,7 @@ const maxNameLength = 100;
 /** An activation that keeps meeting deletions of the same serial gives up; the device tries again in 5 s. */
 const maxAttempts = 5;
 
-/** @throws ServiceError invalid_product_key, product_disabled, device_disabled */
+/** @throws RefusedError invalid_product_key, product_disabled, device_disabled */
 export async function activateDevice(context: ServiceContext, request: ActivationRequest) {
   const { env, config } = context;
   const startedAtMs = Date.now();
@@ -36,18 +37,20 @@ export async function activateDevice(context: ServiceContext, request: Activatio
     const device = await findOrMakeDevice(db, product, request);
     // Its product or its record went at this very moment: what is true now decides.
     if (device === undefined) continue;
-    if (device.isDisabled) throw new ServiceError('device_disabled');
+    if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
     const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
     const { deviceId, ownerId, name } = device;
     const identity = { productKey, deviceId };
     const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
-    const provisioned = await deviceSession(env, deviceId).provision({ ...facts, ...digests });
+    const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>
+      session.provision({ ...facts, ...digests }),
+    );
     if (provisioned.ok) {
       if (provisioned.value.isNew) await catchUpWithProduct(env, db, product, deviceId);
       await provisionAtBroker(context, identity, { kind: 'allow', password }, startedAtMs);
       return answerOf(config, identity, deviceSecret, password);
     }
-    if (provisioned.error === 'device_disabled') throw new ServiceError('device_disabled');
+    if (provisioned.refusal.kind === 'device_disabled') throw new RefusedError(provisioned.refusal);
     // Deleted meanwhile. Finishing the deletion is harmless, and needed where it was cut off. The record goes last: with
     // it goes all that leads back to the credential.
     await provisionAtBroker(context, identity, { kind: 'remove' }, Date.now());
@@ -58,8 +61,8 @@ export async function activateDevice(context: ServiceContext, request: Activatio
 
 async function requireProduct(db: Database, productKey: string): Promise<ProductRow> {
   const product = await findProduct(db, productKey);
-  if (product === undefined) throw new ServiceError('invalid_product_key');
-  if (product.status !== 1) throw new ServiceError('product_disabled');
+  if (product === undefined) throw new RefusedError({ kind: 'unknown_product_key', productKey });
+  if (product.status !== 1) throw new RefusedError({ kind: 'product_disabled', productKey });
   return product;
 }
 
@@ -68,7 +71,9 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
   const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
-  await deviceSession(env, deviceId).changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs });
+  await callDevice(env, deviceId, 'changeProduct', 'repeatable', (device) =>
+    device.changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs }),
+  );
 }
 
 /** Of two activations of a new serial at the same moment, both get the same device. */
@@ -98,9 +103,9 @@ function answerOf(config: Config, device: DeviceIdentity, deviceSecret: string, 
     deviceSecret,
     mqtt: describeConnection(config, device, password),
     topics: {
-      propertyPost: topicOf(device, propertyPost),
-      propertySet: topicOf(device, propertySet),
-      status: topicOf(device, status),
+      propertyPost: topicOf(device, topicActions.propertyPost),
+      propertySet: topicOf(device, topicActions.propertySet),
+      status: topicOf(device, topicActions.status),
     },
   };
 }

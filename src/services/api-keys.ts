@@ -3,7 +3,7 @@
 import { createSecret, digestOf, hasDigest } from '../crypto/secrets.ts';
 import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../db/api-keys.ts';
 import { openDatabase } from '../db/client.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -22,15 +22,19 @@ type CachedKey = { userId: number; secretHash: string; lastUsedAt: number | null
 const cachedKeys = new Map<string, CachedKey>();
 let deletionCount = 0;
 
-/** @throws ServiceError too_many_api_keys, unauthorized for a user who is no more */
+/** @throws RefusedError too_many_api_keys, unauthorized for a user who is no more */
 export async function createApiKey(context: ServiceContext, userId: number, description: string) {
   const keyId = createSecret('ak_', 20);
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
   const outcome = await insertApiKey(openDatabase(context.env.DB, 'first-primary'), row, maxKeysPerUser);
-  if (outcome === 'no-user') throw new ServiceError('unauthorized');
-  if (outcome === 'too-many') throw new ServiceError('too_many_api_keys');
+  if (outcome === 'no-user') {
+    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
+  }
+  if (outcome === 'too-many') {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'api_keys_per_user', max: maxKeysPerUser } });
+  }
   return { keyId, apiKey, description };
 }
 
@@ -46,14 +50,17 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
   return { list, total, ...page };
 }
 
-/** @throws ServiceError not_found, forbidden */
+/** @throws RefusedError not_found, forbidden */
 export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
   const database = openDatabase(context.env.DB, 'first-primary');
   const isDeleted = await deleteApiKey(database, userId, keyId);
   deletionCount += 1;
   cachedKeys.delete(keyId);
   if (isDeleted) return { keyId };
-  throw new ServiceError((await findApiKey(database, keyId)) === undefined ? 'not_found' : 'forbidden');
+  const isKnown = (await findApiKey(database, keyId)) !== undefined;
+  throw new RefusedError(
+    isKnown ? { kind: 'not_owner', of: 'api_key', id: keyId } : { kind: 'not_found', what: 'api_key', id: keyId },
+  );
 }
 
 /**

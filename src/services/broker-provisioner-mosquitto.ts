@@ -3,7 +3,7 @@
 // has nothing to do fails alone, so that each list below may be sent again.
 import { rightsOfDevice, type TopicRight } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
-import { brokerLink } from '../durable/stubs.ts';
+import { callBrokerLink } from '../durable/stubs.ts';
 import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -14,11 +14,13 @@ type Command = { command: string } & Record<string, unknown>;
 
 export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvisioner {
   const run = async (commands: Command[]): Promise<void> => {
-    const outcome = await brokerLink(env).publish({
-      topic: controlTopic,
-      payload: JSON.stringify({ commands }),
-      expiresAtMs: Date.now() + publishWithinMs,
-    });
+    const outcome = await callBrokerLink(env, 'publish', 'repeatable', (link) =>
+      link.publish({
+        topic: controlTopic,
+        payload: JSON.stringify({ commands }),
+        expiresAtMs: Date.now() + publishWithinMs,
+      }),
+    );
     // `refused` too: the bridge lacks the right to the control topic, which holds for every device.
     if (!outcome.ok) throw new BrokerAwayError(`dynamic security: ${outcome.reason}`);
   };

@@ -1,11 +1,12 @@
 // Commands to one device: the hot path. One call to the device's session, which knows its owner; no D1.
 import { isIdempotent } from '../domain/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
-import { ServiceError, unwrap } from '../domain/errors.ts';
+import { RefusedError, unwrap } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { CommandView } from '../durable/device-commands.ts';
+import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
-import { requireSession } from './device-views.ts';
+import { requireDeviceId } from './device-views.ts';
 
 export type ControlOptions = {
   /** Holds the answer until the device replied. */
@@ -17,7 +18,7 @@ export type ControlOptions = {
 
 /**
  * Answers when the broker has the command, or, with `waitSeconds`, the device.
- * @throws ServiceError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
+ * @throws RefusedError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
  *   device_disabled, broker_unavailable (then it will not be delivered later, not even with `ttlSeconds`)
  */
 export async function controlDevice(
@@ -27,12 +28,18 @@ export async function controlDevice(
   body: unknown,
   options: ControlOptions,
 ) {
-  const session = requireSession(env, deviceId);
+  requireDeviceId(deviceId);
   const params = unwrap(parseControl(body));
   if (options.ttlSeconds !== undefined && !isIdempotent(params)) {
-    throw new ServiceError('invalid_request', { detail: 'ttl: only toggle with position and angle can be kept' });
+    throw new RefusedError({
+      kind: 'invalid_input',
+      path: 'ttl',
+      problem: 'only toggle with position and angle can be kept',
+    });
   }
-  const receipt = unwrap(await session.command(userId, { params, ...options }));
+  const receipt = unwrap(
+    await callDevice(env, deviceId, 'command', 'once', (device) => device.command(userId, { params, ...options })),
+  );
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
   return {
     message: 'command_sent' as const,
@@ -43,20 +50,36 @@ export async function controlDevice(
   };
 }
 
-/** @throws ServiceError device_not_found, forbidden */
+/** @throws RefusedError device_not_found, forbidden */
 export async function pageCommands({ env }: ServiceContext, userId: number, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = unwrap<Page<CommandView>>(await requireSession(env, deviceId).listCommands(userId, page));
+  const { list, ...rest } = unwrap<Page<CommandView>>(
+    await callDevice(env, requireDeviceId(deviceId), 'listCommands', 'repeatable', (device) =>
+      device.listCommands(userId, page),
+    ),
+  );
   return { list: list.map(describeCommand), ...rest };
 }
 
-/** @throws ServiceError device_not_found, forbidden, not_found */
+/** @throws RefusedError device_not_found, forbidden, not_found */
 export async function readCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
-  return describeCommand(unwrap(await requireSession(env, deviceId).readCommand(userId, commandId)));
+  return describeCommand(
+    unwrap(
+      await callDevice(env, requireDeviceId(deviceId), 'readCommand', 'repeatable', (device) =>
+        device.readCommand(userId, commandId),
+      ),
+    ),
+  );
 }
 
-/** @throws ServiceError device_not_found, forbidden, not_found, invalid_request where it does not wait any more */
+/** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it does not wait any more */
 export async function cancelCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
-  return describeCommand(unwrap(await requireSession(env, deviceId).cancelCommand(userId, commandId)));
+  return describeCommand(
+    unwrap(
+      await callDevice(env, requireDeviceId(deviceId), 'cancelCommand', 'repeatable', (device) =>
+        device.cancelCommand(userId, commandId),
+      ),
+    ),
+  );
 }
 
 function describeCommand(command: CommandView) {

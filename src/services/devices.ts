@@ -4,15 +4,15 @@ import { createSecret, digestOf } from '../crypto/secrets.ts';
 import { openDatabase } from '../db/client.ts';
 import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
 import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
-import { ServiceError, unwrap } from '../domain/errors.ts';
+import { RefusedError, unwrap } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
-import { deviceSession } from '../durable/stubs.ts';
+import { callDevice } from '../durable/stubs.ts';
 import { disconnectClient } from './broker-client.ts';
 import { noteRemovalAtBroker, provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
-import { requireSession } from './device-views.ts';
+import { requireDeviceId } from './device-views.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -26,7 +26,7 @@ export async function pageDevices(
   return { list: rows.map(describeDevice), total, ...page };
 }
 
-/** @throws ServiceError device_not_found, forbidden */
+/** @throws RefusedError device_not_found, forbidden */
 export async function readDevice({ env }: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
   return describeDevice(await requireDevice(env, userId, deviceId));
 }
@@ -34,7 +34,7 @@ export async function readDevice({ env }: ServiceContext, userId: number, device
 /**
  * Ends the device: its session first, so that no credential outlives the answer, then its record. Where the record
  * stays behind, an activation or another deletion removes it: the session remembers for a while that it has ended.
- * @throws ServiceError device_not_found, forbidden
+ * @throws RefusedError device_not_found, forbidden
  */
 export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
   const { env } = context;
@@ -44,7 +44,7 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
   // Noted before the wipe, so that a deletion cut off anywhere leaves the device outside and not its credential inside.
   // Where the wipe itself fails the device can be deleted again, and until then it gets back in by activating again.
   await noteRemovalAtBroker(context, device, wishedAtMs);
-  await deviceSession(env, deviceId).wipe();
+  await callDevice(env, deviceId, 'wipe', 'repeatable', (device) => device.wipe());
   await Promise.all([
     disconnectClient(context, device),
     // An activation that came in between has wished its device back in: from here on none can.
@@ -57,7 +57,7 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
 /**
  * Changes the session, which is what counts, and through it the record. A disabled device is out when this answers:
  * its relay sessions are closed, its messages change nothing; its broker session is ended where the broker lets us.
- * @throws ServiceError device_not_found, forbidden
+ * @throws RefusedError device_not_found, forbidden
  */
 export async function changeDevice(
   context: ServiceContext,
@@ -68,7 +68,9 @@ export async function changeDevice(
   const wishedAtMs = Date.now();
   const { device, product } = await requireDevice(context.env, userId, deviceId);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
-  const changed = unwrap(await deviceSession(context.env, deviceId).administer(userId, change));
+  const changed = unwrap(
+    await callDevice(context.env, deviceId, 'administer', 'repeatable', (device) => device.administer(userId, change)),
+  );
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
     await Promise.all([
@@ -82,14 +84,18 @@ export async function changeDevice(
 
 /**
  * A new messaging password, shown this once. The old ones and their sessions end at once.
- * @throws ServiceError device_not_found, forbidden
+ * @throws RefusedError device_not_found, forbidden
  */
 export async function replaceCredentials(context: ServiceContext, userId: number, deviceId: string) {
   const { env, config } = context;
   const wishedAtMs = Date.now();
   const password = createSecret('tk_', 48);
   const passwordDigest = await digestOf(password);
-  const device = unwrap(await requireSession(env, deviceId).replaceCredentials(userId, passwordDigest));
+  const device = unwrap(
+    await callDevice(env, requireDeviceId(deviceId), 'replaceCredentials', 'repeatable', (device) =>
+      device.replaceCredentials(userId, passwordDigest),
+    ),
+  );
   await Promise.all([
     disconnectClient(context, device),
     provisionAtBroker(context, device, { kind: 'allow', password, endsSessions: true }, wishedAtMs),
@@ -99,8 +105,8 @@ export async function replaceCredentials(context: ServiceContext, userId: number
 
 async function requireDevice(env: Env, userId: number, deviceId: string): Promise<DeviceWithProduct> {
   const found = isDeviceId(deviceId) ? await findDevice(openDatabase(env.DB, 'first-primary'), deviceId) : undefined;
-  if (found === undefined) throw new ServiceError('device_not_found');
-  if (found.device.ownerId !== userId) throw new ServiceError('forbidden');
+  if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (found.device.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'device', id: deviceId });
   return found;
 }
 

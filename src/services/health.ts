@@ -1,7 +1,7 @@
 // Which parts of the service work at this moment. Reports; repairs nothing.
 import { sql } from 'drizzle-orm';
 import { openDatabase } from '../db/client.ts';
-import { brokerLink } from '../durable/stubs.ts';
+import { callBrokerLink } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
 const checkTimeoutMs = 2_000;
@@ -15,7 +15,7 @@ export async function findMissingParts({ env }: ServiceContext): Promise<PartNam
       await openDatabase(env.DB, 'first-primary').get(sql`select 1`);
       return true;
     }),
-    withinTimeout(() => brokerLink(env).health()),
+    withinTimeout(() => callBrokerLink(env, 'health', 'repeatable', (link) => link.health())),
   ]);
   const missing: PartName[] = [];
   if (hasDatabase !== true) missing.push('database');

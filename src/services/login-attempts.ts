@@ -7,7 +7,7 @@
 import { digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
 import { findLanes, insertFailure, resetLane } from '../db/login-attempts.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 
 const failuresForgottenMs = 24 * 3_600_000;
 const addressTrustedMs = 30 * 24 * 3_600_000;
@@ -15,7 +15,7 @@ const addressTrustedMs = 30 * 24 * 3_600_000;
 /** The lane of this attempt, and the one that a success makes the caller's own. */
 export type LoginLane = { lane: string; trustedLane: string };
 
-/** @throws ServiceError too_many_requests while the lane is closed */
+/** @throws RefusedError too_many_requests while the lane is closed */
 export async function enterLane(database: Database, account: string, clientAddress: string): Promise<LoginLane> {
   const [sharedLane, trustedLane] = await Promise.all([
     digestOf(`login ${account}`),
@@ -31,7 +31,7 @@ export async function enterLane(database: Database, account: string, clientAddre
 
 /**
  * To be called for a wrong password, before the caller learns that it was wrong.
- * @throws ServiceError too_many_requests when failures of the same moment closed the lane: a hundred guesses sent at
+ * @throws RefusedError too_many_requests when failures of the same moment closed the lane: a hundred guesses sent at
  * once are answered like a hundred in a row
  */
 export async function countFailure(database: Database, { lane }: LoginLane): Promise<void> {
@@ -49,5 +49,9 @@ export async function forgetFailures(database: Database, { lane, trustedLane }: 
 
 function refuseUntil(opensAtMs: number, nowMs: number): void {
   if (opensAtMs <= nowMs) return;
-  throw new ServiceError('too_many_requests', { retryAfterSeconds: Math.ceil((opensAtMs - nowMs) / 1000) });
+  throw new RefusedError({
+    kind: 'rate_limited',
+    limit: 'login_attempts',
+    retryAfterSeconds: Math.ceil((opensAtMs - nowMs) / 1000),
+  });
 }

@@ -12,28 +12,28 @@ import {
 } from '../domain/topic-rights.ts';
 import { messagingName, parseMessagingName } from '../domain/topics.ts';
 import type { PresenceEvent } from '../domain/presence.ts';
-import { deviceSession } from '../durable/stubs.ts';
+import { refuse, type Outcome } from '../domain/refusal.ts';
+import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
 export type ConnectRequest = { clientId: string; username: string; password: string };
 
-export type ConnectDecision =
-  | { isAllowed: true; rights: readonly TopicRight[] }
-  | { isAllowed: false; reason: 'invalid_client_id' | 'invalid_password' | 'device_not_found' | 'device_disabled' };
-
-export async function decideConnect(context: ServiceContext, request: ConnectRequest): Promise<ConnectDecision> {
+/** The rights of whoever may log in, or why it may not. */
+export async function decideConnect(
+  context: ServiceContext,
+  request: ConnectRequest,
+): Promise<Outcome<readonly TopicRight[]>> {
   if (request.username === bridgeName) return decideBridge(context, request);
   const named = parseMessagingName(request.username);
-  if (named === undefined) return { isAllowed: false, reason: 'device_not_found' };
-  if (request.clientId !== messagingName(named)) return { isAllowed: false, reason: 'invalid_client_id' };
-  const outcome = await deviceSession(context.env, named.deviceId).authenticate({
-    productKey: named.productKey,
-    passwordDigest: await digestOf(request.password),
-  });
-  if (outcome.ok) return { isAllowed: true, rights: rightsOfDevice(named) };
-  const reason =
-    outcome.error === 'device_disabled' || outcome.error === 'device_not_found' ? outcome.error : 'invalid_password';
-  return { isAllowed: false, reason };
+  if (named === undefined) return refuse({ kind: 'not_found', what: 'device' });
+  const outcome = await callDevice(context.env, named.deviceId, 'authenticate', 'repeatable', async (device) =>
+    device.authenticate({
+      productKey: named.productKey,
+      isClientIdRight: request.clientId === messagingName(named),
+      passwordDigest: await digestOf(request.password),
+    }),
+  );
+  return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : refuse(outcome.refusal);
 }
 
 /** Whether a name that has logged in may do this. Asks nobody: brokers call this once a message. */
@@ -62,11 +62,16 @@ export async function reportConnection(
   event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>,
 ): Promise<void> {
   const device = parseMessagingName(clientId);
-  if (device !== undefined) await deviceSession(context.env, device.deviceId).reportConnection(event);
+  if (device === undefined) return;
+  await callDevice(context.env, device.deviceId, 'reportConnection', 'repeatable', (session) =>
+    session.reportConnection(event),
+  );
 }
 
-async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<ConnectDecision> {
-  if (request.clientId !== bridgeName) return { isAllowed: false, reason: 'invalid_client_id' };
+async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {
+  if (request.clientId !== bridgeName) return refuse({ kind: 'wrong_client_id' });
   const isBridge = await isOneOf(request.password, context.config.bridgeSecrets);
-  return isBridge ? { isAllowed: true, rights: bridgeRights } : { isAllowed: false, reason: 'invalid_password' };
+  return isBridge
+    ? { ok: true, value: bridgeRights }
+    : refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' });
 }

@@ -9,7 +9,7 @@ import {
   recordTold,
   type ProductChange,
 } from '../db/product-changes.ts';
-import { deviceSession } from '../durable/stubs.ts';
+import { callDevice } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -46,7 +46,11 @@ async function tellDevices(env: Env, database: Database, change: ProductChange, 
   for (let pages = 1; pages <= maxPages; pages++) {
     const page = await listDeviceIds(database, productId, toldUpTo, pageSize);
     const told = { controlMode, offlineGraceSeconds, productChangedAtMs };
-    await Promise.all(page.map(({ deviceId }) => deviceSession(env, deviceId).changeProduct(told)));
+    await Promise.all(
+      page.map(({ deviceId }) =>
+        callDevice(env, deviceId, 'changeProduct', 'repeatable', (device) => device.changeProduct(told)),
+      ),
+    );
     toldUpTo = page.at(-1)?.id ?? toldUpTo;
     if (page.length < pageSize) {
       await finishProductChange(database, change);

@@ -9,20 +9,22 @@ import {
   updateProduct,
   type ProductRow,
 } from '../db/products.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
 import { propagateProductChange } from './product-propagation.ts';
 
-/** @throws ServiceError product_key_exists, unauthorized for a user who is no more */
+/** @throws RefusedError product_key_exists, unauthorized for a user who is no more */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
   const database = openDatabase(context.env.DB, 'first-primary');
   const nowMs = Date.now();
   const productId = await insertProduct(database, { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs });
-  if (productId === 'no-owner') throw new ServiceError('unauthorized');
-  if (productId === undefined) throw new ServiceError('product_key_exists');
+  if (productId === 'no-owner') {
+    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
+  }
+  if (productId === undefined) throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
   return { productId, productKey: body.productKey, name: body.name };
 }
 
@@ -35,13 +37,13 @@ export async function pageProducts(
   return { list: rows.map(describeProduct), total, ...page };
 }
 
-/** @throws ServiceError not_found, forbidden */
+/** @throws RefusedError not_found, forbidden */
 export async function readProduct(context: ServiceContext, userId: number, productKey: string) {
   const database = openDatabase(context.env.DB, 'first-primary');
   return describeProduct(await findOwnProduct(database, userId, productKey));
 }
 
-/** @throws ServiceError invalid_request, not_found, forbidden */
+/** @throws RefusedError invalid_request, not_found, forbidden */
 export async function changeProduct(
   context: ServiceContext,
   userId: number,
@@ -51,29 +53,29 @@ export async function changeProduct(
   const database = openDatabase(context.env.DB, 'first-primary');
   const product = await findOwnProduct(database, userId, productKey);
   if (givenKey !== undefined && givenKey !== productKey) {
-    throw new ServiceError('invalid_request', { detail: 'productKey: cannot be changed' });
+    throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
   }
   const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
-  if (changed === undefined) throw new ServiceError('not_found');
+  if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
   if (isForDevices) waitUntil(propagateProductChange(context, product.id));
   return describeProduct(changed);
 }
 
-/** @throws ServiceError not_found, forbidden, product_has_devices */
+/** @throws RefusedError not_found, forbidden, product_has_devices */
 export async function removeProduct(context: ServiceContext, userId: number, productKey: string) {
   const database = openDatabase(context.env.DB, 'first-primary');
   const product = await findOwnProduct(database, userId, productKey);
   if (await deleteProduct(database, product.id, Date.now())) return { productKey };
   // Either it has devices, or somebody else deleted it meanwhile: then it is not found.
   await findOwnProduct(database, userId, productKey);
-  throw new ServiceError('product_has_devices');
+  throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
 
 async function findOwnProduct(database: Database, userId: number, productKey: string): Promise<ProductRow> {
   const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
-  if (product === undefined) throw new ServiceError('not_found');
-  if (product.ownerId !== userId) throw new ServiceError('forbidden');
+  if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  if (product.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
   return product;
 }
 

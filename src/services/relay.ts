@@ -1,5 +1,5 @@
 // Hands a relay client's WebSocket to the shard of its address: one address stays on one shard.
-import { relayGateway, relayShardOf } from '../durable/stubs.ts';
+import { callRelay, relayShardOf } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
 export async function openRelay(
@@ -7,5 +7,7 @@ export async function openRelay(
   request: Request,
   clientAddress: string,
 ): Promise<Response> {
-  return relayGateway(env, relayShardOf(clientAddress, config.relayShards)).fetch(request);
+  return callRelay(env, relayShardOf(clientAddress, config.relayShards), 'fetch', 'once', (shard) =>
+    shard.fetch(request),
+  );
 }

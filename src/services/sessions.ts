@@ -7,7 +7,7 @@ import { openDatabase, type Database } from '../db/client.ts';
 import { deleteFamily, findRefreshToken, insertFirstToken, rotateToken } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
-import { ServiceError } from '../domain/errors.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
@@ -20,7 +20,7 @@ export type TokenPair = { token: string; refreshToken: string; expiresIn: number
 
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
- * @throws ServiceError invalid_password, too_many_requests
+ * @throws RefusedError invalid_password, too_many_requests
  */
 export async function logIn(
   context: ServiceContext,
@@ -33,7 +33,11 @@ export async function logIn(
   const { isRight, isOutdated } = await checkPassword(password, user?.passwordHash ?? dummyHash);
   if (user === undefined || !isRight) {
     await countFailure(database, lane);
-    throw new ServiceError('invalid_password');
+    throw new RefusedError({
+      kind: 'credential_refused',
+      credential: 'account_password',
+      problem: user === undefined ? 'unknown_account' : 'wrong',
+    });
   }
   await forgetFailures(database, lane);
   const passwordHash = isOutdated ? await renewHash(database, user, password) : user.passwordHash;
@@ -43,7 +47,7 @@ export async function logIn(
 
 /**
  * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago.
- * @throws ServiceError unauthorized
+ * @throws RefusedError unauthorized
  */
 export async function refreshSession(context: ServiceContext, refreshToken: string): Promise<TokenPair> {
   const database = openDatabase(context.env.DB, 'first-primary');
@@ -56,14 +60,18 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
       await deleteFamily(database, known.family);
       log('warn', 'refresh token reused, session ended', { userId: known.userId });
     }
-    throw new ServiceError('unauthorized');
+    throw new RefusedError({
+      kind: 'credential_refused',
+      credential: 'refresh_token',
+      problem: known === undefined ? 'wrong' : known.rotatedAt === null ? 'expired' : 'reused',
+    });
   }
   return createPair(context, rotated.userId, rotated.family, next.refreshToken);
 }
 
 /**
  * Ends the session of the refresh token, or else the given one.
- * @throws ServiceError unauthorized when neither names a session
+ * @throws RefusedError unauthorized when neither names a session
  */
 export async function logOut(
   context: ServiceContext,
@@ -72,7 +80,8 @@ export async function logOut(
   const database = openDatabase(context.env.DB, 'first-primary');
   const known = refreshToken === undefined ? undefined : await findRefreshToken(database, await digestOf(refreshToken));
   const family = known?.family ?? sessionId;
-  if (family === undefined) throw new ServiceError('unauthorized');
+  if (family === undefined)
+    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
   await deleteFamily(database, family);
 }
 
@@ -86,7 +95,7 @@ async function startSession(
   const { refreshToken, hash, expiresAt } = await createRefreshToken(createdAt);
   const family = crypto.randomUUID();
   if (!(await insertFirstToken(database, { hash, family, userId, createdAt, expiresAt }, passwordHash))) {
-    throw new ServiceError('invalid_password');
+    throw new RefusedError({ kind: 'credential_refused', credential: 'account_password', problem: 'revoked' });
   }
   return createPair(context, userId, family, refreshToken);
 }

@@ -3,8 +3,9 @@
 import { packMessages, type SessionMessage } from '../durable/device-inbox.ts';
 import type { LiveState } from '../durable/device-storage.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
-import { deviceSession } from '../durable/stubs.ts';
-import { parseTopic, type DeviceIdentity, type TopicAction } from '../domain/topics.ts';
+import { callDevice } from '../durable/stubs.ts';
+import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import type { TopicAction } from '../protocol/mqtt.ts';
 import { maxBatchDevices, type UplinkResult } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
@@ -99,7 +100,9 @@ async function takeForDevice(
   let ingested;
   try {
     const columns = packMessages(entries.map(({ message }) => message));
-    ingested = await deviceSession(env, device.deviceId).ingest(device.productKey, spoolId, columns);
+    ingested = await callDevice(env, device.deviceId, 'ingest', 'repeatable', (session) =>
+      session.ingest(device.productKey, spoolId, columns),
+    );
   } catch {
     // The object could not be reached (overloaded, moving): nothing of this device is lost, it comes again.
     return {

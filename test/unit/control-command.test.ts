@@ -1,7 +1,10 @@
 // What a control body becomes: the device's parameters exactly, or the documented error.
 import { describe, expect, it } from 'vitest';
 import { encodeControl, parseControl } from '../../src/domain/control-command.ts';
-import { propertySet, topicOf } from '../../src/domain/topics.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
+
+const { propertySet } = topicActions;
 
 const accepted: object[] = [
   { action: 'toggle' },

@@ -1,7 +1,9 @@
 // What a device's message means, however loosely it is written (tolerance E).
 import { describe, expect, it } from 'vitest';
 import { interpretMessage, mergeProperties, type Json } from '../../src/domain/property-report.ts';
-import { propertyPost, propertySetReply, status } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
+
+const { propertyPost, propertySetReply, status } = topicActions;
 
 function report(...properties: [string, Json][]) {
   return { kind: 'report', properties: new Map(properties) };

@@ -8,12 +8,11 @@ import {
   parseFilter,
   parseMessagingName,
   parseTopic,
-  propertyPost,
-  propertySet,
-  propertySetReply,
-  status,
   topicOf,
 } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
+
+const { propertyPost, propertySet, propertySetReply, status } = topicActions;
 
 const device = { productKey: 'Servo_switch-1', deviceId: 'dev_8k2m4n6p' };
 

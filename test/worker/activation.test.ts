@@ -5,6 +5,7 @@ import { digestOf } from '../../src/crypto/secrets.ts';
 import { parseMessagingName } from '../../src/domain/topics.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
+import { wireErrorOf } from '../../src/domain/refusal.ts';
 
 type Activation = {
   deviceId: string;
@@ -37,7 +38,7 @@ async function logIn({ username, password }: Activation['mqtt'], nowUsing = pass
   const { productKey, deviceId } = parseMessagingName(username)!;
   const passwordDigest = await digestOf(nowUsing);
   const outcome = await sessionOf(deviceId).authenticate({ productKey, passwordDigest });
-  return outcome.ok ? 'accepted' : outcome.error;
+  return outcome.ok ? 'accepted' : wireErrorOf(outcome.refusal).message;
 }
 
 /** What a parser with 16 bytes a member and one copy of each distinct string, with terminator, needs (tolerance 1). */

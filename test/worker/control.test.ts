@@ -3,10 +3,13 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { propertyPost, propertySet, topicOf } from '../../src/domain/topics.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
+
+const { propertyPost, propertySet } = topicActions;
 
 let bridge: TestBridge;
 let owner: TestUser;

@@ -4,12 +4,16 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { digestOf } from '../../src/crypto/secrets.ts';
-import { propertyPost, propertySet, status, topicOf } from '../../src/domain/topics.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import { disconnectClient } from '../../src/services/broker-client.ts';
 import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
 import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
+import { wireErrorOf } from '../../src/domain/refusal.ts';
+
+const { propertyPost, propertySet, status } = topicActions;
 
 type Mqtt = Record<'server' | 'username' | 'password' | 'clientId', string> &
   Record<'port' | 'portTLS' | 'keepAlive', number>;
@@ -50,7 +54,7 @@ const connect = ({ deviceId }: Device) =>
 async function logIn({ productKey, deviceId, mqtt }: Device, password = mqtt.password): Promise<string> {
   const passwordDigest = await digestOf(password);
   const outcome = await sessionOf(deviceId).authenticate({ productKey, passwordDigest });
-  return outcome.ok ? 'accepted' : outcome.error;
+  return outcome.ok ? 'accepted' : wireErrorOf(outcome.refusal).message;
 }
 
 async function signIn({ mqtt }: Device, password = mqtt.password): Promise<{ socket: TestSocket; answer: unknown }> {

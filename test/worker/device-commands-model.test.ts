@@ -4,10 +4,13 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
-import { propertyPost, propertySet, type TopicAction } from '../../src/domain/topics.ts';
+import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import { fuzzSeed } from '../rig/fuzzing.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { RefusedError } from '../../src/domain/refusal.ts';
+
+const { propertyPost, propertySet } = topicActions;
 
 type Known = {
   id: string;
@@ -100,7 +103,7 @@ async function comeBack(model: Model, real: Real): Promise<void> {
 async function check(model: Model, real: Real): Promise<void> {
   const readStates = async () => {
     const outcome = await real.session.listCommands(1, { page: 1, size: 100 });
-    if (!outcome.ok) throw new Error(outcome.error);
+    if (!outcome.ok) throw new RefusedError(outcome.refusal);
     return Object.fromEntries(outcome.value.list.map(({ commandId, state }) => [commandId, state]));
   };
   const expected = Object.fromEntries(model.known.map((one) => [one.id, expectedState(model, one)]));

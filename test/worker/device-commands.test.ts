@@ -1,11 +1,13 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { propertyPost, propertySet, propertySetReply, status } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp, TestBridge, type Said } from '../rig/workerd/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
 import { openSocket } from '../rig/workerd/socket.ts';
+
+const { propertyPost, propertySet, propertySetReply, status } = topicActions;
 
 type Device = { productKey: string; deviceId: string };
 type Receipt = {

@@ -4,10 +4,12 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
-import { propertyPost, status, type TopicAction } from '../../src/domain/topics.ts';
+import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import { fuzzSeed } from '../rig/fuzzing.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+
+const { propertyPost, status } = topicActions;
 
 type Word = 'online' | 'offline';
 type Model = {

@@ -3,11 +3,13 @@ import { env } from 'cloudflare:workers';
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { writeDeviceCopy } from '../../src/db/devices.ts';
-import { propertyPost, status } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp, TestBridge, type Said } from '../rig/workerd/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
 import { openSocket } from '../rig/workerd/socket.ts';
+
+const { propertyPost, status } = topicActions;
 
 type Device = { productKey: string; deviceId: string };
 type Event = { status: string; reason: string; detail: string; time: string };

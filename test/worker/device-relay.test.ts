@@ -1,16 +1,12 @@
 // A device that uses the relay as its only channel: what it may say there, and what that does.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  propertyPost,
-  propertySet,
-  propertySetReply,
-  status,
-  topicOf,
-  type TopicAction,
-} from '../../src/domain/topics.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
 import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
+
+const { propertyPost, propertySet, propertySetReply, status } = topicActions;
 
 type Device = { productKey: string; deviceId: string; username: string; password: string };
 

@@ -2,10 +2,13 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/crypto/secrets.ts';
-import { propertyPost, propertySetReply, status, type TopicAction } from '../../src/domain/topics.ts';
+import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import { packMessages, type SessionMessage } from '../../src/durable/device-inbox.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { RefusedError } from '../../src/domain/refusal.ts';
+
+const { propertyPost, propertySetReply, status } = topicActions;
 
 type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
 
@@ -47,7 +50,7 @@ const report = (device: TestDevice, properties: object, more?: Message) =>
 
 async function statusOf({ deviceId }: TestDevice) {
   const outcome = await sessionOf(deviceId).status(1);
-  if (!outcome.ok) throw new Error(outcome.error);
+  if (!outcome.ok) throw new RefusedError(outcome.refusal);
   return outcome.value;
 }
 

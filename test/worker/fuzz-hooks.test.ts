@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { createApp } from '../../src/app.ts';
-import { messagingName, status, topicOf } from '../../src/domain/topics.ts';
+import { messagingName, topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../src/protocol/hooks-emqx.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../src/protocol/hooks-mosquitto-go-auth.ts';
 import {
@@ -24,6 +25,8 @@ import { bodyTextFor, hostileText, spoiledFor } from '../rig/hostile-json.ts';
 import type { JsonSchema } from '../rig/json-schema.ts';
 import { callHook, hookSecret, type HookAnswer } from '../rig/workerd/hooks.ts';
 import { provisionDevice, type TestDevice } from '../rig/workerd/provision.ts';
+
+const { status } = topicActions;
 
 const inputsAtOnce = 10;
 const { batches, inputs: inputCount, seed } = planFuzzing(0.2, inputsAtOnce);

@@ -3,7 +3,8 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { propertyPost, propertySetReply, status, topicOf } from '../../src/domain/topics.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import {
   bridgeFrameSchema,
   uplinkAnswerSchema,
@@ -19,6 +20,8 @@ import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
 import { send } from '../rig/workerd/client.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 import { openSocket, type SocketEnd } from '../rig/workerd/socket.ts';
+
+const { propertyPost, propertySetReply, status } = topicActions;
 
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 

@@ -2,7 +2,8 @@
 // is for test/conformance to show.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { errorMessages, statusOf } from '../../src/domain/errors.ts';
+import { statusOf } from '../../src/http/error-status.ts';
+import { errorMessages } from '../../src/protocol/vocabulary.ts';
 import { createSchemaCheck } from '../rig/json-schema.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { send } from '../rig/workerd/client.ts';

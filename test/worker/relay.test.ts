@@ -552,7 +552,10 @@ describe('what outlives what', () => {
       passwordDigest: await digestOf(`${device.password}x`),
       relayShard: shardName,
     });
-    expect(refused).toEqual({ ok: false, error: 'invalid_password' });
+    expect(refused).toEqual({
+      ok: false,
+      refusal: { kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' },
+    });
     expect(await listenersOf(device)).toEqual([]);
   });
 });

@@ -3,11 +3,13 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { env, exports } from 'cloudflare:workers';
 import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
-import { topicOf, type DeviceIdentity, type TopicAction } from '../../src/domain/topics.ts';
+import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
+import { type TopicAction } from '../../src/protocol/mqtt.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
 import { call, send } from '../rig/workerd/client.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
+import { wireErrorOf } from '../../src/domain/refusal.ts';
 
 const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
 const report = (position: string) => JSON.stringify({ params: { position } });
@@ -28,7 +30,7 @@ async function post(items: unknown[], spoolId = 'spool-1') {
 
 async function positionOf({ deviceId }: DeviceIdentity): Promise<unknown> {
   const outcome = await sessionOf(deviceId).status(1);
-  return outcome.ok ? outcome.value.position : outcome.error;
+  return outcome.ok ? outcome.value.position : wireErrorOf(outcome.refusal).message;
 }
 
 describe('a batch', () => {

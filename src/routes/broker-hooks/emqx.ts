@@ -1,6 +1,7 @@
 // EMQX 5: HTTP authenticator with the rights in its answer (5.8 and later), HTTP authorizer (before), client events from
 // rules or webhooks. The local broker speaks the same. EMQX takes any status but 200 for "ignore", so a refusal is a
 // 200 that says deny.
+import { wireErrorOf } from '../../domain/refusal.ts';
 import { createRouter } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
@@ -16,8 +17,11 @@ emqxHookRoutes.post('/connect', async (c) => {
   if (!request.success) return c.json({ result: 'deny', is_superuser: false, message: 'invalid_password' });
   const { clientid: clientId, username, password } = request.data;
   const decision = await decideConnect(contextOf(c), { clientId, username, password });
-  if (!decision.isAllowed) return c.json({ result: 'deny', is_superuser: false, message: decision.reason });
-  return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.rights) });
+  if (!decision.ok) {
+    const { message } = wireErrorOf(decision.refusal);
+    return c.json({ result: 'deny', is_superuser: false, message });
+  }
+  return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.value) });
 });
 
 emqxHookRoutes.post('/authz', async (c) => {

@@ -1,6 +1,7 @@
 // mosquitto with mosquitto-go-auth's HTTP backend, its response mode `status` or `json`. Can send no header of ours, so
 // the secret travels in the path. The plugin does not say whether a message is retained.
 import type { Context } from 'hono';
+import { wireErrorOf } from '../../domain/refusal.ts';
 import { createRouter } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks-mosquitto-go-auth.ts';
@@ -14,7 +15,7 @@ mosquittoGoAuthHookRoutes.post('/user', async (c) => {
   if (!request.success) return refuse(c, 'invalid_password');
   const { username, password, clientid: clientId } = request.data;
   const decision = await decideConnect(contextOf(c), { clientId, username, password });
-  return decision.isAllowed ? allow(c) : refuse(c, decision.reason);
+  return decision.ok ? allow(c) : refuse(c, wireErrorOf(decision.refusal).message);
 });
 
 /** A superuser is asked no further questions: nobody is one. */

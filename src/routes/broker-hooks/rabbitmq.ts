@@ -22,7 +22,7 @@ rabbitmqHookRoutes.on(methods, '/user', async (c) => {
   const request = rabbitmqUserSchema.safeParse(await readFields(c));
   if (!request.success) return say(c, false);
   const { username, password, client_id: clientId } = request.data;
-  return say(c, (await decideConnect(contextOf(c), { clientId, username, password })).isAllowed);
+  return say(c, (await decideConnect(contextOf(c), { clientId, username, password })).ok);
 });
 
 /** Any virtual host: what may be done in it is asked for each queue and topic. */

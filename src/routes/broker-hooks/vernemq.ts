@@ -21,7 +21,7 @@ vernemqHookRoutes.on('POST', ['/auth_on_register', '/auth_on_register_m5'], asyn
   const request = vernemqRegisterSchema.safeParse(await readFields(c));
   if (!request.success) return refuse(c);
   const { client_id: clientId, username, password } = request.data;
-  return (await decideConnect(contextOf(c), { clientId, username, password })).isAllowed ? allow(c) : refuse(c);
+  return (await decideConnect(contextOf(c), { clientId, username, password })).ok ? allow(c) : refuse(c);
 });
 
 vernemqHookRoutes.on('POST', ['/auth_on_publish', '/auth_on_publish_m5'], async (c) => {

@@ -2,7 +2,8 @@
 // nothing.
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { env, exports } from 'cloudflare:workers';
-import { topicOf, type DeviceIdentity, type TopicAction } from '../../../src/domain/topics.ts';
+import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
+import { type TopicAction } from '../../../src/protocol/mqtt.ts';
 import {
   linkPath,
   uplinkPath,

@@ -1,9 +1,16 @@
 // The AsyncAPI 3 document of everything that is not a request and an answer: device topics, relay and provisioning.
 // Made from the schemas that read and write these messages; holds words and examples, no shape of its own.
 import { z } from 'zod';
-import { controlBodySchema } from '../domain/control-command.ts';
-import { propertyPost, propertySet, propertySetReply, status, topicOf, type TopicAction } from '../domain/topics.ts';
-import { propertyPostSchema, propertySetReplySchema, propertySetSchema, statusSchema } from './mqtt.ts';
+import { topicOf } from '../domain/topics.ts';
+import { controlBodySchema } from '../protocol/control.ts';
+import {
+  propertyPostSchema,
+  propertySetReplySchema,
+  propertySetSchema,
+  statusSchema,
+  topicActions,
+  type TopicAction,
+} from '../protocol/mqtt.ts';
 import {
   advertisedNamePrefixes,
   networkConfigSchema,
@@ -11,14 +18,14 @@ import {
   provisioningService,
   provisioningStates,
   statusNotificationSchema,
-} from './provisioning.ts';
-import { maxRelayFrameBytes, relayPushSchema, relayReplySchemas, relayRequestSchemas } from './relay.ts';
+} from '../protocol/provisioning.ts';
+import { maxRelayFrameBytes, relayPushSchema, relayReplySchemas, relayRequestSchemas } from '../protocol/relay.ts';
 
 type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
 
 const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
 const exampleName = `${exampleDevice.productKey}&${exampleDevice.deviceId}`;
-const exampleTopic = topicOf(exampleDevice, propertyPost);
+const exampleTopic = topicOf(exampleDevice, topicActions.propertyPost);
 const exampleReport = {
   method: 'thing.event.property.post',
   id: '17',
@@ -169,16 +176,18 @@ export function describeMessaging(version: string, broker: { host: string; port:
     defaultContentType: 'application/json',
     servers: describeServers(broker),
     channels: {
-      propertyPost: deviceChannel(propertyPost, 'Reports', 'What a device reports; its replies may arrive here too.', [
-        'PropertyReport',
-        'CommandReply',
-      ]),
-      propertySet: deviceChannel(propertySet, 'Commands', 'What a device is told to do.', ['Command']),
-      propertySetReply: deviceChannel(propertySetReply, 'Command replies', 'That a device has done so.', [
+      propertyPost: deviceChannel(
+        topicActions.propertyPost,
+        'Reports',
+        'What a device reports; its replies may arrive here too.',
+        ['PropertyReport', 'CommandReply'],
+      ),
+      propertySet: deviceChannel(topicActions.propertySet, 'Commands', 'What a device is told to do.', ['Command']),
+      propertySetReply: deviceChannel(topicActions.propertySetReply, 'Command replies', 'That a device has done so.', [
         'CommandReply',
       ]),
       status: deviceChannel(
-        status,
+        topicActions.status,
         'Online and offline',
         'That a device comes or goes, announced by itself or for it.',
         ['Status'],

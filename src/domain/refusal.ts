@@ -1,0 +1,139 @@
+// Why a request, login, frame or message is refused: one closed union with the data that a maintainer needs, and the
+// one switch that turns it into the wire's message. Knows no HTTP status and no transport.
+import type { ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
+import type { PublishFailure } from './publish-outcome.ts';
+
+export type Credential =
+  | 'access_token'
+  | 'refresh_token'
+  | 'session'
+  | 'api_key'
+  | 'account_password'
+  | 'messaging_password'
+  | 'bridge_secret'
+  | 'hook_secret';
+
+/** A named limit and its value, for the log; `where` is the member that the caller is told of. */
+export type Limit =
+  | { name: 'request_body_bytes' | 'api_keys_per_user'; max: number }
+  | { name: 'relay_subscriptions' | 'relay_attachment_bytes'; max: number };
+
+export type ObjectName = 'DeviceSession' | 'RelayGateway' | 'BrokerLink';
+/** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
+export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
+
+export type Refusal =
+  /** A member of what was sent is missing or wrong; `problem` is shown to the caller. */
+  | { kind: 'invalid_input'; path: string; problem: string }
+  | { kind: 'limit_reached'; limit: Limit }
+  | { kind: 'rate_limited'; limit: string; retryAfterSeconds: number }
+  | {
+      kind: 'credential_refused';
+      credential: Credential;
+      problem: 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
+    }
+  | { kind: 'wrong_client_id' }
+  | { kind: 'not_found'; what: 'route' | 'product' | 'command' | 'api_key' | 'device'; id?: string }
+  /** The product that an activation names. */
+  | { kind: 'unknown_product_key'; productKey: string }
+  | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key'; id: string }
+  | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe'; topic: string }
+  | { kind: 'product_readonly'; productKey: string }
+  | { kind: 'product_disabled'; productKey: string }
+  | { kind: 'device_disabled'; deviceId: string }
+  | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
+  | { kind: 'weak_password'; minLength: number }
+  | { kind: 'product_has_devices'; productKey: string }
+  | { kind: 'no_control_params' }
+  | { kind: 'invalid_control_params' }
+  | { kind: 'not_published'; because: PublishFailure }
+  | { kind: 'internal_error' }
+  | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
+
+/** What crosses an object or policy boundary instead of an exception: exceptions are for infrastructure only. */
+export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
+
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+  readonly refusal: Refusal;
+
+  constructor(refusal: Refusal) {
+    super(refusal.kind);
+    this.refusal = refusal;
+  }
+}
+
+/** The value of an outcome. @throws RefusedError */
+export function unwrap<T>(outcome: Outcome<T>): T {
+  if (!outcome.ok) throw new RefusedError(outcome.refusal);
+  return outcome.value;
+}
+
+export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {
+  return { ok: false, refusal };
+}
+
+/** What the caller may know of a refusal; `detail` is appended to the message. Holds nothing secret. */
+export type WireError = { message: ErrorMessage; detail?: string; retryAfterSeconds?: number };
+
+export function wireErrorOf(refusal: Refusal): WireError {
+  switch (refusal.kind) {
+    case 'invalid_input':
+      return { message: 'invalid_request', detail: `${refusal.path}: ${refusal.problem}` };
+    case 'limit_reached':
+      return wireErrorOfLimit(refusal.limit);
+    case 'rate_limited':
+      return { message: 'too_many_requests', retryAfterSeconds: refusal.retryAfterSeconds };
+    case 'credential_refused':
+      return { message: isPassword(refusal.credential) ? 'invalid_password' : 'unauthorized' };
+    case 'wrong_client_id':
+      return { message: 'invalid_client_id' };
+    case 'not_found':
+      return { message: refusal.what === 'device' ? 'device_not_found' : 'not_found' };
+    case 'unknown_product_key':
+      return { message: 'invalid_product_key' };
+    case 'not_owner':
+    case 'topic_forbidden':
+    case 'product_readonly':
+      return { message: 'forbidden' };
+    case 'product_disabled':
+    case 'device_disabled':
+    case 'weak_password':
+    case 'product_has_devices':
+    case 'no_control_params':
+    case 'invalid_control_params':
+      return { message: refusal.kind };
+    case 'name_taken':
+      return { message: `${refusal.name}_exists` };
+    case 'not_published':
+      return { message: 'broker_unavailable' };
+    case 'object_failed':
+    case 'internal_error':
+      return { message: 'internal_error' };
+  }
+}
+
+/** The word for a refused login in the events of a known device; undefined where the device is not known by it. */
+export function loginRefusalReasonOf(refusal: Refusal): LoginRefusalReason | undefined {
+  if (refusal.kind === 'wrong_client_id') return 'wrong_client_id';
+  if (refusal.kind === 'device_disabled') return 'disabled';
+  if (refusal.kind !== 'credential_refused') return undefined;
+  return refusal.problem === 'revoked' ? 'revoked' : 'wrong_password';
+}
+
+function wireErrorOfLimit(limit: Limit): WireError {
+  switch (limit.name) {
+    case 'api_keys_per_user':
+      return { message: 'too_many_api_keys' };
+    case 'request_body_bytes':
+      return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };
+    case 'relay_subscriptions':
+      return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
+    case 'relay_attachment_bytes':
+      return { message: 'invalid_request', detail: 'topic: no room for another one on this socket' };
+  }
+}
+
+function isPassword(credential: Credential): boolean {
+  return credential === 'account_password' || credential === 'messaging_password';
+}

@@ -1,0 +1,27 @@
+// Control bodies of contract 4.3, new and legacy form. Shapes only: which error a wrong body is, domain/control-command.ts
+// decides.
+import { z } from 'zod';
+import { positionSchema } from './mqtt.ts';
+
+export const newControlSchema = z
+  .discriminatedUnion('action', [
+    z.strictObject({ action: z.literal('toggle'), position: positionSchema.optional() }).meta({ title: 'toggle' }),
+    z
+      .strictObject({
+        action: z.literal('pulse'),
+        duration: z.int().min(1).max(3_600_000).optional().meta({ description: 'Delay in milliseconds.' }),
+      })
+      .meta({ title: 'pulse' }),
+    z.strictObject({ action: z.literal('trigger') }).meta({ title: 'trigger' }),
+  ])
+  .meta({ title: 'new form' });
+
+export const legacyControlSchema = z
+  .strictObject({
+    switch: z.boolean().optional(),
+    angle: z.int().min(0).max(180).optional(),
+  })
+  .meta({ title: 'legacy form', minProperties: 1 });
+
+/** Both forms as the reference shows them: what `parseControl` lets through. */
+export const controlBodySchema = z.union([newControlSchema, legacyControlSchema]);

@@ -1,0 +1,64 @@
+// The closed lists of words that appear on the wire, each once. What a word means is decided in domain/.
+
+/** contract 2.4: only `readonly` is a rule of the service; the others tell applications which screen to show. */
+export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] as const;
+
+/** contract 3: the text of each status code, by its code. */
+export const deviceStatusTexts = ['inactive', 'online', 'offline', 'disabled'] as const;
+export type DeviceStatusText = (typeof deviceStatusTexts)[number];
+
+export const commandStates = [
+  'accepted',
+  'sent',
+  'waiting',
+  'acknowledged',
+  'confirmed',
+  'undelivered',
+  'expired',
+  'failed',
+  'cancelled',
+] as const;
+export type CommandState = (typeof commandStates)[number];
+
+/** Why a device counts as online or offline. */
+export const transitionReasons = [
+  'connected',
+  'disconnected',
+  'authenticated',
+  'announced',
+  'message',
+  'silence',
+  'revoked',
+] as const;
+export type TransitionReason = (typeof transitionReasons)[number];
+
+/** Why a known device was refused at login. */
+export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
+export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
+
+/** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */
+export const errorMessages = [
+  'invalid_request',
+  'invalid_product_key',
+  'device_not_activated',
+  'no_control_params',
+  'invalid_control_params',
+  'email_exists',
+  'username_exists',
+  'weak_password',
+  'product_key_exists',
+  'product_has_devices',
+  'too_many_api_keys',
+  'unauthorized',
+  'invalid_password',
+  'invalid_client_id',
+  'forbidden',
+  'product_disabled',
+  'device_disabled',
+  'not_found',
+  'device_not_found',
+  'too_many_requests',
+  'internal_error',
+  'broker_unavailable',
+] as const;
+export type ErrorMessage = (typeof errorMessages)[number];
