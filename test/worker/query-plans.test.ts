@@ -64,7 +64,14 @@ async function callEveryRoute(): Promise<void> {
   const activation = { productKey: 'planned', deviceSN: 'SN-1' };
   const device = (await send('POST', '/devices/activate', {}, activation)) as { deviceId: string };
   await send('POST', '/devices/activate', {}, activation);
-  for (const query of ['', '?productKey=planned', '?status=1', '?status=disabled', '?productKey=planned&status=2']) {
+  for (const query of [
+    '',
+    '?productKey=planned',
+    '?status=1',
+    '?status=3',
+    '?status=disabled',
+    '?productKey=planned&status=2',
+  ]) {
     await send('GET', `/devices${query}`, withKey);
   }
   await send('GET', `/devices/${device.deviceId}`, withKey);
