@@ -296,9 +296,7 @@ describe('publishing', () => {
   });
 
   it('waits for a bridge until the message expires, and sends it to none afterwards', async () => {
-    const startedAtMs = Date.now();
     expect(await publish(undefined, 300)).toEqual({ ok: false, reason: 'no_bridge' });
-    expect(Date.now() - startedAtMs).toBeLessThan(2_000);
     const { bridge } = await dialIn('one');
     expect(await bridge.ask(linkPing)).toBe(linkPong);
   });

@@ -150,7 +150,7 @@ describe('messages of devices', () => {
     return send('POST', '/bridge/uplink', { headers: { Authorization: `Bearer ${bridgeSecret}` }, body });
   }
 
-  /** Tolerance 49: whatever came before, the next valid report counts. */
+  /** field note 49: whatever came before, the next valid report counts. */
   async function proveWorking(device: TestDevice): Promise<void> {
     for (const position of ['up', 'down'] as const) {
       const [result] = await bringUp(device, { action: propertyPost, payload: { params: { position } } });

@@ -1,4 +1,4 @@
-// The WebSocket relay (interface 6, decisions Relay, tolerance F): who may hear what, for how long, and that sleep,
+// The WebSocket relay (contract 6, decision: relay, field notes 50-53): who may hear what, for how long, and that sleep,
 // retries and races neither lose nor double a push.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
@@ -56,6 +56,7 @@ async function comeOnline(device: DeviceIdentity): Promise<void> {
   await report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
 }
 
+/** From the row: a push to a shard in vain has no effect that anybody could see. */
 async function listenersOf({ deviceId }: DeviceIdentity): Promise<{ shard: string; signUp: number }[]> {
   return runInDurableObject(sessionOf(deviceId), (_, state) => {
     const { json } = state.storage.sql.exec<{ json: string }>('SELECT json FROM live').one();
