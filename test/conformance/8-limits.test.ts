@@ -63,7 +63,7 @@ describe('activation', () => {
     expect([mqtt.port, mqtt.portTLS, mqtt.keepAlive]).toEqual([service.mqttPort, 8883, 60]);
   });
 
-  /** Tolerance 1: 16 bytes a member, each distinct string once with a terminator. */
+  /** field note 1: 16 bytes a member, each distinct string once with a terminator. */
   function parserBytes(value: unknown, strings = new Set<string>()): number {
     const members = (part: unknown): number => {
       if (typeof part === 'string') strings.add(part);

@@ -1,5 +1,5 @@
 // What devices and applications in the field need of HTTP beyond the contract, byte by byte where it matters: each test
-// begins with its number in the tolerance requirements. Messages and relay are in 6-events and 6-relay.
+// begins with the number of its field note. Messages and relay are in 6-events and 6-relay.
 import { describe, expect, it } from 'vitest';
 import { addProduct, newProductKey } from '../rig/accounts.ts';
 import {

@@ -66,7 +66,7 @@ describe('a control body', () => {
 });
 
 describe('a command message', () => {
-  it('has the form of interface 6 and no member the caller did not send', () => {
+  it('has the form of contract 6 and no member the caller did not send', () => {
     const text = encodeControl({ action: 'toggle' }, '0123456789abcdef', 1_763_000_000_000);
     expect(text).toBe(
       '{"method":"thing.service.property.set","id":"0123456789abcdef","params":{"action":"toggle"},"time":1763000000000}',
