@@ -29,6 +29,7 @@ export default defineConfig({
   test: {
     // The Worker writes a line a request.
     silent: 'passed-only',
+    globalSetup: ['test/rig/temp-root.ts'],
     projects: [
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], provide: fuzzing, maxWorkers } },
       {

@@ -10,16 +10,16 @@ import type { BenchRig } from './rig.ts';
 import { percentile } from './statistics.ts';
 
 type Variant = { name: string; parallel: number; commandsEach: number; hasTargets: boolean };
-/** Sends one command and resolves when whoever sent it knows that it was taken. */
+/** Sends one command and resolves when it is acknowledged to the sender. */
 type SendCommand = (deviceIndex: number, position: string) => Promise<void>;
 
 const variants: Variant[] = [
   { name: 'one after the other', parallel: 1, commandsEach: 300, hasTargets: true },
-  // As fast as it goes: the times are those of a queue, and the rate is what counts.
+  // As fast as possible: the times are those of a queue; the rate is the figure.
   { name: '8 at once', parallel: 8, commandsEach: 100, hasTargets: false },
 ];
 const quickCommandsEach = 20;
-/** Commands of each side that are not counted: the engines have compiled then what is run often. */
+/** Commands of each side that are not counted, until the engines have compiled the hot code. */
 const warmUpCommandsEach = 150;
 const targets: Record<50 | 99, Target> = { 50: { atMost: 5 }, 99: { atMost: 15 } };
 const lostAfterMs = 5_000;
@@ -97,14 +97,14 @@ export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: C
     );
     return lanes.flat();
   };
-  /** Outside the measured time: waits on a little, for what should not come. */
+  /** Outside the measured time: waits a little for reports that should not come. */
   const account = async ({ name, parallel, commandsEach }: Variant, side: keyof typeof sides): Promise<void> => {
     await new Promise((resolve) => setTimeout(resolve, surplusWithinMs));
     const sent = parallel * commandsEach;
     const heard = plainDevices.reduce((sum, device) => sum + device.takeCount(), 0);
     if (heard !== sent) failures.push(`${name}, ${side}: ${sent} commands sent, devices heard ${heard}`);
     const reports = watch.takeCount();
-    // One that is missing was told by whoever waited for it.
+    // A missing one is already in `failures`.
     if (reports > sent) failures.push(`${name}, ${side}: ${sent} commands sent, ${reports} reports came`);
   };
 
@@ -169,7 +169,7 @@ export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: C
   };
 }
 
-/** A device as far as a command needs one: obeys at once and reports the position it was told. */
+/** A device as far as a command needs one: reports the commanded position at once. */
 class PlainDevice {
   #count = 0;
 
@@ -191,7 +191,7 @@ class PlainDevice {
     return device;
   }
 
-  /** Commands heard since it was asked last. */
+  /** Commands received since the last call. */
   takeCount(): number {
     const count = this.#count;
     this.#count = 0;
@@ -202,18 +202,18 @@ class PlainDevice {
 /** Waits for the report that answers a command, and counts them all. A device has one command at a time. */
 class ReportWatch {
   #count = 0;
-  readonly #waiting = new Map<string, { position: string; settle: (atMs: number | null) => void }>();
+  readonly #waiting = new Map<string, { position: string; finish: (atMs: number | null) => void }>();
 
   /** When it came, or null when it did not. */
   next(topic: string, position: string): Promise<number | null> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => settle(null), lostAfterMs);
-      const settle = (atMs: number | null): void => {
+      const timer = setTimeout(() => finish(null), lostAfterMs);
+      const finish = (atMs: number | null): void => {
         clearTimeout(timer);
         this.#waiting.delete(topic);
         resolve(atMs);
       };
-      this.#waiting.set(topic, { position, settle });
+      this.#waiting.set(topic, { position, finish });
     });
   }
 
@@ -221,10 +221,10 @@ class ReportWatch {
     this.#count += 1;
     const waiting = this.#waiting.get(topic);
     const { params } = payload as { params?: { position?: string } };
-    if (waiting !== undefined && params?.position === waiting.position) waiting.settle(performance.now());
+    if (waiting !== undefined && params?.position === waiting.position) waiting.finish(performance.now());
   }
 
-  /** Reports that came since it was asked last. */
+  /** Reports received since the last call. */
   takeCount(): number {
     const count = this.#count;
     this.#count = 0;

@@ -1,4 +1,4 @@
-// Processor time of the parts, so that a figure can say what it was spent on. Reads /proc; elsewhere there is nothing.
+// Processor time of the parts, which explains a figure. Read from /proc, so on Linux only.
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Measure } from './results.ts';
@@ -28,7 +28,7 @@ export class CpuMeter {
     return result;
   }
 
-  /** Forgets what was measured so far. */
+  /** Drops what was measured so far. */
   reset(): void {
     this.#perRound.clear();
   }
@@ -84,7 +84,7 @@ function readStat(pid: number): Stat[] {
     const ticks = Number(fields[11]) + Number(fields[12]);
     return [{ pid, group: Number(fields[2]), seconds: ticks * secondsPerTick }];
   } catch {
-    // Gone meanwhile.
+    // The process ended while the folder was read.
     return [];
   }
 }

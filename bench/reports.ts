@@ -5,7 +5,7 @@ import type { Activation } from '../test/rig/accounts.ts';
 export type Report = { topic: string; payload: string; deviceIndex: number };
 
 /**
- * `resting`: what a switch says most of the day, its position unchanged and its signal strength a little different.
+ * `resting`: what a switch reports most of the day: the same position, a slightly different signal strength.
  * `moving`: every report tells a new position.
  */
 export type Kind = 'resting' | 'moving';
@@ -16,7 +16,7 @@ const positions = [
   ['down', 0],
 ] as const;
 const completeAfterQuietMs = 300;
-/** A Worker may stand still for seconds, when a thousand objects are made or wait for one disk. */
+/** A Worker may answer nothing for seconds while a thousand objects are created or wait for one disk. */
 const lostAfterQuietMs = 30_000;
 
 let lastId = 0;
@@ -53,8 +53,8 @@ export class Arrivals {
   }
 
   /**
-   * When the last one came, or null when some did not. Waits on a little, for what should not come; gives up when nothing
-   * comes any more.
+   * When the last one came, or null when some did not. Waits a little longer for reports that should not come; gives up after
+   * a time without any.
    */
   async untilComplete(): Promise<number | null> {
     for (;;) {

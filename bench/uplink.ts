@@ -27,7 +27,7 @@ const variants: Variant[] = [
 ];
 const fullReports = 40_000;
 const quickReports = 2_000;
-/** Rounds of each side that are not counted: the engines have compiled then what is run often. */
+/** Rounds of each side that are not counted, until the engines have compiled the hot code. */
 const warmUpRounds = 2;
 
 /** Topics of the same form and length that no bridge listens to: the other side's turn costs it nothing. */
@@ -128,7 +128,7 @@ async function measureVariant(
   };
 
   try {
-    // A device that comes online is written down and announced, once: that is over before anything counts.
+    // The first report of a device writes and announces that it is online: done before anything is counted.
     await send('latchwork', Math.max(deviceCount, 1_000));
     await untilResting(processes.Worker);
     for (let round = 0; round < (isQuick ? 0 : warmUpRounds); round += 1) {
@@ -136,7 +136,7 @@ async function measureVariant(
     }
     cpu.reset();
     for (let round = 0; round < rounds; round += 1) {
-      // Whoever comes second finds a machine that is warm, or busy: each side in its turn.
+      // The second side finds the machine warmer, or busier: they take turns in going first.
       const order: Side[] = round % 2 === 0 ? ['plain', 'latchwork'] : ['latchwork', 'plain'];
       for (const side of order) rates[side].push(await sides[side]());
       const [plain, latchwork] = [rates.plain.at(-1) ?? 0, rates.latchwork.at(-1) ?? 0];

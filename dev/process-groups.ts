@@ -6,8 +6,8 @@ import { killGroup } from '../test/rig/built-worker.ts';
 
 /**
  * Kills what still runs of a group that was started for this state folder, which its environment names, and waits for
- * its end: until then it holds ports. Numbers are given out again, so a number alone proves nothing. Without /proc
- * (macOS) nothing is touched: better a stray process than somebody else's killed.
+ * its end: until then it holds ports. Process ids are reused, so an id alone proves nothing. Without /proc
+ * (macOS) nothing is killed: it could be a process of somebody else.
  */
 export async function clearGroup(groupId: number, stateDir: string, patienceMs: number): Promise<void> {
   if (!existsSync('/proc/self/stat')) return;

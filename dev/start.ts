@@ -1,5 +1,5 @@
 // `npm start`: broker, Worker and bridge as processes of their own, watched over; the demo; then the lines to try next.
-// Puts the pieces of this folder in order and holds none of their knowledge.
+// Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askHealth } from '../test/rig/api.ts';
@@ -30,7 +30,7 @@ process.on('SIGINT', interrupt);
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
 whenNpmIsGone(() => void stop(0));
-// Nobody reads any more: end as on Ctrl-C.
+// The reader of the output is gone: end as on Ctrl-C.
 process.stdout.on('error', () => void stop(0));
 process.on('exit', () => supervisor?.killAll());
 
@@ -131,7 +131,7 @@ function tellDemoEnded(error: unknown): void {
   if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-/** Says what is missing as soon as that takes longer than it should, then goes on waiting. */
+/** Shows what is missing every few seconds until nothing is. */
 async function waitForHealth(api: string): Promise<void> {
   const deadlineMs = Date.now() + patienceMs;
   let toldAtMs = Date.now();

@@ -30,7 +30,7 @@ export class Supervisor {
   }
 
   /**
-   * Resolves when the part says that it is ready.
+   * Resolves when the part reports that it is ready.
    * @throws Error with what it wrote to stderr when it ends before that: a first start that fails is not repeated
    */
   async start(part: Part): Promise<void> {

@@ -32,7 +32,7 @@ export const bridgeKills: Scenario = {
         inStream += 1;
       }
       await loading;
-      return [find(`${kills} kills`, await rig.settle(), [`${inStream} in the stream, the others at start`])];
+      return [find(`${kills} kills`, await rig.finish(), [`${inStream} in the stream, the others at start`])];
     } finally {
       await rig.close();
     }

@@ -1,5 +1,5 @@
-// The broker is restarted in order and killed, under load. In order nothing may be missing. What a killed broker had
-// acknowledged and not written down no part of this system can bring back: those numbers are reported, not judged.
+// The broker is restarted in order and killed, under load. After a restart in order nothing may be missing. Messages
+// that a killed broker had acknowledged and not written to its disk are lost: those numbers are reported, not judged.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FaultRig } from './fault-rig.ts';
 import { find, type Context, type Finding, type Scenario } from './scenario.ts';
@@ -44,7 +44,7 @@ async function restart(
     }
     await endLoad();
     const isReportedOnly = signal === 'SIGKILL';
-    const outcome = await rig.settle(isReportedOnly ? count(8, 3) * 1000 : undefined);
+    const outcome = await rig.finish(isReportedOnly ? count(8, 3) * 1000 : undefined);
     const facts = [`the publisher connected ${rig.publisher.connections} times`];
     return find(`${restarts} times ${label}`, outcome, facts, { isReportedOnly });
   } finally {

@@ -14,11 +14,11 @@ import { MessageMaker, type Numbered } from './message-maker.ts';
 import { StrictPublisher } from './strict-publisher.ts';
 
 const tickMs = 10;
-/** Beyond the longest pauses that bridge and Worker allow themselves: back-off, standing back, a promotion. */
+/** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
 const giveUpAfterQuietMs = 60_000;
 const drainWithinMs = 120_000;
-/** For what should not come any more. */
-const settleMs = 300;
+/** For messages that should not come any more. */
+const lateMs = 300;
 /** So that a publisher that is slowed down does not collect the whole load in memory and then burst. */
 const maxBehind = 2000;
 
@@ -28,7 +28,7 @@ export type Outcome = Verdict & {
   /** Slots of the devices' states that hold another number than the last one sent. */
   stale: number;
   leftInSpools: number;
-  /** How often the relay went away, and with it the sight of what came into effect meanwhile. */
+  /** How often the relay connection was lost; effects in between were not seen. */
   relayLosses: number;
 };
 
@@ -142,14 +142,14 @@ export class FaultRig {
     }
   }
 
-  /** Waits for the rest, has the bridges leave in order, and looks at what became of everything. */
-  async settle(giveUpMs = giveUpAfterQuietMs): Promise<Outcome> {
+  /** Waits for the rest, stops the bridges in order, and judges every message. */
+  async finish(giveUpMs = giveUpAfterQuietMs): Promise<Outcome> {
     await this.untilArrived(giveUpMs);
-    // What was seen to be in effect may still be unanswered, and would come again.
+    // A message that has its effect may still be unanswered, and would be sent again.
     let leftInSpools = 0;
     for (const { healthPort } of this.#spools) leftInSpools += await untilSpoolEmpty(healthPort);
     for (const bridge of this.#bridges) await bridge.kill('SIGTERM');
-    await sleep(settleMs);
+    await sleep(lateMs);
     const stale = await this.maker.compareState(this.worker);
     return { ...this.history.judge(), stale, leftInSpools, relayLosses: this.watch.losses };
   }

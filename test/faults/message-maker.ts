@@ -1,13 +1,13 @@
 // Makes the messages of a scenario, each with a number of its own, and knows what the devices' states must show in the
 // end. A device's messages are in turn changing, with a property that is new, and resting, with one measurement that
-// stays as it is: of those the Worker writes nothing down, and only the relay shows them. It must not send anything.
+// stays as it is: the Worker writes nothing for those, and only the relay shows them. It must not send anything.
 import type { History } from './history.ts';
 import type { Activation } from '../rig/accounts.ts';
 import type { WorkerRig } from '../rig/worker-rig.ts';
 import { readProperties } from './device-state.ts';
 import type { Outgoing } from './strict-publisher.ts';
 
-/** `number` is null for what is no message of the history: nobody expects an effect of it. */
+/** `number` is null for a message that is not in the history: no effect of it is expected. */
 export type Numbered = Outgoing & { number: number | null; device: string; isResting: boolean };
 
 /** A device keeps at most 64 properties: its last changing messages each leave their number in one of these. */
@@ -40,7 +40,7 @@ export class MessageMaker {
     const isResting = sent % 2 === 1;
     const body = {
       method: 'thing.event.property.post',
-      // The number of a resting one stands where the service reads no properties.
+      // The number of a resting one is outside of `params`, where the service reads no properties.
       ...(isResting
         ? { params: { wifi_rssi: -60 }, n: number }
         : { params: this.#change(device, sent / 2, number, options.moves ?? false) }),
@@ -61,7 +61,7 @@ export class MessageMaker {
   }
 
   /**
-   * Reads every device. What a slot shows was in effect, whether or not anybody saw it happen; answers how many slots
+   * Reads every device. A slot shows an effect even where the relay missed it; answers how many slots
    * show another number than the last one that should be there.
    */
   async compareState(worker: WorkerRig): Promise<number> {

@@ -38,9 +38,9 @@ export const networkCuts: Scenario = {
         if (cut % 10 === 0) say(`${cut} cuts`);
       }
       await endLoad();
-      // Objects of the Worker sleep through a long cut: what they remembered of it last is gone.
+      // Objects of the Worker are evicted during a long cut and lose what they had in memory.
       const wanted = { isMemoryKept: false };
-      return [find(`${cuts} cuts`, await rig.settle(), [`${secondsCut} s without a leg`], wanted)];
+      return [find(`${cuts} cuts`, await rig.finish(), [`${secondsCut} s without a leg`], wanted)];
     } finally {
       await rig.close();
       await brokerLeg.stop();

@@ -25,7 +25,7 @@ export const poison: Scenario = {
         const device = rig.devices.find(({ deviceId }) => deviceId === good.device);
         return device === undefined ? [good] : [makePoison(random, device), good];
       });
-      const outcome = await rig.settle();
+      const outcome = await rig.finish();
       const letters = countDeadLetters(spool.dir);
       const finding = find('poison in every batch', outcome, [`${poisonous} poisonous, ${letters} dead letters`]);
       if (letters !== poisonous) finding.failures.push(`${letters} dead letters for ${poisonous} poisonous messages`);

@@ -1,5 +1,5 @@
-// Counts the changes of position that the devices' objects wrote down. It outlives the Worker, unlike a relay, and a
-// batch in effect twice adds to it where properties look the same. It must not know why a device moved.
+// Counts the changes of position that the devices' objects stored. Unlike relay pushes they survive a restart of the
+// Worker, and a batch applied twice adds to them where the properties look the same.
 import type { WorkerRig } from '../rig/worker-rig.ts';
 import { readProperties, type PositionChange } from './device-state.ts';
 
@@ -21,7 +21,7 @@ export class PositionCounter {
   }
 }
 
-/** Both newest first: the fewest new ones after which the rest is what was there before. */
+/** How many entries at the head of `latest` are new, so that the rest equals `former`. Both newest first. */
 function countNew(former: PositionChange[], latest: PositionChange[]): number {
   for (let added = 0; added < latest.length; added += 1) {
     const rest = latest.slice(added);

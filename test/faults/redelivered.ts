@@ -1,6 +1,6 @@
 // Each message reaches the Worker one to five times: under its own number again, as a bridge retries, also while the
 // first one is still under way; or flagged under a new number, as a broker delivers again to whichever bridge is active.
-// Stands in for the bridge, and keeps what a bridge promises: the first deliveries of a device stay in order.
+// Takes the place of the bridge and keeps its promise: the first deliveries of a device stay in order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../src/protocol/bridge.ts';
 import { bridgeSecret } from '../rig/bridge-process.ts';

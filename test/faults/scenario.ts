@@ -30,8 +30,8 @@ export type Finding = {
 };
 
 /**
- * What a scenario wants to be none of. `overtaken` and `stale` go together: the last message of a device stands.
- * `isMemoryKept` is not where the Worker's memory is lost, and with it which resting messages were pushed.
+ * Which outcomes must not happen. `isOrderKept` covers `overtaken` and `stale`. `isMemoryKept` is false where the
+ * Worker's memory is lost, and with it which resting messages were pushed.
  */
 type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean; isMemoryKept?: boolean };
 

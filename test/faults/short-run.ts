@@ -1,5 +1,5 @@
 // Scenarios as tests, with small counts and against the same real parts. `npm run test:faults` runs the full counts;
-// nothing is judged more mildly here.
+// the limits are the same.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { mosquittoMissing } from '../rig/mosquitto.ts';
 import type { WorkerRig } from '../rig/worker-rig.ts';

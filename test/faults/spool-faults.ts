@@ -37,7 +37,7 @@ export const spoolFull: Scenario = {
         gate.setFaults({});
         await rig.untilArrived();
       }
-      return [find(`full ${rounds} times, 256 KiB`, await rig.settle(), [])];
+      return [find(`full ${rounds} times, 256 KiB`, await rig.finish(), [])];
     } finally {
       await rig.close();
       await gate.stop();
@@ -93,7 +93,7 @@ async function damage(
     }
     gate.setFaults({});
     rig.startBridge(options);
-    const finding = find(`${label} at ${places} bytes`, await rig.settle(), []);
+    const finding = find(`${label} at ${places} bytes`, await rig.finish(), []);
     finding.failures.push(...failures);
     return finding;
   } finally {

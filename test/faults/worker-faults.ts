@@ -1,4 +1,4 @@
-// The Worker's side fails: it refuses, hangs, is restarted, or has done what it was asked and cannot say so.
+// The Worker fails: it refuses, hangs, is restarted, or has committed and its answer is lost.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { UplinkItem } from '../../src/protocol/bridge.ts';
 import { readMetric, untilSpoolEmpty } from './bridge-metrics.ts';
@@ -31,7 +31,7 @@ export const workerRefuses: Scenario = {
       await sleep(outageMs);
       gate.setFaults({});
       await loading;
-      return [find(`${outageMs / 1000} s of refusals`, await rig.settle(), [`${gate.refused} requests refused`])];
+      return [find(`${outageMs / 1000} s of refusals`, await rig.finish(), [`${gate.refused} requests refused`])];
     } finally {
       await rig.close();
       await gate.stop();
@@ -59,7 +59,7 @@ export const workerHangs: Scenario = {
       await sleep(hangMs);
       worker.thawWorker();
       await loading;
-      const outcome = await rig.settle();
+      const outcome = await rig.finish();
       return [find(`${hangMs / 1000} s`, outcome, [`${gate.givenUp} requests given up by the bridge's side`])];
     } finally {
       worker.thawWorker();
@@ -82,7 +82,7 @@ export const answersLost: Scenario = {
       await rig.load(count(20_000, 1500), 800);
       await rig.untilArrived();
       gate.setFaults({});
-      return [find('10 % of answers', await rig.settle(), [`${gate.lostAnswers} answers lost`])];
+      return [find('10 % of answers', await rig.finish(), [`${gate.lostAnswers} answers lost`])];
     } finally {
       await rig.close();
       await gate.stop();
@@ -90,7 +90,7 @@ export const answersLost: Scenario = {
   },
 };
 
-/** Messages of one device in a row, so that a batch has several of it: one alone, taken again, would show nowhere. */
+/** Messages of one device in a row, so that a batch has several of it: a single one applied twice would change nothing. */
 const inARow = 10;
 /** Of the three that a bridge has under way; the others meet the restart as it comes. */
 const heldBatches = 2;
@@ -126,7 +126,7 @@ export const workerRestarts: Scenario = {
         gate.setFaults({ holdsAnswer: (body) => gate.held < heldBatches && hasSeveralChanging(body) });
         await untilHeld(gate);
         await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
-        // Only now the bridge sends the batches again, and the relay is there to see what is pushed of them.
+        // The relay is connected before the bridge sends the batches again, so that their pushes are seen.
         await rig.watch.untilBack(round + 1);
         gate.setFaults({});
         gate.dropHeld();
@@ -145,7 +145,7 @@ export const workerRestarts: Scenario = {
         if (round % 5 === 4) say(`${round + 1} restarts`);
       }
       const taken = await readMetric(healthPort, 'bridge_items_total{result="accepted"}');
-      const settled = await rig.settle();
+      const settled = await rig.finish();
       const doubled = Math.max(settled.doubled, moves.tooMany);
       const outcome = { ...settled, doubled, stale: settled.stale + stale };
       const facts = [
@@ -154,7 +154,7 @@ export const workerRestarts: Scenario = {
         `the relay was lost ${rig.watch.losses} times`,
       ];
       const finding = find(`${restarts} restarts`, outcome, facts, {
-        // What the relay did not see counts from when the state was read: its order says nothing.
+        // Effects that the relay missed count from when the state was read, so their order is unknown.
         isOrderKept: false,
         isRelayKept: false,
         isMemoryKept: false,
@@ -170,7 +170,7 @@ export const workerRestarts: Scenario = {
   },
 };
 
-/** Whether it would leave its mark when taken again: from the second change of a device's position on. */
+/** Whether applying it twice would show: it changes the position of one device more than once. */
 function hasSeveralChanging(body: string): boolean {
   const { items } = JSON.parse(body) as { items: UplinkItem[] };
   const changing = items.filter(({ payload }) => payload?.includes('"position"')).map(({ topic }) => topic);

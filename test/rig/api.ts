@@ -14,7 +14,7 @@ export function connectApi(workerUrl: string, credentials?: Credentials, send?: 
   });
 }
 
-/** undefined when every part of the service is connected, else what is missing in the service's words. */
+/** undefined when every part of the service is connected, else what the service reports as missing. */
 export async function askHealth(workerUrl: string): Promise<string | undefined> {
   try {
     const response = await fetch(`${workerUrl}/health`, { signal: AbortSignal.timeout(2_000) });

@@ -10,7 +10,7 @@ import { makeTempDir } from './ports.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Kills every process of a group at once; says whether there was one. */
+/** Kills every process of a group at once; false where there was none. */
 export function killGroup(groupId: number): boolean {
   try {
     process.kill(-groupId, 'SIGKILL');

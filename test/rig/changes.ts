@@ -2,7 +2,7 @@
 // notes its own changes; `eventually` asks a remote part again and again. Asserts nothing.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Besides noted changes: nobody notes what happens inside another process. */
+/** Besides noted changes: those inside another process are not noted. */
 const lookEveryMs = 10;
 
 export class Changes {

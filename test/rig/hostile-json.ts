@@ -1,5 +1,5 @@
 // Inputs for fuzzing, made from JSON Schemas: valid ones, ones with a single member spoiled, and text that is hardly
-// JSON at all. Knows nothing of what they are sent to.
+// JSON at all. Sends nothing.
 import fc from 'fast-check';
 import type { JsonSchema } from './json-schema.ts';
 

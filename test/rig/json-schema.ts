@@ -1,5 +1,5 @@
-// Whether a value is what a JSON Schema of the served documents says. Answers are held to it strictly: a member that
-// the reference does not name is a mistake of one of the two.
+// Checks values against the JSON Schemas of the served documents, strictly: a member that the schema does not name is an
+// error.
 import { z } from 'zod';
 
 export type JsonSchema = { [keyword: string]: unknown };

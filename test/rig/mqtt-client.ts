@@ -1,4 +1,4 @@
-// MQTT clients of tests: they keep what they hear and do not reconnect by themselves. `MqttTestClient` logs in with an
+// MQTT clients of tests: they keep what they receive and do not reconnect by themselves. `MqttTestClient` logs in with an
 // activation; `Device` is a device of a broker that checks no logins. Assert nothing.
 import mqtt, { type IClientOptions, type MqttClient } from 'mqtt';
 import type { Activation } from './accounts.ts';

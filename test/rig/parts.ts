@@ -1,5 +1,5 @@
 // The three processes of a local run (local broker, Worker, bridge) and the only place that maps ports and secrets to
-// their environment variables. Starts them; whoever asked watches them.
+// their environment variables. Starts them; the caller watches them.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -42,7 +42,7 @@ export function spawnLocalBroker(env: Record<string, string>): ChildProcess {
   });
 }
 
-/** What the Worker has to be told of the local broker. */
+/** Vars and secrets of a Worker beside the local broker. */
 function workerBindings({ shownHost, ports, secrets }: Place): Record<string, string> {
   return {
     ...secrets,

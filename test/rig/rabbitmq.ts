@@ -79,7 +79,7 @@ export class RabbitMq {
     return `mqtt://127.0.0.1:${this.port}`;
   }
 
-  /** What it has written, for the message of a test that failed. */
+  /** Its output so far, for the message of a failed test. */
   get log(): string {
     return this.#lines.join('\n');
   }

@@ -1,5 +1,5 @@
-// HTTP/1.1 as small devices write it: bytes on a socket, in the pieces and the letter case that a test wants. Knows
-// nothing of what is asked.
+// HTTP/1.1 as small devices write it: bytes on a socket, in the pieces and the letter case that a test wants. Asserts
+// nothing.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as pass } from 'node:timers/promises';
@@ -18,7 +18,7 @@ export async function sendRaw(url: string, pieces: (string | Uint8Array)[]): Pro
   const answer = untilAnswered(() => Buffer.concat(received), socket);
   for (const piece of pieces) {
     socket.write(piece);
-    // Time enough for the segment to leave alone; nothing is waited for.
+    // Long enough for the segment to leave by itself; there is no event to wait for.
     await pass(betweenPiecesMs);
   }
   try {

@@ -1,6 +1,6 @@
 // The Worker as a process: `node test/rig/worker-process.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
-// PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml that shall differ.
-// Passes the Worker's log lines on, says {type:'ready', url} over IPC and ends with its parent. Must not build, choose
+// PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml to override.
+// Passes the Worker's log lines on, sends {type:'ready', url} over IPC and ends with its parent. Must not build, choose
 // ports or make secrets.
 import { fileURLToPath } from 'node:url';
 import { createJsonLog, logLevels } from '../../dev/json-log.ts';
@@ -43,7 +43,7 @@ function stop(): void {
   void worker.stop().finally(() => process.exit(0));
 }
 
-// The way to go: on a signal Miniflare's own hook kills workerd at once and leaves nobody to wait for its end.
+// Preferred: on a signal Miniflare's own hook kills workerd at once, and nothing waits for its end.
 process.on('disconnect', stop);
 process.on('SIGTERM', stop);
 process.on('SIGINT', stop);

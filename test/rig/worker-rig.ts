@@ -33,7 +33,7 @@ export type BridgeOptions = {
 export class WorkerRig {
   readonly stateDir = makeTempDir('rig');
   readonly port: number;
-  /** Where devices are told to connect: the broker is started there by whoever needs one, as it may need the Worker. */
+  /** Given to devices at activation. The caller starts a broker there, later, because that may need the Worker. */
   readonly mqttPort: number;
   readonly #startWorker: () => Promise<BuiltWorker>;
   readonly #bridges: BridgeProcess[] = [];
@@ -91,7 +91,7 @@ export class WorkerRig {
     return activate(this.owner.api, this.productKey, deviceSN);
   }
 
-  /** Devices that nobody else uses. */
+  /** New devices. */
   activateMany(count: number): Promise<Activation[]> {
     const serials = Array.from({ length: count }, () => `RIG-${++this.#activated}`);
     return activateMany(this.owner.api, this.productKey, serials);
@@ -107,7 +107,7 @@ export class WorkerRig {
     return bridge;
   }
 
-  /** Resolves when the service says that API, database, bridge and broker are all connected. */
+  /** Resolves when API, database, bridge and broker are all connected. */
   async untilHealthy(): Promise<void> {
     let missing: string | undefined;
     const describe = () => `a healthy service: ${missing} ${JSON.stringify(this.#bridges.at(-1)?.lines.slice(-5))}`;

@@ -111,7 +111,7 @@ const moduleTypes = {
   '.sql': 'Text',
 } as const;
 
-/** The entry first, then what wrangler laid beside it (imports that are not JavaScript). */
+/** The entry first, then what wrangler put beside it (imports that are not JavaScript). */
 function listModules(buildDir: string, entry: string): V4ModuleDefinition[] {
   const others = readdirSync(buildDir).flatMap((name): V4ModuleDefinition[] => {
     const type = Object.entries(moduleTypes).find(([ending]) => name.endsWith(ending))?.[1];

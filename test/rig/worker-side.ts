@@ -1,5 +1,5 @@
-// The Worker's side of the bridge protocol, as a real HTTP and WebSocket server with switches for faults: it stands
-// in for the Worker where a test needs one that fails on command. It checks what the bridge promises on the way.
+// The Worker's side of the bridge protocol, as a real HTTP and WebSocket server with switches for faults:
+// used in place of the Worker where a test needs one that fails on command. It also checks the promises of the bridge.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -70,7 +70,7 @@ export class WorkerSide {
   mostUnderWay = 0;
   violations: string[] = [];
   assignRole: (bridgeId: string) => Role;
-  /** A bridge whose links are cut as soon as it says its name. */
+  /** The links of this bridge are cut after its hello. */
   isLinkRefusedFor: string | null = null;
   readonly #server: Server;
   readonly #links = new WebSocketServer({ noServer: true });

@@ -1,4 +1,4 @@
-// A bridge inside workerd: dials in, acknowledges what it is told to publish, and carries what devices say. Asserts
+// A bridge inside workerd: connects, acknowledges what it is asked to publish, and posts messages of devices. Asserts
 // nothing.
 import { runDurableObjectAlarm } from 'cloudflare:test';
 import { env, exports } from 'cloudflare:workers';
@@ -20,7 +20,7 @@ export class TestBridge {
   readonly #socket: WebSocket;
   readonly #published: PublishFrame[] = [];
   #wakeUp: () => void = () => undefined;
-  /** What the broker says of its subscribers; 'refused' takes nothing, and after 'cancelled' nobody knows. */
+  /** Reported with each publication; 'refused' and 'cancelled' are reasons for not publishing. */
   hasSubscribers: boolean | null | 'refused' | 'cancelled' = null;
 
   private constructor(socket: WebSocket) {
@@ -42,12 +42,12 @@ export class TestBridge {
     });
     bridge.#socket.send(JSON.stringify({ type: 'hello', bridgeId: crypto.randomUUID(), brokerConnected: true }));
     await patiently(welcomed, 'bridge not welcomed');
-    // The link looks after its sockets once more: not later, when a test may have moved the clock.
+    // Runs the link's check of its sockets now, before a test moves the clock.
     await runDurableObjectAlarm(env.BROKER_LINK.getByName('broker-main'));
     return bridge;
   }
 
-  /** The next message to a device that nobody has taken yet. */
+  /** The next message to a device that was not taken yet. */
   async nextFor(device: DeviceIdentity, action: TopicAction): Promise<PublishFrame & { body: unknown }> {
     const topic = topicOf(device, action);
     for (;;) {
@@ -88,7 +88,7 @@ let lastSeq = 0;
 
 export type Said = { action: TopicAction; payload: unknown; receivedAtMs?: number; dup?: boolean; retain?: boolean };
 
-/** Brings messages of a device up as one batch; text goes as it is, anything else as JSON. */
+/** Posts messages of a device as one batch; text goes as it is, anything else as JSON. */
 export async function bringUp(device: DeviceIdentity, ...messages: Said[]): Promise<UplinkResult[]> {
   const items = messages.map(({ action, payload, receivedAtMs = Date.now(), ...flags }) => ({
     seq: ++lastSeq,

@@ -1,4 +1,4 @@
-// A client of the Worker under test, inside workerd: accounts at the price of one insert, and calls that read the
+// A client of the Worker under test, inside workerd: accounts made by one insert, and calls that read the
 // envelope. Asserts nothing.
 import { env, exports } from 'cloudflare:workers';
 import { readConfig } from '../../../src/config.ts';

@@ -1,4 +1,4 @@
-// A Worker whose broker is EMQX, told its devices through its API. Who answers there is the test's matter.
+// Bindings of a Worker that provisions devices through the API of EMQX. The test mocks that API.
 import { env } from 'cloudflare:workers';
 
 export const withEmqx = {

@@ -1,4 +1,4 @@
-// What the tests inside workerd find beside the Worker's own bindings.
+// Bindings of the tests inside workerd beside those of the Worker.
 // Interfaces, because only they merge with the generated ones.
 /* eslint-disable @typescript-eslint/consistent-type-definitions */
 declare namespace Cloudflare {

@@ -5,7 +5,7 @@ const basePath = new URL(hivemqApiUrl).pathname;
 
 type Fields = Record<string, unknown>;
 type Exchange = { method: string; url: string; headers: Headers; body: string };
-/** `refused`: not done. `unanswered`: done, and nobody hears of it. */
+/** `refused`: not done. `unanswered`: done, but the answer is lost. */
 export type Failure = { atCall: number; how: 'refused' | 'unanswered' };
 
 export class HivemqCloud {
@@ -19,8 +19,8 @@ export class HivemqCloud {
   pageSize = 500;
   nextLinkOf = (path: string) => `${basePath}${path}`;
   failure: Failure | undefined;
-  /** Whatever is asked, in the place of an answer of its own. */
-  standsFor: ((method: string, path: string) => Response | undefined) | undefined;
+  /** Answers in place of this class where it returns a response. */
+  override: ((method: string, path: string) => Response | undefined) | undefined;
 
   readonly fetch = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
     const request = new Request(input, init);
@@ -31,7 +31,7 @@ export class HivemqCloud {
     const path = pathname.slice(basePath.length);
     const fails = this.failure?.atCall === this.exchanges.length ? this.failure.how : undefined;
     if (fails === 'refused') return new Response(null, { status: 503 });
-    const standIn = this.standsFor?.(method, path);
+    const standIn = this.override?.(method, path);
     if (standIn !== undefined) return standIn;
     const answer = this.#answer(method, path, searchParams, body === '' ? {} : (JSON.parse(body) as Fields));
     if (fails === 'unanswered') throw new Error('connection reset');
@@ -45,7 +45,7 @@ export class HivemqCloud {
     );
   }
 
-  /** What is there, by name: ids depend on how often something was tried. */
+  /** Everything by name: ids depend on how often something was tried. */
   contents() {
     const nameOf = (id: string) => this.#permissions.get(id)?.['name'];
     return {
