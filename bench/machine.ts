@@ -48,7 +48,7 @@ function readCommit(): string {
   try {
     const changed = git('status', '--porcelain', '--', '../src', '../broker-bridge/src').trim();
     return `${git('rev-parse', '--short', 'HEAD').trim()}${changed === '' ? '' : ' with changes'}`;
-  } catch {
-    return 'unknown';
+  } catch (error) {
+    return `unknown (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`;
   }
 }

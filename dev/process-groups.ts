@@ -31,8 +31,8 @@ function membersOf(groupId: number): string[] {
 export function isRunning(pid: number, text: string): boolean {
   try {
     process.kill(pid, 0);
-  } catch {
-    return false;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   return !existsSync('/proc/self/stat') || read(`/proc/${pid}/cmdline`).includes(text);
 }
@@ -43,11 +43,12 @@ function groupOf(pid: string): number | undefined {
   return fields?.[2] === undefined ? undefined : Number(fields[2]);
 }
 
-/** Processes come and go while the folder is read. */
+/** '' for a process that ended while the folder was read, or belongs to somebody else. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');
-  } catch {
-    return '';
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
   }
 }

@@ -54,6 +54,7 @@ type LogLine = { level: LogLevel; event: string; details: string };
 const leftOut = ['time', 'part', 'level', 'event', 'message', 'stack', 'requestId'];
 
 function readLine(line: string): LogLine | undefined {
+  if (!line.startsWith('{')) return undefined;
   try {
     const entry = JSON.parse(line) as Record<string, unknown>;
     const { level } = entry;
@@ -63,8 +64,10 @@ function readLine(line: string): LogLine | undefined {
     const fields = Object.entries(entry).filter(([name]) => !leftOut.includes(name));
     const details = fields.map(([name, value]) => `${name}=${shorten(value)}`).join(', ');
     return { level: level as LogLevel, event, details: details === '' ? '' : `: ${details}` };
-  } catch {
-    return undefined;
+  } catch (error) {
+    // A line that was cut off is in the log file.
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 

@@ -164,8 +164,9 @@ export class VirtualDevice {
 function readCommand(payload: Buffer): z.infer<typeof commandSchema> | undefined {
   try {
     return commandSchema.safeParse(JSON.parse(payload.toString())).data;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 

@@ -36,7 +36,9 @@ async function countLeft(healthPort: number): Promise<number | null> {
   try {
     const depth = await readMetric(healthPort, 'bridge_spool_depth');
     return depth + (await readMetric(healthPort, 'bridge_unacknowledged'));
-  } catch {
-    return null;
+  } catch (error) {
+    // How fetch fails where it cannot connect.
+    if (error instanceof TypeError) return null;
+    throw error;
   }
 }

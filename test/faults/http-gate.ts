@@ -76,7 +76,8 @@ export class HttpGate {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    } catch {
+    } catch (error) {
+      response.destroy(error as Error);
       return;
     }
     const refusal = this.#faults.refuse();
@@ -116,8 +117,8 @@ export class HttpGate {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of answer) chunks.push(chunk as Buffer);
-    } catch {
-      response.destroy();
+    } catch (error) {
+      response.destroy(error as Error);
       return;
     } finally {
       clearTimeout(timer);

@@ -21,15 +21,16 @@ function pickBindings(names: string[]): Record<string, string> {
 /** The Worker logs JSON lines through `console`; workerd and libraries log text. */
 function passOn({ level, message }: { level: string; message: string }): void {
   const known = logLevels.find((name) => name === level) ?? 'info';
-  if (!message.startsWith('{')) {
-    log(known, 'runtime', { message });
-    return;
-  }
+  const fields = message.startsWith('{') ? parseLine(message) : { message };
+  log(known, typeof fields['event'] === 'string' ? fields['event'] : 'runtime', fields);
+}
+
+/** A line that was cut off stays text. */
+function parseLine(message: string): Record<string, unknown> {
   try {
-    const fields = JSON.parse(message) as Record<string, unknown>;
-    log(known, typeof fields['event'] === 'string' ? fields['event'] : 'runtime', fields);
-  } catch {
-    log(known, 'runtime', { message });
+    return JSON.parse(message) as Record<string, unknown>;
+  } catch (error) {
+    return { message, unreadable: String(error) };
   }
 }
 

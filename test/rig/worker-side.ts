@@ -202,7 +202,9 @@ export class WorkerSide {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of request) chunks.push(chunk as Buffer);
-    } catch {
+    } catch (error) {
+      // The bridge has closed the connection.
+      response.destroy(error as Error);
       return;
     }
     this.requests += 1;

@@ -78,7 +78,8 @@ async function within<T>(promise: Promise<T>, complaint: string): Promise<T> {
 function readFrame(text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch {
-    return text;
+  } catch (error) {
+    if (error instanceof SyntaxError) return text;
+    throw error;
   }
 }
