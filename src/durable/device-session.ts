@@ -1,27 +1,18 @@
-// One device: everything that is true of it now, and the only writer of it. The object's name is the deviceId.
-// This file is its RPC surface: each call changes what it has to without waiting in between, then settles. It never
-// writes before it was provisioned, and never waits for D1.
+// One device: the shell around the core in domain/device. Each call becomes an event: what the event names is loaded,
+// `decide` makes the new state, what changed is written in one transaction together with the alarm, and only then the
+// effects run. Nothing else writes. Never writes before it was provisioned, and never waits for D1 but where it says so.
 import { DurableObject } from 'cloudflare:workers';
-import { readConfig } from '../config.ts';
-import { isEqualDigest } from '../crypto/secrets.ts';
-import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
-import { addCredential, validCredentials } from '../domain/messaging-credentials.ts';
-import type { Page, PageRequest } from '../domain/pagination.ts';
-import type { PresenceEvent } from '../domain/presence.ts';
-import { matchesFilter, topicOf, type DeviceIdentity } from '../domain/topics.ts';
-import { topicActions, type TopicAction } from '../protocol/mqtt.ts';
-import { DeviceAlarm } from './device-alarm.ts';
-import { DeviceCommands, type CommandReceipt, type CommandRequest, type CommandView } from './device-commands.ts';
-import {
-  DeviceInbox,
-  unpackMessages,
-  type MessageColumns,
-  type MessageResult,
-  type SessionMessage,
-} from './device-inbox.ts';
-import { DevicePresence } from './device-presence.ts';
-import { DeviceState } from './device-state.ts';
-import type { DeviceRecord, LiveState } from './device-storage.ts';
+import { createId, isEqualDigest } from '../crypto/secrets.ts';
+import { adoptAlarm } from '../domain/device/alarm.ts';
+import { viewCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
+import type { PresenceEvent } from '../domain/device/connection.ts';
+import { askOwner, decide, type Device } from '../domain/device/decide.ts';
+import type { DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
+import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
+import type { MessageResult } from '../domain/device/inbox.ts';
+import { mentionedCommands } from '../domain/device/messages.ts';
+import { afterWrite, rowsToSave, savedState } from '../domain/device/persistence.ts';
+import type { DeviceState } from '../domain/device/state.ts';
 import {
   pageOf,
   viewEvents,
@@ -30,310 +21,308 @@ import {
   type EventView,
   type PropertiesView,
   type StatusView,
-} from './device-views.ts';
-import { pushToRelays, type RelayRun } from './relay-push.ts';
-import { callRelay } from './stubs.ts';
+} from '../domain/device/views.ts';
+import type { Page, PageRequest } from '../domain/pagination.ts';
+import { refuse, type Outcome } from '../domain/refusal.ts';
+import type { DeviceIdentity } from '../domain/topics.ts';
+import { readConfig } from '../config.ts';
+import { describeError, log } from '../log.ts';
+import type { TopicAction } from '../protocol/mqtt.ts';
+import type { CommandState } from '../protocol/vocabulary.ts';
+import { DeviceEffects } from './device-effects.ts';
+import { DeviceStorage } from './device-storage.ts';
+import { unpackMessages, type MessageColumns } from './message-columns.ts';
 
-export type Provisioning = Pick<
-  DeviceRecord,
-  'productKey' | 'ownerId' | 'name' | 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs' | 'secretDigest'
-> & { passwordDigest: string };
+export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
+  secretDigest: string;
+  passwordDigest: string;
+};
 
-/** `others` are the results that are not `accepted`, with the positions of their messages. */
-export type Ingested = { others: (MessageResult & { position: number })[]; listeners: LiveState['listeners'] };
+export type LoginAttempt = {
+  productKey: string;
+  passwordDigest: string;
+  /** False where the client identifier is not the documented one. */
+  isClientIdRight?: boolean;
+  /** Network address of the device, where the broker tells it. */
+  peer?: string | undefined;
+  relayShard?: string;
+};
+
+export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAtMs: number } & (
+  { state?: never; elapsedMs?: never } | { state: CommandState; elapsedMs: number }
+);
+
+/** An activation that read the record before the device was deleted has long ended by then. */
+const keepTombstoneMs = 3_600_000;
 
 export class DeviceSession extends DurableObject<Env> {
-  readonly #state: DeviceState;
-  readonly #presence: DevicePresence;
-  readonly #alarm: DeviceAlarm;
-  readonly #inbox: DeviceInbox;
-  readonly #commands: DeviceCommands;
+  readonly #storage: DeviceStorage;
+  readonly #effects: DeviceEffects;
+  #device: Device;
+  /** As storage has it. */
+  #saved: DeviceState | undefined;
+  #hasOpenCommands = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#state = new DeviceState(ctx);
-    this.#presence = new DevicePresence(env, this.#state);
-    this.#alarm = new DeviceAlarm(ctx.storage, env, this.#state);
-    this.#commands = new DeviceCommands(ctx.storage, env, this.#state, () => this.#settle());
-    this.#inbox = new DeviceInbox(this.#state, this.#presence, this.#commands);
+    this.#storage = new DeviceStorage(ctx.storage);
+    this.#effects = new DeviceEffects(ctx, env, (event) => this.#decide(event));
+    this.#device = this.#storage.load(this.#settings());
+    if (typeof this.#device === 'string') return;
+    const loaded = this.#device;
+    this.#saved = loaded;
+    // Before the first event: storage alone may not know the device's last message.
+    const adopting = ctx.blockConcurrencyWhile(async () => {
+      this.#device = adoptAlarm(loaded, await ctx.storage.getAlarm(), Date.now());
+    });
+    this.#effects.inBackground('read alarm', adopting);
   }
 
   /**
-   * Makes the device, or gives one that exists a further messaging password (decisions, Activation). One that was
-   * deleted stays deleted: `device_not_found`.
+   * Makes the device, or gives one that exists a further messaging password (decision: activation). One that was deleted
+   * stays deleted: `device_not_found`.
    */
-  provision({ passwordDigest, ...facts }: Provisioning): Outcome<{ isNew: boolean }> {
-    if (this.#state.isDeleted) return refuse({ kind: 'not_found', what: 'device' });
-    const nowMs = Date.now();
-    if (!this.#state.isProvisioned) {
-      const deviceId = this.ctx.id.name ?? '';
-      const credentials = addCredential([], passwordDigest, nowMs);
-      this.#state.create({ ...facts, deviceId, isDisabled: false, credentials, revocations: 0 });
-      return { ok: true, value: { isNew: true } };
-    }
-    const { isDisabled, credentials } = this.#state.record;
-    if (isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
-    const { secretDigest } = facts;
-    this.#state.changeRecord({ secretDigest, credentials: addCredential(credentials, passwordDigest, nowMs) });
-    return { ok: true, value: { isNew: false } };
+  provision({ secretDigest, passwordDigest, ...facts }: Provisioning): Outcome<{ isNew: boolean }> {
+    const deviceId = this.ctx.id.name ?? '';
+    const settings = this.#settings();
+    return this.#decide({ kind: 'provisioned', deviceId, settings, facts, secretDigest, passwordDigest });
   }
 
-  /** Checks messaging credentials for a login at the broker, or at a relay shard, which listens from then on. */
-  async authenticate(given: {
-    productKey: string;
-    passwordDigest: string;
-    /** False where the client identifier is not the documented one. */
-    isClientIdRight?: boolean;
-    /** Network address of the device, where the broker tells it. */
-    peer?: string | undefined;
-    relayShard?: string;
-  }): Promise<Outcome<DeviceIdentity & { revocations: number }>> {
-    if (!(await this.#isDeviceOf(given.productKey))) return refuse({ kind: 'not_found', what: 'device' });
-    if (given.isClientIdRight === false) return refuse({ kind: 'wrong_client_id' });
-    const { record } = this.#state;
-    const nowMs = Date.now();
-    const credential = validCredentials(record.credentials, nowMs).find(({ digest }) =>
-      isEqualDigest(digest, given.passwordDigest),
+  /** Checks messaging credentials for a login at the broker, or at a relay shard, which is subscribed from then on. */
+  authenticate(attempt: LoginAttempt): Outcome<DeviceIdentity & { revocations: number }> {
+    const { productKey, isClientIdRight = true, peer: address = null, relayShard, passwordDigest } = attempt;
+    const { passwords, ended } =
+      typeof this.#device === 'string' ? { passwords: [], ended: [] } : this.#device.credentials;
+    const matchedDigest = [...passwords.map(({ digest }) => digest), ...ended].find((digest) =>
+      isEqualDigest(digest, passwordDigest),
     );
-    if (credential === undefined)
-      return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' });
-    if (record.isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
-    if (credential.firstUsedAtMs === null) {
-      const used = { ...credential, firstUsedAtMs: nowMs };
-      this.#state.changeRecord({ credentials: record.credentials.map((one) => (one === credential ? used : one)) });
-    }
-    if (given.relayShard === undefined) {
-      if (this.#state.live.isAwaitingLogin) this.#state.change({ isAwaitingLogin: false, acceptedFromMs: nowMs });
-      if (this.#presence.apply({ kind: 'authenticated' })) this.#commands.onReturn();
-    } else {
-      // What the device's own socket subscribes to later is not told here.
-      this.#addListener(given.relayShard, false);
-    }
-    this.#settle();
-    const { productKey, deviceId, revocations } = record;
-    return { ok: true, value: { productKey, deviceId, revocations } };
+    return this.#decide({ kind: 'login_attempted', productKey, isClientIdRight, matchedDigest, address, relayShard });
   }
 
   /** A broker says that a session of the device began or ended. */
-  async reportConnection(event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>): Promise<void> {
-    if (!(await this.#isProvisioned())) return;
-    // What is left of a revoked session may end, but nothing of it may begin.
-    if (event.kind === 'connected' && this.#state.live.isAwaitingLogin) return;
-    if (this.#presence.apply(event)) this.#commands.onReturn();
-    this.#settle();
+  reportConnection(report: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>): void {
+    this.#decide({ kind: 'connection_reported', report });
   }
 
-  /** Takes the messages of one batch, in order; answers each, and who is to be told of them. */
-  async ingest(productKey: string, spoolId: string, columns: MessageColumns): Promise<Ingested> {
-    const refusal = !(await this.#isDeviceOf(productKey))
-      ? 'device_not_found'
-      : this.#state.record.isDisabled
-        ? 'device_disabled'
-        : this.#state.live.isAwaitingLogin
-          ? revokedResult.reason
-          : undefined;
-    const others: Ingested['others'] = [];
-    const acceptedFromMs = this.#state.isProvisioned ? this.#state.live.acceptedFromMs : 0;
-    for (const [position, message] of unpackMessages(columns).entries()) {
-      const result =
-        refusal !== undefined
-          ? this.#refuseMessage(message, refusal)
-          : message.receivedAtMs < acceptedFromMs
-            ? revokedResult
-            : this.#inbox.take(spoolId, message);
-      if (result.result !== 'accepted') others.push({ ...result, position });
+  /** Takes the messages of one batch, in order; answers each, and who is to be pushed to. */
+  ingest(productKey: string, spoolId: string, columns: MessageColumns): Ingested {
+    const messages = unpackMessages(columns);
+    try {
+      return this.#decide({ kind: 'messages_received', productKey, spoolId, messages });
+    } catch (error) {
+      log('error', 'batch not saved, its messages are taken one by one', { ...this.#about(), ...describeError(error) });
     }
-    if (refusal !== undefined) return { others, listeners: [] };
-    this.#settle();
-    return { others, listeners: this.#state.live.listeners };
+    const others: Ingested['others'] = [];
+    let subscriptions: Ingested['subscriptions'] = [];
+    for (const [position, message] of messages.entries()) {
+      try {
+        const taken = this.#decide({ kind: 'messages_received', productKey, spoolId, messages: [message] });
+        others.push(...taken.others.map((other) => ({ ...other, position })));
+        subscriptions = taken.subscriptions;
+      } catch (error) {
+        const { seq } = message;
+        log('error', 'message put aside', { ...this.#about(), spoolId, seq, ...describeError(error) });
+        this.#decide({ kind: 'message_put_aside', spoolId, seq });
+        others.push({ result: 'rejected', reason: 'handling_failed', position });
+      }
+    }
+    return { others, subscriptions };
   }
 
   /** Takes a message of a relay session that signed in as the device. */
-  async publish(
-    { productKey, revocations }: { productKey: string; revocations: number },
+  publish(
+    session: { productKey: string; revocations: number },
     action: TopicAction,
     payload: string,
-  ): Promise<Outcome<MessageResult>> {
-    if (!(await this.#isDeviceOf(productKey))) return refuse({ kind: 'not_found', what: 'device' });
-    const { record, live } = this.#state;
-    if (record.isDisabled) return refuse({ kind: 'device_disabled', deviceId: this.#state.record.deviceId });
-    if (record.revocations !== revocations)
-      return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' });
-    const value = this.#inbox.takeFromRelay(action, payload);
-    if (value.result === 'accepted') {
-      const run: RelayRun = { deviceId: record.deviceId, topic: topicOf(record, action), payloads: [payload] };
-      this.#state.afterFlush(() => pushToRelays(this.env, [{ run, listeners: live.listeners }]));
-    }
-    this.#settle();
-    return { ok: true, value };
+  ): Outcome<MessageResult> {
+    return this.#decide({ kind: 'relay_message_received', ...session, action, payload });
   }
 
-  async status(userId: number): Promise<Outcome<StatusView>> {
-    const refusal = await this.#refuse(userId);
-    return refusal ?? { ok: true, value: viewStatus(this.#state, this.#presence.rules) };
+  status(userId: number): Outcome<StatusView> {
+    return askOwner(this.#device, userId, (state) => viewStatus(state, Date.now()));
   }
 
-  async events(userId: number, page: PageRequest): Promise<Outcome<Page<EventView>>> {
-    return (await this.#refuse(userId)) ?? { ok: true, value: viewEvents(this.#state, page) };
+  events(userId: number, page: PageRequest): Outcome<Page<EventView>> {
+    return askOwner(this.#device, userId, (state) => viewEvents(state, this.#storage.listTransitions(), page));
   }
 
-  async properties(userId: number): Promise<Outcome<PropertiesView>> {
-    return (await this.#refuse(userId)) ?? { ok: true, value: viewProperties(this.#state) };
+  properties(userId: number): Outcome<PropertiesView> {
+    return askOwner(this.#device, userId, (state) => viewProperties(state, this.#storage.listPositionChanges()));
   }
 
+  /** Answers when the broker has the command, or, where the caller asked for that, the device. */
   async command(userId: number, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
-    return (await this.#refuse(userId)) ?? this.#commands.send(request);
+    const owned = askOwner(this.#device, userId, () => this.#storage.nextCommandNumber());
+    if (!owned.ok) return owned;
+    const commandId = createId('', 16);
+    const accepted = this.#decide({ kind: 'command_requested', userId, request, commandId, number: owned.value });
+    if (!accepted.ok) return accepted;
+    const { publication, ...receipt } = accepted.value;
+    const outcome = publication === 'pending' ? await this.#effects.publicationOf(receipt.commandId) : publication;
+    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
+    if (request.waitSeconds === undefined) return { ok: true, value: receipt };
+    const isWaiting = () => {
+      const command = this.#findCommand(receipt.commandId);
+      return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
+    };
+    await this.#effects.waitForReply(receipt.commandId, request.waitSeconds * 1000, isWaiting);
+    const command = this.readCommand(userId, receipt.commandId);
+    if (!command.ok) return command;
+    const { state, deviceAcknowledgedAtMs, acceptedAtMs } = command.value;
+    return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
   }
 
-  async listCommands(userId: number, page: PageRequest): Promise<Outcome<Page<CommandView>>> {
-    return (await this.#refuse(userId)) ?? { ok: true, value: pageOf(this.#commands.list(), page) };
+  listCommands(userId: number, page: PageRequest): Outcome<Page<CommandView>> {
+    return askOwner(this.#device, userId, (state) => {
+      const views = this.#storage.listCommands().map((command) => viewCommand(state, command, Date.now()));
+      return pageOf(views, page);
+    });
   }
 
-  async readCommand(userId: number, commandId: string): Promise<Outcome<CommandView>> {
-    const refusal = await this.#refuse(userId);
-    if (refusal !== undefined) return refusal;
-    const command = this.#commands.find(commandId);
-    return command === undefined ? refuse({ kind: 'not_found', what: 'command' }) : { ok: true, value: command };
+  readCommand(userId: number, commandId: string): Outcome<CommandView> {
+    const found = askOwner(this.#device, userId, (state) => {
+      const command = this.#findCommand(commandId);
+      return command && viewCommand(state, command, Date.now());
+    });
+    if (!found.ok) return found;
+    const { value } = found;
+    return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
   }
 
-  async cancelCommand(userId: number, commandId: string): Promise<Outcome<CommandView>> {
-    const outcome = (await this.#refuse(userId)) ?? this.#commands.cancel(commandId);
-    if (outcome.ok) this.#settle();
-    return outcome;
+  cancelCommand(userId: number, commandId: string): Outcome<CommandView> {
+    return this.#decide({ kind: 'cancel_requested', userId, commandId });
   }
 
-  /** Signs a relay shard up for a socket of the device's owner that subscribes to `filter`. */
-  async watch(userId: number, productKey: string, relayShard: string, filter: string): Promise<Outcome<null>> {
-    const refusal = await this.#refuse(userId);
-    if (refusal !== undefined) return refusal;
-    if (this.#state.record.productKey !== productKey) return refuse({ kind: 'not_found', what: 'device' });
-    this.#addListener(relayShard, !matchesFilter(filter, topicOf(this.#state.record, topicActions.propertySet)));
-    this.#settle();
-    return done;
+  /** Subscribes a relay shard for a socket of the device's owner. */
+  subscribe(userId: number, productKey: string, shard: string, filter: string): Outcome<null> {
+    return this.#decide({ kind: 'subscription_requested', userId, productKey, shard, filter });
   }
 
-  /** A shard found nobody listening; it stays if it signed up again since. */
-  async unwatch(relayShard: string, signUp: number): Promise<void> {
-    if (!(await this.#isProvisioned())) return;
-    const { listeners } = this.#state.live;
-    const left = listeners.filter((one) => one.shard !== relayShard || one.signUp !== signUp);
-    if (left.length < listeners.length) this.#state.change({ listeners: left });
-    this.#settle();
+  /** A shard has no socket for this device; it stays if it registered again since. */
+  unsubscribe(shard: string, registrationId: number): void {
+    this.#decide({ kind: 'subscription_ended', shard, registrationId });
   }
 
   /** Changes what its owner may; D1 has it when this answers, unless D1 is away and has to catch up. */
   async administer(
     userId: number,
     change: { name?: string; isDisabled?: boolean },
-  ): Promise<Outcome<Pick<DeviceRecord, 'name' | 'isDisabled'>>> {
-    const refusal = await this.#refuse(userId);
-    if (refusal !== undefined) return refusal;
-    this.#state.changeRecord(change);
-    this.#presence.markCopyBehind();
-    // Subscribers of a disabled device are told that it is offline, and the truth when it is enabled.
-    this.#presence.apply({ kind: 'due' });
-    this.#settle();
-    if (change.isDisabled === true) await this.#closeRelays('disabled');
-    await this.#presence.copied();
-    const { name, isDisabled } = this.#state.record;
-    return { ok: true, value: { name, isDisabled } };
+  ): Promise<Outcome<{ name: string; isDisabled: boolean }>> {
+    const administered = this.#decide({ kind: 'administered', userId, change });
+    if (administered.ok) await this.#effects.ended();
+    return administered;
   }
 
   /** Ends every messaging password but the new one, and with them the device's sessions. */
   async replaceCredentials(userId: number, passwordDigest: string): Promise<Outcome<DeviceIdentity>> {
-    const refusal = await this.#refuse(userId);
-    if (refusal !== undefined) return refusal;
-    const { productKey, deviceId, revocations } = this.#state.record;
-    const nowMs = Date.now();
-    const credentials = [{ digest: passwordDigest, issuedAtMs: nowMs, firstUsedAtMs: null }];
-    this.#state.changeRecord({ credentials, revocations: revocations + 1 });
-    // A broker that knows the credentials itself does not ask at login: there, what comes from now on is believed.
-    const isAwaitingLogin = readConfig(this.env).broker.provisioning === 'none';
-    this.#state.change({ isAwaitingLogin, acceptedFromMs: nowMs });
-    this.#presence.apply({ kind: 'revoked' });
-    this.#settle();
-    await this.#closeRelays('credentials rotated');
-    return { ok: true, value: { productKey, deviceId } };
+    const replaced = this.#decide({ kind: 'credentials_replaced', userId, passwordDigest });
+    if (replaced.ok) await this.#effects.relaySessionsEnded();
+    return replaced;
   }
 
-  /** What changed in the product that the hot paths need; an older change than the known one comes too late. */
-  changeProduct(change: Pick<DeviceRecord, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>): void {
-    if (!this.#state.isProvisioned) return;
-    if (change.productChangedAtMs >= this.#state.record.productChangedAtMs) this.#state.changeRecord(change);
+  /** What changed in the product that paths without D1 need. */
+  changeProduct(facts: ProductFacts): void {
+    this.#decide({ kind: 'product_changed', facts });
   }
 
-  /** Ends the device: credentials, session, subscribers. For a while it remembers that there was one. */
-  async wipe(): Promise<void> {
-    if (!this.#state.isProvisioned) return;
-    const closing = this.#closeRelays('deleted');
-    this.#state.bury();
-    void this.ctx.storage.setAlarm(Date.now() + rememberDeletionMs);
-    await closing;
+  /** Ends the device: credentials, session, subscriptions. For a while it remembers that there was one. */
+  async delete(): Promise<void> {
+    this.#decide({ kind: 'deleted' });
+    await this.#effects.relaySessionsEnded();
   }
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
-    if (this.#state.isDeleted) await this.ctx.storage.deleteAll();
-    if (!this.#state.isProvisioned) return;
-    this.#alarm.start(info?.scheduledTime ?? Date.now(), this.#presence.rules);
-    this.#presence.onAlarm();
-    this.#commands.publishDue();
-    this.#settle();
+    if (this.#device === 'deleted') await this.ctx.storage.deleteAll();
+    else this.#decide({ kind: 'alarm_fired', scheduledAtMs: info?.scheduledTime ?? Date.now() });
   }
 
-  /** Where a shard cannot be reached its sockets are gone, or they will be refused at their next word. */
-  async #closeRelays(cause: 'deleted' | 'disabled' | 'credentials rotated'): Promise<void> {
-    const { deviceId } = this.#state.record;
-    const { listeners } = this.#state.live;
-    await Promise.allSettled(
-      listeners.map(({ shard }) =>
-        callRelay(this.env, shard, 'revoke', 'repeatable', (relay) => relay.revoke(deviceId, cause)),
-      ),
-    );
+  #decide<Kind extends EventKind>(event: Extract<DeviceEvent, { kind: Kind }>): Results[Kind] {
+    const nowMs = Date.now();
+    const before = this.#load(event, nowMs);
+    const { state, effects, result } = decide<Kind>(before, event, nowMs);
+    if (state !== before) this.#commit(before, state, nowMs);
+    this.#effects.run(effects);
+    return result;
   }
 
-  /** Sets the alarm for what the call has left to do, and writes what it changed: together or not at all. */
-  #settle(): void {
-    if (!this.#state.isProvisioned) return;
-    const planned = [this.#presence.dueAtMs(), this.#commands.dueAtMs()].filter((time) => time !== null);
-    this.#alarm.arm(planned.length === 0 ? null : Math.min(...planned), this.#presence.rules);
-    this.#state.flush();
+  /** The device with the commands and stored answers that the event may read. */
+  #load(event: DeviceEvent, nowMs: number): Device {
+    if (typeof this.#device === 'string') return this.#device;
+    if (!this.#hasOpenCommands) {
+      const commands = { ...this.#device.commands, loaded: this.#storage.listOpenCommands() };
+      this.#device = { ...this.#device, commands };
+      this.#hasOpenCommands = true;
+    }
+    const { commands } = this.#device;
+    const named = commandsNamedBy(event).filter((id) => commands.loaded.every(({ commandId }) => commandId !== id));
+    const found = named.flatMap((id) => this.#storage.findCommand(id) ?? []);
+    const key = event.kind === 'command_requested' ? event.request.idempotencyKey : undefined;
+    const record = key === undefined ? undefined : this.#storage.findIdempotencyRecord(key, nowMs);
+    if (found.length === 0 && record === undefined) return this.#device;
+    const loaded = [...commands.loaded, ...found].sort((one, other) => other.number - one.number);
+    return { ...this.#device, commands: { ...commands, loaded, records: record === undefined ? [] : [record] } };
   }
 
-  /** Also what has to be awaited before anything is read or changed. */
-  async #isProvisioned(): Promise<boolean> {
-    if (this.#state.isProvisioned) await this.#alarm.recall(this.#presence.rules);
-    return this.#state.isProvisioned;
+  /** Writes what changed and sets the alarm: together or not at all. Memory follows storage. */
+  #commit(before: Device, state: Device, nowMs: number): void {
+    if (typeof state === 'string') {
+      this.ctx.storage.transactionSync(() => this.#storage.replaceByTombstone());
+      this.#setAlarm(nowMs + keepTombstoneMs);
+      this.#device = state;
+      this.#saved = undefined;
+      return;
+    }
+    const known = typeof before === 'string' ? undefined : before;
+    const rows = rowsToSave(this.#saved, state, nowMs);
+    const newCommands = state.commands.loaded.filter((command) => !known?.commands.loaded.includes(command));
+    const newRecords = state.commands.records.filter((record) => !known?.commands.records.includes(record));
+    const hasRows = Object.keys(rows).length + newCommands.length + newRecords.length + state.newHistory.length > 0;
+    if (hasRows) {
+      this.ctx.storage.transactionSync(() => {
+        if (known === undefined) this.#storage.create();
+        this.#storage.writeSlices(rows);
+        for (const entry of state.newHistory) this.#storage.appendHistory(entry);
+        for (const command of newCommands) this.#storage.writeCommand(command, nowMs);
+        for (const record of newRecords) this.#storage.writeIdempotencyRecord(record, nowMs);
+      });
+    }
+    if (state.alarm.setAtMs !== null && state.alarm.setAtMs !== known?.alarm.setAtMs)
+      this.#setAlarm(state.alarm.setAtMs);
+    this.#saved = savedState(this.#saved, state, rows);
+    const written = afterWrite(state, nowMs);
+    this.#device = written.state;
+    this.#hasOpenCommands &&= written.isComplete;
   }
 
-  async #isDeviceOf(productKey: string): Promise<boolean> {
-    return (await this.#isProvisioned()) && this.#state.record.productKey === productKey;
+  #setAlarm(atMs: number): void {
+    this.#effects.inBackground('alarm', this.ctx.storage.setAlarm(atMs));
   }
 
-  /** The service's own last word on a device that was disabled or re-keyed comes back like any other message. */
-  #refuseMessage({ action, payload }: SessionMessage, reason: string): MessageResult {
-    const isEcho = this.#state.isProvisioned && action === topicActions.status && this.#presence.isEcho(payload);
-    return isEcho ? { result: 'ignored' } : { result: 'rejected', reason };
+  #findCommand(commandId: string) {
+    return typeof this.#device === 'string' ? undefined : this.#storage.findCommand(commandId);
   }
 
-  async #refuse(userId: number): Promise<{ ok: false; refusal: Refusal } | undefined> {
-    if (!(await this.#isProvisioned())) return refuse({ kind: 'not_found', what: 'device' });
-    return this.#state.record.ownerId === userId
-      ? undefined
-      : refuse({ kind: 'not_owner', of: 'device', id: this.#state.record.deviceId });
+  #settings() {
+    const { broker } = readConfig(this.env);
+    const { reportsConnections, keepAliveSeconds, provisioning } = broker;
+    return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none' };
   }
 
-  #addListener(relayShard: string, ignoresCommands: boolean): void {
-    const { listeners } = this.#state.live;
-    // Grows even when the list was empty in between, so that a late `unwatch` never meets its own number again.
-    const signUp = Math.max(Date.now(), ...listeners.map((one) => one.signUp + 1));
-    const former = listeners.find(({ shard }) => shard === relayShard);
-    const hasIgnored = former === undefined || former.ignoresCommands === true;
-    const listener = { shard: relayShard, signUp, ignoresCommands: ignoresCommands && hasIgnored };
-    this.#state.change({ listeners: [...listeners.filter((one) => one !== former), listener] });
+  #about() {
+    return { deviceId: this.ctx.id.name };
   }
 }
 
-const revokedResult = { result: 'rejected', reason: 'session_revoked' } as const;
-const done: Outcome<null> = { ok: true, value: null };
-/** An activation that read the record before it was deleted has long ended by then. */
-const rememberDeletionMs = 3_600_000;
+function commandsNamedBy(event: DeviceEvent): string[] {
+  switch (event.kind) {
+    case 'publication_ended':
+    case 'cancel_requested':
+      return [event.commandId];
+    case 'messages_received':
+      return event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload));
+    case 'relay_message_received':
+      return mentionedCommands(event.action, event.payload);
+    default:
+      return [];
+  }
+}

@@ -5,10 +5,10 @@ import { readConfig } from '../config.ts';
 import { digestOf } from '../crypto/secrets.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
 import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
-import { parseJson } from '../domain/property-report.ts';
+import { parseJson } from '../domain/json.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
 import { isSameDevice, parseFilter, parseMessagingName } from '../domain/topics.ts';
-import { isTaken, noMarks, take, type UplinkMarks } from '../domain/uplink-marks.ts';
+import { isAtOrBelow, noHighWaterMarks, raise, type HighWaterMarks } from '../domain/device/deduplication.ts';
 import { log } from '../log.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
 import { RelayIndex } from './relay-index.ts';
@@ -40,7 +40,7 @@ export class RelayGateway extends DurableObject<Env> {
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
   readonly #queues = new Map<WebSocket, Promise<void>>();
   /** What was pushed already, per device, for batches that a bridge sends again. */
-  readonly #pushed = new Map<string, UplinkMarks>();
+  readonly #pushed = new Map<string, HighWaterMarks>();
   /** Devices whose sessions were told that this shard listens, before a socket of it does. */
   readonly #signingUp = new Map<string, number>();
 
@@ -76,7 +76,7 @@ export class RelayGateway extends DurableObject<Env> {
       const start = `{"topic":${JSON.stringify(topic)},"payload":`;
       for (const [position, payload] of payloads.entries()) {
         if (isPushed(position)) continue;
-        const isJson = origin?.taken[position] === 'accepted' || parseJson(payload) !== undefined;
+        const isJson = origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
         // The payload as it came is the parsed JSON written again; anything else goes as a string.
         const text = `${start}${isJson ? payload : JSON.stringify(payload)}}`;
         for (const socket of listeners) sendQuietly(socket, text);
@@ -239,8 +239,8 @@ export class RelayGateway extends DurableObject<Env> {
     // A device's socket is signed up since it authenticated.
     if (who.kind === 'device') return this.#addFilter(socket, topic);
     return this.#signUp(device.deviceId, async (shard) => {
-      const outcome = await callDevice(this.env, device.deviceId, 'watch', 'repeatable', (session) =>
-        session.watch(who.userId, device.productKey, shard, topic),
+      const outcome = await callDevice(this.env, device.deviceId, 'subscribe', 'repeatable', (session) =>
+        session.subscribe(who.userId, device.productKey, shard, topic),
       );
       // Whether somebody else's device exists is nobody's business on this channel.
       return outcome.ok ? this.#addFilter(socket, topic) : forbidden;
@@ -299,19 +299,19 @@ export class RelayGateway extends DurableObject<Env> {
   /** Which of the messages an earlier push had, or cannot be told from such. They count as pushed from here on. */
   #findPushed({ deviceId, origin }: RelayRun): (position: number) => boolean {
     if (origin === undefined) return () => false;
-    const { spoolId, seqs, taken } = origin;
+    const { spoolId, seqs, results } = origin;
     const marks = this.#pushed.get(deviceId);
     const pushed = new Set<number>();
     let highest = 0;
     for (const [position, seq] of seqs.entries()) {
       // Pushed before this object last slept, as far as anybody can know.
-      const isForgotten = marks === undefined && highest === 0 && taken[position] === 'again';
-      const isOld = isForgotten || seq <= highest || isTaken(marks ?? noMarks, spoolId, seq);
+      const isForgotten = marks === undefined && highest === 0 && results[position] === 'duplicate';
+      const isOld = isForgotten || seq <= highest || isAtOrBelow(marks ?? noHighWaterMarks, spoolId, seq);
       // The number of a repeated one is kept as well: the bridge may retry it, and then it is only known to be taken.
       if (!isOld) highest = seq;
-      if (isOld || taken[position] === 'repeated') pushed.add(position);
+      if (isOld || results[position] === 'redelivery') pushed.add(position);
     }
-    if (highest > 0) this.#pushed.set(deviceId, take(marks ?? noMarks, spoolId, highest, ''));
+    if (highest > 0) this.#pushed.set(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
     return (position) => pushed.has(position);
   }
 

@@ -1,7 +1,8 @@
-// Hands messages to the relay shards that listen and drops those that say nobody does. Used by the device's session
-// for what it says itself, and by the uplink for whole batches.
+// Hands messages to the relay shards that are subscribed and removes those that have no socket for them. Used by the
+// device's object for its own messages, and by the uplink for whole batches.
+import type { MessageResult } from '../domain/device/inbox.ts';
+import type { Subscription } from '../domain/device/subscriptions.ts';
 import { callDevice, callRelay } from './stubs.ts';
-import type { LiveState } from './device-storage.ts';
 
 /** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
 export type RelayRun = {
@@ -10,33 +11,33 @@ export type RelayRun = {
   /** As they came: JSON text, or any other text. */
   payloads: string[];
   /**
-   * Where a bridge brought them, which may bring them again: the spool and its numbers, and what the session made of
-   * each. `accepted` ones have been read as JSON; `again` and `repeated` were there before, under this number or another.
+   * Where a bridge brought them, which may bring them again: the spool with its numbers, and the device's result for each.
+   * `accepted` ones were read as JSON.
    */
-  origin?: { spoolId: string; seqs: number[]; taken: ('accepted' | 'rejected' | 'again' | 'repeated')[] };
+  origin?: { spoolId: string; seqs: number[]; results: Exclude<MessageResult['result'], 'ignored'>[] };
 };
 
-/** One call a shard, all in parallel. A shard that fails has no subscribers left to tell: its sockets are gone. */
+/** One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call. */
 export async function pushToRelays(
   env: Env,
-  deliveries: { run: RelayRun; listeners: LiveState['listeners'] }[],
+  deliveries: { run: RelayRun; subscriptions: readonly Subscription[] }[],
 ): Promise<void> {
-  const pushes = new Map<string, { runs: RelayRun[]; signUps: Map<string, number> }>();
-  for (const { run, listeners } of deliveries) {
-    for (const { shard, signUp } of listeners) {
+  const pushes = new Map<string, { runs: RelayRun[]; registrationIds: Map<string, number> }>();
+  for (const { run, subscriptions } of deliveries) {
+    for (const { shard, registrationId } of subscriptions) {
       let push = pushes.get(shard);
-      if (push === undefined) pushes.set(shard, (push = { runs: [], signUps: new Map() }));
+      if (push === undefined) pushes.set(shard, (push = { runs: [], registrationIds: new Map() }));
       push.runs.push(run);
-      push.signUps.set(run.deviceId, signUp);
+      push.registrationIds.set(run.deviceId, registrationId);
     }
   }
   await Promise.allSettled(
-    [...pushes].map(async ([shard, { runs, signUps }]) => {
+    [...pushes].map(async ([shard, { runs, registrationIds }]) => {
       const { nobodyFor } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
       await Promise.all(
         nobodyFor.map((deviceId) =>
-          callDevice(env, deviceId, 'unwatch', 'repeatable', (device) =>
-            device.unwatch(shard, signUps.get(deviceId) ?? 0),
+          callDevice(env, deviceId, 'unsubscribe', 'repeatable', (device) =>
+            device.unsubscribe(shard, registrationIds.get(deviceId) ?? 0),
           ),
         ),
       );

@@ -35,7 +35,12 @@ export const uplinkItemSchema = z.object({
   /** The payload as text where it is valid UTF-8, else base64 in `payloadBase64`. */
   payload: z.string().optional(),
   payloadBase64: z.string().optional(),
+  /** As the broker sent it: it may have delivered the message before. */
   dup: z.boolean().optional(),
+  /** With `dup`: this spool had the same delivery (broker session, packet id, topic, payload) under that number. */
+  redeliveryOf: z.int().positive().optional(),
+  /** With `dup`: no other client can have read the broker's session since this process began to read it. */
+  soleReader: z.boolean().optional(),
   retain: z.boolean().optional(),
   receivedAtMs: z.int().nonnegative(),
 });

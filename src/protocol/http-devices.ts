@@ -2,7 +2,7 @@
 import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
-import { controlModes, deviceStatusTexts, transitionReasons } from './vocabulary.ts';
+import { controlModes, deviceStatusTexts, loginRefusalReasons, transitionReasons } from './vocabulary.ts';
 
 const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -123,12 +123,14 @@ export const statusViewSchema = z
 export const deviceEventPageSchema = pageSchema(
   z
     .object({
-      status: z.enum(['online', 'offline']),
+      status: z.enum(['online', 'offline', 'login_refused']),
       reason: z
-        .enum(transitionReasons)
+        .enum([...transitionReasons, ...loginRefusalReasons])
         .openapi({ description: 'How the service came to know.', example: 'disconnected' }),
       detail: z.string().openapi({ description: "The broker's own word for it.", example: 'tcp_closed' }),
       time: instantSchema,
+      count: z.int().optional(),
+      address: z.string().nullable().optional(),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');

@@ -2,7 +2,7 @@
 // HiveMQ's permissions know the whole username, product key and device id in one. What no permission allows is denied.
 // A device's role is the first thing made and the last one deleted: where there is none, nothing was left half-way.
 import type { z } from 'zod';
-import { parseJson } from '../domain/property-report.ts';
+import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice, type TopicRight } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import {

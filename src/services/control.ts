@@ -1,9 +1,9 @@
 // Commands to one device: the hot path. One call to the device's session, which knows its owner; no D1.
-import { isIdempotent } from '../domain/command-life.ts';
+import { isIdempotent } from '../domain/device/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
 import { RefusedError, unwrap } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
-import type { CommandView } from '../durable/device-commands.ts';
+import type { CommandView } from '../domain/device/commands.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 import { requireDeviceId } from './device-views.ts';
@@ -89,7 +89,7 @@ function describeCommand(command: CommandView) {
     reason: command.reason,
     replyCode: command.replyCode,
     params: command.params,
-    kept: command.isKept,
+    kept: command.isQueued,
     expiresAt: new Date(command.expiresAtMs).toISOString(),
     steps: {
       accepted: command.acceptedAtMs,

@@ -2,7 +2,7 @@
 import { RefusedError, unwrap } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
-import type { EventView, PropertiesView } from '../durable/device-views.ts';
+import type { EventView, PropertiesView } from '../domain/device/views.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 

@@ -44,7 +44,7 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
   // Noted before the wipe, so that a deletion cut off anywhere leaves the device outside and not its credential inside.
   // Where the wipe itself fails the device can be deleted again, and until then it gets back in by activating again.
   await noteRemovalAtBroker(context, device, wishedAtMs);
-  await callDevice(env, deviceId, 'wipe', 'repeatable', (device) => device.wipe());
+  await callDevice(env, deviceId, 'delete', 'repeatable', (device) => device.delete());
   await Promise.all([
     disconnectClient(context, device),
     // An activation that came in between has wished its device back in: from here on none can.

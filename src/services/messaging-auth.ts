@@ -11,7 +11,7 @@ import {
   type TopicUse,
 } from '../domain/topic-rights.ts';
 import { messagingName, parseMessagingName } from '../domain/topics.ts';
-import type { PresenceEvent } from '../domain/presence.ts';
+import type { PresenceEvent } from '../domain/device/connection.ts';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';

@@ -1,7 +1,8 @@
 // Takes a batch from a bridge: one DeviceSession call a device, all in parallel, then one push a relay shard.
 // Touches no D1. Answers each message, so that one bad message never holds up another.
-import { packMessages, type SessionMessage } from '../durable/device-inbox.ts';
-import type { LiveState } from '../durable/device-storage.ts';
+import type { InboundMessage } from '../domain/device/inbox.ts';
+import type { Subscription } from '../domain/device/subscriptions.ts';
+import { packMessages } from '../durable/message-columns.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
@@ -12,9 +13,9 @@ import { readItem } from './uplink-item.ts';
 
 export type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
 
-type Entry = { index: number; topic: string; message: SessionMessage };
+type Entry = { index: number; topic: string; message: InboundMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
-type Delivery = { run: RelayRun; listeners: LiveState['listeners'] };
+type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 
 /** Results stand in the order of the items. */
 export async function takeBatch(context: ServiceContext, batch: Batch): Promise<UplinkResult[]> {
@@ -35,11 +36,13 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
       results[index] = { seq: item.seq, result: 'rejected', reason };
       continue;
     }
-    const message: SessionMessage = {
+    const message: InboundMessage = {
       seq: item.seq,
       action: target.action,
       payload,
       isDup: item.dup ?? false,
+      redeliveryOf: item.redeliveryOf,
+      isSoleReader: item.soleReader ?? false,
       isRetained: item.retain ?? false,
       receivedAtMs: item.receivedAtMs + offsetMs,
     };
@@ -127,13 +130,13 @@ async function takeForDevice(
     if (run?.topic !== topic) runs.push((run = startRun(device.deviceId, topic, spoolId)));
     run.payloads.push(payload);
     run.origin.seqs.push(seq);
-    run.origin.taken.push(taken.result);
+    run.origin.results.push(taken.result);
   }
-  return { results, deliveries: runs.map((run) => ({ run, listeners: ingested.listeners })) };
+  return { results, deliveries: runs.map((run) => ({ run, subscriptions: ingested.subscriptions })) };
 }
 
 function startRun(deviceId: string, topic: string, spoolId: string): Required<RelayRun> {
-  return { deviceId, topic, payloads: [], origin: { spoolId, seqs: [], taken: [] } };
+  return { deviceId, topic, payloads: [], origin: { spoolId, seqs: [], results: [] } };
 }
 
 function seqOf(raw: unknown): number {

@@ -2,7 +2,7 @@
 import { Parser } from '@asyncapi/parser';
 import { describe, expect, it } from 'vitest';
 import { parseControl } from '../../src/domain/control-command.ts';
-import { interpretMessage } from '../../src/domain/property-report.ts';
+import { readMessage } from '../../src/domain/device/messages.ts';
 import { parseTopic } from '../../src/domain/topics.ts';
 import { type TopicAction } from '../../src/protocol/mqtt.ts';
 import { describeMessaging } from '../../src/routes/asyncapi.ts';
@@ -69,7 +69,7 @@ describe('the AsyncAPI document', () => {
   });
 
   it('gives examples that the service itself understands as what they are', () => {
-    const kindOf = (action: TopicAction, body: unknown) => interpretMessage(action, JSON.stringify(body)).kind;
+    const kindOf = (action: TopicAction, body: unknown) => readMessage(action, JSON.stringify(body)).kind;
     for (const report of examplesOf('PropertyReport')) {
       expect(kindOf('thing/event/property/post', report)).toBe('report');
     }

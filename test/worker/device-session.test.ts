@@ -3,7 +3,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
-import { packMessages, type SessionMessage } from '../../src/durable/device-inbox.ts';
+import type { InboundMessage } from '../../src/domain/device/inbox.ts';
+import { packMessages } from '../../src/durable/message-columns.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 import { RefusedError } from '../../src/domain/refusal.ts';
@@ -66,17 +67,20 @@ async function rowsWritten({ deviceId }: TestDevice): Promise<number> {
   );
 }
 
-type Live = { isCopyBehind: boolean; announcements: { isPublished: boolean }[] };
+type Activity = { presence: { isProjectionBehind: boolean; announcements: { isPublished: boolean }[] } };
 
-/** Waits until D1 and the broker have taken what a transition meant for them. */
+/** Waits until D1 and the broker have taken what a transition meant for them: only the row tells. */
 async function quiet({ deviceId }: TestDevice): Promise<void> {
   const read = () =>
     runInDurableObject(
       sessionOf(deviceId),
-      (_, { storage }) => JSON.parse(storage.sql.exec<{ json: string }>('SELECT json FROM live').one().json) as Live,
+      (_, { storage }) =>
+        JSON.parse(
+          storage.sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one().json,
+        ) as Activity,
     );
-  const isQuiet = ({ isCopyBehind, announcements }: Live) =>
-    !isCopyBehind && announcements.every((one) => one.isPublished);
+  const isQuiet = ({ presence }: Activity) =>
+    !presence.isProjectionBehind && presence.announcements.every((one) => one.isPublished);
   await expect.poll(async () => isQuiet(await read())).toBe(true);
 }
 
@@ -97,21 +101,31 @@ describe('an object that was never provisioned', () => {
     const session = sessionOf(deviceId);
     const passwordDigest = await digestOf('guess');
     expect(await session.authenticate({ productKey: 'switch', passwordDigest })).toMatchObject({
-      error: 'device_not_found',
+      refusal: { kind: 'not_found', what: 'device' },
     });
     expect(await session.authenticate({ productKey: 'switch', passwordDigest, relayShard: 'relay-0' })).toMatchObject({
-      error: 'device_not_found',
+      refusal: { kind: 'not_found', what: 'device' },
     });
-    expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
-    expect(await session.command(1, trigger)).toMatchObject({ error: 'device_not_found' });
-    expect(await session.watch(1, 'switch', 'relay-0', '#')).toMatchObject({ error: 'device_not_found' });
+    expect(await session.status(1)).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.command(1, trigger)).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.subscribe(1, 'switch', 'relay-0', '#')).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
     const results = await ingest(session, 'switch', 'spool', [
-      { seq: 1, action: status, payload: '{"status":"online"}', isDup: false, isRetained: false, receivedAtMs: 0 },
+      {
+        seq: 1,
+        action: status,
+        payload: '{"status":"online"}',
+        isDup: false,
+        isSoleReader: false,
+        isRetained: false,
+        receivedAtMs: 0,
+      },
     ]);
     expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
     await session.reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
-    await session.unwatch('relay-0', 1);
-    await session.wipe();
+    await session.unsubscribe('relay-0', 1);
+    await session.delete();
     expect(await tablesOf(deviceId)).toEqual([]);
     expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
   });
@@ -124,29 +138,33 @@ describe('a session', () => {
     const passwordDigest = await digestOf(device.password);
     expect(await session.authenticate({ productKey: 'lamp', passwordDigest })).toMatchObject({ ok: true });
     expect(await session.authenticate({ productKey: 'Lamp', passwordDigest })).toMatchObject({
-      error: 'device_not_found',
+      refusal: { kind: 'not_found', what: 'device' },
     });
     const wrong = await digestOf(`${device.password}x`);
     expect(await session.authenticate({ productKey: 'lamp', passwordDigest: wrong })).toMatchObject({
-      error: 'invalid_password',
+      refusal: { kind: 'credential_refused', problem: 'wrong' },
     });
-    expect(await session.status(8)).toMatchObject({ error: 'forbidden' });
-    expect(await session.command(8, trigger)).toMatchObject({ error: 'forbidden' });
-    expect(await session.watch(8, 'lamp', 'relay-0', '#')).toMatchObject({ error: 'forbidden' });
+    expect(await session.status(8)).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.command(8, trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.subscribe(8, 'lamp', 'relay-0', '#')).toMatchObject({ refusal: { kind: 'not_owner' } });
   });
 
   it('keeps credentials, properties, presence and listeners over sleep', async () => {
     const device = await provisionDevice();
     await connect(device);
     await report(device, { position: 'middle', angle: 90 });
-    await sessionOf(device.deviceId).watch(1, device.productKey, 'relay-3', '#');
+    await sessionOf(device.deviceId).subscribe(1, device.productKey, 'relay-3', '#');
     const before = await statusOf(device);
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
     const passwordDigest = await digestOf(device.password);
     const login = await sessionOf(device.deviceId).authenticate({ productKey: device.productKey, passwordDigest });
     expect(login.ok).toBe(true);
-    const { listeners } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', packMessages([]));
+    const { subscriptions: listeners } = await sessionOf(device.deviceId).ingest(
+      device.productKey,
+      'spool',
+      packMessages([]),
+    );
     expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
   });
 
@@ -155,8 +173,8 @@ describe('a session', () => {
     const session = sessionOf(device.deviceId);
     const own = `/sys/${device.productKey}/${device.deviceId}`;
     const heard = async (filter: string) => {
-      await session.watch(1, device.productKey, 'relay-3', filter);
-      const { listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
+      await session.subscribe(1, device.productKey, 'relay-3', filter);
+      const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
       return listeners.map(({ ignoresCommands }) => ignoresCommands);
     };
     expect(await heard(`${own}/thing/event/property/post`)).toEqual([true]);
@@ -178,7 +196,7 @@ describe('a session', () => {
     expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'accepted' });
     expect(await report(device, { position: 'down' }, { seq: 5_000_002 })).toEqual({ result: 'accepted' });
     await evictDurableObject(sessionOf(device.deviceId));
-    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'again' });
+    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'duplicate' });
     expect(await statusOf(device)).toMatchObject({ position: 'down' });
   });
 
@@ -186,7 +204,7 @@ describe('a session', () => {
     const device = await provisionDevice();
     await report(device, { position: 'up' });
     await report(device, { position: 'down' });
-    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'repeated' });
+    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'redelivery' });
     expect(await report(device, { position: 'up' }), 'not flagged: the device means it').toEqual({
       result: 'accepted',
     });
@@ -199,7 +217,7 @@ describe('a session', () => {
     await report(device, { position: 'up' }, redelivered);
     await report(device, { position: 'down' }, { spoolId: 'next' });
     await evictDurableObject(sessionOf(device.deviceId));
-    expect(await report(device, { position: 'up' }, earlier)).toEqual({ result: 'repeated' });
+    expect(await report(device, { position: 'up' }, earlier)).toEqual({ result: 'redelivery' });
     expect(await report(device, { position: 'middle' }, earlier)).toEqual({ result: 'accepted' });
     const anew = { spoolId: 'dead', receivedAtMs: Date.now() };
     expect(await report(device, { position: 'up' }, anew)).toEqual({ result: 'accepted' });
@@ -256,11 +274,12 @@ describe('rows', () => {
     await connect(device);
     await quiet(device);
     const before = await rowsWritten(device);
-    const messages = Array.from({ length: 100 }, (_, number): SessionMessage => ({
+    const messages = Array.from({ length: 100 }, (_, number): InboundMessage => ({
       seq: ++lastSeq,
       action: propertyPost,
       payload: `{"angle":${number}}`,
       isDup: false,
+      isSoleReader: false,
       isRetained: false,
       receivedAtMs: Date.now(),
     }));
@@ -285,7 +304,7 @@ describe('a deleted device', () => {
     const device = await provisionDevice();
     await report(device, { position: 'up' });
     const session = sessionOf(device.deviceId);
-    await session.wipe();
+    await session.delete();
     expect(await tablesOf(device.deviceId)).toEqual(['deleted']);
     const again = {
       productKey: device.productKey,
@@ -297,46 +316,33 @@ describe('a deleted device', () => {
       secretDigest: 'x',
       passwordDigest: 'x',
     };
-    expect(await session.provision(again)).toEqual({ ok: false, error: 'device_not_found' });
+    expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
     await evictDurableObject(session);
-    expect(await session.provision(again)).toEqual({ ok: false, error: 'device_not_found' });
-    expect(await session.status(1)).toMatchObject({ error: 'device_not_found' });
+    expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.status(1)).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
   });
 
   it('is forgotten altogether after a while', async () => {
     const device = await provisionDevice();
     const session = sessionOf(device.deviceId);
-    await session.wipe();
+    await session.delete();
     expect(await runDurableObjectAlarm(session)).toBe(true);
     expect(await tablesOf(device.deviceId)).toEqual([]);
   });
 });
 
 describe('storage', () => {
-  it('of the first version is brought to the present one when the object wakes', async () => {
-    const device = await provisionDevice();
-    await report(device, { position: 'up' });
-    const session = sessionOf(device.deviceId);
-    await runInDurableObject(session, (_, { storage }) => {
-      storage.sql.exec('ALTER TABLE command DROP COLUMN is_open');
-      storage.sql.exec('DROP TABLE repeatable');
-      storage.sql.exec('UPDATE version SET number = 1');
-    });
-    await evictDurableObject(session);
-    expect(await statusOf(device)).toMatchObject({ position: 'up' });
-    expect(await session.command(1, { ...trigger, idempotencyKey: 'k' })).toMatchObject({ ok: true });
-    expect(await session.listCommands(1, { page: 1, size: 1 })).toMatchObject({ ok: true, value: { total: 1 } });
-  });
-
   it('of an earlier version is read with what is new at its initial value', async () => {
     const device = await provisionDevice();
     await connect(device);
     await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => {
-      const { json } = storage.sql.exec<{ json: string }>('SELECT json FROM live').one();
-      const { presence, properties } = JSON.parse(json) as { presence: Record<string, unknown>; properties: unknown };
-      const { isOnline, lastOnlineAtMs, told } = presence;
-      const earlier = JSON.stringify({ presence: { isOnline, lastOnlineAtMs, told }, properties });
-      storage.sql.exec('UPDATE live SET json = ?', earlier);
+      const { json } = storage.sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one();
+      type Row = { presence: { connection: Record<string, unknown> }; properties: unknown; subscriptions: unknown };
+      const { presence, properties, subscriptions } = JSON.parse(json) as Row;
+      const { isOnline, lastOnlineAtMs, told } = presence.connection;
+      const connection = { isOnline, lastOnlineAtMs, told };
+      const earlier = JSON.stringify({ presence: { connection }, properties, subscriptions });
+      storage.sql.exec("UPDATE slice SET json = ? WHERE name = 'activity'", earlier);
     });
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await statusOf(device)).toMatchObject({ online: true });

@@ -77,7 +77,7 @@ it('leaves a device as it was where the wish to remove it cannot be noted', asyn
 });
 
 it('removes the credential of a deletion that was cut off when the device activates again', async () => {
-  await sessionOf(deviceId).wipe();
+  await sessionOf(deviceId).delete();
   await refuseRemovals();
   expect(await activate(), 'not before the wish is noted').toBeUndefined();
   await env.DB.prepare('DROP TRIGGER no_removals').run();
@@ -106,7 +106,7 @@ it('lets a device whose wipe failed back in when it activates again', async () =
 it('removes the credential of an activation that began after the deletion and came before its wipe', async () => {
   const crossed = withWipe(async () => {
     expect(await activate()).toBe(deviceId);
-    await sessionOf(deviceId).wipe();
+    await sessionOf(deviceId).delete();
   });
   expect((await deleteDevice(crossed)).status).toBe(200);
   expect(await lastWish()).toMatchObject(removed);

@@ -7,6 +7,7 @@ import { readConfig } from '../../src/config.ts';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
+import { packMessages } from '../../src/durable/message-columns.ts';
 import { relayShardOf } from '../../src/durable/stubs.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
 import { maxRelayFrameBytes } from '../../src/protocol/relay.ts';
@@ -56,12 +57,9 @@ async function comeOnline(device: DeviceIdentity): Promise<void> {
   await report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
 }
 
-/** From the row: a push to a shard in vain has no effect that anybody could see. */
-async function listenersOf({ deviceId }: DeviceIdentity): Promise<{ shard: string; signUp: number }[]> {
-  return runInDurableObject(sessionOf(deviceId), (_, state) => {
-    const { json } = state.storage.sql.exec<{ json: string }>('SELECT json FROM live').one();
-    return (JSON.parse(json) as { listeners: { shard: string; signUp: number }[] }).listeners;
-  });
+async function listenersOf({ productKey, deviceId }: DeviceIdentity) {
+  const { subscriptions } = await sessionOf(deviceId).ingest(productKey, 'spool', packMessages([]));
+  return [...subscriptions];
 }
 
 describe('signing in with device credentials', () => {
@@ -481,10 +479,10 @@ describe('what outlives what', () => {
 
   it('does not drop a shard for a sign-up that the push has not seen', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).watch(1, device.productKey, shardName, '#');
+    await sessionOf(device.deviceId).subscribe(1, device.productKey, shardName, '#');
     const [seen] = await listenersOf(device);
-    await sessionOf(device.deviceId).watch(1, device.productKey, shardName, '#');
-    await sessionOf(device.deviceId).unwatch(shardName, seen!.signUp);
+    await sessionOf(device.deviceId).subscribe(1, device.productKey, shardName, '#');
+    await sessionOf(device.deviceId).unsubscribe(shardName, seen!.registrationId);
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
   });
 
@@ -521,7 +519,7 @@ describe('what outlives what', () => {
     const asUser = await openRelay();
     await asUser.ask({ action: 'auth', token: await tokenOf(ownerId) });
     for (const one of [device, kept]) await asUser.ask({ action: 'subscribe', topic: topicOf(one, 'status') });
-    await sessionOf(device.deviceId).wipe();
+    await sessionOf(device.deviceId).delete();
     expect(await asDevice.end()).toEqual({ code: 1008, reason: 'deleted' });
     await shard().push([{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'] }]);
     await comeOnline(kept);
@@ -532,7 +530,7 @@ describe('what outlives what', () => {
 
   it('gives back what it remembers of a device when its last socket goes', async () => {
     const device = await provisionDevice();
-    const origin = { spoolId: 's', seqs: [1], taken: ['accepted' as const] };
+    const origin = { spoolId: 's', seqs: [1], results: ['accepted' as const] };
     const run = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['{}'], origin };
     expect(await shard().push([run])).toEqual({ nobodyFor: [device.deviceId] });
     const socket = await listenAs(device, topicOf(device, 'status'));

@@ -5,12 +5,12 @@ import { env, exports } from 'cloudflare:workers';
 import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { type TopicAction } from '../../src/protocol/mqtt.ts';
-import type { PropertiesView } from '../../src/durable/device-views.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
 import { call, send } from '../rig/workerd/client.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
-import { wireErrorOf } from '../../src/domain/refusal.ts';
+import type { PropertiesView } from '../../src/domain/device/views.ts';
+import { unwrap, wireErrorOf, type Outcome } from '../../src/domain/refusal.ts';
 
 const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
 const report = (position: string) => JSON.stringify({ params: { position } });
@@ -202,8 +202,8 @@ describe('a batch', () => {
     const batch = { spoolId: 'spool-5', sentAtMs: bridgeNowMs, items: [{ ...item, receivedAtMs: bridgeNowMs - 250 }] };
     const { code } = await call('POST', uplinkPath, { headers, body: batch });
     expect(code).toBe(200);
-    const { value } = (await sessionOf(device.deviceId).properties(1)) as unknown as { value: PropertiesView };
-    const agoMs = Date.now() - Date.parse(value.list[0]!.time);
+    const outcome = (await sessionOf(device.deviceId).properties(1)) as Outcome<PropertiesView>;
+    const agoMs = Date.now() - Date.parse(unwrap(outcome).list[0]!.time);
     expect(agoMs).toBeGreaterThanOrEqual(250);
     expect(agoMs, 'an hour by the clock of the bridge').toBeLessThan(1_800_000);
   });

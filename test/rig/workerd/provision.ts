@@ -2,7 +2,8 @@
 import { env } from 'cloudflare:workers';
 import { createId, createSecret, digestOf } from '../../../src/crypto/secrets.ts';
 import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
-import { packMessages, type MessageResult, type SessionMessage } from '../../../src/durable/device-inbox.ts';
+import type { InboundMessage, MessageResult } from '../../../src/domain/device/inbox.ts';
+import { packMessages } from '../../../src/durable/message-columns.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };
 
@@ -31,12 +32,18 @@ export async function ingest(
   session: ReturnType<typeof sessionOf>,
   productKey: string,
   spoolId: string,
-  messages: SessionMessage[],
+  messages: (Omit<InboundMessage, 'isSoleReader'> & { isSoleReader?: boolean })[],
 ): Promise<MessageResult[]> {
-  const { others } = await session.ingest(productKey, spoolId, packMessages(messages));
+  const { others } = await session.ingest(
+    productKey,
+    spoolId,
+    packMessages(messages.map((message) => ({ isSoleReader: false, ...message }))),
+  );
   return messages.map((_, position) => {
     const other = others.find((one) => one.position === position);
     if (other === undefined) return { result: 'accepted' };
-    return other.result === 'rejected' ? { result: other.result, reason: other.reason } : { result: other.result };
+    const result: MessageResult & { position?: number } = { ...other };
+    delete result.position;
+    return result;
   });
 }

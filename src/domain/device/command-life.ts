@@ -1,8 +1,8 @@
 // The life of one command: what is known of it, and the honest word for that. Pure: takes what happened and when, in
 // the service's clock. Publishes nothing and stores nothing.
-import type { ControlParams } from './control-command.ts';
-import type { Json } from './property-report.ts';
-import type { CommandState } from '../protocol/vocabulary.ts';
+import type { ControlParams } from '../control-command.ts';
+import type { Json } from '../json.ts';
+import type { CommandState } from '../../protocol/vocabulary.ts';
 
 export type Command = {
   commandId: string;
@@ -13,7 +13,7 @@ export type Command = {
   /** Nobody is waiting for a reply any more; a kept one is not published after it. */
   expiresAtMs: number;
   /** To be published again whenever the device comes back, until it replies. */
-  isKept: boolean;
+  isQueued: boolean;
   /** The device was away when it was published last, as far as anybody knew. */
   isAwaitingDevice: boolean;
   publishedAtMs: number | null;
@@ -45,7 +45,7 @@ export function isIdempotent(params: ControlParams): boolean {
 
 export function acceptCommand(
   { commandId, number, params }: Pick<Command, 'commandId' | 'number' | 'params'>,
-  keepForSeconds: number | undefined,
+  ttlSeconds: number | undefined,
   nowMs: number,
 ): Command {
   return {
@@ -53,8 +53,8 @@ export function acceptCommand(
     number,
     params,
     acceptedAtMs: nowMs,
-    expiresAtMs: nowMs + (keepForSeconds === undefined ? lifeMs : keepForSeconds * 1000),
-    isKept: keepForSeconds !== undefined,
+    expiresAtMs: nowMs + (ttlSeconds === undefined ? lifeMs : ttlSeconds * 1000),
+    isQueued: ttlSeconds !== undefined,
     isAwaitingDevice: false,
     publishedAtMs: null,
     brokerAcknowledgedAtMs: null,
@@ -77,14 +77,14 @@ export function markPublished(
 ): Command {
   const isAnswered = command.deviceAcknowledgedAtMs !== null;
   // Right after its session began a device may be there and not have subscribed yet.
-  const isTooEarly = command.isKept && command.publishedAtMs === null && hasReachedNobody && isDeviceOnline;
+  const isTooEarly = command.isQueued && command.publishedAtMs === null && hasReachedNobody && isDeviceOnline;
   const attemptsLeft = isTooEarly ? 1 : Math.max(0, command.attemptsLeft - 1);
   return {
     ...command,
     publishedAtMs: command.publishedAtMs ?? startedAtMs,
     brokerAcknowledgedAtMs: command.brokerAcknowledgedAtMs ?? acknowledgedAtMs,
-    undeliveredBecause: hasReachedNobody && !isAnswered && !command.isKept ? 'no_subscriber' : null,
-    isAwaitingDevice: command.isKept && !isAnswered && (hasReachedNobody || !isDeviceOnline),
+    undeliveredBecause: hasReachedNobody && !isAnswered && !command.isQueued ? 'no_subscriber' : null,
+    isAwaitingDevice: command.isQueued && !isAnswered && (hasReachedNobody || !isDeviceOnline),
     attemptsLeft,
     attemptAtMs: attemptsLeft > 0 && !isAnswered ? nowMs + secondAttemptAfterMs : null,
   };
@@ -97,7 +97,7 @@ export function markPublished(
 export function markUnpublished(command: Command, isKnown: boolean, nowMs: number): Command {
   if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
   const undeliveredBecause = isKnown ? 'broker_unavailable' : 'outcome_unknown';
-  return { ...command, isKept: false, attemptAtMs: null, undeliveredBecause };
+  return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
 }
 
 /** The device replied; its first word counts. */
@@ -141,7 +141,7 @@ export function markReturned(command: Command, nowMs: number): Command {
 /** Kept, and neither answered nor ended: it may still have to be published. */
 export function isPending(command: Command, nowMs: number): boolean {
   const isSettled = command.deviceAcknowledgedAtMs !== null || command.confirmedAtMs !== null;
-  return command.isKept && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
+  return command.isQueued && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
 }
 
 /** What can still be learned of it from reports or done for it: worth being at hand when the object wakes. */
@@ -169,7 +169,7 @@ export function describeCommand(
   if (undeliveredBecause !== null) return { state: 'undelivered', reason: undeliveredBecause };
   if (nowMs >= command.expiresAtMs) return { state: 'expired', reason: 'no_reply' };
   if (!isPublished(command)) return { state: 'accepted', reason: null };
-  if (command.isKept && (command.isAwaitingDevice || !isDeviceOnline)) return { state: 'waiting', reason: null };
+  if (command.isQueued && (command.isAwaitingDevice || !isDeviceOnline)) return { state: 'waiting', reason: null };
   return { state: 'sent', reason: null };
 }
 

@@ -1,7 +1,7 @@
 // Whether a device is online: one pure state machine over everything that says something about it. Knows no broker,
 // no storage and no clock: `nowMs` is given, and times inside events are the broker's for sessions, the bridge's for
 // messages, never the device's. Being disabled is kept apart: it decides what subscribers are told and nothing else.
-import type { TransitionReason } from '../protocol/vocabulary.ts';
+import type { TransitionReason } from '../../protocol/vocabulary.ts';
 
 export type PresenceState = {
   isOnline: boolean;
@@ -15,7 +15,7 @@ export type PresenceState = {
   sessionStartedAtMs: number | null;
   /** The newest session that is known to be over, by its start; or the last end that named no session. */
   endedSessionStartedAtMs: number | null;
-  namelessEndAtMs: number | null;
+  unnamedEndAtMs: number | null;
   /** Until then an offline may be the last will of the session before. */
   oldWillUntilMs: number | null;
   /** When the device had gone, and by whose word: what was sent before that does not bring it back. */
@@ -46,7 +46,7 @@ export type PresenceEvent =
 export type PresenceRules = {
   /** The broker reports connects and disconnects; otherwise silence is watched. */
   reportsConnections: boolean;
-  silenceTimeoutMs: number;
+  inactivityTimeoutMs: number;
   /** How long a lost connection is held back before subscribers are told. */
   offlineGraceMs: number;
   /** Subscribers of a disabled device are told that it is offline, whatever its connection does. */
@@ -84,7 +84,7 @@ export const initialPresence: PresenceState = {
   logins: 0,
   sessionStartedAtMs: null,
   endedSessionStartedAtMs: null,
-  namelessEndAtMs: null,
+  unnamedEndAtMs: null,
   oldWillUntilMs: null,
   goneAtMs: null,
   goneBy: null,
@@ -94,13 +94,13 @@ export const initialPresence: PresenceState = {
 };
 
 /** Signs of life are recorded this coarsely where silence is watched, because each record costs a row. */
-export function lifeResolutionMs(keepAliveSeconds: number): number {
+export function recordResolutionMs(keepAliveSeconds: number): number {
   return keepAliveSeconds * 400;
 }
 
 /** One and a half keep-alive periods (tolerance 39), the resolution of the record, and a little for the network. */
-export function silenceTimeoutMs(keepAliveSeconds: number): number {
-  return keepAliveSeconds * 1_600 + lifeResolutionMs(keepAliveSeconds);
+export function inactivityTimeoutMs(keepAliveSeconds: number): number {
+  return keepAliveSeconds * 1_600 + recordResolutionMs(keepAliveSeconds);
 }
 
 export function decidePresence(
@@ -131,9 +131,9 @@ export function decidePresence(
  * When a device that stays silent counts as gone. A device that is online by its own word alone is watched even where
  * the broker reports connections: the report may have been lost, or the message may be an old one that was queued.
  */
-export function silenceDueAtMs(state: PresenceState, rules: PresenceRules): number | null {
+export function inactivityDueAtMs(state: PresenceState, rules: PresenceRules): number | null {
   if (!state.isOnline || (rules.reportsConnections && state.isSessionOpen)) return null;
-  return (state.lastOnlineAtMs ?? 0) + rules.silenceTimeoutMs;
+  return (state.lastOnlineAtMs ?? 0) + rules.inactivityTimeoutMs;
 }
 
 function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules, nowMs: number): Move | undefined {
@@ -151,7 +151,7 @@ function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules,
     case 'revoked':
       return goOffline({ ...state, isSessionOpen: false }, 'service', 'revoked', nowMs, nowMs);
     case 'due':
-      return judgeSilence(state, rules, nowMs);
+      return judgeInactivity(state, rules, nowMs);
   }
 }
 
@@ -169,7 +169,7 @@ function beginSession(
 ): Move | undefined {
   // A repeated or overtaken report: this session is known already, maybe even over.
   const isKnown = state.sessionStartedAtMs !== null && startedAtMs <= state.sessionStartedAtMs;
-  const isOver = state.namelessEndAtMs !== null && startedAtMs <= state.namelessEndAtMs;
+  const isOver = state.unnamedEndAtMs !== null && startedAtMs <= state.unnamedEndAtMs;
   if (isKnown || isOver) return undefined;
   const seenAtMs = Math.min(startedAtMs, nowMs);
   const began: PresenceState = {
@@ -208,8 +208,8 @@ function endSession(
     const ended = { sessionStartedAtMs: startedAtMs, endedSessionStartedAtMs: startedAtMs, isSessionOpen: false };
     return goOffline({ ...state, ...ended }, 'broker', 'disconnected', endedAtMs, nowMs, reason);
   }
-  if (endedAtMs < newestAtMs || endedAtMs <= (state.namelessEndAtMs ?? -Infinity)) return undefined;
-  const ended: PresenceState = { ...state, namelessEndAtMs: endedAtMs, isSessionOpen: false };
+  if (endedAtMs < newestAtMs || endedAtMs <= (state.unnamedEndAtMs ?? -Infinity)) return undefined;
+  const ended: PresenceState = { ...state, unnamedEndAtMs: endedAtMs, isSessionOpen: false };
   // Whose end this is nobody can say: that of the session before, most likely. Silence will tell.
   if (state.isOnline && endedAtMs < (state.oldWillUntilMs ?? 0))
     return { state: ended, reason: 'disconnected', atMs: 0 };
@@ -234,7 +234,7 @@ function hear(
   }
   const isBeforeEnd = atMs <= (state.goneAtMs ?? -Infinity) + (state.goneBy === 'broker' ? reorderingMs : 0);
   const online = goOnline(state, kind, atMs, nowMs);
-  const isTooOld = (silenceDueAtMs(online.state, rules) ?? Infinity) <= nowMs;
+  const isTooOld = (inactivityDueAtMs(online.state, rules) ?? Infinity) <= nowMs;
   return isBeforeEnd || isTooOld ? undefined : online;
 }
 
@@ -246,8 +246,8 @@ function hearOffline(state: PresenceState, atMs: number, nowMs: number): Move | 
   return goOffline(state, 'device', 'announced', atMs, nowMs);
 }
 
-function judgeSilence(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
-  if ((silenceDueAtMs(state, rules) ?? Infinity) > nowMs) return undefined;
+function judgeInactivity(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
+  if ((inactivityDueAtMs(state, rules) ?? Infinity) > nowMs) return undefined;
   return goOffline(state, 'service', 'silence', state.lastOnlineAtMs ?? nowMs, nowMs);
 }
 

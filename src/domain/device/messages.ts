@@ -1,5 +1,5 @@
-// What a message of a device means (interface 6, tolerance E): a report, a reply, a status announcement, or why it is
-// none of them. Pure; decides nothing about presence or storage.
+// Reads a device's message (contract 6, field notes 44-49): a report, a reply, a status announcement, or why it is none of
+// them. Decides nothing about what the message changes.
 import {
   knownProperties,
   propertyPostMethod,
@@ -7,30 +7,27 @@ import {
   statusSchema,
   topicActions,
   type TopicAction,
-} from '../protocol/mqtt.ts';
-
-export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+} from '../../protocol/mqtt.ts';
+import { isJsonObject, parseJson, type Json } from '../json.ts';
 
 export type DeviceMessage =
   | { kind: 'report'; properties: Map<string, Json> }
   | { kind: 'reply'; id: string | undefined; code: number | undefined }
   | { kind: 'status'; status: 'online' | 'offline' }
-  | { kind: 'invalid'; reason: string };
+  | { kind: 'invalid'; reason: InvalidReason };
 
-export const maxPayloadBytes = 16 * 1024;
-const maxProperties = 64;
+export type InvalidReason =
+  'too_large' | 'not_json' | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
+
+const maxPayloadBytes = 16 * 1024;
 const maxPropertyBytes = 1024;
 
-/** Members of the message around bare properties, which are no properties themselves. */
+/** Members of a message that are not properties where the properties stand bare. */
 const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
 
-/** Properties that differ in nearly every report without anything having happened. */
-export function isMeasurement(name: string): boolean {
-  return name === 'wifi_rssi';
-}
-
-/** Routes by `method` where there is one, by topic where there is none (decisions, Messages). */
-export function interpretMessage(action: TopicAction, payload: string): DeviceMessage {
+/** Routes by `method` where there is one, by topic where there is none (decision: messages). */
+export function readMessage(action: TopicAction, payload: string): DeviceMessage {
+  if (isTooLarge(payload)) return { kind: 'invalid', reason: 'too_large' };
   const body = parseJson(payload);
   if (body === undefined) return { kind: 'invalid', reason: 'not_json' };
   if (!isJsonObject(body)) return { kind: 'invalid', reason: 'not_an_object' };
@@ -40,33 +37,6 @@ export function interpretMessage(action: TopicAction, payload: string): DeviceMe
   if (method !== undefined && method !== null) return { kind: 'invalid', reason: 'unknown_method' };
   if (action === topicActions.status) return readStatus(body);
   return action === topicActions.propertySetReply ? readReply(body) : readReport(body);
-}
-
-/** The parsed JSON, or undefined where the text is none. */
-export function parseJson(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The properties after a report, and which of them changed; unknown ones are kept up to a limit. */
-export function mergeProperties(
-  known: ReadonlyMap<string, Json>,
-  reported: ReadonlyMap<string, Json>,
-): Map<string, Json> {
-  const changes = new Map<string, Json>();
-  for (const [name, value] of reported) {
-    const isNew = !known.has(name);
-    if (isNew && known.size + changes.size >= maxProperties) continue;
-    if (isNew || !isSame(known.get(name), value)) changes.set(name, value);
-  }
-  return changes;
-}
-
-function isSame(one: Json | undefined, other: Json): boolean {
-  return one === other || (typeof other === 'object' && JSON.stringify(one) === JSON.stringify(other));
 }
 
 function readReport(body: { [name: string]: Json }): DeviceMessage {
@@ -104,6 +74,14 @@ function readStatus(body: { [name: string]: Json }): DeviceMessage {
     : { kind: 'invalid', reason: 'invalid_status' };
 }
 
-function isJsonObject(value: Json): value is { [name: string]: Json } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function isTooLarge(payload: string): boolean {
+  // A UTF-16 unit has three bytes at most: only payloads near the limit are counted.
+  return payload.length * 3 > maxPayloadBytes && new TextEncoder().encode(payload).length > maxPayloadBytes;
+}
+
+/** The command that a message replies to, so that it can be loaded. Only what may be a reply is read for it. */
+export function mentionedCommands(action: TopicAction, payload: string): string[] {
+  const mayBeReply = action === topicActions.propertySetReply || payload.includes(propertySetReplyMethod);
+  const message = mayBeReply ? readMessage(action, payload) : undefined;
+  return message?.kind === 'reply' && message.id !== undefined ? [message.id] : [];
 }

@@ -4,24 +4,24 @@ import { describe, expect, it } from 'vitest';
 import {
   decidePresence,
   initialPresence,
-  lifeResolutionMs,
-  silenceDueAtMs,
-  silenceTimeoutMs,
+  recordResolutionMs,
+  inactivityDueAtMs,
+  inactivityTimeoutMs,
   type PresenceEvent,
   type PresenceOutcome,
   type PresenceRules,
   type PresenceState,
-} from '../../src/domain/presence.ts';
+} from '../../src/domain/device/connection.ts';
 import { fuzzSeed } from '../rig/fuzzing.ts';
 
 const second = 1_000;
 const minute = 60 * second;
 const start = 1_763_000_000_000;
-const silenceMs = silenceTimeoutMs(60);
+const silenceMs = inactivityTimeoutMs(60);
 
 const reporting: PresenceRules = {
   reportsConnections: true,
-  silenceTimeoutMs: silenceMs,
+  inactivityTimeoutMs: silenceMs,
   offlineGraceMs: 5 * second,
   isDisabled: false,
 };
@@ -120,7 +120,7 @@ describe('a device is offline', () => {
   });
 
   it('when it stays silent beyond one and a half keep-alive periods, and not earlier', () => {
-    expect(silenceMs - lifeResolutionMs(60)).toBeGreaterThanOrEqual(90 * second);
+    expect(silenceMs - recordResolutionMs(60)).toBeGreaterThanOrEqual(90 * second);
     expect(silenceMs).toBeLessThanOrEqual(120 * second);
     expect(isOnlineAfter(silent, [authenticated, 0], [message(minute), minute], [due, minute + silenceMs - 1])).toBe(
       true,
@@ -387,7 +387,7 @@ function live(arrivals: Arrival[], rules: PresenceRules, untilAt: number): Prese
     }
   };
   const nextDue = () => {
-    const times = [state.tellAtMs, silenceDueAtMs(state, rules)].filter((time) => time !== null);
+    const times = [state.tellAtMs, inactivityDueAtMs(state, rules)].filter((time) => time !== null);
     return times.length === 0 ? null : Math.min(...times);
   };
   for (const { event, at } of arrivals.toSorted((one, other) => one.at - other.at)) {

@@ -1,6 +1,8 @@
-// What a device's message means, however loosely it is written (tolerance E).
+// What a device's message means, however loosely it is written (field notes 44-49).
 import { describe, expect, it } from 'vitest';
-import { interpretMessage, mergeProperties, type Json } from '../../src/domain/property-report.ts';
+import { readMessage } from '../../src/domain/device/messages.ts';
+import { changedProperties } from '../../src/domain/device/properties.ts';
+import type { Json } from '../../src/domain/json.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
@@ -17,7 +19,7 @@ describe('a message on the property-post topic', () => {
       params: { position: 'up', angle: 90, wifi_rssi: -60 },
       time: 1,
     };
-    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual(
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(
       report(['position', 'up'], ['angle', 90], ['wifi_rssi', -60]),
     );
   });
@@ -30,12 +32,12 @@ describe('a message on the property-post topic', () => {
     ['of bare properties and a time', { position: 'up', time: 5, id: 7 }],
     ['with a method that is null', { method: null, params: { position: 'up' } }],
   ])('%s is a report', (_, payload) => {
-    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual(report(['position', 'up']));
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(report(['position', 'up']));
   });
 
   it('drops wrongly typed known properties one by one and keeps unknown ones', () => {
     const payload = { params: { position: 'sideways', angle: '90', wifi_rssi: -60, uptime: 12, tags: ['a'] } };
-    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual(
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(
       report(['wifi_rssi', -60], ['uptime', 12], ['tags', ['a']]),
     );
   });
@@ -47,7 +49,7 @@ describe('a message on the property-post topic', () => {
     ['no code', { id: '17', data: {} }, '17', undefined],
   ])('with the method of a reply and %s is a reply', (_, members, id, code) => {
     const payload = { method: 'thing.service.property.set_reply', params: { position: 'up' }, ...members };
-    expect(interpretMessage(propertyPost, JSON.stringify(payload))).toEqual({ kind: 'reply', id, code });
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual({ kind: 'reply', id, code });
   });
 
   it.each([
@@ -60,56 +62,56 @@ describe('a message on the property-post topic', () => {
     ['{"params":null}', 'params_not_an_object'],
     ['{"method":"thing.event.alarm.post","params":{}}', 'unknown_method'],
   ])('of %j is refused as %s', (payload, reason) => {
-    expect(interpretMessage(propertyPost, payload)).toEqual({ kind: 'invalid', reason });
+    expect(readMessage(propertyPost, payload)).toEqual({ kind: 'invalid', reason });
   });
 
   it('cannot reach into prototypes', () => {
-    const outcome = interpretMessage(propertyPost, '{"params":{"__proto__":{"position":"up"},"constructor":1}}');
+    const outcome = readMessage(propertyPost, '{"params":{"__proto__":{"position":"up"},"constructor":1}}');
     expect(outcome).toEqual(report(['__proto__', { position: 'up' }], ['constructor', 1]));
   });
 });
 
 describe('a message on the other topics', () => {
   it('on set_reply is a reply, with or without method', () => {
-    expect(interpretMessage(propertySetReply, '{"id":"1","code":200}')).toMatchObject({ kind: 'reply', id: '1' });
+    expect(readMessage(propertySetReply, '{"id":"1","code":200}')).toMatchObject({ kind: 'reply', id: '1' });
   });
 
   it.each(['online', 'offline'])('on status says %s, with a time of its own or none', (word) => {
     for (const time of [undefined, 0, 'yesterday', 4_000_000_000_000]) {
       const payload = JSON.stringify({ status: word, time });
-      expect(interpretMessage(status, payload)).toEqual({ kind: 'status', status: word });
+      expect(readMessage(status, payload)).toEqual({ kind: 'status', status: word });
     }
   });
 
   it.each(['{}', '{"status":"asleep"}', '{"status":true}'])('on status %s is refused', (payload) => {
-    expect(interpretMessage(status, payload)).toEqual({ kind: 'invalid', reason: 'invalid_status' });
+    expect(readMessage(status, payload)).toEqual({ kind: 'invalid', reason: 'invalid_status' });
   });
 });
 
 describe('merging a report', () => {
   it('finds what is new or different, and leaves the rest alone', () => {
-    const known = new Map<string, Json>([
-      ['position', 'up'],
-      ['angle', 90],
-      ['tags', { a: [1] }],
-    ]);
+    const known: [string, Json, number][] = [
+      ['position', 'up', 1],
+      ['angle', 90, 1],
+      ['tags', { a: [1] }, 1],
+    ];
     const reported = new Map<string, Json>([
       ['position', 'down'],
       ['tags', { a: [1] }],
       ['uptime', 5],
     ]);
-    expect([...mergeProperties(known, reported)]).toEqual([
+    expect([...changedProperties(known, reported)]).toEqual([
       ['position', 'down'],
       ['uptime', 5],
     ]);
   });
 
   it('takes no more than 64 properties, and still changes those it has', () => {
-    const known = new Map<string, Json>(Array.from({ length: 64 }, (_, index) => [`p${index}`, 0]));
+    const known = Array.from({ length: 64 }, (_, index) => [`p${index}`, 0, 1] as const);
     const reported = new Map<string, Json>([
       ['p3', 1],
       ['one too many', 1],
     ]);
-    expect([...mergeProperties(known, reported)]).toEqual([['p3', 1]]);
+    expect([...changedProperties(known, reported)]).toEqual([['p3', 1]]);
   });
 });

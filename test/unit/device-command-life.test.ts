@@ -13,15 +13,15 @@ import {
   markShown,
   markUnpublished,
   type Command,
-} from '../../src/domain/command-life.ts';
+} from '../../src/domain/device/command-life.ts';
 import type { ControlParams } from '../../src/domain/control-command.ts';
-import type { Json } from '../../src/domain/property-report.ts';
+import type { Json } from '../../src/domain/json.ts';
 
 const start = 1_763_000_000_000;
 const up: ControlParams = { action: 'toggle', position: 'up' };
 
-const accept = (params = up, keepForSeconds?: number) =>
-  acceptCommand({ commandId: 'c1', number: 1, params }, keepForSeconds, start);
+const accept = (params = up, ttlSeconds?: number) =>
+  acceptCommand({ commandId: 'c1', number: 1, params }, ttlSeconds, start);
 const publish = (command: Command, { online = true, nobody = false, at = 5 } = {}) =>
   markPublished(
     command,
@@ -199,9 +199,9 @@ describe('a kept command', () => {
   });
 
   it('that no broker took is kept no longer; one that was published before is tried again', () => {
-    expect(markUnpublished(accept(up, 60), true, start + 4_500)).toMatchObject({ isKept: false });
+    expect(markUnpublished(accept(up, 60), true, start + 4_500)).toMatchObject({ isQueued: false });
     const again = markUnpublished(markReturned(publish(accept(up, 60)), start), true, start + 4_500);
-    expect(again).toMatchObject({ isKept: true, attemptAtMs: start + 14_500, undeliveredBecause: null });
+    expect(again).toMatchObject({ isQueued: true, attemptAtMs: start + 14_500, undeliveredBecause: null });
   });
 });
 

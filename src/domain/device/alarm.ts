@@ -1,0 +1,47 @@
+// Slice: the one alarm of a device, at the earliest time that a slice names. Where inactivity is watched the alarm is also
+// the record of the device's last message, because moving it costs one row and a row of its own another.
+import { inactivityDueAtMs, recordResolutionMs } from './connection.ts';
+import { commandsDueAtMs } from './commands.ts';
+import { presenceDueAtMs, rulesOf } from './presence.ts';
+import type { AlarmSlice, DeviceState } from './state.ts';
+
+export const noAlarm: AlarmSlice = { setAtMs: null, isForInactivity: false };
+
+/** The state as it was loaded, with what the alarm in storage tells of the last message. */
+export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: number): DeviceState {
+  const adopted = { ...state, alarm: { ...state.alarm, setAtMs } };
+  const { connection } = state.presence;
+  if (setAtMs === null || !state.alarm.isForInactivity || !connection.isOnline) return adopted;
+  const seenAtMs = Math.min(setAtMs - rulesOf(state).inactivityTimeoutMs, nowMs);
+  if (seenAtMs <= (connection.lastOnlineAtMs ?? 0)) return adopted;
+  const seen = { ...connection, lastOnlineAtMs: seenAtMs };
+  return { ...adopted, presence: { ...state.presence, connection: seen } };
+}
+
+/**
+ * Leaves an alarm that fires too early: deleting it writes a row, an idle wake-up does not. An alarm that records the
+ * last message moves on when it is behind by the resolution of that record.
+ */
+export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
+  const { setAtMs, isForInactivity } = state.alarm;
+  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state)) ?? Infinity;
+  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs));
+  const dueAtMs = Math.min(inactiveAtMs, otherAtMs);
+  if (dueAtMs === Infinity) return state;
+  const willBeForInactivity = inactiveAtMs <= otherAtMs;
+  const isEarlier = setAtMs === null || setAtMs > dueAtMs;
+  const isBehind =
+    willBeForInactivity &&
+    isForInactivity &&
+    inactiveAtMs - (setAtMs ?? 0) >= recordResolutionMs(state.settings.keepAliveSeconds);
+  if (!isEarlier && !isBehind) return state;
+  return { ...state, alarm: { setAtMs: dueAtMs, isForInactivity: willBeForInactivity } };
+}
+
+/** Whether the alarm in storage tells of the last message, so that the message needs no row. */
+export function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
+  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state));
+  if (inactiveAtMs === null) return true;
+  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs));
+  return inactiveAtMs <= otherAtMs && state.alarm.isForInactivity;
+}

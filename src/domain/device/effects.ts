@@ -1,0 +1,35 @@
+// What a decision asks the shell to do once its state is written: one closed union. Plain data, so that a test can read
+// it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
+import type { RevocationCause } from '../revocation.ts';
+import type { Subscription } from './subscriptions.ts';
+
+export type Effect =
+  /** Push to the sockets of the shards; `topic` is the full one. */
+  | { kind: 'push'; topic: string; payload: string; subscriptions: readonly Subscription[] }
+  /** Hand a command to the broker; the outcome comes back as the event `publication_ended`. */
+  | {
+      kind: 'publish_command';
+      commandId: string;
+      topic: string;
+      payload: string;
+      expiresAtMs: number;
+      messageExpirySeconds: number;
+    }
+  /** Say on the status topic what the device did not say; the outcome comes back as `announcement_ended`. */
+  | { kind: 'publish_announcement'; topic: string; payload: string; time: number; expiresAtMs: number }
+  /** Write the projection in D1; the success comes back as `projection_written`. */
+  | { kind: 'write_projection'; projection: Projection }
+  | { kind: 'end_relay_sessions'; cause: RevocationCause; shards: readonly string[] }
+  /** Whoever waits for this command's end may look again. */
+  | { kind: 'notify_waiting'; commandId: string }
+  /** The handling of a message threw: it is rejected, and its reason is for the log. */
+  | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
+
+/** What D1 is to know of a device; only a higher version replaces what it has. */
+export type Projection = {
+  version: number;
+  name: string;
+  isDisabled: boolean;
+  connectionStatus: 1 | 2;
+  lastOnlineAt: number | null;
+};

@@ -1,0 +1,82 @@
+// What can happen to a device, and what each event answers: the input and the result of `decide`. Facts that the core
+// cannot find itself (fresh ids, compared digests, rows that are not loaded) are part of the event.
+import type { TopicAction } from '../../protocol/mqtt.ts';
+import type { Outcome } from '../refusal.ts';
+import type { PublishOutcome } from '../publish-outcome.ts';
+import type { DeviceIdentity } from '../topics.ts';
+import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts';
+import type { PresenceEvent } from './connection.ts';
+import type { IdentitySlice, ProductFacts } from './identity.ts';
+import type { InboundMessage, MessageResult } from './inbox.ts';
+import type { DeviceSettings } from './state.ts';
+import type { Subscription } from './subscriptions.ts';
+
+export type DeviceEvent =
+  /** An activation: makes the device, or gives one that exists a further messaging password. */
+  | {
+      kind: 'provisioned';
+      deviceId: string;
+      settings: DeviceSettings;
+      facts: Omit<IdentitySlice, 'deviceId' | 'isDisabled'>;
+      secretDigest: string;
+      passwordDigest: string;
+    }
+  /** A login at the broker or at a relay shard. `matchedDigest`: the stored digest that equals the password's. */
+  | {
+      kind: 'login_attempted';
+      productKey: string;
+      isClientIdRight: boolean;
+      matchedDigest: string | undefined;
+      address: string | null;
+      relayShard: string | undefined;
+    }
+  /** A broker says that a session began or ended. */
+  | { kind: 'connection_reported'; report: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }> }
+  | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
+  /** Saving the message's effect failed where that of others did not. */
+  | { kind: 'message_put_aside'; spoolId: string; seq: number }
+  /** A message of a relay session that signed in as the device when `revocations` was this. */
+  | { kind: 'relay_message_received'; productKey: string; revocations: number; action: TopicAction; payload: string }
+  | { kind: 'command_requested'; userId: number; request: CommandRequest; commandId: string; number: number }
+  | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
+  | { kind: 'cancel_requested'; userId: number; commandId: string }
+  /** A socket of the device's owner subscribes at a relay shard. */
+  | { kind: 'subscription_requested'; userId: number; productKey: string; shard: string; filter: string }
+  | { kind: 'subscription_ended'; shard: string; registrationId: number }
+  | { kind: 'administered'; userId: number; change: { name?: string; isDisabled?: boolean } }
+  | { kind: 'credentials_replaced'; userId: number; passwordDigest: string }
+  | { kind: 'product_changed'; facts: ProductFacts }
+  | { kind: 'deleted' }
+  | { kind: 'announcement_ended'; time: number; isPublished: boolean }
+  | { kind: 'projection_written'; version: number }
+  /** `scheduledAtMs`: when the alarm was to fire. */
+  | { kind: 'alarm_fired'; scheduledAtMs: number };
+
+export type EventKind = DeviceEvent['kind'];
+
+/** `others` are the results that are not `accepted`, with the positions of their messages. */
+export type Ingested = {
+  others: (MessageResult & { position: number })[];
+  subscriptions: readonly Subscription[];
+};
+
+export type Results = {
+  provisioned: Outcome<{ isNew: boolean }>;
+  login_attempted: Outcome<DeviceIdentity & { revocations: number }>;
+  connection_reported: null;
+  messages_received: Ingested;
+  message_put_aside: null;
+  relay_message_received: Outcome<MessageResult>;
+  command_requested: Outcome<AcceptedCommand>;
+  publication_ended: null;
+  cancel_requested: Outcome<CommandView>;
+  subscription_requested: Outcome<null>;
+  subscription_ended: null;
+  administered: Outcome<{ name: string; isDisabled: boolean }>;
+  credentials_replaced: Outcome<DeviceIdentity>;
+  product_changed: null;
+  deleted: null;
+  announcement_ended: null;
+  projection_written: null;
+  alarm_fired: null;
+};

@@ -1,0 +1,21 @@
+// What a device remembers of its past: the last transitions of presence and the last positions. Bounded rings in
+// storage, one row an entry; the core only appends.
+import type { Position } from '../../protocol/mqtt.ts';
+import type { TransitionReason } from '../../protocol/vocabulary.ts';
+
+export type Transition = { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: number };
+export type PositionChange = { position: Position; time: number };
+
+export type HistoryEntry =
+  | { kind: 'transition'; number: number; entry: Transition }
+  | { kind: 'position'; number: number; entry: PositionChange };
+
+/** Entries of each kind that a device keeps. */
+export const historySize = 100;
+
+export function appendHistory<State extends { newHistory: readonly HistoryEntry[] }>(
+  state: State,
+  entry: HistoryEntry,
+): State {
+  return { ...state, newHistory: [...state.newHistory, entry] };
+}

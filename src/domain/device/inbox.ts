@@ -1,0 +1,177 @@
+// Takes the device's messages: each has its effect once, in order, and a message that cannot be handled never stops the
+// next one. The high-water mark of a message is raised together with its effect. Pushes nothing to subscribers: the
+// uplink does, a batch at a time.
+import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
+import { applyReply, applyReturn, confirmByReport } from './commands.ts';
+import {
+  hasFailed,
+  isAtOrBelow,
+  isRedelivery,
+  noteFailed,
+  noteNew,
+  noteRedelivery,
+  type Delivery,
+} from './deduplication.ts';
+import type { Effect } from './effects.ts';
+import { fingerprint } from './fingerprint.ts';
+import { readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
+import { applyPresence, isEcho } from './presence.ts';
+import { applyChanges, changedProperties } from './properties.ts';
+import type { DeviceState } from './state.ts';
+
+export type InboundMessage = {
+  seq: number;
+  action: TopicAction;
+  payload: string;
+  isDup: boolean;
+  redeliveryOf?: number | undefined;
+  isSoleReader: boolean;
+  isRetained: boolean;
+  /** The bridge's moment of arrival, in the service's clock. */
+  receivedAtMs: number;
+};
+
+export type RejectionReason =
+  | InvalidReason
+  | 'device_not_found'
+  | 'device_disabled'
+  | 'session_revoked'
+  /** Handling it threw: the log has the error. */
+  | 'handling_failed';
+
+/**
+ * `accepted`: has its effect now. `duplicate`: had it before under this number, `redelivery`: under another. `ignored`:
+ * is to have none (an echo of the service, or retained). A duplicate says once more why it was rejected, because the
+ * first answer may be lost.
+ */
+export type MessageResult =
+  | { result: 'accepted' | 'redelivery' | 'ignored' }
+  | { result: 'duplicate'; reason?: RejectionReason }
+  | { result: 'rejected'; reason: RejectionReason };
+
+/** @returns the results in the order of the messages */
+export function takeMessages(
+  state: DeviceState,
+  spoolId: string,
+  messages: readonly InboundMessage[],
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; results: MessageResult[] } {
+  let next = state;
+  const results = messages.map((message): MessageResult => {
+    const refusal = refusalOf(next, message);
+    if (refusal !== undefined) return refusal;
+    const own: Effect[] = [];
+    try {
+      const taken = takeMessage(next, spoolId, message, nowMs, own);
+      next = taken.state;
+      effects.push(...own);
+      return taken.result;
+    } catch (error) {
+      next = putAside(next, spoolId, message.seq);
+      effects.push({ kind: 'log_failed_message', spoolId, seq: message.seq, error });
+      return { result: 'rejected', reason: 'handling_failed' };
+    }
+  });
+  return { state: next, results };
+}
+
+/** The message is rejected now, and again whenever it comes again. */
+export function putAside(state: DeviceState, spoolId: string, seq: number): DeviceState {
+  return { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
+}
+
+/** A message of the device's own relay session, which says nothing about its session at the broker. */
+export function takeRelayMessage(
+  state: DeviceState,
+  action: TopicAction,
+  payload: string,
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; result: MessageResult } {
+  return applyMessage(state, readMessage(action, payload), nowMs, nowMs, effects);
+}
+
+/** Of messages that cannot come from the device's present session. */
+function refusalOf(state: DeviceState, message: InboundMessage): MessageResult | undefined {
+  const { identity, credentials } = state;
+  if (identity.isDisabled) return rejectUnlessEcho(state, message, 'device_disabled');
+  if (credentials.isAwaitingLogin) return rejectUnlessEcho(state, message, 'session_revoked');
+  if (message.receivedAtMs >= credentials.acceptedFromMs) return undefined;
+  return { result: 'rejected', reason: 'session_revoked' };
+}
+
+/** The service's own last announcement on a device that was disabled or re-keyed comes back like any other message. */
+function rejectUnlessEcho(state: DeviceState, message: InboundMessage, reason: RejectionReason): MessageResult {
+  const isOwn = message.action === topicActions.status && isEcho(state, message.payload);
+  return isOwn ? { result: 'ignored' } : { result: 'rejected', reason };
+}
+
+function takeMessage(
+  state: DeviceState,
+  spoolId: string,
+  message: InboundMessage,
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; result: MessageResult } {
+  const { seq, action, payload, isDup, redeliveryOf, isSoleReader, receivedAtMs } = message;
+  const { deduplication } = state;
+  if (isAtOrBelow(deduplication.marks, spoolId, seq)) return { state, result: duplicateOf(state, spoolId, message) };
+  const print = fingerprint(`${action}\n${payload}`);
+  const delivery: Delivery = { spoolId, seq, isDup, redeliveryOf, isSoleReader, receivedAtMs, fingerprint: print };
+  if (isRedelivery(deduplication, delivery)) {
+    const noted = { ...state, deduplication: noteRedelivery(deduplication, delivery) };
+    return { state: noted, result: { result: 'redelivery' } };
+  }
+  const noted = { ...state, deduplication: noteNew(deduplication, delivery) };
+  // A retained message tells of the past: the broker hands it to every new subscription.
+  if (message.isRetained) return { state: noted, result: { result: 'ignored' } };
+  const meaning = readMessage(action, payload);
+  if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
+    return { state: noted, result: { result: 'rejected', reason: meaning.reason } };
+  }
+  if (meaning.kind === 'status' && isEcho(noted, payload)) return { state: noted, result: { result: 'ignored' } };
+  const atMs = Math.min(receivedAtMs, nowMs);
+  // A message that cannot be read was still sent by the device.
+  const event =
+    meaning.kind === 'status'
+      ? { kind: 'announced' as const, status: meaning.status, atMs }
+      : { kind: 'message' as const, atMs };
+  const present = applyPresence(noted, event, nowMs, effects);
+  const applied = applyMessage(present.state, meaning, atMs, nowMs, effects);
+  if (!present.hasReturned) return applied;
+  // After the message itself, which may be the reply that ends what would be published again.
+  return { state: applyReturn(applied.state, nowMs, effects), result: applied.result };
+}
+
+function applyMessage(
+  state: DeviceState,
+  meaning: DeviceMessage,
+  atMs: number,
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; result: MessageResult } {
+  switch (meaning.kind) {
+    case 'invalid':
+      return { state, result: { result: 'rejected', reason: meaning.reason } };
+    case 'status':
+      return { state, result: { result: 'accepted' } };
+    case 'reply': {
+      const { id, code } = meaning;
+      const replied = id === undefined ? state : applyReply(state, id, code ?? null, nowMs, effects);
+      return { state: replied, result: { result: 'accepted' } };
+    }
+    case 'report': {
+      const changes = changedProperties(state.properties.values, meaning.properties);
+      const confirmed = confirmByReport(state, meaning.properties, changes, nowMs);
+      return { state: applyChanges(confirmed, changes, atMs), result: { result: 'accepted' } };
+    }
+  }
+}
+
+function duplicateOf(state: DeviceState, spoolId: string, { seq, action, payload, isRetained }: InboundMessage) {
+  const result = 'duplicate' as const;
+  if (hasFailed(state.deduplication, spoolId, seq)) return { result, reason: 'handling_failed' as const };
+  const meaning = isRetained ? undefined : readMessage(action, payload);
+  return meaning?.kind === 'invalid' ? { result, reason: meaning.reason } : { result };
+}

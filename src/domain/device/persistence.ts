@@ -1,0 +1,89 @@
+// Which part of a state is worth a row now, compared with what storage has: rows written are what a device costs. What is
+// not worth one is lost with the object, or is saved with the next row.
+import { isRecordedByAlarm } from './alarm.ts';
+import { isOpen } from './command-life.ts';
+import { maxOpen } from './commands.ts';
+import { recordResolutionMs } from './connection.ts';
+import { isWorthSaving } from './login-refusals.ts';
+import { arePropertiesWorthSaving } from './properties.ts';
+import type { DeviceState } from './state.ts';
+
+/** Slices share rows by how often they change. */
+export type SavedRows = {
+  administration: Pick<DeviceState, 'identity' | 'credentials'>;
+  activity: Pick<DeviceState, 'presence' | 'properties' | 'subscriptions' | 'deduplication'> & {
+    isAlarmForInactivity: boolean;
+  };
+  login_refusals: Pick<DeviceState, 'loginRefusals'>;
+};
+export type RowName = keyof SavedRows;
+
+/** @param saved the state as storage has it; undefined where it has none */
+export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
+  const { identity, credentials, loginRefusals } = state;
+  const isAdministrationNew = saved?.identity !== identity || saved.credentials !== credentials;
+  const isActivityNew = saved === undefined || isActivityWorthSaving(saved, state, nowMs);
+  return {
+    ...(isAdministrationNew && { administration: { identity, credentials } }),
+    ...(isActivityNew && { activity: activityOf(state) }),
+    ...(isWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
+  };
+}
+
+/** The state as storage has it once `rows` are written. */
+export function savedState(saved: DeviceState | undefined, state: DeviceState, rows: Partial<SavedRows>): DeviceState {
+  if (saved === undefined) return state;
+  const { presence, properties, subscriptions, deduplication, alarm } = rows.activity === undefined ? saved : state;
+  const { identity, credentials } = rows.administration === undefined ? saved : state;
+  const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
+  return {
+    ...state,
+    identity,
+    credentials,
+    presence,
+    properties,
+    subscriptions,
+    deduplication,
+    alarm,
+    loginRefusals,
+  };
+}
+
+/**
+ * The state after its write: what storage alone has to keep is dropped from memory. Where there were more open commands
+ * than are kept here, `isComplete` is false and storage is to be asked again.
+ */
+export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceState; isComplete: boolean } {
+  const { loaded, inFlight } = state.commands;
+  const open = loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);
+  const isComplete = open.length === loaded.length || loaded.length < maxOpen;
+  return { state: { ...state, commands: { loaded: open, records: [], inFlight }, newHistory: [] }, isComplete };
+}
+
+function activityOf({ presence, properties, subscriptions, deduplication, alarm }: DeviceState) {
+  return { presence, properties, subscriptions, deduplication, isAlarmForInactivity: alarm.isForInactivity };
+}
+
+function isActivityWorthSaving(saved: DeviceState, state: DeviceState, nowMs: number): boolean {
+  if (saved.subscriptions !== state.subscriptions || saved.deduplication.failed !== state.deduplication.failed)
+    return true;
+  if (saved.alarm.isForInactivity !== state.alarm.isForInactivity) return true;
+  return arePropertiesWorthSaving(saved.properties, state.properties) || isPresenceWorthSaving(saved, state, nowMs);
+}
+
+function isPresenceWorthSaving(saved: DeviceState, state: DeviceState, nowMs: number): boolean {
+  const [before, after] = [saved.presence, state.presence];
+  if (before === after) return false;
+  const isSliceNew =
+    before.transitions !== after.transitions ||
+    before.announcements !== after.announcements ||
+    before.projectionVersion !== after.projectionVersion ||
+    before.isProjectionBehind !== after.isProjectionBehind;
+  if (isSliceNew) return true;
+  const names = Object.keys(after.connection) as (keyof typeof after.connection)[];
+  if (names.some((name) => name !== 'lastOnlineAtMs' && before.connection[name] !== after.connection[name]))
+    return true;
+  // The time of the last message alone: the alarm records it where it is set for inactivity.
+  const unsavedMs = (after.connection.lastOnlineAtMs ?? 0) - (before.connection.lastOnlineAtMs ?? 0);
+  return unsavedMs >= recordResolutionMs(state.settings.keepAliveSeconds) && !isRecordedByAlarm(state, nowMs);
+}

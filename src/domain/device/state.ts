@@ -1,0 +1,90 @@
+// The state of one device, slice by slice, as plain data. Only decide.ts makes a new one; each slice's rules are in the
+// slice's own file.
+import type { Json } from '../json.ts';
+import type { PublishFailure } from '../publish-outcome.ts';
+import type { Command } from './command-life.ts';
+import type { PresenceState } from './connection.ts';
+import type { CredentialsSlice } from './credentials.ts';
+import type { DeduplicationSlice } from './deduplication.ts';
+import type { IdentitySlice } from './identity.ts';
+import type { LoginRefusal } from './login-refusals.ts';
+import type { HistoryEntry } from './history.ts';
+import type { Subscription } from './subscriptions.ts';
+
+export type DeviceState = {
+  settings: DeviceSettings;
+  identity: IdentitySlice;
+  credentials: CredentialsSlice;
+  presence: PresenceSlice;
+  properties: PropertiesSlice;
+  commands: CommandsSlice;
+  subscriptions: readonly Subscription[];
+  deduplication: DeduplicationSlice;
+  loginRefusals: readonly LoginRefusal[];
+  alarm: AlarmSlice;
+  /** Entries of the histories that are not in storage yet. */
+  newHistory: readonly HistoryEntry[];
+};
+
+/** What the configuration of the Worker says about all devices. */
+export type DeviceSettings = {
+  /** The broker reports connects and disconnects; otherwise inactivity is watched. */
+  reportsConnections: boolean;
+  keepAliveSeconds: number;
+  /** The broker asks at each login; otherwise it was given the credentials. */
+  asksAtLogin: boolean;
+};
+
+export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
+
+export type PresenceSlice = {
+  connection: PresenceState;
+  /** Number of the last transition. */
+  transitions: number;
+  /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
+  announcements: readonly Announcement[];
+  /** Number of the last change that D1 has to know of. */
+  projectionVersion: number;
+  isProjectionBehind: boolean;
+  /** Memory only: the newest announcement is with the broker. */
+  isAnnouncing: boolean;
+  /** Memory only: when the projection or the announcement is tried again. */
+  retryAtMs: number | null;
+};
+
+export type PropertiesSlice = {
+  values: readonly (readonly [name: string, value: Json, arrivedAtMs: number])[];
+  /** Number of the last change of the position. */
+  positionChanges: number;
+};
+
+export type CommandsSlice = {
+  /** Newest first: the newest open commands, and those that the present event names. */
+  loaded: readonly Command[];
+  /** Stored answers that the present event reads or writes. */
+  records: readonly IdempotencyRecord[];
+  /** Memory only: handed to the broker, which has not answered. */
+  inFlight: readonly InFlight[];
+};
+
+/** The stored answer to a request with an Idempotency-Key. */
+export type IdempotencyRecord = {
+  key: string;
+  /** Of the request: the same key with another request is a mistake of the caller. */
+  digest: string;
+  commandId: string;
+  deviceOnline: boolean;
+  expiresAtMs: number;
+  createdAtMs: number;
+  /** `pending` while the broker is asked, or for good where the object ended meanwhile. */
+  publication: 'pending' | 'sent' | PublishFailure;
+};
+
+type InFlight = { commandId: string; startedAtMs: number; record: IdempotencyRecord | undefined };
+
+export type AlarmSlice = {
+  /** As set in storage; null where none is. */
+  setAtMs: number | null;
+  /** It is set for the device's inactivity, and so tells when its last message was. */
+  isForInactivity: boolean;
+};

@@ -1,0 +1,93 @@
+// What a device's owner reads of it. Queries on the state and on the histories that storage has; they change nothing.
+import { positionSchema, type Position } from '../../protocol/mqtt.ts';
+import type { DeviceStatusText, LoginRefusalReason, TransitionReason } from '../../protocol/vocabulary.ts';
+import { describeStatus } from '../device-status.ts';
+import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
+import type { PositionChange, Transition } from './history.ts';
+import type { DeviceState } from './state.ts';
+
+export type StatusView = {
+  deviceId: string;
+  deviceName: string;
+  online: boolean;
+  position: Position | null;
+  status: DeviceStatusText;
+  lastOnlineAt: string | null;
+};
+
+export type PropertiesView = {
+  /** Values are JSON; the type of a call between objects cannot say so. */
+  list: { name: string; value: unknown; time: string }[];
+  positionChanges: { position: Position; time: string }[];
+};
+
+export type EventView =
+  | { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: string }
+  | {
+      status: 'login_refused';
+      reason: LoginRefusalReason;
+      detail: '';
+      /** Of the last attempt; `count` attempts in the hour. */
+      time: string;
+      count: number;
+      address: string | null;
+    };
+
+/** The status view of contract 2.6. */
+export function viewStatus({ identity, presence, properties, settings }: DeviceState, nowMs: number): StatusView {
+  const { isOnline, isSessionOpen, lastOnlineAtMs } = presence.connection;
+  const position = positionSchema.safeParse(properties.values.find(([name]) => name === 'position')?.[1]);
+  // A session that the broker still holds is online at this very moment.
+  const isKnownNow = isOnline && isSessionOpen && settings.reportsConnections;
+  const seenAtMs = isKnownNow ? nowMs : lastOnlineAtMs;
+  return {
+    deviceId: identity.deviceId,
+    deviceName: identity.name,
+    online: isOnline && !identity.isDisabled,
+    position: position.success ? position.data : null,
+    status: describeStatus(isOnline ? 1 : 2, identity.isDisabled).status,
+    lastOnlineAt: seenAtMs === null ? null : toIso(seenAtMs),
+  };
+}
+
+/** Newest first. @param transitions newest first */
+export function viewEvents({ loginRefusals }: DeviceState, transitions: Transition[], page: PageRequest) {
+  const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
+    return { status: 'login_refused', reason, detail: '', time, count, address } as const;
+  });
+  // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
+  const events = mergeByTime(transitions, refused.toReversed());
+  return pageOf(
+    events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
+    page,
+  );
+}
+
+/** Times are of the arrival of the report that brought the value. @param positionChanges newest first */
+export function viewProperties({ properties }: DeviceState, positionChanges: PositionChange[]): PropertiesView {
+  return {
+    list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
+    positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
+  };
+}
+
+export function pageOf<T>(all: T[], page: PageRequest): Page<T> {
+  const start = offsetOf(page);
+  return { list: all.slice(start, start + page.size), total: all.length, ...page };
+}
+
+function mergeByTime<One extends { time: number }, Other extends { time: number }>(
+  ones: readonly One[],
+  others: readonly Other[],
+): (One | Other)[] {
+  const merged: (One | Other)[] = [...ones];
+  for (const other of others) {
+    const index = merged.findIndex(({ time }) => time <= other.time);
+    merged.splice(index < 0 ? merged.length : index, 0, other);
+  }
+  return merged;
+}
+
+function toIso(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

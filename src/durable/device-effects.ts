@@ -1,0 +1,163 @@
+// Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
+// is logged and never reaches the caller whose event caused it.
+import { writeDeviceCopy } from '../db/devices.ts';
+import type { Effect } from '../domain/device/effects.ts';
+import type { DeviceEvent } from '../domain/device/events.ts';
+import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
+import { RefusedError } from '../domain/refusal.ts';
+import { describeError, log } from '../log.ts';
+import { pushToRelays } from './relay-push.ts';
+import { callRelay, OrderedBrokerLink } from './stubs.ts';
+
+type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
+/** What comes back: events whose result nobody needs. */
+type Report = Extract<DeviceEvent, { kind: 'publication_ended' | 'announcement_ended' | 'projection_written' }>;
+
+export class DeviceEffects {
+  readonly #ctx: DurableObjectState;
+  readonly #env: Env;
+  readonly #report: (event: Report) => void;
+  readonly #link: OrderedBrokerLink;
+  readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
+  readonly #waiting = new Map<string, Set<() => void>>();
+  #projection: Promise<void> = Promise.resolve();
+  #relaySessions: Promise<void> = Promise.resolve();
+
+  constructor(ctx: DurableObjectState, env: Env, report: (event: Report) => void) {
+    this.#ctx = ctx;
+    this.#env = env;
+    this.#report = report;
+    this.#link = new OrderedBrokerLink(env);
+  }
+
+  run(effects: readonly Effect[]): void {
+    for (const effect of effects) this.#run(effect);
+  }
+
+  /** How handing the command to the broker ended; `unreachable` where this object does not know of it any more. */
+  async publicationOf(commandId: string): Promise<'sent' | PublishFailure> {
+    return (await this.#publications.get(commandId)) ?? 'unreachable';
+  }
+
+  /** Returns when the command ended or the time is over. The request that waits keeps the object awake meanwhile. */
+  async waitForReply(commandId: string, waitMs: number, isWaiting: () => boolean): Promise<void> {
+    if (!isWaiting()) return;
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const lookAgain = () => {
+      if (!isWaiting()) resolve(undefined);
+    };
+    const waiting = this.#waiting.get(commandId) ?? new Set();
+    this.#waiting.set(commandId, waiting.add(lookAgain));
+    const timer = setTimeout(() => resolve(undefined), waitMs);
+    await promise;
+    clearTimeout(timer);
+    waiting.delete(lookAgain);
+    if (waiting.size === 0) this.#waiting.delete(commandId);
+  }
+
+  /** D1 has had its chance to take the projection, and the relay sessions that were to end have ended. */
+  async ended(): Promise<void> {
+    await Promise.all([this.#projection, this.#relaySessions]);
+  }
+
+  async relaySessionsEnded(): Promise<void> {
+    await this.#relaySessions;
+  }
+
+  inBackground(what: string, work: Promise<unknown>): void {
+    this.#ctx.waitUntil(
+      work.catch((error: unknown) => {
+        log('error', 'background work failed', { what, ...this.#about(), ...describeError(error) });
+      }),
+    );
+  }
+
+  #run(effect: Effect): void {
+    switch (effect.kind) {
+      case 'push': {
+        const { topic, payload, subscriptions } = effect;
+        const run = { deviceId: this.#deviceId, topic, payloads: [payload] };
+        this.inBackground('push', pushToRelays(this.#env, [{ run, subscriptions }]));
+        break;
+      }
+      case 'publish_command': {
+        const publication = this.#publishCommand(effect);
+        this.#publications.set(effect.commandId, publication);
+        this.inBackground('publish command', publication);
+        break;
+      }
+      case 'publish_announcement':
+        this.inBackground('publish announcement', this.#publishAnnouncement(effect));
+        break;
+      case 'write_projection':
+        this.#projection = this.#writeProjection(effect);
+        this.inBackground('write projection', this.#projection);
+        break;
+      case 'end_relay_sessions':
+        this.#relaySessions = this.#endRelaySessions(effect);
+        this.inBackground('end relay sessions', this.#relaySessions);
+        break;
+      case 'notify_waiting':
+        for (const lookAgain of this.#waiting.get(effect.commandId) ?? []) lookAgain();
+        break;
+      case 'log_failed_message': {
+        const { spoolId, seq, error } = effect;
+        log('error', 'message not handled', { ...this.#about(), spoolId, seq, ...describeError(error) });
+        break;
+      }
+    }
+  }
+
+  async #publishCommand(effect: EffectOf<'publish_command'>): Promise<'sent' | PublishFailure> {
+    const { commandId, topic, payload, expiresAtMs, messageExpirySeconds } = effect;
+    const outcome = await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds });
+    this.#publications.delete(commandId);
+    if (!outcome.ok) log('warn', 'command not published', { ...this.#about(), commandId, reason: outcome.reason });
+    this.#report({ kind: 'publication_ended', commandId, outcome });
+    return outcome.ok ? 'sent' : outcome.reason;
+  }
+
+  async #publishAnnouncement({ topic, payload, time, expiresAtMs }: EffectOf<'publish_announcement'>): Promise<void> {
+    const outcome = await this.#publish({ topic, payload, expiresAtMs });
+    if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
+    this.#report({ kind: 'announcement_ended', time, isPublished: outcome.ok });
+  }
+
+  async #publish(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
+    try {
+      return await this.#link.publish(request);
+    } catch (error) {
+      // The call has logged it.
+      if (error instanceof RefusedError) return { ok: false, reason: 'unreachable' };
+      throw error;
+    }
+  }
+
+  /** What D1 did not take is tried again by the alarm. */
+  async #writeProjection({ projection }: EffectOf<'write_projection'>): Promise<void> {
+    try {
+      await writeDeviceCopy(this.#env.DB, this.#deviceId, projection);
+    } catch (error) {
+      log('warn', 'projection not written', { ...this.#about(), ...describeError(error) });
+      return;
+    }
+    this.#report({ kind: 'projection_written', version: projection.version });
+  }
+
+  /** Where a shard cannot be reached its sockets are gone, or they will be refused at their next frame. */
+  async #endRelaySessions({ cause, shards }: EffectOf<'end_relay_sessions'>): Promise<void> {
+    await Promise.allSettled(
+      shards.map((shard) =>
+        callRelay(this.#env, shard, 'revoke', 'repeatable', (relay) => relay.revoke(this.#deviceId, cause)),
+      ),
+    );
+  }
+
+  get #deviceId(): string {
+    return this.#ctx.id.name ?? '';
+  }
+
+  #about() {
+    return { deviceId: this.#deviceId };
+  }
+}
