@@ -56,7 +56,7 @@ export function viewEvents({ loginRefusals }: DeviceState, transitions: Transiti
     return { status: 'login_refused', reason, detail: '', time, count, address } as const;
   });
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
-  const events = mergeByTime(transitions, refused.toReversed());
+  const events = mergeByTime(transitions, refused);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,

@@ -1,0 +1,179 @@
+// A device's core without workerd: the events of a test go through `decide`, what it would write is kept as text, and
+// its effects are answered by a broker of two words. Storage, alarms and order of the real object are tested in workerd.
+import { adoptAlarm, noAlarm } from '../../src/domain/device/alarm.ts';
+import type { Command } from '../../src/domain/device/command-life.ts';
+import { noCommands, viewCommand, type CommandRequest } from '../../src/domain/device/commands.ts';
+import { askOwner, decide, type Device } from '../../src/domain/device/decide.ts';
+import type { Effect } from '../../src/domain/device/effects.ts';
+import type { DeviceEvent, EventKind, Results } from '../../src/domain/device/events.ts';
+import type { Transition } from '../../src/domain/device/history.ts';
+import type { InboundMessage } from '../../src/domain/device/inbox.ts';
+import { mentionedCommands } from '../../src/domain/device/messages.ts';
+import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../src/domain/device/persistence.ts';
+import type { DeviceSettings, DeviceState } from '../../src/domain/device/state.ts';
+import { viewEvents, viewStatus } from '../../src/domain/device/views.ts';
+import type { TopicAction } from '../../src/protocol/mqtt.ts';
+
+type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
+type Published = { topic: string; payload: string };
+
+const ownerId = 1;
+
+export class CoreDevice {
+  readonly productKey = 'switch';
+  readonly deviceId = 'dev_00000001';
+  nowMs: number;
+  /** Whether the broker takes what is published. */
+  hasBroker = true;
+  /** What was published and not taken by the test, oldest first. */
+  readonly published: Published[] = [];
+  readonly effects: Effect[] = [];
+  #device: Device = 'unused';
+  #saved: DeviceState | undefined;
+  readonly #settings: DeviceSettings;
+  readonly #rows = new Map<string, string>();
+  readonly #commands = new Map<string, Command>();
+  readonly #transitions: Transition[] = [];
+  #lastNumber = 0;
+  #lastSeq = 0;
+
+  constructor(nowMs: number, settings: Partial<DeviceSettings> = {}) {
+    this.nowMs = nowMs;
+    this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, ...settings };
+    const facts = { productKey: this.productKey, ownerId, name: 'A switch', controlMode: 'toggle' };
+    this.run({
+      kind: 'provisioned',
+      deviceId: this.deviceId,
+      settings: this.#settings,
+      facts: { ...facts, offlineGraceSeconds: 0, productChangedAtMs: 0 },
+      secretDigest: 'secret',
+      passwordDigest: 'password',
+    });
+  }
+
+  run<Kind extends EventKind>(event: EventOf<Kind>): Results[Kind] {
+    const before = this.#load(event);
+    const { state, effects, result } = decide<Kind>(before, event, this.nowMs);
+    if (state !== before) this.#commit(before, state);
+    this.effects.push(...effects);
+    for (const effect of effects) this.#answer(effect);
+    return result;
+  }
+
+  receive(action: TopicAction, payload: unknown, fields: Partial<InboundMessage> = {}) {
+    const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
+    const plain = { isDup: false, isSoleReader: false, isRetained: false, receivedAtMs: this.nowMs };
+    const message = { seq: ++this.#lastSeq, action, payload: text, ...plain, ...fields };
+    const { productKey } = this;
+    const { others } = this.run({ kind: 'messages_received', productKey, spoolId: 'spool', messages: [message] });
+    return others[0] ?? { result: 'accepted' as const };
+  }
+
+  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds'>) {
+    const number = this.#lastNumber + 1;
+    const commandId = `command-${number}`;
+    const outcome = this.run({
+      kind: 'command_requested',
+      userId: ownerId,
+      request: { ...request, waitSeconds: undefined, idempotencyKey: undefined },
+      commandId,
+      number,
+    });
+    if (outcome.ok) this.#lastNumber = number;
+    return { commandId, outcome };
+  }
+
+  /** Newest first. */
+  commands() {
+    const listed = [...this.#commands.values()].sort((one, other) => other.number - one.number);
+    return listed.map((command) => viewCommand(this.state, command, this.nowMs));
+  }
+
+  events() {
+    return askOwner(this.#device, ownerId, (state) => viewEvents(state, this.#transitions, { page: 1, size: 100 }));
+  }
+
+  status() {
+    return viewStatus(this.state, this.nowMs);
+  }
+
+  get state(): DeviceState {
+    if (typeof this.#device === 'string') throw new Error(`the device is ${this.#device}`);
+    return this.#device;
+  }
+
+  /** Runs the alarm where one is set, early or late. */
+  fireAlarm(): void {
+    const { setAtMs } = this.state.alarm;
+    if (setAtMs !== null) this.run({ kind: 'alarm_fired', scheduledAtMs: setAtMs });
+  }
+
+  /** Forgets what is in memory alone. */
+  sleep(): void {
+    const read = <Name extends keyof SavedRows>(name: Name) =>
+      JSON.parse(this.#rows.get(name) ?? 'null') as SavedRows[Name] | null;
+    const [administration, activity] = [read('administration'), read('activity')];
+    if (administration === null || activity === null) throw new Error('nothing is saved');
+    const { isAlarmForInactivity, presence, ...slices } = activity;
+    const loaded: DeviceState = {
+      settings: this.#settings,
+      ...administration,
+      ...slices,
+      presence: { ...presence, isAnnouncing: false, retryAtMs: null },
+      commands: noCommands,
+      loginRefusals: read('login_refusals')?.loginRefusals ?? [],
+      alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+      newHistory: [],
+    };
+    this.#saved = loaded;
+    this.#device = adoptAlarm(loaded, this.state.alarm.setAtMs, this.nowMs);
+  }
+
+  #load(event: DeviceEvent): Device {
+    if (typeof this.#device === 'string') return this.#device;
+    const named =
+      event.kind === 'publication_ended' || event.kind === 'cancel_requested'
+        ? [event.commandId]
+        : event.kind === 'messages_received'
+          ? event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload))
+          : [];
+    const isLoaded = (command: Command) => command.cancelledBecause === null || named.includes(command.commandId);
+    const loaded = [...this.#commands.values()].filter(isLoaded).sort((one, other) => other.number - one.number);
+    return { ...this.#device, commands: { ...this.#device.commands, loaded } };
+  }
+
+  #commit(before: Device, state: Device): void {
+    this.#device = state;
+    if (typeof state === 'string') return;
+    const known = typeof before === 'string' ? [] : before.commands.loaded;
+    const rows = rowsToSave(this.#saved, state, this.nowMs);
+    for (const [name, row] of Object.entries(rows)) this.#rows.set(name, JSON.stringify(row));
+    for (const command of state.commands.loaded) {
+      if (!known.includes(command)) this.#commands.set(command.commandId, command);
+    }
+    for (const { kind, entry } of state.newHistory) if (kind === 'transition') this.#transitions.unshift(entry);
+    this.#saved = savedState(this.#saved, state, rows);
+    this.#device = afterWrite(state, this.nowMs).state;
+  }
+
+  #answer(effect: Effect): void {
+    switch (effect.kind) {
+      case 'publish_command': {
+        if (this.hasBroker) this.published.push(effect);
+        const { commandId } = effect;
+        const taken = { ok: true, id: commandId, publishedAtMs: this.nowMs, hasSubscribers: null } as const;
+        const outcome = this.hasBroker ? taken : ({ ok: false, reason: 'refused' } as const);
+        this.run({ kind: 'publication_ended', commandId, outcome });
+        break;
+      }
+      case 'publish_announcement':
+        if (this.hasBroker) this.published.push(effect);
+        this.run({ kind: 'announcement_ended', time: effect.time, isPublished: this.hasBroker });
+        break;
+      case 'write_projection':
+        this.run({ kind: 'projection_written', version: effect.projection.version });
+        break;
+      default:
+    }
+  }
+}

@@ -1,0 +1,161 @@
+// The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
+import { describe, expect, it } from 'vitest';
+import { topicActions } from '../../src/protocol/mqtt.ts';
+import { CoreDevice } from '../rig/core-device.ts';
+
+const { propertyPost, status } = topicActions;
+const startMs = 1_790_000_000_000;
+const minuteMs = 60_000;
+
+/** A device whose broker reports connections, online. */
+function online(): CoreDevice {
+  const device = new CoreDevice(startMs);
+  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
+  return device;
+}
+
+function logIn(device: CoreDevice, fields: { isClientIdRight?: boolean; matchedDigest?: string | undefined } = {}) {
+  const given = { isClientIdRight: true, matchedDigest: 'password', ...fields };
+  const { productKey } = device;
+  return device.run({ kind: 'login_attempted', productKey, address: '192.0.2.7', relayShard: undefined, ...given });
+}
+
+function eventsOf(device: CoreDevice) {
+  const events = device.events();
+  return events.ok ? events.value.list : [];
+}
+
+describe('a message', () => {
+  // Within the size limit, and nested so deep that writing the value again overflows the stack.
+  const deep = `{"params":{"x":${'['.repeat(7_000)}${']'.repeat(7_000)}}}`;
+
+  it('whose handling throws is rejected with its reason, and the next one is taken', () => {
+    const device = online();
+    const plain = { isDup: false, isSoleReader: false, isRetained: false, receivedAtMs: startMs };
+    const messages = [
+      { seq: 1, action: propertyPost, payload: deep, ...plain },
+      { seq: 2, action: propertyPost, payload: '{"params":{"position":"up"}}', ...plain },
+    ];
+    const { productKey } = device;
+    const { others } = device.run({ kind: 'messages_received', productKey, spoolId: 'b', messages });
+    expect(others).toEqual([{ position: 0, result: 'rejected', reason: 'handling_failed' }]);
+    expect(device.status()).toMatchObject({ position: 'up' });
+    expect(device.effects).toContainEqual(expect.objectContaining({ kind: 'log_failed_message', seq: 1 }));
+  });
+
+  it('that failed is rejected again when its answer was lost, also after a sleep', () => {
+    const device = online();
+    expect(device.receive(propertyPost, deep, { seq: 1 })).toMatchObject({ result: 'rejected' });
+    const again = { result: 'duplicate', reason: 'handling_failed' };
+    expect(device.receive(propertyPost, deep, { seq: 1 })).toMatchObject(again);
+    device.sleep();
+    expect(device.receive(propertyPost, deep, { seq: 1 })).toMatchObject(again);
+  });
+
+  it('raises its high-water mark together with its effect', () => {
+    const device = online();
+    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 5 });
+    device.sleep();
+    expect(device.receive(propertyPost, { params: { position: 'down' } }, { seq: 5 })).toMatchObject({
+      result: 'duplicate',
+    });
+    expect(device.status()).toMatchObject({ position: 'up' });
+  });
+
+  it('is taken or not as the facts of the bridge say', () => {
+    const device = online();
+    const up = { params: { position: 'up' } };
+    device.receive(propertyPost, up, { seq: 1 });
+    device.receive(propertyPost, { params: { position: 'down' } }, { seq: 2 });
+    const dup = { isDup: true };
+    expect(device.receive(propertyPost, up, { seq: 3, ...dup, redeliveryOf: 1 })).toMatchObject({
+      result: 'redelivery',
+    });
+    expect(device.receive(propertyPost, up, { seq: 4, ...dup })).toMatchObject({ result: 'redelivery' });
+    expect(device.receive(propertyPost, up, { seq: 5, ...dup, isSoleReader: true })).toEqual({ result: 'accepted' });
+    expect(device.status()).toMatchObject({ position: 'up' });
+  });
+
+  it('of the service itself is ignored when it comes back', () => {
+    const device = online();
+    device.run({
+      kind: 'connection_reported',
+      report: { kind: 'disconnected', sessionStartedAtMs: startMs, endedAtMs: startMs, reason: 'tcp_closed' },
+    });
+    const own = device.published.find(({ topic }) => topic.endsWith(status));
+    expect(device.receive(status, own?.payload)).toMatchObject({ result: 'ignored' });
+  });
+});
+
+describe('a refused login', () => {
+  it('of a known device is an event with its reason, the address and how often in this hour', () => {
+    const device = online();
+    logIn(device, { matchedDigest: undefined });
+    device.nowMs += minuteMs;
+    logIn(device, { matchedDigest: undefined });
+    logIn(device, { isClientIdRight: false });
+    expect(eventsOf(device)).toMatchObject([
+      { status: 'login_refused', reason: 'wrong_client_id', count: 1, address: '192.0.2.7' },
+      { status: 'login_refused', reason: 'wrong_password', count: 2, time: new Date(device.nowMs).toISOString() },
+      { status: 'online', reason: 'connected' },
+    ]);
+  });
+
+  it('tells a revoked password and a disabled device from a wrong password', () => {
+    const device = online();
+    device.run({ kind: 'credentials_replaced', userId: 1, passwordDigest: 'next' });
+    logIn(device, { matchedDigest: 'password' });
+    device.run({ kind: 'administered', userId: 1, change: { isDisabled: true } });
+    logIn(device, { matchedDigest: 'next' });
+    const refused = eventsOf(device).flatMap((event) => (event.status === 'login_refused' ? event.reason : []));
+    expect(refused.sort()).toEqual(['disabled', 'revoked']);
+  });
+
+  it('can be repeated without end and never fills the list', () => {
+    const device = online();
+    for (let hour = 0; hour < 100; hour++) {
+      for (let attempt = 0; attempt < 20; attempt++) logIn(device, { matchedDigest: undefined });
+      device.nowMs += 60 * minuteMs;
+    }
+    const refused = eventsOf(device).filter((event) => event.status === 'login_refused');
+    expect(refused).toHaveLength(48);
+    expect(refused[0]).toMatchObject({ count: 20 });
+  });
+
+  it('is saved at most once a minute for each reason', () => {
+    const device = online();
+    logIn(device, { matchedDigest: undefined });
+    logIn(device, { matchedDigest: undefined });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ count: 1 });
+    device.nowMs += minuteMs;
+    logIn(device, { matchedDigest: undefined });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ count: 2 });
+  });
+});
+
+describe('what is worth a row', () => {
+  it('is a changed property, and not a report that changes nothing', () => {
+    const device = online();
+    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 1 });
+    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 2 });
+    device.sleep();
+    expect(device.state.deduplication.marks, 'saved with the first').toEqual([['spool', 1]]);
+  });
+
+  it('is a measurement alone every fifteen minutes', () => {
+    const device = online();
+    const measure = (rssi: number) => device.receive(propertyPost, { params: { wifi_rssi: rssi } });
+    const savedValue = () => {
+      device.sleep();
+      return device.state.properties.values.find(([name]) => name === 'wifi_rssi')?.[1];
+    };
+    measure(-50);
+    measure(-60);
+    expect(savedValue()).toBe(-50);
+    device.nowMs += 15 * minuteMs;
+    measure(-70);
+    expect(savedValue()).toBe(-70);
+  });
+});

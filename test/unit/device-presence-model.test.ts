@@ -1,0 +1,172 @@
+// Presence as a model: the core, asleep or awake between any two events, against a few lines that know what the device
+// does. What is delayed, lost or doubled on the way is device-connection.test.ts.
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
+import { CoreDevice } from '../rig/core-device.ts';
+import { fuzzSeed } from '../rig/fuzzing.ts';
+
+const { propertyPost, status } = topicActions;
+
+type Word = 'online' | 'offline';
+type Model = {
+  nowMs: number;
+  sessionStartedAtMs: number | undefined;
+  endedSessions: number[];
+  isOnline: boolean;
+  isDisabled: boolean;
+  lastLifeAtMs: number;
+  changes: number;
+  /** What subscribers of the status topic heard last, from the device or from the service. */
+  heard: Word | undefined;
+};
+type Step = fc.Command<Model, CoreDevice>;
+
+function tick(model: Model, device: CoreDevice, seconds: number): void {
+  model.nowMs += seconds * 1000;
+  device.nowMs = model.nowMs;
+}
+
+function become(model: Model, isOnline: boolean): void {
+  if (model.isOnline !== isOnline) model.changes += 1;
+  model.isOnline = isOnline;
+}
+
+/** A device that no session vouches for is gone after two minutes of silence, once somebody looks. */
+function endSilent(model: Model): void {
+  const isWatched = model.isOnline && model.sessionStartedAtMs === undefined;
+  if (isWatched && model.nowMs - model.lastLifeAtMs >= 120_000) become(model, false);
+}
+
+function check(model: Model, device: CoreDevice): void {
+  for (const { topic, payload } of device.published.splice(0)) {
+    if (topic.endsWith(`/${status}`)) model.heard = (JSON.parse(payload) as { status: Word }).status;
+  }
+  const [view, events] = [device.status(), device.events()];
+  if (!events.ok) throw new Error('not answered');
+  const isVisible = model.isOnline && !model.isDisabled;
+  expect(view.online).toBe(isVisible);
+  expect(view.status).toBe(model.isDisabled ? 'disabled' : model.isOnline ? 'online' : 'offline');
+  expect(events.value.total).toBe(model.changes);
+  if (model.changes > 0) expect(events.value.list[0]?.status).toBe(model.isOnline ? 'online' : 'offline');
+  expect(model.heard ?? 'offline').toBe(isVisible ? 'online' : 'offline');
+}
+
+function say(device: CoreDevice, action: TopicAction, payload: object): boolean {
+  return device.receive(action, payload).result === 'accepted';
+}
+
+/** A step takes six seconds, so that nothing of one session can be taken for the rest of another. */
+function step(name: string, run: (model: Model, device: CoreDevice) => void, seconds = 6): Step {
+  return {
+    check: () => true,
+    run: (model, device) => {
+      tick(model, device, seconds);
+      run(model, device);
+      check(model, device);
+    },
+    toString: () => name,
+  };
+}
+
+const connect = step('connect', (model, device) => {
+  if (model.sessionStartedAtMs !== undefined) model.endedSessions.push(model.sessionStartedAtMs);
+  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: model.nowMs } });
+  model.sessionStartedAtMs = model.nowMs;
+  become(model, true);
+});
+
+const disconnect = step('disconnect', (model, device) => {
+  const startedAtMs = model.sessionStartedAtMs;
+  if (startedAtMs === undefined) return;
+  const end = { endedAtMs: model.nowMs, reason: 'tcp_closed' };
+  device.run({
+    kind: 'connection_reported',
+    report: { kind: 'disconnected', sessionStartedAtMs: startedAtMs, ...end },
+  });
+  model.endedSessions.push(startedAtMs);
+  model.sessionStartedAtMs = undefined;
+  become(model, false);
+});
+
+const repeatOldEvents = step('old events again', (model, device) => {
+  for (const sessionStartedAtMs of model.endedSessions) {
+    device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
+    const end = { endedAtMs: model.nowMs, reason: 'keepalive_timeout' };
+    device.run({ kind: 'connection_reported', report: { kind: 'disconnected', sessionStartedAtMs, ...end } });
+  }
+});
+
+const report = step('report', (model, device) => {
+  if (!say(device, propertyPost, { params: { angle: 1 } })) return;
+  model.lastLifeAtMs = model.nowMs;
+  become(model, true);
+});
+
+const announce = (word: Word) =>
+  step(`announce ${word}`, (model, device) => {
+    if (!say(device, status, { status: word, time: model.nowMs * 10 })) return;
+    model.heard = word;
+    if (word === 'online') model.lastLifeAtMs = model.nowMs;
+    become(model, word === 'online');
+  });
+
+const administer = (isDisabled: boolean) =>
+  step(isDisabled ? 'disable' : 'enable', (model, device) => {
+    device.run({ kind: 'administered', userId: 1, change: { isDisabled } });
+    model.isDisabled = isDisabled;
+    endSilent(model);
+  });
+
+const sleep = step('sleep', (_, device) => {
+  device.sleep();
+});
+
+const wait = (seconds: number) =>
+  step(
+    `wait ${seconds} s`,
+    (model, device) => {
+      device.fireAlarm();
+      endSilent(model);
+    },
+    seconds,
+  );
+
+const steps = [
+  connect,
+  connect,
+  disconnect,
+  repeatOldEvents,
+  report,
+  announce('online'),
+  announce('offline'),
+  administer(true),
+  administer(false),
+  administer(false),
+  sleep,
+  wait(20),
+  wait(130),
+].map((one) => fc.constant(one));
+
+it('presence is as the model says', () => {
+  const startMs = 1_790_000_000_000;
+  fc.assert(
+    fc.property(fc.commands(steps, { maxCommands: 40, size: '+1' }), (commands) => {
+      const setup = (): { model: Model; real: CoreDevice } => ({
+        model: {
+          nowMs: startMs,
+          sessionStartedAtMs: undefined,
+          endedSessions: [],
+          isOnline: false,
+          isDisabled: false,
+          lastLifeAtMs: 0,
+          changes: 0,
+          heard: undefined,
+        },
+        real: new CoreDevice(startMs),
+      });
+      fc.modelRun(setup, commands);
+    }),
+    { numRuns: 500, seed: fuzzSeed },
+  );
+});
