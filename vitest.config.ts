@@ -31,7 +31,15 @@ export default defineConfig({
     silent: 'passed-only',
     globalSetup: ['test/rig/temp-root.ts'],
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], provide: fuzzing, maxWorkers } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          provide: fuzzing,
+          maxWorkers,
+          testTimeout: 20_000,
+        },
+      },
       {
         plugins: [
           cloudflareTest({

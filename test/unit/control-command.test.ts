@@ -54,13 +54,13 @@ describe('a control body', () => {
   });
 
   it.each(invalid)('with %s is invalid_control_params', (_, body) => {
-    expect(parseControl(body)).toEqual({ ok: false, error: 'invalid_control_params' });
+    expect(parseControl(body)).toEqual({ ok: false, refusal: { kind: 'invalid_control_params' } });
   });
 
   it.each([[{}], [{ power: true }], [[]], ['toggle'], [5], [null], [undefined]])(
     'without a control parameter (%j) is no_control_params',
     (body) => {
-      expect(parseControl(body)).toEqual({ ok: false, error: 'no_control_params' });
+      expect(parseControl(body)).toEqual({ ok: false, refusal: { kind: 'no_control_params' } });
     },
   );
 });
