@@ -53,6 +53,18 @@ module.exports = {
       from: { path: '^(src|broker-bridge)/' },
       to: { path: '^(test|dev|bench)/' },
     },
+    {
+      name: 'dev-and-bench-use-only-the-rig-of-the-tests',
+      severity: 'error',
+      from: { path: '^(dev|bench)/' },
+      to: { path: '^test/', pathNot: '^test/rig/' },
+    },
+    {
+      name: 'the-rig-imports-no-tests',
+      severity: 'error',
+      from: { path: '^test/rig/' },
+      to: { path: '^test/(?!rig/)' },
+    },
     { name: 'no-circles', severity: 'error', from: {}, to: { circular: true } },
   ],
   options: {

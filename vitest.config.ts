@@ -13,26 +13,33 @@ Object.assign(process.env, {
   BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
 });
 
-/** How many inputs the fuzzers send in all, and where every generated test begins: printed, to have the same again. */
+/** How many inputs the fuzzers send in all, and the seed of every generated test, which is printed with a failure. */
 const fuzzing = {
   fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 20_000),
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
 };
 
-/** Each file has a process and a database of its own; most of its time is starting them, so no core is left idle. */
+/** Most of a file's time is waiting for processes to start, so no core is left idle. */
 const maxWorkers = '100%';
 
-/** Projects that start processes of their own run by themselves, a file at a time: they promise times. */
-function afterwards(groupOrder: number) {
-  return { maxWorkers: 1, sequence: { groupOrder } };
-}
+/** Projects that start processes of their own, after the others: no test of theirs measures time. */
+const withProcesses = { maxWorkers, sequence: { groupOrder: 1 } };
 
 export default defineConfig({
   test: {
     // The Worker writes a line a request.
     silent: 'passed-only',
+    globalSetup: ['test/rig/temp-root.ts'],
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], provide: fuzzing, maxWorkers } },
+      {
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          provide: fuzzing,
+          maxWorkers,
+          testTimeout: 20_000,
+        },
+      },
       {
         plugins: [
           cloudflareTest({
@@ -51,7 +58,7 @@ export default defineConfig({
         test: {
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
-          setupFiles: ['test/support/worker-setup.ts'],
+          setupFiles: ['test/rig/workerd/setup.ts'],
           provide: fuzzing,
           maxWorkers,
           testTimeout: 20_000,
@@ -64,26 +71,26 @@ export default defineConfig({
           include: ['test/bridge/**/*.test.ts'],
           testTimeout: 20_000,
           hookTimeout: 20_000,
-          ...afterwards(1),
+          ...withProcesses,
         },
       },
       {
         test: {
           name: 'conformance',
           include: ['test/conformance/**/*.test.ts'],
-          globalSetup: ['test/support/conformance-service.ts'],
+          globalSetup: ['test/rig/conformance-service.ts'],
           testTimeout: 30_000,
           hookTimeout: 30_000,
-          ...afterwards(2),
+          ...withProcesses,
         },
       },
       {
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
-          testTimeout: 60_000,
+          testTimeout: 120_000,
           hookTimeout: 120_000,
-          ...afterwards(3),
+          ...withProcesses,
         },
       },
       {
@@ -92,7 +99,7 @@ export default defineConfig({
           include: ['test/faults/**/*.test.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          ...afterwards(4),
+          ...withProcesses,
         },
       },
     ],

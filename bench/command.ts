@@ -4,23 +4,22 @@ import { Agent, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { CpuMeter } from './cpu-time.ts';
-import type { Device } from './fleet.ts';
-import { followTopics } from './relay-sockets.ts';
+import type { Activation } from '../test/rig/accounts.ts';
 import type { BenchResult, Measure, Target } from './results.ts';
-import type { Scene } from './scene.ts';
+import type { BenchRig } from './rig.ts';
 import { percentile } from './statistics.ts';
 
 type Variant = { name: string; parallel: number; commandsEach: number; hasTargets: boolean };
-/** Sends one command and resolves when whoever sent it knows that it was taken. */
+/** Sends one command and resolves when it is acknowledged to the sender. */
 type SendCommand = (deviceIndex: number, position: string) => Promise<void>;
 
 const variants: Variant[] = [
   { name: 'one after the other', parallel: 1, commandsEach: 300, hasTargets: true },
-  // As fast as it goes: the times are those of a queue, and the rate is what counts.
+  // As fast as possible: the times are those of a queue; the rate is the figure.
   { name: '8 at once', parallel: 8, commandsEach: 100, hasTargets: false },
 ];
 const quickCommandsEach = 20;
-/** Commands of each side that are not counted: the engines have compiled then what is run often. */
+/** Commands of each side that are not counted, until the engines have compiled the hot code. */
 const warmUpCommandsEach = 150;
 const targets: Record<50 | 99, Target> = { 50: { atMost: 5 }, 99: { atMost: 15 } };
 const lostAfterMs = 5_000;
@@ -31,11 +30,11 @@ export const commandDevices = Math.max(...variants.map(({ parallel }) => paralle
 
 export type CommandOptions = { rounds: number; isQuick: boolean; say: (line: string) => void };
 
-export async function measureCommands(scene: Scene, { rounds, isQuick, say }: CommandOptions): Promise<BenchResult> {
-  const { broker, worker, fleet } = scene;
-  const devices = fleet.devices.slice(0, commandDevices);
+export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: CommandOptions): Promise<BenchResult> {
+  const { broker, worker } = rig;
+  const devices = rig.devices.slice(0, commandDevices);
   const watch = new ReportWatch();
-  const bridge = await scene.startBridge();
+  const bridge = await rig.startBridge();
   const agent = new Agent({ keepAlive: true });
   const clients: MqttClient[] = [];
   const connect = async (clientId: string): Promise<MqttClient> => {
@@ -44,11 +43,9 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
     clients.push(client);
     return client;
   };
-  const boards = await Promise.all(devices.map((device) => Board.start(device, connect)));
-  const relay = await followTopics(
-    worker.url,
-    fleet.token,
-    devices.map(({ reportTopic }) => reportTopic),
+  const plainDevices = await Promise.all(devices.map((device) => PlainDevice.start(device, connect)));
+  const relay = await rig.follow(
+    devices.map(({ topics }) => topics.propertyPost),
     (text) => {
       const { topic, payload } = JSON.parse(text) as { topic: string; payload: unknown };
       watch.note(topic, payload);
@@ -60,13 +57,18 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
 
   const sides: Record<'latchwork' | 'plain', SendCommand> = {
     latchwork: (deviceIndex, position) =>
-      postCommand(agent, `${worker.url}/api/v1/devices/${devices[deviceIndex]?.deviceId ?? ''}/control`, fleet.token, {
-        action: 'toggle',
-        position,
-      }),
+      postCommand(
+        agent,
+        `${worker.url}/api/v1/devices/${devices[deviceIndex]?.deviceId ?? ''}/control`,
+        worker.owner.token,
+        {
+          action: 'toggle',
+          position,
+        },
+      ),
     plain: async (deviceIndex, position) => {
       const body = { method: 'thing.service.property.set', id: crypto.randomUUID(), params: { position } };
-      const topic = onPlainRoot(devices[deviceIndex]?.commandTopic ?? '');
+      const topic = onPlainRoot(devices[deviceIndex]?.topics.propertySet ?? '');
       await plain.publishAsync(topic, JSON.stringify(body), { qos: 1 });
     },
   };
@@ -76,7 +78,7 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
     const lanes = await Promise.all(
       Array.from({ length: parallel }, async (_, deviceIndex) => {
         const timesMs: number[] = [];
-        const reportTopic = devices[deviceIndex]?.reportTopic ?? '';
+        const reportTopic = devices[deviceIndex]?.topics.propertyPost ?? '';
         const topic = side === 'plain' ? onPlainRoot(reportTopic) : reportTopic;
         for (let n = 0; n < commandsEach; n += 1) {
           const position = positions[n % positions.length] ?? 'up';
@@ -95,14 +97,14 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
     );
     return lanes.flat();
   };
-  /** Outside the measured time: waits on a little, for what should not come. */
+  /** Outside the measured time: waits a little for reports that should not come. */
   const account = async ({ name, parallel, commandsEach }: Variant, side: keyof typeof sides): Promise<void> => {
     await new Promise((resolve) => setTimeout(resolve, surplusWithinMs));
     const sent = parallel * commandsEach;
-    const heard = boards.reduce((sum, board) => sum + board.takeCount(), 0);
+    const heard = plainDevices.reduce((sum, device) => sum + device.takeCount(), 0);
     if (heard !== sent) failures.push(`${name}, ${side}: ${sent} commands sent, devices heard ${heard}`);
     const reports = watch.takeCount();
-    // One that is missing was told by whoever waited for it.
+    // A missing one is already in `failures`.
     if (reports > sent) failures.push(`${name}, ${side}: ${sent} commands sent, ${reports} reports came`);
   };
 
@@ -153,7 +155,7 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
     await relay.stop();
     for (const client of clients) await client.endAsync();
     agent.destroy();
-    await bridge.stop();
+    await bridge.kill('SIGTERM');
   }
   return {
     name: 'B3',
@@ -167,26 +169,29 @@ export async function measureCommands(scene: Scene, { rounds, isQuick, say }: Co
   };
 }
 
-/** A device as far as a command needs one: obeys at once and reports the position it was told. */
-class Board {
+/** A device as far as a command needs one: reports the commanded position at once. */
+class PlainDevice {
   #count = 0;
 
-  static async start(device: Device, connect: (clientId: string) => Promise<MqttClient>): Promise<Board> {
-    const board = new Board();
-    const client = await connect(device.deviceId);
+  static async start(
+    { deviceId, topics }: Activation,
+    connect: (clientId: string) => Promise<MqttClient>,
+  ): Promise<PlainDevice> {
+    const device = new PlainDevice();
+    const client = await connect(deviceId);
     client.on('message', (topic, payload) => {
-      board.#count += 1;
+      device.#count += 1;
       const { id, params } = JSON.parse(payload.toString()) as { id: string; params: { position: string } };
       const report = { method: 'thing.event.property.post', id, params: { position: params.position, wifi_rssi: -58 } };
-      const isPlain = topic !== device.commandTopic;
-      const reportTopic = isPlain ? onPlainRoot(device.reportTopic) : device.reportTopic;
+      const isPlain = topic !== topics.propertySet;
+      const reportTopic = isPlain ? onPlainRoot(topics.propertyPost) : topics.propertyPost;
       client.publish(reportTopic, JSON.stringify(report), { qos: 1 });
     });
-    await client.subscribeAsync([device.commandTopic, onPlainRoot(device.commandTopic)], { qos: 1 });
-    return board;
+    await client.subscribeAsync([topics.propertySet, onPlainRoot(topics.propertySet)], { qos: 1 });
+    return device;
   }
 
-  /** Commands heard since it was asked last. */
+  /** Commands received since the last call. */
   takeCount(): number {
     const count = this.#count;
     this.#count = 0;
@@ -197,18 +202,18 @@ class Board {
 /** Waits for the report that answers a command, and counts them all. A device has one command at a time. */
 class ReportWatch {
   #count = 0;
-  readonly #waiting = new Map<string, { position: string; settle: (atMs: number | null) => void }>();
+  readonly #waiting = new Map<string, { position: string; finish: (atMs: number | null) => void }>();
 
   /** When it came, or null when it did not. */
   next(topic: string, position: string): Promise<number | null> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => settle(null), lostAfterMs);
-      const settle = (atMs: number | null): void => {
+      const timer = setTimeout(() => finish(null), lostAfterMs);
+      const finish = (atMs: number | null): void => {
         clearTimeout(timer);
         this.#waiting.delete(topic);
         resolve(atMs);
       };
-      this.#waiting.set(topic, { position, settle });
+      this.#waiting.set(topic, { position, finish });
     });
   }
 
@@ -216,10 +221,10 @@ class ReportWatch {
     this.#count += 1;
     const waiting = this.#waiting.get(topic);
     const { params } = payload as { params?: { position?: string } };
-    if (waiting !== undefined && params?.position === waiting.position) waiting.settle(performance.now());
+    if (waiting !== undefined && params?.position === waiting.position) waiting.finish(performance.now());
   }
 
-  /** Reports that came since it was asked last. */
+  /** Reports received since the last call. */
   takeCount(): number {
     const count = this.#count;
     this.#count = 0;

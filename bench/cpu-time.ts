@@ -1,5 +1,5 @@
-// Processor time of the parts, so that a figure can say what it was spent on. Reads /proc; elsewhere there is nothing.
-import { readdirSync, readFileSync } from 'node:fs';
+// Processor time of the parts, which explains a figure. Read from /proc, so on Linux only.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Measure } from './results.ts';
 
@@ -28,7 +28,7 @@ export class CpuMeter {
     return result;
   }
 
-  /** Forgets what was measured so far. */
+  /** Drops what was measured so far. */
   reset(): void {
     this.#perRound.clear();
   }
@@ -68,13 +68,9 @@ export async function untilResting(process: Process): Promise<void> {
 }
 
 function readStats(): Stat[] {
-  try {
-    return readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name))
-      .flatMap((name) => readStat(Number(name)));
-  } catch {
-    return [];
-  }
+  if (!existsSync('/proc/self/stat')) return [];
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.flatMap((name) => readStat(Number(name)));
 }
 
 function readStat(pid: number): Stat[] {
@@ -83,8 +79,9 @@ function readStat(pid: number): Stat[] {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
     const ticks = Number(fields[11]) + Number(fields[12]);
     return [{ pid, group: Number(fields[2]), seconds: ticks * secondsPerTick }];
-  } catch {
-    // Gone meanwhile.
-    return [];
+  } catch (error) {
+    // The process ended while the folder was read.
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return [];
+    throw error;
   }
 }

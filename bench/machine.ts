@@ -1,8 +1,8 @@
-// Where and with what a run was made, because figures without that say nothing. Linux tells most; elsewhere less.
+// The machine and the versions of a run, printed with its figures. Complete on Linux alone.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, platform, release, totalmem } from 'node:os';
-import { mosquittoVersion } from './mosquitto.ts';
+import { mosquittoVersion } from '../test/rig/mosquitto.ts';
 
 export type Machine = {
   date: string;
@@ -32,7 +32,7 @@ export function describeMachine(): Machine {
   };
 }
 
-/** Of the last minute, five and fifteen: whoever else used the machine meanwhile. */
+/** Of the last 1, 5 and 15 minutes: it shows other load on the machine. */
 export function readLoadAverage(): number[] {
   return loadavg().map((load) => Math.round(load * 100) / 100);
 }
@@ -48,7 +48,7 @@ function readCommit(): string {
   try {
     const changed = git('status', '--porcelain', '--', '../src', '../broker-bridge/src').trim();
     return `${git('rev-parse', '--short', 'HEAD').trim()}${changed === '' ? '' : ' with changes'}`;
-  } catch {
-    return 'unknown';
+  } catch (error) {
+    return `unknown (${error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)})`;
   }
 }

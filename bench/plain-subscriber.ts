@@ -1,5 +1,5 @@
 // The other side of an uplink comparison: what an application gets that subscribes at the broker itself, with a
-// persistent session at QoS 1, the library and the window of the bridge. It keeps nothing safe.
+// persistent session at QoS 1, the library and the window of the bridge. It writes nothing to a disk.
 import { connectAsync } from 'mqtt';
 import type { Socket } from 'node:net';
 import { textOf } from './reports.ts';

@@ -51,7 +51,7 @@ export class Publishers {
     Atomics.add(this.#arrived, 0, 1);
   }
 
-  /** Nothing more will arrive: what is left is sent all the same. */
+  /** Sends the rest without waiting for arrivals, which will not come any more. */
   releaseAll(): void {
     Atomics.store(this.#arrived, 0, 2 ** 31 - 1);
   }

@@ -1,11 +1,11 @@
 // The reports that devices send in a benchmark, and the account of what arrived: every one once, unaltered, and the
 // reports of a device in their order. Reading happens after the clock has stopped.
-import type { Device } from './fleet.ts';
+import type { Activation } from '../test/rig/accounts.ts';
 
 export type Report = { topic: string; payload: string; deviceIndex: number };
 
 /**
- * `resting`: what a switch says most of the day, its position unchanged and its signal strength a little different.
+ * `resting`: what a switch reports most of the day: the same position, a slightly different signal strength.
  * `moving`: every report tells a new position.
  */
 export type Kind = 'resting' | 'moving';
@@ -16,13 +16,13 @@ const positions = [
   ['down', 0],
 ] as const;
 const completeAfterQuietMs = 300;
-/** A Worker may stand still for seconds, when a thousand objects are made or wait for one disk. */
-const lostAfterSilenceMs = 30_000;
+/** A Worker may answer nothing for seconds while a thousand objects are created or wait for one disk. */
+const lostAfterQuietMs = 30_000;
 
 let lastId = 0;
 
 /** Device after device in turn, as many as wanted; no two reports are equal. */
-export function makeReports(devices: readonly Device[], count: number, kind: Kind, root: string): Report[] {
+export function makeReports(devices: readonly Activation[], count: number, kind: Kind, root: string): Report[] {
   return Array.from({ length: count }, (_, index) => {
     const deviceIndex = index % devices.length;
     const turn = Math.floor(index / devices.length);
@@ -30,7 +30,7 @@ export function makeReports(devices: readonly Device[], count: number, kind: Kin
     const params = { position, angle, wifi_rssi: -55 - (lastId % 8) };
     lastId += 1;
     const payload = JSON.stringify({ method: 'thing.event.property.post', id: String(lastId), params });
-    const topic = (devices[deviceIndex]?.reportTopic ?? '').replace(/^\/sys\//, root);
+    const topic = (devices[deviceIndex]?.topics.propertyPost ?? '').replace(/^\/sys\//, root);
     return { topic, payload, deviceIndex };
   });
 }
@@ -53,13 +53,13 @@ export class Arrivals {
   }
 
   /**
-   * When the last one came, or null when some did not. Waits on a little, for what should not come; gives up when nothing
-   * comes any more.
+   * When the last one came, or null when some did not. Waits a little longer for reports that should not come; gives up after
+   * a time without any.
    */
-  async settle(): Promise<number | null> {
+  async untilComplete(): Promise<number | null> {
     for (;;) {
       const quietMs = performance.now() - this.#lastAtMs;
-      if (quietMs > (this.#completeAtMs === null ? lostAfterSilenceMs : completeAfterQuietMs)) break;
+      if (quietMs > (this.#completeAtMs === null ? lostAfterQuietMs : completeAfterQuietMs)) break;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     return this.#completeAtMs;

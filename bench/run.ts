@@ -5,9 +5,9 @@ import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { commandDevices, measureCommands } from './command.ts';
 import { describeMachine, readLoadAverage } from './machine.ts';
-import { mosquittoMissing } from './mosquitto.ts';
+import { mosquittoMissing } from '../test/rig/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
-import { sceneSettings, startScene, type Scene } from './scene.ts';
+import { BenchRig, benchSettings } from './rig.ts';
 import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
 const usage = `npm run bench -- [options]
@@ -59,26 +59,26 @@ const benchmarks = [
   {
     name: 'B2',
     deviceCount: uplinkDevices,
-    measure: (scene: Scene, { variant, ...shared }: Options, say: Say) =>
-      measureUplink(scene, { ...shared, only: variant, say }),
+    measure: (rig: BenchRig, { variant, ...shared }: Options, say: Say) =>
+      measureUplink(rig, { ...shared, only: variant, say }),
   },
   {
     name: 'B3',
     deviceCount: commandDevices,
-    measure: (scene: Scene, shared: Options, say: Say) => measureCommands(scene, { ...shared, say }),
+    measure: (rig: BenchRig, shared: Options, say: Say) => measureCommands(rig, { ...shared, say }),
   },
 ];
 type Say = (line: string) => void;
 
-/** Each benchmark has a scene of its own: a Worker that has served others before is another Worker. */
+/** Each benchmark has a rig of its own: a Worker that has served others before is another Worker. */
 async function runAll(options: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
   for (const { name, deviceCount, measure } of benchmarks) {
     if (options.only !== null && options.only !== name) continue;
-    scene = await startScene({ deviceCount, profileDir: options.profileDir });
-    results.push(await measure(scene, options, (line) => console.log(line)));
-    await scene.stop();
-    scene = undefined;
+    rig = await BenchRig.start({ deviceCount, profileDir: options.profileDir });
+    results.push(await measure(rig, options, (line) => console.log(line)));
+    await rig.stop();
+    rig = undefined;
   }
   return results;
 }
@@ -102,14 +102,14 @@ console.log(`${machine.date}  ${machine.cores} x ${machine.cpu}, ${machine.memor
 const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
 console.log(versions.join(', '));
 console.log(`commit ${machine.commit}; load average before ${machine.loadAverageBefore.join(' ')}`);
-for (const setting of sceneSettings) console.log(setting);
+for (const setting of benchSettings) console.log(setting);
 
-let scene: Scene | undefined;
+let rig: BenchRig | undefined;
 let isStopping = false;
 const stopBySignal = (): void => {
   if (isStopping) return;
   isStopping = true;
-  void Promise.resolve(scene?.stop()).finally(() => process.exit(130));
+  void Promise.resolve(rig?.stop()).finally(() => process.exit(130));
 };
 process.on('SIGINT', stopBySignal);
 process.on('SIGTERM', stopBySignal);
@@ -118,8 +118,8 @@ let results: BenchResult[];
 try {
   results = await runAll(options);
 } catch (error) {
-  await scene?.stop();
-  fail(error, scene === undefined ? 2 : 1);
+  await rig?.stop();
+  fail(error, rig === undefined ? 2 : 1);
 }
 const loadAverageAfter = readLoadAverage();
 
@@ -127,7 +127,7 @@ for (const result of results) printResult(result);
 console.log(`\n${options.rounds} rounds; load average after ${loadAverageAfter.join(' ')}`);
 if (options.jsonFile !== null) {
   const judged = results.map((result) => ({ ...result, measures: result.measures.map(judge) }));
-  const document = { machine: { ...machine, loadAverageAfter }, settings: sceneSettings, options, results: judged };
+  const document = { machine: { ...machine, loadAverageAfter }, settings: benchSettings, options, results: judged };
   writeFileSync(options.jsonFile, `${JSON.stringify(document, null, 2)}\n`);
 }
 process.exit(results.some(({ failures }) => failures.length > 0) ? 1 : 0);

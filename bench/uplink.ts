@@ -1,13 +1,12 @@
 // B2: reports through broker, bridge, Worker and relay, against the same reports through the same broker to a plain
 // subscriber. Both sides in turns, each report accounted for.
-import { startDelayProxy } from './delay-proxy.ts';
+import { TcpProxy } from '../test/rig/tcp-proxy.ts';
 import { CpuMeter, untilResting } from './cpu-time.ts';
 import { subscribePlainly } from './plain-subscriber.ts';
 import { Publishers } from './publishers.ts';
-import { followTopics } from './relay-sockets.ts';
 import { Arrivals, makeReports, type Kind } from './reports.ts';
 import type { BenchResult, Measure, Target } from './results.ts';
-import type { Scene } from './scene.ts';
+import type { BenchRig } from './rig.ts';
 
 type Variant = {
   name: string;
@@ -28,7 +27,7 @@ const variants: Variant[] = [
 ];
 const fullReports = 40_000;
 const quickReports = 2_000;
-/** Rounds of each side that are not counted: the engines have compiled then what is run often. */
+/** Rounds of each side that are not counted, until the engines have compiled the hot code. */
 const warmUpRounds = 2;
 
 /** Topics of the same form and length that no bridge listens to: the other side's turn costs it nothing. */
@@ -41,7 +40,7 @@ export const uplinkVariants: readonly string[] = variants.map(({ name }) => name
 
 export const uplinkDevices = Math.max(...variants.map(({ deviceCount }) => deviceCount));
 
-export async function measureUplink(scene: Scene, options: UplinkOptions): Promise<BenchResult> {
+export async function measureUplink(rig: BenchRig, options: UplinkOptions): Promise<BenchResult> {
   const result: BenchResult = {
     name: 'B2',
     title: 'uplink, QoS 1: broker -> bridge -> Worker -> device -> relay, against broker -> plain subscriber',
@@ -54,11 +53,11 @@ export async function measureUplink(scene: Scene, options: UplinkOptions): Promi
     measures: [],
     failures: [],
   };
-  const publishers = await Publishers.connect(scene.broker.port);
+  const publishers = await Publishers.connect(rig.broker.port);
   try {
     for (const one of variants) {
       if (options.only !== null && one.name !== options.only) continue;
-      const { measures, failures } = await measureVariant(scene, publishers, one, options);
+      const { measures, failures } = await measureVariant(rig, publishers, one, options);
       result.measures.push(...measures);
       result.failures.push(...failures);
     }
@@ -76,23 +75,23 @@ function describeRounds(isQuick: boolean): string {
 }
 
 async function measureVariant(
-  scene: Scene,
+  rig: BenchRig,
   publishers: Publishers,
   { name, deviceCount, kind, oneWayMs, target }: Variant,
   { rounds, isQuick, say }: UplinkOptions,
 ): Promise<{ measures: Measure[]; failures: string[] }> {
-  const { broker, worker, fleet } = scene;
-  const devices = fleet.devices.slice(0, deviceCount);
+  const { broker, worker } = rig;
+  const devices = rig.devices.slice(0, deviceCount);
   const count = isQuick ? quickReports : fullReports;
-  const proxy = oneWayMs === 0 ? null : await startDelayProxy(worker.url, oneWayMs);
-  const bridge = await scene.startBridge(proxy?.url);
+  const proxy = oneWayMs === 0 ? null : await TcpProxy.start(worker.port, oneWayMs);
+  const bridge = await rig.startBridge(proxy?.url);
   let arrivals = new Arrivals(0);
   const onText = (text: string): void => {
     arrivals.add(text);
     publishers.noteArrival();
   };
-  const topics = devices.map(({ reportTopic }) => reportTopic);
-  const relay = await followTopics(worker.url, fleet.token, topics, onText);
+  const reportTopics = devices.map(({ topics }) => topics.propertyPost);
+  const relay = await rig.follow(reportTopics, onText);
   const processes = {
     broker: { pid: broker.pid, isGroup: false },
     bridge: { pid: bridge.pid, isGroup: false },
@@ -110,7 +109,7 @@ async function measureVariant(
     const startedAtMs = performance.now();
     const measured = async (): Promise<number | null> => {
       const published = publishers.publish(loads);
-      const arrivedAtMs = await arrivals.settle();
+      const arrivedAtMs = await arrivals.untilComplete();
       publishers.releaseAll();
       await published;
       return arrivedAtMs;
@@ -129,7 +128,7 @@ async function measureVariant(
   };
 
   try {
-    // A device that comes online is written down and announced, once: that is over before anything counts.
+    // The first report of a device writes and announces that it is online: done before anything is counted.
     await send('latchwork', Math.max(deviceCount, 1_000));
     await untilResting(processes.Worker);
     for (let round = 0; round < (isQuick ? 0 : warmUpRounds); round += 1) {
@@ -137,7 +136,7 @@ async function measureVariant(
     }
     cpu.reset();
     for (let round = 0; round < rounds; round += 1) {
-      // Whoever comes second finds a machine that is warm, or busy: each side in its turn.
+      // The second side finds the machine warmer, or busier: they take turns in going first.
       const order: Side[] = round % 2 === 0 ? ['plain', 'latchwork'] : ['latchwork', 'plain'];
       for (const side of order) rates[side].push(await sides[side]());
       const [plain, latchwork] = [rates.plain.at(-1) ?? 0, rates.latchwork.at(-1) ?? 0];
@@ -145,7 +144,7 @@ async function measureVariant(
     }
   } finally {
     await relay.stop();
-    await bridge.stop();
+    await bridge.kill('SIGTERM');
     await proxy?.stop();
   }
   const ratios = rates.latchwork.map((rate, round) => rate / (rates.plain[round] ?? Infinity));

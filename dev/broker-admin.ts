@@ -40,8 +40,9 @@ function digest(text: string): Buffer {
 function decode(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof URIError) return undefined;
+    throw error;
   }
 }
 

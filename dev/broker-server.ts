@@ -1,18 +1,16 @@
-// The local MQTT broker: aedes behind TCP and WebSocket, with the Worker deciding logins and topics and hearing of
-// every session. MQTT 3.1 and 3.1.1 only. Sessions, queued and retained messages live in memory and end with the
-// process; what survives is the report that they ended (broker-outbox.ts).
+// The local MQTT broker: aedes behind TCP and WebSocket. The Worker decides logins and topics and is told of every
+// session. MQTT 3.1 and 3.1.1 only. Everything is kept in memory and ends with the process.
 import type { EventEmitter } from 'node:events';
-import { mkdirSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
-import { join } from 'node:path';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
 import { type Acl, mayPublish, mayReceive, maySubscribe } from './broker-acl.ts';
 import { createAdminServer } from './broker-admin.ts';
-import { createLoginHook, type LoginHook } from './broker-login.ts';
-import { openOutbox } from './broker-outbox.ts';
+import { askLogin } from './broker-login.ts';
+import { createSessionReports } from './broker-reports.ts';
 import { trackSessions } from './broker-sessions.ts';
+import { type CallHook, createHookCaller } from './hook-caller.ts';
 import type { Log } from './json-log.ts';
 
 /** Where a refused message goes instead: nobody may subscribe under `$`. */
@@ -24,7 +22,6 @@ export type BrokerOptions = {
   hookSecret: string;
   apiKey: string;
   apiSecret: string;
-  stateDir: string;
   /** Where devices connect; the admin API stays on loopback. */
   host: string;
   /** 0 takes any free port. */
@@ -39,19 +36,17 @@ type Login = { username: string; acl: Acl; hasLoggedRefusal: boolean };
 
 export async function startBroker(options: BrokerOptions): Promise<RunningBroker> {
   const { workerUrl, hookSecret, host, log } = options;
-  mkdirSync(options.stateDir, { recursive: true });
+  const callHook = (path: string) => createHookCaller({ url: new URL(path, workerUrl), hookSecret, log });
   const logins = new WeakMap<Client, Login>();
-  const aedes = await createAedes(createLoginHook({ workerUrl, hookSecret, log }), logins, log);
+  const aedes = await createAedes(callHook('/hooks/emqx/connect'), logins, log);
   const tcp = createTcpServer({ noDelay: true }, (socket) => aedes.handle(socket));
   const web = createWebSocketFront(aedes);
-  // Ports first: a taken one must fail before the outbox reports anything.
+  const reports = createSessionReports(callHook('/hooks/emqx/events'), log);
+  const sessions = trackSessions(aedes, reports, (client) => logins.get(client)?.username ?? '');
+  const health = () => ({ sessions: sessions.count(), pendingEvents: reports.countPending() });
+  const admin = createAdminServer({ ...options, kick: sessions.kick, health });
   const mqttPort = await listen(tcp, options.mqttPort, host);
   const wsPort = await listen(web, options.wsPort, host);
-
-  const outbox = openOutbox({ path: join(options.stateDir, 'broker-events.sqlite'), workerUrl, hookSecret, log });
-  const sessions = trackSessions(aedes, outbox, (client) => logins.get(client)?.username ?? '');
-  const health = () => ({ sessions: sessions.count(), pendingEvents: outbox.countPending() });
-  const admin = createAdminServer({ ...options, kick: sessions.kick, health });
   const adminPort = await listen(admin, options.adminPort, '127.0.0.1');
 
   async function close(): Promise<void> {
@@ -63,17 +58,17 @@ export async function startBroker(options: BrokerOptions): Promise<RunningBroker
     await new Promise<void>((resolve) => {
       aedes.close(resolve);
     });
-    await outbox.close(lastReportsMs);
+    await reports.close(lastReportsMs);
   }
   return { mqttPort, wsPort, adminPort, close };
 }
 
-async function createAedes(askWorker: LoginHook, logins: WeakMap<Client, Login>, log: Log): Promise<Aedes> {
+async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, log: Log): Promise<Aedes> {
   const aedes = await Aedes.createBroker({
-    // MQTT 3.1 allows 23 bytes, our client identifiers have up to 77 (tolerance 36, 37).
+    // MQTT 3.1 allows 23 bytes, our client identifiers have up to 77 (field notes 36, 37).
     maxClientsIdLength: 1024,
     connectTimeout: 10_000,
-    // A subscriber that does not read holds up everybody's deliveries until it is dropped.
+    // A subscriber that does not read delays the deliveries to all others until it is dropped.
     drainTimeout: 10_000,
     authenticate: (client, username, password, done) => {
       void authenticate(client, username ?? '', password?.toString() ?? '').then(
@@ -118,7 +113,7 @@ async function createAedes(askWorker: LoginHook, logins: WeakMap<Client, Login>,
   async function authenticate(client: Client, username: string, password: string): Promise<AuthenticateError | null> {
     const peerhost = peerOf(client);
     const request = { clientid: client.id, username, password, peerhost, proto_ver: client.version };
-    const answer = await askWorker(request);
+    const answer = await askLogin(callHook, request);
     if (answer.allowed) {
       logins.set(client, { username, acl: answer.acl, hasLoggedRefusal: false });
       return null;
@@ -157,7 +152,7 @@ function createWebSocketFront(aedes: Aedes): Server {
   sockets.on('connection', (socket, request) => {
     aedes.handle(createWebSocketStream(socket), request);
   });
-  // `listen` hears of the same error on the HTTP server.
+  // `listen` reports the same error of the HTTP server.
   sockets.on('error', () => undefined);
   return http;
 }

@@ -1,8 +1,8 @@
-// Which client holds which session, from the moment the broker accepted it to the end of its connection, told to the
-// outbox exactly once each. Goes by the connection itself: aedes' own disconnect event is missing or names the wrong
-// client when an old and a new connection of one client id cross.
+// Which client holds which session, from the moment the broker accepted it to the end of its connection; both are
+// reported once. Goes by the connection itself: aedes' own disconnect event is missing or names the wrong client when an
+// old and a new connection of one client id cross.
 import type { Aedes, Client } from 'aedes';
-import type { EndReason, Outbox, SessionRecord } from './broker-outbox.ts';
+import type { EndReason, SessionRecord, SessionReports } from './broker-reports.ts';
 
 type Session = SessionRecord & { client: Client; endReason?: EndReason };
 
@@ -13,7 +13,7 @@ export type Sessions = {
 };
 
 /** `usernameOf` answers for clients that have logged in. */
-export function trackSessions(aedes: Aedes, outbox: Outbox, usernameOf: (client: Client) => string): Sessions {
+export function trackSessions(aedes: Aedes, reports: SessionReports, usernameOf: (client: Client) => string): Sessions {
   const current = new Map<string, Session>();
 
   function open(client: Client): void {
@@ -24,16 +24,16 @@ export function trackSessions(aedes: Aedes, outbox: Outbox, usernameOf: (client:
     const connectedAtMs = Math.max(Date.now(), (previous?.connectedAtMs ?? 0) + 1);
     const session: Session = { client, clientId: client.id, username: usernameOf(client), connectedAtMs };
     current.set(client.id, session);
-    outbox.recordOpened(session);
+    reports.opened(session);
     client.conn.once('close', () => {
-      end(session, session.endReason ?? (hasSaidGoodbye(client) ? 'normal' : 'tcp_closed'));
+      end(session, session.endReason ?? (hasSentDisconnect(client) ? 'normal' : 'tcp_closed'));
     });
   }
 
   function end(session: Session, reason: EndReason): void {
     if (current.get(session.clientId) !== session) return;
     current.delete(session.clientId);
-    outbox.recordEnded(session, reason);
+    reports.ended(session, reason);
   }
 
   function kick(clientId: string): boolean {
@@ -73,6 +73,6 @@ function keepRegistered(aedes: Aedes, client: Client): void {
 }
 
 /** Whether the client sent DISCONNECT; aedes keeps that in a field it does not publish. */
-function hasSaidGoodbye(client: Client): boolean {
+function hasSentDisconnect(client: Client): boolean {
   return (client as unknown as { _disconnected: boolean })._disconnected;
 }

@@ -1,5 +1,5 @@
-// The local broker as a process: `node dev/broker.ts`, settings from the environment (below). Says {type:'ready'}
-// with its ports over IPC and ends when its parent does. Must not choose ports or secrets: the supervisor does.
+// The local broker as a process: `node dev/broker.ts`, settings from the environment (below). Sends {type:'ready'} with
+// its ports over IPC and ends when its parent does. Must not choose ports or secrets: the supervisor does.
 import { startBroker } from './broker-server.ts';
 import { createJsonLog } from './json-log.ts';
 
@@ -17,7 +17,6 @@ try {
     hookSecret: requireSetting('BROKER_HOOK_SECRET'),
     apiKey: requireSetting('BROKER_API_KEY'),
     apiSecret: requireSetting('BROKER_API_SECRET'),
-    stateDir: requireSetting('STATE_DIR'),
     host: process.env['BIND_HOST'] ?? '127.0.0.1',
     mqttPort: Number(process.env['MQTT_PORT'] ?? 1883),
     wsPort: Number(process.env['MQTT_WS_PORT'] ?? 8083),

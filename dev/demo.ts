@@ -1,67 +1,69 @@
-// The main job on the terminal as it happens: a virtual switch activates, comes online, is commanded, replies, and a
-// relay subscriber sees it all. Uses the public interface alone, and may be run any number of times.
+// The main job on the terminal as it happens: a virtual switch activates, comes online, gets a command, replies, and a
+// relay subscriber shows each step. Uses the public interface alone, and may be run any number of times.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClient } from '../src/client.ts';
-import { type DemoAccount, openDemoAccount } from './demo-account.ts';
-import { RelaySubscriber } from './relay-subscriber.ts';
+import { eventually } from '../test/rig/changes.ts';
+import { RelayFollower } from '../test/rig/relay-client.ts';
+import { openDemoAccount } from './demo-account.ts';
 import { say, warn } from './terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
 const serial = 'DEMO-SWITCH-1';
 const stepTimeoutMs = 10_000;
+const reconnectEveryMs = 1_000;
+const shownPayloadLength = 140;
 
-export type DemoOptions = { apiUrl: string; relayUrl: string; stateDir: string; signal: AbortSignal };
+export type DemoOptions = { apiUrl: string; stateDir: string; signal: AbortSignal };
 /** `story` is over when the command has been sent; device and subscriber go on until `signal` says stop. */
-export type Demo = { account: DemoAccount; token: string; activation: Activation; story: Promise<void> };
+export type Demo = { account: Owner; activation: Activation; story: Promise<void> };
+type Owner = Awaited<ReturnType<typeof openDemoAccount>>;
 
-export async function startDemo({ apiUrl, relayUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
-  const { account, token, isNew } = await openDemoAccount(apiUrl, stateDir);
-  say('api', `demo user ${account.email} ${isNew ? 'registered' : 'signed in'}, product ${account.productKey}`);
+export async function startDemo({ apiUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
+  const account = await openDemoAccount(apiUrl, stateDir);
+  const { email, isNew, productKey } = account;
+  say('api', `demo user ${email} ${isNew ? 'registered' : 'signed in'}, product ${productKey}`);
 
   const online = Promise.withResolvers<undefined>();
-  const startedAtMs = performance.now();
-  const device = new VirtualDevice({
-    apiUrl,
-    productKey: account.productKey,
-    serial,
-    onEvent: createDeviceStory(startedAtMs, () => online.resolve(undefined)),
-  });
+  const onEvent = createDeviceStory(performance.now(), () => online.resolve(undefined));
+  const device = new VirtualDevice({ apiUrl, productKey, serial, onEvent });
   signal.addEventListener('abort', () => void device.stop());
   const activation = await device.start();
-  const subscribed = subscribe(relayUrl, activation, signal);
 
   async function tell(): Promise<void> {
+    await subscribe(apiUrl, activation, signal);
     await within(online.promise, 'the device did not get its MQTT session');
-    await within(subscribed, 'the relay did not answer');
-    await showOnline(apiUrl, token, activation.deviceId);
-    await sendCommand(apiUrl, token, activation.deviceId);
+    await showOnline(account, activation.deviceId);
+    await sendCommand(account, activation.deviceId);
   }
-  return { account, token, activation, story: tell() };
+  return { account, activation, story: tell() };
 }
 
-/** Resolves when the subscription stands. */
-function subscribe(url: string, { mqtt, topics }: Activation, signal: AbortSignal): Promise<void> {
+/** Resolves when the subscription is active. */
+async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: AbortSignal): Promise<void> {
   const { username, password } = mqtt;
   const root = topics.status.replace(/status$/, '');
-  return new Promise((resolve) => {
-    const relay = new RelaySubscriber({
-      url,
-      username,
-      password,
-      topic: `${root}#`,
-      onSubscribed: () => {
-        say('relay', `subscribed to ${root}#`);
-        resolve();
-      },
-      onPush: ({ topic, payload }) => say('relay', `pushed ${topic.replace(root, '')} ${summarize(payload)}`),
-      onLost: () => warn('relay', 'connection lost, coming back'),
-      onRefused: (reason) => warn('relay', `refused ${reason}`),
-    });
-    signal.addEventListener('abort', () => relay.close());
-  });
+  const shown = new Set<string>();
+  const events = {
+    onPushText: (text: string) => {
+      const { topic, payload } = JSON.parse(text) as { topic: string; payload: unknown };
+      say('relay', `pushed ${topic.replace(root, '')} ${summarize(payload)}`);
+    },
+    onLost: () => warn('relay', 'connection lost, coming back'),
+    onBack: () => {
+      shown.clear();
+      say('relay', `subscribed to ${root}#`);
+    },
+    onFailedAttempt: (reason: string) => {
+      if (!shown.has(reason)) warn('relay', reason);
+      shown.add(reason);
+    },
+  };
+  const relay = await RelayFollower.start(apiUrl, { username, password }, [`${root}#`], events, reconnectEveryMs);
+  say('relay', `subscribed to ${root}#`);
+  signal.addEventListener('abort', () => relay.close());
+  if (signal.aborted) relay.close();
 }
 
-/** Tells transitions and commands; the report every 30 seconds shows as what the relay pushes. */
+/** Shows transitions and commands; the report every 30 seconds shows as what the relay pushes. */
 function createDeviceStory(startedAtMs: number, onOnline: () => void): (event: DeviceEvent) => void {
   let isOnline = false;
   return (event) => {
@@ -84,45 +86,28 @@ function createDeviceStory(startedAtMs: number, onOnline: () => void): (event: D
   };
 }
 
-async function showOnline(apiUrl: string, token: string, deviceId: string): Promise<void> {
-  const call = createClient(apiUrl, { credentials: { token } });
-  const deadlineMs = Date.now() + stepTimeoutMs;
-  while (Date.now() < deadlineMs) {
-    const { online } = await call('GET /devices/{deviceId}/status', { params: { deviceId } });
-    if (online) {
-      say('api', `status view: ${deviceId} is online`);
-      return;
-    }
-    await sleep(20);
-  }
-  throw new Error('the status view does not show the device online');
+async function showOnline({ api }: Owner, deviceId: string): Promise<void> {
+  const isOnline = async () => (await api('GET /devices/{deviceId}/status', { params: { deviceId } })).online;
+  await eventually('a status view that shows the device online', isOnline, stepTimeoutMs);
+  say('api', `status view: ${deviceId} is online`);
 }
 
-async function sendCommand(apiUrl: string, token: string, deviceId: string): Promise<void> {
+async function sendCommand({ api }: Owner, deviceId: string): Promise<void> {
   const body = { action: 'toggle' as const, position: 'down' as const };
   say('api', `command sent to ${deviceId}: ${JSON.stringify(body)}`);
   const sentAtMs = performance.now();
-  const call = createClient(apiUrl, { credentials: { token } });
-  const { message } = await call('POST /devices/{deviceId}/control', { params: { deviceId }, body });
+  const { message } = await api('POST /devices/{deviceId}/control', { params: { deviceId }, body });
   say('api', `answered ${message}: the broker has it (${sinceMs(sentAtMs)} ms)`);
 }
 
 function summarize(payload: unknown): string {
   const text = JSON.stringify(payload);
-  return text.length > 140 ? `${text.slice(0, 140)}…` : text;
+  return text.length > shownPayloadLength ? `${text.slice(0, shownPayloadLength)}…` : text;
 }
 
 async function within(promise: Promise<unknown>, complaint: string): Promise<void> {
-  const timeout = new AbortController();
-  const expired = sleep(stepTimeoutMs, undefined, { signal: timeout.signal }).then(() => {
-    throw new Error(complaint);
-  });
-  try {
-    await Promise.race([promise, expired]);
-  } finally {
-    timeout.abort();
-    expired.catch(() => undefined);
-  }
+  const expired = sleep(stepTimeoutMs, 'expired', { ref: false });
+  if ((await Promise.race([promise, expired])) === 'expired') throw new Error(complaint);
 }
 
 function sinceMs(startMs: number): number {

@@ -16,7 +16,7 @@ export function openLogFile(stateDir: string, part: string): LogFile {
       renameSync(path, `${path}.1`);
       size = 0;
     }
-    // Synchronous, so that the last words of a part are there when one looks for them.
+    // Synchronous, so that the last lines of a part that died are in the file.
     appendFileSync(path, `${line}\n`, { mode: 0o600 });
     size += line.length + 1;
   };

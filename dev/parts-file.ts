@@ -1,6 +1,6 @@
 // STATE_DIR/parts.json: which process is which part now; STATE_DIR/start.pid: who supervises them. Written whole or
 // not at all. Also clears away what an earlier run left when it was killed.
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clearGroup, isRunning } from './process-groups.ts';
 
@@ -36,17 +36,10 @@ export function releaseStateDir(stateDir: string): void {
 }
 
 function readParts(stateDir: string): PartPids {
-  try {
-    return JSON.parse(readText(join(stateDir, 'parts.json'))) as PartPids;
-  } catch {
-    return {};
-  }
+  const text = readText(join(stateDir, 'parts.json'));
+  return text === '' ? {} : (JSON.parse(text) as PartPids);
 }
 
 function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
+  return existsSync(path) ? readFileSync(path, 'utf8') : '';
 }

@@ -2,21 +2,12 @@
 // run that was killed itself. Never touches a process that was not started for that state folder.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-
-/** Kills every process of a group at once; says whether there was one. */
-export function killGroup(groupId: number): boolean {
-  try {
-    process.kill(-groupId, 'SIGKILL');
-    return true;
-  } catch {
-    return false;
-  }
-}
+import { killGroup } from '../test/rig/built-worker.ts';
 
 /**
  * Kills what still runs of a group that was started for this state folder, which its environment names, and waits for
- * its end: until then it holds ports. Numbers are given out again, so a number alone proves nothing. Without /proc
- * (macOS) nothing is touched: better a stray process than somebody else's killed.
+ * its end: until then it holds ports. Process ids are reused, so an id alone proves nothing. Without /proc
+ * (macOS) nothing is killed: it could be a process of somebody else.
  */
 export async function clearGroup(groupId: number, stateDir: string, patienceMs: number): Promise<void> {
   if (!existsSync('/proc/self/stat')) return;
@@ -40,8 +31,8 @@ function membersOf(groupId: number): string[] {
 export function isRunning(pid: number, text: string): boolean {
   try {
     process.kill(pid, 0);
-  } catch {
-    return false;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   return !existsSync('/proc/self/stat') || read(`/proc/${pid}/cmdline`).includes(text);
 }
@@ -52,11 +43,12 @@ function groupOf(pid: string): number | undefined {
   return fields?.[2] === undefined ? undefined : Number(fields[2]);
 }
 
-/** Processes come and go while the folder is read. */
+/** '' for a process that ended while the folder was read, or belongs to somebody else. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');
-  } catch {
-    return '';
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
   }
 }

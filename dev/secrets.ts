@@ -4,9 +4,15 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
+import type { LocalSecrets } from '../test/rig/parts.ts';
 
-const names = ['JWT_SECRETS', 'BRIDGE_SECRETS', 'BROKER_HOOK_SECRETS', 'BROKER_API_KEY', 'BROKER_API_SECRET'] as const;
-export type LocalSecrets = Record<(typeof names)[number], string>;
+const names: (keyof LocalSecrets)[] = [
+  'JWT_SECRETS',
+  'BRIDGE_SECRETS',
+  'BROKER_HOOK_SECRETS',
+  'BROKER_API_KEY',
+  'BROKER_API_SECRET',
+];
 
 export function secretsFile(stateDir: string): string {
   return join(stateDir, 'secrets.env');

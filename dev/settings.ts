@@ -1,13 +1,13 @@
-// What a person can choose for `npm start` and `npm run dev`, read from the environment once and checked. Ports that
-// are taken are ports.ts' business.
+// What a person can choose for `npm start` and `npm run dev`, read from the environment once and checked. ports.ts
+// handles ports that are taken.
 import { resolve } from 'node:path';
 
-export type PortWish = { name: string; port: number; isExplicit: boolean };
+export type WantedPort = { name: string; port: number; isExplicit: boolean };
 
 export type Settings = {
-  apiPort: PortWish;
-  mqttPort: PortWish;
-  wsPort: PortWish;
+  apiPort: WantedPort;
+  mqttPort: WantedPort;
+  wsPort: WantedPort;
   stateDir: string;
   hasDemo: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
@@ -29,7 +29,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
   };
 }
 
-function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): PortWish {
+function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): WantedPort {
   const text = env[name];
   if (text === undefined || text === '') return { name, port: fallback, isExplicit: false };
   const port = Number(text);

@@ -1,14 +1,14 @@
 // `npm start`: broker, Worker and bridge as processes of their own, watched over; the demo; then the lines to try next.
-// Puts the pieces of this folder in order and holds none of their knowledge.
-import { relative } from 'node:path';
+// Only calls the other files of this folder in order.
+import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { buildWorker, workerDirs } from './built-worker.ts';
+import { askHealth } from '../test/rig/api.ts';
+import { buildWorker } from '../test/rig/built-worker.ts';
+import { bridgePart, brokerPart, type Place, type Ports, workerPart } from '../test/rig/parts.ts';
 import { startDemo } from './demo.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
-import { bridgePart, brokerPart, type Place, type Ports, workerPart } from './parts.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
 import { choosePort } from './ports.ts';
-import { askHealth } from './health.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { Supervisor } from './supervisor.ts';
@@ -30,7 +30,7 @@ process.on('SIGINT', interrupt);
 process.on('SIGTERM', () => void stop(0));
 process.on('SIGHUP', () => void stop(0));
 whenNpmIsGone(() => void stop(0));
-// Nobody reads any more: end as on Ctrl-C.
+// The reader of the output is gone: end as on Ctrl-C.
 process.stdout.on('error', () => void stop(0));
 process.on('exit', () => supervisor?.killAll());
 
@@ -47,11 +47,12 @@ async function run(settings: Settings): Promise<void> {
   const { stateDir } = settings;
   const place = await choosePlace(settings);
   const api = `http://${apiHost}:${place.ports.api}`;
-  await buildWorker(workerDirs(stateDir).buildDir);
+  const buildDir = join(stateDir, 'build');
+  await buildWorker(buildDir);
   if (isStopping()) return;
 
   supervisor = new Supervisor(stateDir, (name) => void reportHealed(api, name));
-  await Promise.all([supervisor.start(workerPart(place)), supervisor.start(brokerPart(place))]);
+  await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(brokerPart(place))]);
   await supervisor.start(bridgePart(place));
   await waitForHealth(api);
   if (isStopping()) return;
@@ -115,9 +116,8 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
 }
 
 async function showDemo(api: string, { stateDir }: Settings, addresses: Addresses): Promise<void> {
-  const relayUrl = `${api.replace(/^http/, 'ws')}/mqtt`;
   try {
-    const demo = await startDemo({ apiUrl: api, relayUrl, stateDir, signal: stopping.signal });
+    const demo = await startDemo({ apiUrl: api, stateDir, signal: stopping.signal });
     await demo.story.catch(tellDemoEnded);
     // The replies to the command belong before the list of things to try.
     await sleep(300);
@@ -131,7 +131,7 @@ function tellDemoEnded(error: unknown): void {
   if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-/** Says what is missing as soon as that takes longer than it should, then goes on waiting. */
+/** Shows what is missing every few seconds until nothing is. */
 async function waitForHealth(api: string): Promise<void> {
   const deadlineMs = Date.now() + patienceMs;
   let toldAtMs = Date.now();

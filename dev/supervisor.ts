@@ -6,16 +6,14 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openLogFile } from './log-files.ts';
 import { type PartPids, writeParts } from './parts-file.ts';
-import { killGroup } from './process-groups.ts';
+import { killGroup } from '../test/rig/built-worker.ts';
+import type { Part } from '../test/rig/parts.ts';
 import { createTroubleFilter, say, warn } from './terminal.ts';
-
-/** `spawn` starts a process with stdout and stderr piped and an IPC channel; its first message means "ready". */
-export type Part = { name: string; spawn: () => ChildProcess };
 
 const steadyAfterMs = 30_000;
 const firstPauseMs = 200;
 const longestPauseMs = 5_000;
-/** What each part gets to end by itself; three parts have to fit in three seconds. */
+/** What each part gets to end by itself; three of them have to fit in three seconds. */
 const patienceMs = 800;
 
 type Running = { part: Part; child: ChildProcess; startedAtMs: number; quickDeaths: number };
@@ -32,19 +30,17 @@ export class Supervisor {
   }
 
   /**
-   * Resolves when the part says that it is ready.
-   * @throws Error with its last words when it ends before that: a first start that fails is not worth repeating
+   * Resolves when the part reports that it is ready.
+   * @throws Error with what it wrote to stderr when it ends before that: a first start that fails is not repeated
    */
   async start(part: Part): Promise<void> {
     const running = this.#spawn(part, 0);
-    const lastWords: string[] = [];
-    running.child.stderr?.on('data', (chunk: Buffer) => lastWords.push(chunk.toString()));
+    const errors: string[] = [];
+    running.child.stderr?.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
     await new Promise<void>((resolve, reject) => {
       const onExit = () => {
-        const words = lastWords.join('').trim();
-        reject(
-          new Error(`The ${part.name} did not start; see ${this.#stateDir}/logs/${part.name}.log. ${words}`.trim()),
-        );
+        const where = `see ${this.#stateDir}/logs/${part.name}.log`;
+        reject(new Error(`The ${part.name} did not start; ${where}. ${errors.join('')}`.trim()));
       };
       running.child.once('exit', onExit);
       running.child.once('message', () => {
@@ -63,14 +59,14 @@ export class Supervisor {
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const { child } of [...this.#running.values()].reverse()) {
-      // Every part ends with its parent; for the Worker a signal would be the rougher way (worker.ts).
+      // Every part ends with its parent; a signal would make Miniflare kill workerd at once (worker-process.ts).
       if (child.connected) child.disconnect();
       await Promise.race([hasEnded(child), sleep(patienceMs)]);
     }
     this.killAll();
   }
 
-  /** At once and without asking; also the last line of defence when this process ends for whatever reason. */
+  /** At once; also called when this process ends for whatever reason. */
   killAll(): void {
     this.#isStopping = true;
     for (const { child } of this.#running.values()) if (child.pid !== undefined) killGroup(child.pid);

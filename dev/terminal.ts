@@ -1,5 +1,4 @@
-// What a person sees of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Knows nothing
-// of what the events mean.
+// The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import pc from 'picocolors';
 import type { LogLevel } from './json-log.ts';
 
@@ -55,17 +54,20 @@ type LogLine = { level: LogLevel; event: string; details: string };
 const leftOut = ['time', 'part', 'level', 'event', 'message', 'stack', 'requestId'];
 
 function readLine(line: string): LogLine | undefined {
+  if (!line.startsWith('{')) return undefined;
   try {
     const entry = JSON.parse(line) as Record<string, unknown>;
     const { level } = entry;
-    // The Worker and the broker name an event, the bridge says a message.
+    // The Worker and the broker log an `event`, the bridge a `message`.
     const event = entry['event'] ?? entry['message'];
     if (typeof level !== 'string' || typeof event !== 'string') return undefined;
     const fields = Object.entries(entry).filter(([name]) => !leftOut.includes(name));
     const details = fields.map(([name, value]) => `${name}=${shorten(value)}`).join(', ');
     return { level: level as LogLevel, event, details: details === '' ? '' : `: ${details}` };
-  } catch {
-    return undefined;
+  } catch (error) {
+    // A line that was cut off is in the log file.
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 

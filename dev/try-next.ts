@@ -6,7 +6,7 @@ export type Addresses = { api: string; relay: string; mqttHost: string; mqttPort
 
 export function describeDemoSteps(addresses: Addresses, demo: Demo): string[] {
   const { api } = addresses;
-  const { activation, account, token } = demo;
+  const { activation, account } = demo;
   const { username, password } = activation.mqtt;
   const filter = activation.topics.status.replace(/status$/, '#');
   const device = `${api}/api/v1/devices/${activation.deviceId}`;
@@ -16,7 +16,7 @@ export function describeDemoSteps(addresses: Addresses, demo: Demo): string[] {
   const [host, port] = [addresses.mqttHost, addresses.mqttPort];
   return [
     title('Try next, in another terminal'),
-    `TOKEN=${token}`,
+    `TOKEN=${account.token}`,
     `curl -s ${api}/api/v1/devices ${authorization}`,
     `curl -s ${device}/status ${authorization}`,
     `curl -s ${device}/control ${authorization} ${json} -d '{"action":"pulse","duration":800}'`,

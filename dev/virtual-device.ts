@@ -1,36 +1,25 @@
 // A device as stock firmware behaves: activates over HTTP until it succeeds, MQTT 3.1.1 with a clean session and no
-// will, QoS 0 reports without a clock, and the same credentials for ever. Must not be kinder than the real ones: no
-// message queue, no fresh credentials, nothing longer than its 256-byte buffer.
+// will, QoS 0 reports without a clock, and the same credentials for ever. Must not do better than real ones: no message
+// queue, no fresh credentials, nothing longer than its 256-byte buffer.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MqttClient } from 'mqtt';
 import { z } from 'zod';
 import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '../src/protocol/mqtt.ts';
+import { activate, type Activation } from '../test/rig/accounts.ts';
+import { connectApi, describeFailure } from '../test/rig/api.ts';
 import { initialState, moveSwitch, type SwitchState } from './virtual-switch.ts';
 
 const activationRetryMs = 5_000;
-const activationTimeoutMs = 10_000;
 const reconnectEveryMs = 2_000;
 const bufferBytes = 256;
-
-const activationSchema = z.object({
-  deviceId: z.string(),
-  mqtt: z.object({
-    server: z.string(),
-    port: z.int(),
-    username: z.string(),
-    password: z.string(),
-    clientId: z.string(),
-    keepAlive: z.int(),
-  }),
-  topics: z.object({ propertyPost: z.string(), propertySet: z.string(), status: z.string() }),
-});
-export type Activation = z.infer<typeof activationSchema>;
 
 const commandSchema = z.object({
   method: z.literal(propertySetMethod),
   id: z.string(),
   params: z.record(z.string(), z.unknown()),
 });
+
+export type { Activation };
 
 export type DeviceEvent =
   | { type: 'activated'; activation: Activation }
@@ -67,7 +56,7 @@ export class VirtualDevice {
   /** Resolves with the activation once it succeeded; from then on the device keeps itself online. */
   async start(): Promise<Activation> {
     const activation = await this.#activate();
-    this.#tell({ type: 'activated', activation });
+    this.#emit({ type: 'activated', activation });
     this.#connect(activation);
     return activation;
   }
@@ -82,28 +71,19 @@ export class VirtualDevice {
   }
 
   async #activate(): Promise<Activation> {
+    const { apiUrl, productKey, serial } = this.#options;
+    const api = connectApi(apiUrl);
     for (;;) {
       try {
-        return await this.#requestActivation();
+        const activation = await activate(api, productKey, serial, { firmwareVersion: '1.0.3', chipModel: 'ESP32-C3' });
+        this.#stopping.signal.throwIfAborted();
+        return activation;
       } catch (error) {
         this.#stopping.signal.throwIfAborted();
-        this.#tell({ type: 'activation-failed', reason: describe(error) });
+        this.#emit({ type: 'activation-failed', reason: describeFailure(error) });
       }
       await sleep(activationRetryMs, undefined, { signal: this.#stopping.signal });
     }
-  }
-
-  async #requestActivation(): Promise<Activation> {
-    const { apiUrl, productKey, serial } = this.#options;
-    const response = await fetch(`${apiUrl.replace(/\/$/, '')}/api/v1/devices/activate`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ productKey, deviceSN: serial, firmwareVersion: '1.0.3', chipModel: 'ESP32-C3' }),
-      signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(activationTimeoutMs)]),
-    });
-    const answer = (await response.json()) as { code?: unknown; message?: unknown; data?: unknown };
-    if (answer.code !== 200) throw new Error(String(answer.message));
-    return activationSchema.parse(answer.data);
   }
 
   #connect({ mqtt, topics }: Activation): void {
@@ -129,29 +109,29 @@ export class VirtualDevice {
     client.on('connect', () => {
       setNoDelay(client);
       client.subscribe(topics.propertySet, { qos: 1 });
-      this.#tell({ type: 'online' });
+      this.#emit({ type: 'online' });
       this.#report(topics.propertyPost);
     });
     client.on('message', (topic, payload) => {
-      // Longer packets do not fit the firmware's buffer and are lost without a trace (tolerance 34).
+      // Longer packets do not fit the firmware's buffer and are dropped (field note 34).
       if (topic === topics.propertySet && payload.length + topic.length + 7 <= bufferBytes) {
-        this.#obey(payload, topics.propertyPost);
+        this.#execute(payload, topics.propertyPost);
       }
     });
-    client.on('close', () => this.#tell({ type: 'offline' }));
-    client.on('error', (error) => this.#tell({ type: 'connection-failed', reason: describe(error) }));
+    client.on('close', () => this.#emit({ type: 'offline' }));
+    client.on('error', (error) => this.#emit({ type: 'connection-failed', reason: describeFailure(error) }));
     this.#reportTimer = setInterval(() => this.#report(topics.propertyPost), reportEveryMs);
   }
 
-  #obey(payload: Buffer, replyTopic: string): void {
+  #execute(payload: Buffer, replyTopic: string): void {
     const command = readCommand(payload);
     if (command === undefined) return;
     const { id, params } = command;
-    this.#tell({ type: 'commanded', id, params });
+    this.#emit({ type: 'commanded', id, params });
     const before = this.#state;
     const move = moveSwitch(before, params);
     this.#publish(replyTopic, { method: propertySetReplyMethod, id, code: move === undefined ? 400 : 200 });
-    this.#tell({ type: 'replied', id });
+    this.#emit({ type: 'replied', id });
     if (move === undefined) return;
     clearTimeout(this.#backTimer);
     this.#state = move.state;
@@ -169,14 +149,14 @@ export class VirtualDevice {
     const wifi_rssi = -55 - Math.floor(Math.random() * 8);
     const params = { position, angle, wifi_rssi };
     this.#publish(topic, { method: propertyPostMethod, id: String(this.#nextId++), params });
-    this.#tell({ type: 'reported', state: this.#state });
+    this.#emit({ type: 'reported', state: this.#state });
   }
 
   #publish(topic: string, body: Record<string, unknown>): void {
     this.#client?.publish(topic, JSON.stringify(body), { qos: 0 });
   }
 
-  #tell(event: DeviceEvent): void {
+  #emit(event: DeviceEvent): void {
     if (!this.#stopping.signal.aborted) this.#options.onEvent?.(event);
   }
 }
@@ -184,8 +164,9 @@ export class VirtualDevice {
 function readCommand(payload: Buffer): z.infer<typeof commandSchema> | undefined {
   try {
     return commandSchema.safeParse(JSON.parse(payload.toString())).data;
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }
 
@@ -193,9 +174,4 @@ function readCommand(payload: Buffer): z.infer<typeof commandSchema> | undefined
 function setNoDelay(client: MqttClient): void {
   const stream = client.stream as { setNoDelay?: (noDelay: boolean) => void };
   stream.setNoDelay?.(true);
-}
-
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? error.cause.message : error.message;
 }

@@ -1,5 +1,5 @@
 // `npm run dev`: plain `wrangler dev` with migrations applied and local secrets, for work on the API alone. No broker
-// and no bridge, which /health then says. Its data lies in .wrangler, apart from that of `npm start`.
+// and no bridge, which /health then reports as missing. Its data lies in .wrangler, apart from that of `npm start`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ async function runWrangler(args: string[], env: Record<string, string> = {}): Pr
 try {
   const { apiPort, publicHost, stateDir } = readSettings(process.env);
   loadSecrets(stateDir);
-  // Asks before it applies anything, except where nobody can answer.
+  // With CI set it does not ask before it applies the migrations.
   const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
   if (migrated !== 0) process.exit(migrated);
   const place = ['--port', String(apiPort.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];

@@ -6,13 +6,13 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic } from '../support/bridge-device.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { startAedes } from '../support/broker-aedes.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
-import { findFreePort } from '../support/ports.ts';
+import { commandTopic } from '../rig/mqtt-client.ts';
+import { BridgeRig } from '../rig/bridge-rig.ts';
+import { startAedes } from '../rig/aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { findFreePort } from '../rig/ports.ts';
 
-let scene: Scene<{ url: string; stop: () => Promise<unknown> }> | undefined;
+let scene: BridgeRig<{ url: string; stop: () => Promise<unknown> }> | undefined;
 afterEach(async () => {
   await scene?.close();
   scene = undefined;
@@ -49,7 +49,7 @@ describe('versions of MQTT', () => {
     }).listen(0, '127.0.0.1');
     await once(gate, 'listening');
     const { port } = gate.address() as AddressInfo;
-    scene = await Scene.start(broker);
+    scene = await BridgeRig.start(broker);
     const bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
     await expectStory();
     expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt: '3.1.1' });
@@ -79,7 +79,7 @@ describe('versions of MQTT', () => {
       let cutLast = (): void => undefined;
       await once(gate, 'listening');
       const { port } = gate.address() as AddressInfo;
-      scene = await Scene.start(broker);
+      scene = await BridgeRig.start(broker);
       const bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
       const versions = (): unknown[] =>
         bridge.lines.filter(({ message }) => message === 'connected to the broker').map(({ mqtt }) => mqtt);
@@ -97,7 +97,7 @@ describe('versions of MQTT', () => {
   );
 
   test('a version that was asked for is not departed from', async () => {
-    scene = await Scene.start(await startAedes(), { MQTT_PROTOCOL: '5' });
+    scene = await BridgeRig.start(await startAedes(), { MQTT_PROTOCOL: '5' });
     const bridge = scene.startBridge();
     expect(await bridge.untilLogged('no connection to the broker')).toMatchObject({ mqtt: '5', refusedCode: 1 });
   });
@@ -107,7 +107,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   test('over TLS with its own authority, a client certificate and a server name', async () => {
     const files = makeCertificates();
     const tlsPort = await findFreePort();
-    scene = await Scene.start(
+    scene = await BridgeRig.start(
       await Mosquitto.start(
         [
           `listener ${tlsPort} 127.0.0.1`,
@@ -141,14 +141,14 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   test('over WebSocket', async () => {
     const port = await findFreePort();
-    scene = await Scene.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
+    scene = await BridgeRig.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
     scene.startBridge({ MQTT_URL: `ws://127.0.0.1:${port}/mqtt` });
     await expectStory();
   });
 
   test('more commands at once than the broker lets be unanswered are all published, in order', async () => {
     // mosquitto announces a receive maximum of 20.
-    scene = await Scene.start(await Mosquitto.start());
+    scene = await BridgeRig.start(await Mosquitto.start());
     const bridge = scene.startBridge();
     await scene.worker.untilActive();
     const device = await scene.connectDevice('d1');
@@ -164,7 +164,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   test('a command that the broker does not permit is answered as refused', async () => {
     const aclFile = join(mkdtempSync(join(tmpdir(), 'bridge-acl-')), 'acl');
     writeFileSync(aclFile, 'topic readwrite /sys/#\ntopic deny forbidden/#\n');
-    scene = await Scene.start(await Mosquitto.start(`acl_file ${aclFile}`));
+    scene = await BridgeRig.start(await Mosquitto.start(`acl_file ${aclFile}`));
     scene.startBridge();
     await scene.worker.untilActive();
     scene.worker.publish({ id: 'c1', topic: 'forbidden/x' });
@@ -172,7 +172,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   });
 
   test('credentials that the broker refuses are an alarm, and asked again in case they are mended', async () => {
-    scene = await Scene.start(await Mosquitto.start('allow_anonymous false'));
+    scene = await BridgeRig.start(await Mosquitto.start('allow_anonymous false'));
     const bridge = scene.startBridge({ MQTT_USERNAME: 'bridge', MQTT_PASSWORD: 'wrong-password-of-the-bridge' });
     const line = await bridge.untilLogged('no connection to the broker');
     expect(line).toMatchObject({ alarm: true, refusedCode: 135 });

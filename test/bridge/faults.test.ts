@@ -3,20 +3,20 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic, reportTopic, type Device } from '../support/bridge-device.ts';
-import type { BridgeProcess } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { commandTopic, reportTopic, type Device } from '../rig/mqtt-client.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
+import { BridgeRig } from '../rig/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];
-  let scene: Scene<Mosquitto>;
+  let scene: BridgeRig<Mosquitto>;
   let device: Device;
   let bridge: BridgeProcess;
   afterEach(() => scene.close());
 
   async function open(environment: Record<string, string> = {}): Promise<void> {
-    scene = await Scene.start(await Mosquitto.start(), environment);
+    scene = await BridgeRig.start(await Mosquitto.start(), environment);
     bridge = scene.startBridge();
     await scene.worker.untilActive();
     device = await scene.connectDevice('d1');
@@ -195,7 +195,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
 describe.skipIf(mosquittoMissing !== null)('retained status messages', () => {
   test('they arrive with a new session, flagged as retained', async () => {
-    const scene = await Scene.start(await Mosquitto.start());
+    const scene = await BridgeRig.start(await Mosquitto.start());
     try {
       const device = await scene.connectDevice('d1');
       await device.client.publishAsync('/sys/pk_test/d1/status', 'old', { qos: 1, retain: true });

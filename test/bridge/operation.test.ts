@@ -7,10 +7,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
 import { lockSpool } from '../../broker-bridge/src/spool-lock.ts';
 import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { startAedes } from '../support/broker-aedes.ts';
-import { findFreePort } from '../support/ports.ts';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../rig/bridge-process.ts';
+import { BridgeRig } from '../rig/bridge-rig.ts';
+import { startAedes } from '../rig/aedes.ts';
+import { findFreePort } from '../rig/ports.ts';
 
 describe('configuration', () => {
   const complete = bridgeEnvironment({
@@ -193,11 +193,11 @@ describe('the Worker’s clock', () => {
 });
 
 describe('a running bridge', () => {
-  let scene: Scene<Awaited<ReturnType<typeof startAedes>>>;
+  let scene: BridgeRig<Awaited<ReturnType<typeof startAedes>>>;
   let bridge: BridgeProcess;
   let port: number;
   beforeEach(async () => {
-    scene = await Scene.start(await startAedes());
+    scene = await BridgeRig.start(await startAedes());
     port = await findFreePort();
   });
   afterEach(() => scene.close());

@@ -1,14 +1,14 @@
 // What the broker delivers again: new where it was lost on its first way, old where it had arrived. The two look alike,
 // and a switch that is moved up, down and up says the same thing twice.
 import { afterEach, describe, expect, test } from 'vitest';
-import { TcpProxy } from '../faults/tcp-proxy.ts';
-import type { Device } from '../support/bridge-device.ts';
-import type { BridgeProcess } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { TcpProxy } from '../rig/tcp-proxy.ts';
+import type { Device } from '../rig/mqtt-client.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
+import { BridgeRig } from '../rig/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
-  let scene: Scene<Mosquitto>;
+  let scene: BridgeRig<Mosquitto>;
   let leg: TcpProxy;
   let bridge: BridgeProcess;
   let device: Device;
@@ -18,7 +18,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   });
 
   async function open(): Promise<void> {
-    scene = await Scene.start(await Mosquitto.start());
+    scene = await BridgeRig.start(await Mosquitto.start());
     leg = await TcpProxy.start(scene.broker.port);
     bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${leg.port}` });
     await scene.worker.untilActive();

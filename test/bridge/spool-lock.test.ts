@@ -6,7 +6,7 @@ import { closeSync, fstatSync, openSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { lockSpool } from '../../broker-bridge/src/spool-lock.ts';
-import { makeSpoolDir } from '../support/bridge-process.ts';
+import { makeSpoolDir } from '../rig/bridge-process.ts';
 
 const lockModule = new URL('../../broker-bridge/src/spool-lock.ts', import.meta.url).href;
 

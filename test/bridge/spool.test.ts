@@ -19,8 +19,8 @@ import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import type { MqttConnection } from '../../broker-bridge/src/mqtt-connection.ts';
 import { Spool, type SpoolItem, type SpooledMessage } from '../../broker-bridge/src/spool.ts';
 import type { Log } from '../../broker-bridge/src/log.ts';
-import { Changes } from '../support/bridge-changes.ts';
-import { makeSpoolDir } from '../support/bridge-process.ts';
+import { Changes } from '../rig/changes.ts';
+import { makeSpoolDir } from '../rig/bridge-process.ts';
 
 const noLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 

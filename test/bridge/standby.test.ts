@@ -1,20 +1,20 @@
 // Several bridges with one broker session between them: the Worker says which one is active.
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic, type Device } from '../support/bridge-device.ts';
-import { makeSpoolDir, type BridgeProcess } from '../support/bridge-process.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { commandTopic, type Device } from '../rig/mqtt-client.ts';
+import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
+import { BridgeRig } from '../rig/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];
-  let scene: Scene<Mosquitto>;
+  let scene: BridgeRig<Mosquitto>;
   let device: Device;
   let first: BridgeProcess;
   let second: BridgeProcess;
   afterEach(() => scene.close());
 
   async function open(environment: Record<string, string> = {}): Promise<void> {
-    scene = await Scene.start(await Mosquitto.start(), environment);
+    scene = await BridgeRig.start(await Mosquitto.start(), environment);
     scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
     first = scene.startBridge();
     await scene.worker.untilActive('bridge-1');

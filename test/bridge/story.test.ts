@@ -1,10 +1,10 @@
 // The two lanes of the bridge, end to end through real brokers and both versions of MQTT.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { UplinkItem } from '../../src/protocol/bridge.ts';
-import { commandTopic, Device, reportTopic } from '../support/bridge-device.ts';
-import { Scene } from '../support/bridge-scene.ts';
-import { startAedes } from '../support/broker-aedes.ts';
-import { Mosquitto, mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { commandTopic, Device, reportTopic } from '../rig/mqtt-client.ts';
+import { BridgeRig } from '../rig/bridge-rig.ts';
+import { startAedes } from '../rig/aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 type AnyBroker = { url: string; stop: () => Promise<void> };
 
@@ -26,7 +26,7 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     return;
   }
 
-  let scene: Scene<AnyBroker>;
+  let scene: BridgeRig<AnyBroker>;
   let device: Device;
   let count = 0;
   const id = (name: string): string => `${name}-${count}`;
@@ -35,7 +35,7 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     scene.worker.batches.flatMap(({ items }) => items.filter((item) => item.topic === reportTopic(device.name)));
 
   beforeAll(async () => {
-    scene = await Scene.start<AnyBroker>(await start(), environment);
+    scene = await BridgeRig.start<AnyBroker>(await start(), environment);
     const bridge = scene.startBridge();
     await scene.worker.untilActive();
     expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt });

@@ -9,9 +9,9 @@ import { Spool } from '../../broker-bridge/src/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink-client.ts';
 import { Uplink } from '../../broker-bridge/src/uplink.ts';
 import { maxBatchDevices } from '../../src/protocol/bridge.ts';
-import { reportTopic } from '../support/bridge-device.ts';
-import { makeSpoolDir } from '../support/bridge-process.ts';
-import { bridgeSecret, WorkerSide } from '../support/bridge-worker-side.ts';
+import { reportTopic } from '../rig/mqtt-client.ts';
+import { bridgeSecret, makeSpoolDir } from '../rig/bridge-process.ts';
+import { WorkerSide } from '../rig/worker-side.ts';
 
 const noLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const answerTimeoutMs = 300;

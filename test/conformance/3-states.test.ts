@@ -1,8 +1,9 @@
 // Contract section 3: status codes of devices, how a device gets from one to another, and the states of provisioning
 // (whose data are section 4.4's).
 import { describe, expect, it, vi } from 'vitest';
-import { activate, addProduct, newDevice, service, signUp } from '../support/conformance-client.ts';
-import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
+import { addProduct } from '../rig/accounts.ts';
+import { activate, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
 
@@ -13,7 +14,7 @@ describe('the status of a device', () => {
     const found = async (status: number | string) =>
       (await owner.api('GET /devices', { query: { productKey, status } })).list.map(({ status: text }) => text);
     expect([await found(2), await found('offline')]).toEqual([['offline'], ['offline']]);
-    const client = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+    const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
     await vi.waitFor(async () => expect(await found(1)).toEqual(['online']), { timeout: 10_000 });
     expect([await found('online'), await found(2), await found(0), await found(3)]).toEqual([['online'], [], [], []]);
     await client.client.endAsync();
@@ -24,7 +25,7 @@ describe('the status of a device', () => {
   it('is 3 while disabled, which covers the connection and ends with it', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
-    const client = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+    const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
     expect(await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: true } })).toMatchObject({
       status: 'disabled',
       statusCode: 3,
@@ -35,7 +36,7 @@ describe('the status of a device', () => {
     const { list } = await owner.api('GET /devices', { query: { status: 3 } });
     expect(list.map(({ deviceId }) => deviceId)).toContain(activation.deviceId);
     await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: false } });
-    const again = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+    const again = await MqttTestClient.ofDevice(service.mqttUrl, activation);
     const status = () => owner.api('GET /devices/{deviceId}/status', { params });
     await vi.waitFor(async () => expect(await status()).toMatchObject({ status: 'online', online: true }));
     await again.leave();

@@ -1,7 +1,7 @@
 // Contract section 4.1: accounts, sessions and API keys.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { ask, bearer, connect, keyPair, signUp } from '../support/conformance-client.ts';
+import { ask, bearer, connect, keyPair, signUp } from '../rig/conformance-client.ts';
 
 const api = connect();
 const newAccount = () => {

@@ -1,6 +1,7 @@
 // Contract section 4.2: the product catalogue, with a bearer token and with an API key.
 import { describe, expect, it } from 'vitest';
-import { connect, newProductKey, signUp } from '../support/conformance-client.ts';
+import { newProductKey } from '../rig/accounts.ts';
+import { connect, signUp } from '../rig/conformance-client.ts';
 
 const owner = await signUp();
 const key = await owner.api('POST /users/api-keys');

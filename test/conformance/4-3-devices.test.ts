@@ -2,21 +2,10 @@
 // calls with both authentication schemes, commands as the device really receives them.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Client } from '../../src/client.ts';
-import {
-  activate,
-  addProduct,
-  ask,
-  bearer,
-  connect,
-  keyPair,
-  newDevice,
-  newProductKey,
-  service,
-  signUp,
-  type Activation,
-} from '../support/conformance-client.ts';
-import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
+import type { Api } from '../rig/api.ts';
+import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
+import { activate, ask, bearer, connect, keyPair, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
 const key = await owner.api('POST /users/api-keys');
@@ -72,7 +61,7 @@ describe('POST /devices/activate', () => {
   it('keeps older credentials working, so that a lost answer locks nobody out', async () => {
     const productKey = await addProduct(owner);
     for (const activation of [await activate(productKey), await activate(productKey)]) {
-      const client = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+      const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
       await client.leave();
     }
   });
@@ -125,11 +114,11 @@ describe.each(schemes)('devices with $scheme', ({ api, headers }) => {
 
 describe.each(schemes)('POST /devices/:deviceId/control with $scheme', ({ api, headers }) => {
   let device: Activation;
-  let client: RealClient;
+  let client: MqttTestClient;
 
   beforeAll(async () => {
     device = await newDevice(owner);
-    client = await RealClient.ofDevice(service.mqttUrl, device, 4);
+    client = await MqttTestClient.ofDevice(service.mqttUrl, device);
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
   });
 
@@ -196,7 +185,7 @@ describe.each(schemes)('POST /devices/:deviceId/control with $scheme', ({ api, h
   });
 
   it('refuses a product that is read only', async () => {
-    const { deviceId } = await activate(await addProduct(owner, 'readonly'));
+    const { deviceId } = await activate(await addProduct(owner, { controlMode: 'readonly' }));
     const command = { params: { deviceId }, body: { action: 'trigger' as const } };
     await expect(api('POST /devices/{deviceId}/control', command)).rejects.toMatchObject({
       code: 403,
@@ -219,7 +208,7 @@ describe("somebody else's device", () => {
     const stranger = await signUp();
     const strangerKey = connect(await stranger.api('POST /users/api-keys'));
     const params = { deviceId };
-    const tries: ((api: Client) => Promise<unknown>)[] = [
+    const tries: ((api: Api) => Promise<unknown>)[] = [
       (api) => api('GET /devices/{deviceId}', { params }),
       (api) => api('GET /devices/{deviceId}/status', { params }),
       (api) => api('POST /devices/{deviceId}/control', { params, body: { action: 'trigger' } }),
@@ -239,7 +228,7 @@ describe('GET /devices/:deviceId/status', () => {
     const device = await newDevice(owner);
     const params = { deviceId: device.deviceId };
     const status = () => owner.api('GET /devices/{deviceId}/status', { params });
-    const client = await RealClient.ofDevice(service.mqttUrl, device, 4);
+    const client = await MqttTestClient.ofDevice(service.mqttUrl, device);
     await vi.waitFor(async () => expect(await status()).toMatchObject({ online: true, status: 'online' }));
     const report = { method: 'thing.event.property.post', id: randomUUID().slice(0, 8), params: { position: 'up' } };
     await client.tryPublish(device.topics.propertyPost, report);

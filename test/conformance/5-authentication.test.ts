@@ -2,18 +2,9 @@
 // every route is test/worker/authorization-matrix.test.ts.
 import { describe, expect, it } from 'vitest';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
-import {
-  ask,
-  bearer,
-  connect,
-  keyPair,
-  newDevice,
-  newProductKey,
-  service,
-  signUp,
-} from '../support/conformance-client.ts';
-import { RelayClient } from '../support/conformance-relay.ts';
-import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
+import { newProductKey } from '../rig/accounts.ts';
+import { ask, bearer, connect, keyPair, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
+import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
 const key = await owner.api('POST /users/api-keys');
@@ -103,9 +94,9 @@ describe('no authentication', () => {
 describe('messaging credentials', () => {
   it('let the device in at the broker and the relay', async () => {
     const device = await newDevice(owner);
-    const client = await RealClient.ofDevice(service.mqttUrl, device, 4);
+    const client = await MqttTestClient.ofDevice(service.mqttUrl, device);
     await client.leave();
-    const relay = await RelayClient.open();
+    const relay = await openRelay();
     const { username, password } = device.mqtt;
     expect(await relay.ask({ action: 'auth', username, password })).toEqual({
       action: 'auth',

@@ -1,12 +1,13 @@
 // Contract section 6: topics and message bodies, with a device at the real broker and the production bridge between.
 // Tolerance D and E where a device can show it.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { activate, addProduct, newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
-import { RelayClient } from '../support/conformance-relay.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import { addProduct, type Activation } from '../rig/accounts.ts';
+import { activate, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
+import type { RelayClient } from '../rig/relay-client.ts';
+import { MqttTestClient } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
-const clients: RealClient[] = [];
+const clients: MqttTestClient[] = [];
 const relays: RelayClient[] = [];
 
 afterEach(async () => {
@@ -14,15 +15,15 @@ afterEach(async () => {
   for (const relay of relays.splice(0)) relay.close();
 });
 
-async function connectDevice(device: Activation): Promise<RealClient> {
-  const client = await RealClient.ofDevice(service.mqttUrl, device, 4);
+async function connectDevice(device: Activation): Promise<MqttTestClient> {
+  const client = await MqttTestClient.ofDevice(service.mqttUrl, device);
   clients.push(client);
   return client;
 }
 
 /** Everything that is said on a device's topics. */
 async function watch({ mqtt, topics }: Activation): Promise<RelayClient> {
-  const relay = await RelayClient.open();
+  const relay = await openRelay();
   relays.push(relay);
   await relay.ask({ action: 'auth', username: mqtt.username, password: mqtt.password });
   await relay.ask({ action: 'subscribe', topic: topics.status.replace(/status$/, '#') });
@@ -32,7 +33,7 @@ async function watch({ mqtt, topics }: Activation): Promise<RelayClient> {
 const statusOf = ({ deviceId }: Activation) => owner.api('GET /devices/{deviceId}/status', { params: { deviceId } });
 
 /** Publishes what a device reports, and a marker behind it: when the marker has arrived, so has the report. */
-async function report(client: RealClient, device: Activation, ...payloads: (object | string)[]): Promise<void> {
+async function report(client: MqttTestClient, device: Activation, ...payloads: (object | string)[]): Promise<void> {
   for (const payload of payloads) {
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
     await client.client.publishAsync(device.topics.propertyPost, text, { qos: 0 });

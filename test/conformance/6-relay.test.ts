@@ -1,15 +1,16 @@
 // Contract section 6, the WebSocket relay: replies, rights, limits and what is pushed. Every frame is held against the
 // served AsyncAPI document.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ask, bearer, newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
-import { RelayClient, type Frame } from '../support/conformance-relay.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import type { Activation } from '../rig/accounts.ts';
+import { ask, bearer, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
+import type { Frame, RelayClient } from '../rig/relay-client.ts';
+import { MqttTestClient } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
 const device = await newDevice(owner);
 const other = await newDevice(owner);
 const relays: RelayClient[] = [];
-const clients: RealClient[] = [];
+const clients: MqttTestClient[] = [];
 
 afterEach(async () => {
   for (const relay of relays.splice(0)) relay.close();
@@ -17,13 +18,13 @@ afterEach(async () => {
 });
 
 async function open(headers?: Record<string, string>): Promise<RelayClient> {
-  const relay = await RelayClient.open(headers);
+  const relay = await openRelay(headers);
   relays.push(relay);
   return relay;
 }
 
-async function connectDevice(activation: Activation): Promise<RealClient> {
-  const client = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+async function connectDevice(activation: Activation): Promise<MqttTestClient> {
+  const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
   clients.push(client);
   return client;
 }

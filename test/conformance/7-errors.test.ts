@@ -1,15 +1,7 @@
 // Contract section 7: error bodies, codes in the status line, and every business message from where it is raised.
 import { describe, expect, it } from 'vitest';
-import {
-  activate,
-  addProduct,
-  ask,
-  bearer,
-  newDevice,
-  newProductKey,
-  signUp,
-  type Activation,
-} from '../support/conformance-client.ts';
+import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
+import { activate, ask, bearer, newDevice, signUp } from '../rig/conformance-client.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

@@ -1,15 +1,7 @@
 // Contract section 8: the limits it names and those that were decided.
 import { describe, expect, it } from 'vitest';
-import {
-  activate,
-  addProduct,
-  ask,
-  bearer,
-  connect,
-  newDevice,
-  service,
-  signUp,
-} from '../support/conformance-client.ts';
+import { addProduct } from '../rig/accounts.ts';
+import { activate, ask, bearer, connect, newDevice, service, signUp } from '../rig/conformance-client.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);
@@ -71,7 +63,7 @@ describe('activation', () => {
     expect([mqtt.port, mqtt.portTLS, mqtt.keepAlive]).toEqual([service.mqttPort, 8883, 60]);
   });
 
-  /** Tolerance 1: 16 bytes a member, each distinct string once with a terminator. */
+  /** field note 1: 16 bytes a member, each distinct string once with a terminator. */
   function parserBytes(value: unknown, strings = new Set<string>()): number {
     const members = (part: unknown): number => {
       if (typeof part === 'string') strings.add(part);

@@ -3,7 +3,7 @@
 import { Parser } from '@asyncapi/parser';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
-import { ask, bearer, newDevice, service, signUp } from '../support/conformance-client.ts';
+import { ask, bearer, newDevice, service, signUp } from '../rig/conformance-client.ts';
 
 const read = async (path: string) => {
   const response = await fetch(`${service.url}${path}`);

@@ -1,14 +1,15 @@
 // Commands to a real device at a real broker: followed to its reply, kept while it is away, and never repeated.
 import { describe, expect, it, vi } from 'vitest';
-import { newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
-import { RealClient } from '../support/real-broker-stack.ts';
+import type { Activation } from '../rig/accounts.ts';
+import { newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { MqttTestClient } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
 const up = { action: 'toggle', position: 'up' } as const;
 
 /** As stock firmware: MQTT 3.1.1, clean session, QoS 0. Replies on the report topic where it is told to. */
-async function startDevice(activation: Activation, replies: boolean): Promise<RealClient> {
-  const device = await RealClient.ofDevice(service.mqttUrl, activation, 4);
+async function startDevice(activation: Activation, replies: boolean): Promise<MqttTestClient> {
+  const device = await MqttTestClient.ofDevice(service.mqttUrl, activation);
   const { propertySet, propertyPost } = activation.topics;
   device.client.on('message', (_, payload) => {
     const { id, params } = JSON.parse(payload.toString()) as { id: string; params: { position?: string } };
@@ -21,7 +22,8 @@ async function startDevice(activation: Activation, replies: boolean): Promise<Re
   return device;
 }
 
-const commandsHeard = (device: RealClient) => device.heard.map(({ payload }) => (payload as { id: string }).id);
+const commandsHeard = (device: MqttTestClient) =>
+  device.heard.map(({ payload }) => (JSON.parse(payload) as { id: string }).id);
 
 describe('a command', () => {
   it('waits for the reply of the device and is confirmed by its report', async () => {

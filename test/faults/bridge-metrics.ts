@@ -1,4 +1,4 @@
-// Reads what a bridge says of itself over HTTP. For waiting on its spool, and for its own count of what was taken.
+// Reads the metrics of a bridge over HTTP: to wait for its spool, and for its own count of accepted messages.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A message may be on its way between two moments. */
@@ -24,7 +24,7 @@ export async function untilSpoolEmpty(healthPort: number): Promise<number> {
     emptyLooks = left === 0 ? emptyLooks + 1 : 0;
     if (emptyLooks === looksToBelieve) return 0;
     if (performance.now() > deadlineMs) {
-      if (left === null) throw new Error('a bridge does not say how much is in its spool');
+      if (left === null) throw new Error('a bridge does not answer with its metrics');
       return left;
     }
     await sleep(50);
@@ -36,7 +36,9 @@ async function countLeft(healthPort: number): Promise<number | null> {
   try {
     const depth = await readMetric(healthPort, 'bridge_spool_depth');
     return depth + (await readMetric(healthPort, 'bridge_unacknowledged'));
-  } catch {
-    return null;
+  } catch (error) {
+    // How fetch fails where it cannot connect.
+    if (error instanceof TypeError) return null;
+    throw error;
   }
 }

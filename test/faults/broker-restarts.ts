@@ -1,7 +1,7 @@
-// The broker is restarted in order and killed, under load. In order nothing may be missing. What a killed broker had
-// acknowledged and not written down no part of this system can bring back: those numbers are reported, not judged.
+// The broker is restarted in order and killed, under load. After a restart in order nothing may be missing. Messages
+// that a killed broker had acknowledged and not written to its disk are lost: those numbers are reported, not judged.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Field } from './field.ts';
+import { FaultRig } from './fault-rig.ts';
 import { find, type Context, type Finding, type Scenario } from './scenario.ts';
 
 const perSecond = 800;
@@ -23,31 +23,31 @@ export const brokerRestarts: Scenario = {
 };
 
 async function restart(
-  { stand, random, count, isShort }: Context,
+  { worker, random, count, isShort }: Context,
   label: string,
   signal: 'SIGTERM' | 'SIGKILL',
   config: string,
 ): Promise<Finding> {
   const restarts = count(10, 1);
-  const field = await Field.open(stand, 50, config);
+  const rig = await FaultRig.open(worker, 50, config);
   try {
-    const bridge = field.startBridge({ spool: await field.makeSpool() });
-    await field.untilConnected(bridge);
-    const endLoad = field.startLoad(perSecond);
+    const bridge = rig.startBridge({ spool: await rig.makeSpool() });
+    await bridge.untilBrokerConnected();
+    const endLoad = rig.startLoad(perSecond);
     for (let done = 0; done < restarts; done += 1) {
       await sleep((isShort ? 0.3 : 1) * random.between(betweenMs / 2, betweenMs));
-      await field.broker.stop(signal);
+      await rig.broker.stop(signal);
       await sleep(random.between(0, 500));
-      await field.broker.startAgain();
+      await rig.broker.startAgain();
       // A broker that forgot the session queues nothing until the bridge has subscribed again.
-      await field.untilConnected(bridge);
+      await bridge.untilBrokerConnected();
     }
     await endLoad();
     const isReportedOnly = signal === 'SIGKILL';
-    const outcome = await field.settle(isReportedOnly ? count(8, 3) * 1000 : undefined);
-    const facts = [`the publisher connected ${field.publisher.connections} times`];
+    const outcome = await rig.finish(isReportedOnly ? count(8, 3) * 1000 : undefined);
+    const facts = [`the publisher connected ${rig.publisher.connections} times`];
     return find(`${restarts} times ${label}`, outcome, facts, { isReportedOnly });
   } finally {
-    await field.close();
+    await rig.close();
   }
 }

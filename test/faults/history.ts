@@ -7,7 +7,7 @@ type Message = {
   device: string;
   /** Changes nothing about its device: that it was pushed is its whole effect. */
   isResting: boolean;
-  /** Whoever would see its push was there from its first attempt on. */
+  /** The relay was connected from its first attempt on. */
   isWatched: boolean;
   attempts: number;
   isAccepted: boolean;
@@ -23,14 +23,14 @@ export type Verdict = {
   arrived: number;
   lost: number;
   doubled: number;
-  /** What `doubled` is, of resting messages. */
+  /** As `doubled`, of resting messages. */
   pushedAgain: number;
-  /** Accepted resting messages without a push, of which nobody can say that they had none. */
+  /** Accepted resting messages without a push while the relay was not connected all the time. */
   unseen: number;
   overtaken: number;
   /** Destroyed by the scenario itself on a disk that had confirmed them: not lost by the system. */
   excused: number;
-  /** For whoever looks for the cause: the first few numbers of each kind. */
+  /** The first few numbers of each kind, to look for the cause. */
   examples: { lost: number[]; doubled: number[]; pushedAgain: number[]; overtaken: number[] };
 };
 
@@ -71,12 +71,12 @@ export class History {
     else this.#lastByDevice.set(message.device, number);
   }
 
-  /** The state shows that it was in effect, where nobody was there to see it happen. */
+  /** The state shows its effect, which the relay did not. */
   noteSeenInState(number: number): void {
     if (!this.hasEffect(number)) this.noteEffect(number);
   }
 
-  /** From now on pushes go unseen, also of what is on its way. */
+  /** From now on pushes are missed, also those of messages under way. */
   noteWatchLost(): void {
     this.#isWatched = false;
     for (const message of this.#messages.values()) if (message.effects === 0) message.isWatched = false;
@@ -129,7 +129,7 @@ export class History {
       lost: lost.length,
       doubled: sumExtraEffects(all.filter(({ isResting }) => !isResting)),
       pushedAgain: sumExtraEffects(all.filter(({ isResting }) => isResting)),
-      unseen: all.filter((message) => hasNoEffect(message) && !isTold(message)).length,
+      unseen: all.filter((message) => hasNoEffect(message) && !wouldShow(message)).length,
       overtaken: this.#overtaken.length,
       excused: all.filter(({ isExcused, effects }) => isExcused && effects === 0).length,
       examples: {
@@ -151,15 +151,15 @@ function newMessage(device: string, isResting: boolean): Message {
 }
 
 function isMissing(message: Message): boolean {
-  return hasNoEffect(message) && isTold(message);
+  return hasNoEffect(message) && wouldShow(message);
 }
 
 function hasNoEffect({ isAccepted, isExcused, effects }: Message): boolean {
   return isAccepted && !isExcused && effects === 0;
 }
 
-/** Whether an effect would be told of: the state tells of what changed something, whoever was there to see it. */
-function isTold({ isResting, isWatched }: Message): boolean {
+/** Whether an effect would have been seen: the state shows each change, the relay only what it was connected for. */
+function wouldShow({ isResting, isWatched }: Message): boolean {
   return !isResting || isWatched;
 }
 

@@ -1,6 +1,6 @@
-// Stands between the bridge and the Worker and fails on command what the real Worker cannot be told to fail: refuses
-// batches, loses or holds answers after the Worker has committed, gives up on the bridge while the Worker still works. It must
-// not answer for the Worker otherwise: everything else, the bridge's WebSocket too, goes through untouched.
+// Stands between the bridge and the Worker and injects the failures that the real Worker has no switch for:
+// refuses batches, drops or holds answers after the Worker has committed, cuts the bridge's connection while the Worker
+// still works. Everything else, the bridge's WebSocket too, passes unchanged.
 import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -11,7 +11,7 @@ export type GateFaults = {
   refuse: () => { status: number; retryAfter?: string } | null;
   /** After the Worker has answered: the connection is cut in place of the answer. */
   losesAnswer: () => boolean;
-  /** After the Worker has answered this request: nobody is told, until `dropHeld` cuts the connection. */
+  /** After the Worker has answered this request: the answer is held until `dropHeld` cuts the connection. */
   holdsAnswer: (body: string) => boolean;
   /** The bridge's connection is cut after this long, while the request stays with the Worker. */
   givesUpAfterMs: number | null;
@@ -76,7 +76,8 @@ export class HttpGate {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of incoming) chunks.push(chunk as Buffer);
-    } catch {
+    } catch (error) {
+      response.destroy(error as Error);
       return;
     }
     const refusal = this.#faults.refuse();
@@ -116,8 +117,8 @@ export class HttpGate {
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of answer) chunks.push(chunk as Buffer);
-    } catch {
-      response.destroy();
+    } catch (error) {
+      response.destroy(error as Error);
       return;
     } finally {
       clearTimeout(timer);

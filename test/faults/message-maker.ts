@@ -1,11 +1,13 @@
 // Makes the messages of a scenario, each with a number of its own, and knows what the devices' states must show in the
 // end. A device's messages are in turn changing, with a property that is new, and resting, with one measurement that
-// stays as it is: of those the Worker writes nothing down, and only the relay shows them. It must not send anything.
+// stays as it is: the Worker writes nothing for those, and only the relay shows them. It must not send anything.
 import type { History } from './history.ts';
-import type { Device, Stand } from './stand.ts';
+import type { Activation } from '../rig/accounts.ts';
+import type { WorkerRig } from '../rig/worker-rig.ts';
+import { readProperties } from './device-state.ts';
 import type { Outgoing } from './strict-publisher.ts';
 
-/** `number` is null for what is no message of the history: nobody expects an effect of it. */
+/** `number` is null for a message that is not in the history: no effect of it is expected. */
 export type Numbered = Outgoing & { number: number | null; device: string; isResting: boolean };
 
 /** A device keeps at most 64 properties: its last changing messages each leave their number in one of these. */
@@ -14,20 +16,20 @@ export const slotsPerDevice = 60;
 let lastNumber = 0;
 
 export class MessageMaker {
-  readonly #devices: readonly Device[];
+  readonly #devices: readonly Activation[];
   readonly #history: History;
   readonly #sentByDevice = new Map<string, number>();
   readonly #lastBySlot = new Map<string, { deviceId: string; slot: string; number: number }>();
   #turn = 0;
 
-  constructor(devices: readonly Device[], history: History) {
+  constructor(devices: readonly Activation[], history: History) {
     this.#devices = devices;
     this.#history = history;
   }
 
   /** Of the next device in turn, or of a given one. With `moves` each changing one also changes the position. */
   make(
-    options: { device?: Device | undefined; padBytes?: number; moves?: boolean } = {},
+    options: { device?: Activation | undefined; padBytes?: number; moves?: boolean } = {},
   ): Numbered & { number: number } {
     const device = options.device ?? this.#devices[this.#turn++ % this.#devices.length];
     if (device === undefined) throw new Error('there is no device');
@@ -38,13 +40,19 @@ export class MessageMaker {
     const isResting = sent % 2 === 1;
     const body = {
       method: 'thing.event.property.post',
-      // The number of a resting one stands where the service reads no properties.
+      // The number of a resting one is outside of `params`, where the service reads no properties.
       ...(isResting
         ? { params: { wifi_rssi: -60 }, n: number }
         : { params: this.#change(device, sent / 2, number, options.moves ?? false) }),
       ...(options.padBytes === undefined ? {} : { pad: 'x'.repeat(options.padBytes) }),
     };
-    return { topic: device.topic, payload: JSON.stringify(body), number, device: device.deviceId, isResting };
+    return {
+      topic: device.topics.propertyPost,
+      payload: JSON.stringify(body),
+      number,
+      device: device.deviceId,
+      isResting,
+    };
   }
 
   /** How many changing messages of a device were made. */
@@ -53,13 +61,13 @@ export class MessageMaker {
   }
 
   /**
-   * Reads every device. What a slot shows was in effect, whether or not anybody saw it happen; answers how many slots
+   * Reads every device. A slot shows an effect even where the relay missed it; answers how many slots
    * show another number than the last one that should be there.
    */
-  async compareState(stand: Stand): Promise<number> {
+  async compareState(worker: WorkerRig): Promise<number> {
     let stale = 0;
     for (const { deviceId } of this.#devices) {
-      const { properties } = await stand.readProperties(deviceId);
+      const { properties } = await readProperties(worker, deviceId);
       for (const last of this.#lastBySlot.values()) {
         if (last.deviceId !== deviceId) continue;
         const shown = properties.get(last.slot);
@@ -70,7 +78,7 @@ export class MessageMaker {
     return stale;
   }
 
-  #change({ deviceId }: Device, index: number, number: number, moves: boolean): Record<string, unknown> {
+  #change({ deviceId }: Activation, index: number, number: number, moves: boolean): Record<string, unknown> {
     const slot = `s${index % slotsPerDevice}`;
     this.#lastBySlot.set(`${deviceId} ${slot}`, { deviceId, slot, number });
     return { n: number, [slot]: number, ...(moves ? { position: index % 2 === 0 ? 'up' : 'down' } : {}) };

@@ -1,30 +1,30 @@
-// Both legs of the bridge are cut under load, together or one at a time: connections break, or stand and carry nothing.
+// Both legs of the bridge are cut under load, together or one at a time: they are reset, or stay open and carry nothing.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Field } from './field.ts';
+import { FaultRig } from './fault-rig.ts';
 import { find, type Scenario } from './scenario.ts';
-import { TcpProxy, type Cut } from './tcp-proxy.ts';
+import { TcpProxy, type Cut } from '../rig/tcp-proxy.ts';
 
 const perSecond = 150;
 
 export const networkCuts: Scenario = {
   name: 'network-cuts',
   title: 'the bridge’s connections to the broker and to the Worker are cut for 1 to 30 s, by reset and by silence',
-  run: async ({ stand, random, count, isShort, say }) => {
+  run: async ({ worker, random, count, isShort, say }) => {
     const cuts = count(50, 2);
-    const workerLeg = await TcpProxy.start(stand.port);
-    const field = await Field.open(stand, 50);
-    const brokerLeg = await TcpProxy.start(field.broker.port);
+    const workerLeg = await TcpProxy.start(worker.port);
+    const rig = await FaultRig.open(worker, 50);
+    const brokerLeg = await TcpProxy.start(rig.broker.port);
     try {
-      const bridge = field.startBridge({
-        spool: await field.makeSpool(),
+      const bridge = rig.startBridge({
+        spool: await rig.makeSpool(),
         workerUrl: `http://127.0.0.1:${workerLeg.port}`,
         mqttPort: brokerLeg.port,
       });
-      await field.untilConnected(bridge);
-      const endLoad = field.startLoad(perSecond);
+      await bridge.untilBrokerConnected();
+      const endLoad = rig.startLoad(perSecond);
       let secondsCut = 0;
       for (let cut = 1; cut <= cuts; cut += 1) {
-        // Both at once makes the bridge stand back for half a minute, which the short run has not.
+        // Both at once makes the bridge wait for half a minute, too long for the short run.
         const legs = isShort
           ? [cut === 1 ? brokerLeg : workerLeg]
           : random.pick([[brokerLeg], [workerLeg], [brokerLeg, workerLeg]] as const);
@@ -38,11 +38,11 @@ export const networkCuts: Scenario = {
         if (cut % 10 === 0) say(`${cut} cuts`);
       }
       await endLoad();
-      // Objects of the Worker sleep through a long cut: what they remembered of it last is gone.
+      // Objects of the Worker are evicted during a long cut and lose what they had in memory.
       const wanted = { isMemoryKept: false };
-      return [find(`${cuts} cuts`, await field.settle(), [`${secondsCut} s without a leg`], wanted)];
+      return [find(`${cuts} cuts`, await rig.finish(), [`${secondsCut} s without a leg`], wanted)];
     } finally {
-      await field.close();
+      await rig.close();
       await brokerLeg.stop();
       await workerLeg.stop();
     }

@@ -1,42 +1,43 @@
 // Messages that the Worker will never take, among good ones of the same devices in every batch.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Field } from './field.ts';
+import { FaultRig } from './fault-rig.ts';
 import type { Numbered } from './message-maker.ts';
 import type { Random } from './random.ts';
 import { find, type Scenario } from './scenario.ts';
-import type { Device } from './stand.ts';
+import type { Activation } from '../rig/accounts.ts';
 
 const goodPerPoison = 5;
 
 export const poison: Scenario = {
   name: 'poison',
   title: 'one message in six can never be taken',
-  run: async ({ stand, random, count }) => {
-    const field = await Field.open(stand, 30);
+  run: async ({ worker, random, count }) => {
+    const rig = await FaultRig.open(worker, 30);
     try {
-      const spool = await field.makeSpool();
-      await field.untilConnected(field.startBridge({ spool }));
+      const spool = await rig.makeSpool();
+      await rig.startBridge({ spool }).untilBrokerConnected();
       let poisonous = 0;
-      await field.load(count(20_000, 1200), 600, (index) => {
-        const good = field.maker.make();
+      await rig.load(count(20_000, 1200), 600, (index) => {
+        const good = rig.maker.make();
         if (index % goodPerPoison > 0) return [good];
         poisonous += 1;
-        const device = field.devices.find(({ deviceId }) => deviceId === good.device);
+        const device = rig.devices.find(({ deviceId }) => deviceId === good.device);
         return device === undefined ? [good] : [makePoison(random, device), good];
       });
-      const outcome = await field.settle();
+      const outcome = await rig.finish();
       const letters = countDeadLetters(spool.dir);
       const finding = find('poison in every batch', outcome, [`${poisonous} poisonous, ${letters} dead letters`]);
       if (letters !== poisonous) finding.failures.push(`${letters} dead letters for ${poisonous} poisonous messages`);
       return [finding];
     } finally {
-      await field.close();
+      await rig.close();
     }
   },
 };
 
-function makePoison(random: Random, { topic, statusTopic, deviceId }: Device): Numbered {
+function makePoison(random: Random, { topics, deviceId }: Activation): Numbered {
+  const { propertyPost: topic, status: statusTopic } = topics;
   const post = (payload: string | Buffer): { topic: string; payload: string | Buffer } => ({ topic, payload });
   const kinds = [
     post('{"method":"thing.event.property.post","params":'),

@@ -1,6 +1,7 @@
-// Counts the changes of position that the devices' objects wrote down. It outlives the Worker, unlike a relay, and a
-// batch in effect twice adds to it where properties look the same. It must not know why a device moved.
-import type { PositionChange, Stand } from './stand.ts';
+// Counts the changes of position that the devices' objects stored. Unlike relay pushes they survive a restart of the
+// Worker, and a batch applied twice adds to them where the properties look the same.
+import type { WorkerRig } from '../rig/worker-rig.ts';
+import { readProperties, type PositionChange } from './device-state.ts';
 
 /** A device keeps so many: it has to be read before it made as many new ones. */
 const historySize = 100;
@@ -9,9 +10,9 @@ export class PositionCounter {
   readonly #seen = new Map<string, { latest: PositionChange[]; count: number }>();
 
   /** Answers how many there were since the first one. */
-  async count(stand: Stand, deviceId: string): Promise<number> {
+  async count(worker: WorkerRig, deviceId: string): Promise<number> {
     const former = this.#seen.get(deviceId) ?? { latest: [], count: 0 };
-    const { positionChanges: latest } = await stand.readProperties(deviceId);
+    const { positionChanges: latest } = await readProperties(worker, deviceId);
     const added = countNew(former.latest, latest);
     if (added >= historySize) throw new Error(`${deviceId} moved more often than it remembers`);
     const count = former.count + added;
@@ -20,7 +21,7 @@ export class PositionCounter {
   }
 }
 
-/** Both newest first: the fewest new ones after which the rest is what was there before. */
+/** How many entries at the head of `latest` are new, so that the rest equals `former`. Both newest first. */
 function countNew(former: PositionChange[], latest: PositionChange[]): number {
   for (let added = 0; added < latest.length; added += 1) {
     const rest = latest.slice(added);

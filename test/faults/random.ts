@@ -1,5 +1,5 @@
-// Chance that can be had again: everything a scenario leaves to chance comes from one printed seed. What the machine
-// does meanwhile (when a process dies, which byte is under way) is not in it.
+// Repeatable random numbers: all choices of a scenario come from one printed seed. The timing of the machine (when a
+// process dies, which byte is under way) is not repeatable.
 
 export class Random {
   #state: number;

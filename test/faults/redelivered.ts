@@ -1,15 +1,15 @@
 // Each message reaches the Worker one to five times: under its own number again, as a bridge retries, also while the
 // first one is still under way; or flagged under a new number, as a broker delivers again to whichever bridge is active.
-// Stands in for the bridge, and keeps what a bridge promises: the first deliveries of a device stay in order.
+// Takes the place of the bridge and keeps its promise: the first deliveries of a device stay in order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../support/bridge-worker-side.ts';
+import { bridgeSecret } from '../rig/bridge-process.ts';
+import { watchEffects } from './fault-rig.ts';
 import { History } from './history.ts';
 import { MessageMaker } from './message-maker.ts';
 import type { Random } from './random.ts';
-import { RelayWatch } from './relay-watch.ts';
 import { find, type Scenario } from './scenario.ts';
-import type { Stand } from './stand.ts';
+import type { WorkerRig } from '../rig/worker-rig.ts';
 
 type Sent = { item: UplinkItem; number: number; copiesLeft: number; isAnswered: boolean };
 type Line = { waiting: Sent[]; isUnderWay: boolean; recent: Sent[] };
@@ -25,17 +25,12 @@ const recentMessages = 12;
 export const redelivered: Scenario = {
   name: 'redelivered',
   title: 'each message is delivered one to five times, shuffled, to the Worker’s ingest',
-  run: async ({ stand, random, count }) => {
+  run: async ({ worker, random, count }) => {
     const messages = count(20_000, 1000);
-    const devices = await stand.activate(20);
+    const devices = await worker.activateMany(20);
     const history = new History();
     const maker = new MessageMaker(devices, history);
-    const topics = devices.map(({ topic }) => topic);
-    const watch = await RelayWatch.start(stand.url, stand.token, topics, {
-      onNumber: (number) => history.noteEffect(number),
-      onLost: () => history.noteWatchLost(),
-      onBack: () => history.noteWatchBack(),
-    });
+    const watch = await watchEffects(worker, devices, history);
     try {
       const lines = new Map(devices.map(({ deviceId }) => [deviceId, emptyLine()]));
       for (let seq = 1; seq <= messages; seq += 1) {
@@ -44,10 +39,10 @@ export const redelivered: Scenario = {
         const item: UplinkItem = { seq, topic, payload: String(payload), receivedAtMs: Date.now() };
         lines.get(device)?.waiting.push({ item, number, copiesLeft: random.between(0, 4), isAnswered: false });
       }
-      const sender = new Sender(stand, random, history, [...lines.values()], messages);
+      const sender = new Sender(worker, random, history, [...lines.values()], messages);
       await Promise.all(Array.from({ length: batchesAtOnce }, () => sender.work()));
       await sleep(300);
-      const stale = await maker.compareState(stand);
+      const stale = await maker.compareState(worker);
       const outcome = { ...history.judge(), stale, leftInSpools: 0, relayLosses: watch.losses };
       return [find('1 to 5 deliveries', outcome, [`${sender.deliveries} deliveries in ${sender.batches} batches`])];
     } finally {
@@ -57,7 +52,7 @@ export const redelivered: Scenario = {
 };
 
 class Sender {
-  readonly #stand: Stand;
+  readonly #worker: WorkerRig;
   readonly #random: Random;
   readonly #history: History;
   readonly #lines: Line[];
@@ -65,8 +60,8 @@ class Sender {
   deliveries = 0;
   batches = 0;
 
-  constructor(stand: Stand, random: Random, history: History, lines: Line[], lastSeq: number) {
-    this.#stand = stand;
+  constructor(worker: WorkerRig, random: Random, history: History, lines: Line[], lastSeq: number) {
+    this.#worker = worker;
     this.#random = random;
     this.#history = history;
     this.#lines = lines;
@@ -119,7 +114,7 @@ class Sender {
     this.deliveries += items.length;
     this.batches += 1;
     const body = { spoolId: `redelivered-${spool}`, sentAtMs: Date.now(), items: this.#random.shuffle([...items]) };
-    const response = await fetch(`${this.#stand.url}${uplinkPath}`, {
+    const response = await fetch(`${this.#worker.url}${uplinkPath}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${bridgeSecret}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),

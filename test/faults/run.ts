@@ -2,11 +2,11 @@
 // with 1 when a target is missed, with 2 when it cannot run.
 import { parseArgs } from 'node:util';
 import { describeMachine } from '../../bench/machine.ts';
-import { mosquittoMissing } from '../support/broker-mosquitto.ts';
+import { mosquittoMissing } from '../rig/mosquitto.ts';
 import { Random } from './random.ts';
 import { describeFinding, type Scenario } from './scenario.ts';
 import { scenarios } from './scenarios.ts';
-import { Stand } from './stand.ts';
+import { startFaultWorker } from './fault-rig.ts';
 
 const usage = `npm run test:faults -- [options]
   --only NAME[,NAME]  these scenarios alone: ${scenarios.map(({ name }) => name).join(', ')}
@@ -54,9 +54,9 @@ console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAv
 console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
 console.log(`--seed ${seed}${isShort ? ' --short' : ` --scale ${scale}`}`);
 
-const stand = await Stand.start();
+const worker = await startFaultWorker();
 const stopBySignal = (): void => {
-  void stand.stop().finally(() => process.exit(130));
+  void worker.stop().finally(() => process.exit(130));
 };
 process.once('SIGINT', stopBySignal);
 process.once('SIGTERM', stopBySignal);
@@ -68,7 +68,7 @@ for (const { name, title, seenBy, run } of chosen) {
   if (seenBy !== undefined) console.log(`  effects are seen by ${seenBy}`);
   try {
     const findings = await run({
-      stand,
+      worker,
       random: new Random(seed),
       isShort,
       count: (full, short) => (isShort ? short : Math.max(1, Math.round(full * scale))),
@@ -84,6 +84,6 @@ for (const { name, title, seenBy, run } of chosen) {
   }
   console.log(`  ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
 }
-await stand.stop();
+await worker.stop();
 console.log(failed === 0 ? '\nEvery target is met.' : `\n${failed} targets are missed.`);
 process.exit(failed === 0 ? 0 : 1);

@@ -1,10 +1,10 @@
 // What a scenario is and what it finds. The wording of results in one place; it must not run anything.
-import type { Outcome } from './field.ts';
+import type { Outcome } from './fault-rig.ts';
 import type { Random } from './random.ts';
-import type { Stand } from './stand.ts';
+import type { WorkerRig } from '../rig/worker-rig.ts';
 
 export type Context = {
-  stand: Stand;
+  worker: WorkerRig;
   random: Random;
   isShort: boolean;
   /** The number for a full run, scaled as asked for, or the one for the short run. */
@@ -30,8 +30,8 @@ export type Finding = {
 };
 
 /**
- * What a scenario wants to be none of. `overtaken` and `stale` go together: the last message of a device stands.
- * `isMemoryKept` is not where the Worker's memory is lost, and with it which resting messages were pushed.
+ * Which outcomes must not happen. `isOrderKept` covers `overtaken` and `stale`. `isMemoryKept` is false where the
+ * Worker's memory is lost, and with it which resting messages were pushed.
  */
 type Wanted = { isOrderKept?: boolean; isReportedOnly?: boolean; isRelayKept?: boolean; isMemoryKept?: boolean };
 

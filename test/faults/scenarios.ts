@@ -1,4 +1,4 @@
-// Every scenario there is, in the order of a full run. Nothing else.
+// Every scenario, in the order of a full run.
 import { bridgeKills } from './bridge-kills.ts';
 import { brokerRestarts } from './broker-restarts.ts';
 import { networkCuts } from './network-cuts.ts';
@@ -9,17 +9,24 @@ import { spoolDamage, spoolFull } from './spool-faults.ts';
 import { takeOvers } from './take-overs.ts';
 import { answersLost, workerHangs, workerRefuses, workerRestarts } from './worker-faults.ts';
 
-export const scenarios: Scenario[] = [
+/** The Worker fails, or is given what it can never take. */
+export const workerSideScenarios: Scenario[] = [
   redelivered,
   poison,
   answersLost,
   workerRefuses,
   workerHangs,
+  workerRestarts,
+];
+
+/** Bridge, broker, disk or network fail. */
+export const bridgeSideScenarios: Scenario[] = [
   bridgeKills,
   takeOvers,
   brokerRestarts,
   spoolFull,
   spoolDamage,
   networkCuts,
-  workerRestarts,
 ];
+
+export const scenarios: Scenario[] = [...workerSideScenarios, ...bridgeSideScenarios];

@@ -3,8 +3,8 @@
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BridgeProcess } from '../support/bridge-process.ts';
-import { Field } from './field.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
+import { FaultRig } from './fault-rig.ts';
 import { HttpGate } from './http-gate.ts';
 import { find, type Context, type Finding, type Scenario } from './scenario.ts';
 
@@ -15,31 +15,31 @@ export const spoolFull: Scenario = {
   name: 'spool-full',
   title:
     'the Worker is away until the spool is full, the bridge is killed while it is, and the rest waits at the broker',
-  run: async ({ stand, count }) => {
-    const gate = await HttpGate.start(stand.url);
-    const field = await Field.open(stand, 30);
+  run: async ({ worker, count }) => {
+    const gate = await HttpGate.start(worker.url);
+    const rig = await FaultRig.open(worker, 30);
     try {
       const options = {
-        spool: await field.makeSpool(),
+        spool: await rig.makeSpool(),
         workerUrl: gate.url,
         environment: { SPOOL_MAX_BYTES: '262144' },
       };
-      let bridge = field.startBridge(options);
-      await field.untilConnected(bridge);
+      let bridge = rig.startBridge(options);
+      await bridge.untilBrokerConnected();
       const rounds = count(5, 1);
       for (let round = 0; round < rounds; round += 1) {
         gate.setFaults({ refuse: () => ({ status: 503 }) });
-        await field.load(1200, 1200, () => [field.maker.make({ padBytes: 400 })]);
+        await rig.load(1200, 1200, () => [rig.maker.make({ padBytes: 400 })]);
         await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
         await bridge.kill('SIGKILL');
-        bridge = field.startBridge(options);
+        bridge = rig.startBridge(options);
         await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
         gate.setFaults({});
-        await field.untilArrived();
+        await rig.untilArrived();
       }
-      return [find(`full ${rounds} times, 256 KiB`, await field.settle(), [])];
+      return [find(`full ${rounds} times, 256 KiB`, await rig.finish(), [])];
     } finally {
-      await field.close();
+      await rig.close();
       await gate.stop();
     }
   },
@@ -59,21 +59,21 @@ export const spoolDamage: Scenario = {
 };
 
 async function damage(
-  { stand, isShort, count, say }: Context,
+  { worker, isShort, count, say }: Context,
   label: string,
   destroy: (path: string, recordStart: number, at: number) => void,
 ): Promise<Finding> {
-  const gate = await HttpGate.start(stand.url);
-  const field = await Field.open(stand, 1);
+  const gate = await HttpGate.start(worker.url);
+  const rig = await FaultRig.open(worker, 1);
   try {
-    const options = { spool: await field.makeSpool(), workerUrl: gate.url };
-    let bridge = field.startBridge(options);
-    await field.untilConnected(bridge);
+    const options = { spool: await rig.makeSpool(), workerUrl: gate.url };
+    let bridge = rig.startBridge(options);
+    await bridge.untilBrokerConnected();
     const failures: string[] = [];
     let places = 0;
     for (let at = 0, step = 1; ; at += step) {
       gate.setFaults({ refuse: () => ({ status: 503 }) });
-      const numbers = await spoolSome(field, options.spool.dir);
+      const numbers = await spoolSome(rig, options.spool.dir);
       await bridge.kill('SIGKILL');
       const { path, start, bytes } = findLastRecord(options.spool.dir);
       // Every byte, or, where less is asked for, some that are spread over the record.
@@ -81,10 +81,10 @@ async function damage(
       if (at >= bytes) break;
       destroy(path, start, at);
       places += 1;
-      field.history.excuse(numbers.at(-1) ?? 0);
+      rig.history.excuse(numbers.at(-1) ?? 0);
       gate.setFaults({});
-      bridge = field.startBridge(options);
-      await field.untilArrived();
+      bridge = rig.startBridge(options);
+      await rig.untilArrived();
       const counted = damagedRecords(bridge);
       // Torn at its first byte there is nothing left of it to be counted.
       const expected = label === 'torn' && at === 0 ? 0 : 1;
@@ -92,20 +92,20 @@ async function damage(
       if (places % 40 === 0) say(`${places} bytes`);
     }
     gate.setFaults({});
-    field.startBridge(options);
-    const finding = find(`${label} at ${places} bytes`, await field.settle(), []);
+    rig.startBridge(options);
+    const finding = find(`${label} at ${places} bytes`, await rig.finish(), []);
     finding.failures.push(...failures);
     return finding;
   } finally {
-    await field.close();
+    await rig.close();
     await gate.stop();
   }
 }
 
 /** Resolves with their numbers when all of them lie on the disk. */
-async function spoolSome(field: Field, spoolDir: string): Promise<number[]> {
-  const messages = Array.from({ length: messagesBefore + 1 }, () => field.maker.make());
-  for (const message of messages) field.publisher.publish(message);
+async function spoolSome(rig: FaultRig, spoolDir: string): Promise<number[]> {
+  const messages = Array.from({ length: messagesBefore + 1 }, () => rig.maker.make());
+  for (const message of messages) rig.publisher.publish(message);
   const last = Buffer.from(messages.at(-1)?.payload ?? '');
   const deadlineMs = performance.now() + 30_000;
   while (!segments(spoolDir).some((path) => readIfThere(path).includes(last))) {

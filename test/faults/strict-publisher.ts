@@ -1,6 +1,6 @@
 // The devices' end of the broker, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new one with
 // a clean session when it is lost, and what has no PUBACK is sent again in its order. Not the library: after a
-// reconnect that may take for acknowledged what the broker never had. It must not know what a message means.
+// reconnect it may report messages as acknowledged that the broker never took. It must not know what a message means.
 import { connect, type Socket } from 'node:net';
 import { generate, parser, type Packet } from 'mqtt-packet';
 
@@ -11,7 +11,7 @@ export type PublisherEvents<M extends Outgoing> = {
   onAccepted: (message: M) => void;
 };
 
-/** Below mosquitto's own limit of unacknowledged messages, so that nothing waits in its memory for us. */
+/** Below mosquitto's own limit of unacknowledged messages. */
 const maxUnacknowledged = 100;
 const connectAgainAfterMs = 50;
 const connackWithinMs = 2000;
@@ -82,7 +82,7 @@ export class StrictPublisher<M extends Outgoing> {
     const isWelcome = new Promise<boolean>((resolve) => {
       packets.on('packet', (packet: Packet) => {
         if (packet.cmd === 'connack') resolve(packet.returnCode === 0);
-        else if (packet.cmd === 'puback') this.#settle(packet.messageId ?? 0);
+        else if (packet.cmd === 'puback') this.#acknowledge(packet.messageId ?? 0);
       });
       socket.on('close', () => resolve(false));
       setTimeout(() => resolve(false), connackWithinMs).unref();
@@ -99,7 +99,7 @@ export class StrictPublisher<M extends Outgoing> {
     }
     this.connections += 1;
     this.#socket = socket;
-    socket.once('close', () => this.#settleLoss());
+    socket.once('close', () => this.#takeLoss());
     this.#sendMore();
   }
 
@@ -109,7 +109,7 @@ export class StrictPublisher<M extends Outgoing> {
     }, connectAgainAfterMs);
   }
 
-  #settleLoss(): void {
+  #takeLoss(): void {
     this.#socket = null;
     this.#lost = [...this.#unacknowledged.values(), ...this.#lost];
     this.#unacknowledged.clear();
@@ -131,7 +131,7 @@ export class StrictPublisher<M extends Outgoing> {
     }
   }
 
-  #settle(packetId: number): void {
+  #acknowledge(packetId: number): void {
     const message = this.#unacknowledged.get(packetId);
     if (message === undefined) return;
     this.#unacknowledged.delete(packetId);

@@ -1,8 +1,8 @@
 // Two bridges with one session at the broker change places under load: the active one is killed, leaves in order, or is
 // frozen until the other has taken over. It comes back as a standby and brings what its spool still holds.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BridgeProcess } from '../support/bridge-process.ts';
-import { Field, isConnected } from './field.ts';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
+import { FaultRig } from './fault-rig.ts';
 import { find, type Scenario } from './scenario.ts';
 
 const perSecond = 300;
@@ -12,15 +12,15 @@ const ways = ['killed', 'left', 'frozen'] as const;
 export const takeOvers: Scenario = {
   name: 'take-overs',
   title: 'the standby takes over from an active bridge that is killed, leaves in order, or is frozen',
-  run: async ({ stand, random, count, isShort, say }) => {
-    const field = await Field.open(stand, 50);
-    const spools = [await field.makeSpool(), await field.makeSpool()] as const;
+  run: async ({ worker, random, count, isShort, say }) => {
+    const rig = await FaultRig.open(worker, 50);
+    const spools = [await rig.makeSpool(), await rig.makeSpool()] as const;
     const start = (index: 0 | 1): BridgeProcess =>
-      field.startBridge({ spool: spools[index], environment: { BRIDGE_ID: `bridge-${index + 1}` } });
+      rig.startBridge({ spool: spools[index], environment: { BRIDGE_ID: `bridge-${index + 1}` } });
     try {
       const bridges = [start(0), start(1)] as [BridgeProcess, BridgeProcess];
       let active: 0 | 1 = await untilOneIsActive(bridges);
-      const endLoad = field.startLoad(perSecond);
+      const endLoad = rig.startLoad(perSecond);
       const slowestMs = { killed: 0, left: 0, frozen: 0 };
       const takeOvers = count(20, 2);
       for (let done = 0; done < takeOvers; done += 1) {
@@ -30,7 +30,7 @@ export const takeOvers: Scenario = {
         const [former, next]: [0 | 1, 0 | 1] = active === 0 ? [0, 1] : [1, 0];
         const startedAtMs = performance.now();
         const leaving = end(bridges[former], way);
-        await field.untilConnected(bridges[next]);
+        await bridges[next].untilBrokerConnected();
         slowestMs[way] = Math.max(slowestMs[way], performance.now() - startedAtMs);
         await leaving;
         if (way === 'frozen') bridges[former].child.kill('SIGCONT');
@@ -40,12 +40,12 @@ export const takeOvers: Scenario = {
       }
       await endLoad();
       const times = Object.entries(slowestMs).map(([way, ms]) => `${way} ${(ms / 1000).toFixed(1)} s`);
-      // What a dead bridge had acknowledged waits on its disk, while the device's later messages go another way.
+      // Messages that a killed bridge acknowledged wait on its disk, while later ones of the device go through the other.
       return [
-        find(`${takeOvers} take-overs`, await field.settle(), [`slowest: ${times.join(', ')}`], { isOrderKept: false }),
+        find(`${takeOvers} take-overs`, await rig.finish(), [`slowest: ${times.join(', ')}`], { isOrderKept: false }),
       ];
     } finally {
-      await field.close();
+      await rig.close();
     }
   },
 };
@@ -56,8 +56,8 @@ async function end(bridge: BridgeProcess, way: (typeof ways)[number]): Promise<v
 }
 
 async function untilOneIsActive(bridges: [BridgeProcess, BridgeProcess]): Promise<0 | 1> {
-  while (!bridges.some(isConnected)) await sleep(20);
-  return isConnected(bridges[0]) ? 0 : 1;
+  while (!bridges.some(({ isBrokerConnected }) => isBrokerConnected)) await sleep(20);
+  return bridges[0].isBrokerConnected ? 0 : 1;
 }
 
 async function untilStandby(bridge: BridgeProcess): Promise<void> {

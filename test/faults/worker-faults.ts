@@ -1,8 +1,8 @@
-// The Worker's side fails: it refuses, hangs, is restarted, or has done what it was asked and cannot say so.
+// The Worker fails: it refuses, hangs, is restarted, or has committed and its answer is lost.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { UplinkItem } from '../../src/protocol/bridge.ts';
 import { readMetric, untilSpoolEmpty } from './bridge-metrics.ts';
-import { Field } from './field.ts';
+import { FaultRig } from './fault-rig.ts';
 import { HttpGate } from './http-gate.ts';
 import { slotsPerDevice } from './message-maker.ts';
 import { PositionCounter } from './position-counter.ts';
@@ -11,16 +11,16 @@ import { find, type Scenario } from './scenario.ts';
 export const workerRefuses: Scenario = {
   name: 'worker-5xx',
   title: 'the Worker answers 5xx and 429 at 500 messages a second',
-  run: async ({ stand, random, count }) => {
+  run: async ({ worker, random, count }) => {
     const outageMs = count(60, 3) * 1000;
     const aroundMs = count(5, 1) * 1000;
     const perSecond = 500;
-    const gate = await HttpGate.start(stand.url);
-    const field = await Field.open(stand, 50);
+    const gate = await HttpGate.start(worker.url);
+    const rig = await FaultRig.open(worker, 50);
     try {
-      const bridge = field.startBridge({ spool: await field.makeSpool(), workerUrl: gate.url });
-      await field.untilConnected(bridge);
-      const loading = field.load(((outageMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
+      const bridge = rig.startBridge({ spool: await rig.makeSpool(), workerUrl: gate.url });
+      await bridge.untilBrokerConnected();
+      const loading = rig.load(((outageMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
       await sleep(aroundMs);
       gate.setFaults({
         refuse: () => {
@@ -31,9 +31,9 @@ export const workerRefuses: Scenario = {
       await sleep(outageMs);
       gate.setFaults({});
       await loading;
-      return [find(`${outageMs / 1000} s of refusals`, await field.settle(), [`${gate.refused} requests refused`])];
+      return [find(`${outageMs / 1000} s of refusals`, await rig.finish(), [`${gate.refused} requests refused`])];
     } finally {
-      await field.close();
+      await rig.close();
       await gate.stop();
     }
   },
@@ -42,28 +42,28 @@ export const workerRefuses: Scenario = {
 export const workerHangs: Scenario = {
   name: 'worker-hangs',
   title: 'every process of the Worker is stopped with SIGSTOP, and goes on later with the requests it was sent',
-  run: async ({ stand, count }) => {
+  run: async ({ worker, count }) => {
     const hangMs = count(60, 4) * 1000;
     const aroundMs = count(5, 1) * 1000;
     const perSecond = 300;
-    const gate = await HttpGate.start(stand.url);
-    const field = await Field.open(stand, 50);
+    const gate = await HttpGate.start(worker.url);
+    const rig = await FaultRig.open(worker, 50);
     try {
-      const bridge = field.startBridge({ spool: await field.makeSpool(), workerUrl: gate.url });
-      await field.untilConnected(bridge);
+      const bridge = rig.startBridge({ spool: await rig.makeSpool(), workerUrl: gate.url });
+      await bridge.untilBrokerConnected();
       // The requests that were given up stay with the Worker: once awake it has the retries beside them.
       gate.setFaults({ givesUpAfterMs: 1500 });
-      const loading = field.load(((hangMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
+      const loading = rig.load(((hangMs + 2 * aroundMs) / 1000) * perSecond, perSecond);
       await sleep(aroundMs);
-      stand.freezeWorker();
+      worker.freezeWorker();
       await sleep(hangMs);
-      stand.thawWorker();
+      worker.thawWorker();
       await loading;
-      const outcome = await field.settle();
+      const outcome = await rig.finish();
       return [find(`${hangMs / 1000} s`, outcome, [`${gate.givenUp} requests given up by the bridge's side`])];
     } finally {
-      stand.thawWorker();
-      await field.close();
+      worker.thawWorker();
+      await rig.close();
       await gate.stop();
     }
   },
@@ -72,25 +72,25 @@ export const workerHangs: Scenario = {
 export const answersLost: Scenario = {
   name: 'answers-lost',
   title: 'the connection is cut after the Worker has committed, in place of its answer, for one batch in ten',
-  run: async ({ stand, random, count }) => {
-    const gate = await HttpGate.start(stand.url);
-    const field = await Field.open(stand, 50);
+  run: async ({ worker, random, count }) => {
+    const gate = await HttpGate.start(worker.url);
+    const rig = await FaultRig.open(worker, 50);
     try {
-      const bridge = field.startBridge({ spool: await field.makeSpool(), workerUrl: gate.url });
-      await field.untilConnected(bridge);
+      const bridge = rig.startBridge({ spool: await rig.makeSpool(), workerUrl: gate.url });
+      await bridge.untilBrokerConnected();
       gate.setFaults({ losesAnswer: () => random.isBelow(0.1) });
-      await field.load(count(20_000, 1500), 800);
-      await field.untilArrived();
+      await rig.load(count(20_000, 1500), 800);
+      await rig.untilArrived();
       gate.setFaults({});
-      return [find('10 % of answers', await field.settle(), [`${gate.lostAnswers} answers lost`])];
+      return [find('10 % of answers', await rig.finish(), [`${gate.lostAnswers} answers lost`])];
     } finally {
-      await field.close();
+      await rig.close();
       await gate.stop();
     }
   },
 };
 
-/** Messages of one device in a row, so that a batch has several of it: one alone, taken again, would show nowhere. */
+/** Messages of one device in a row, so that a batch has several of it: a single one applied twice would change nothing. */
 const inARow = 10;
 /** Of the three that a bridge has under way; the others meet the restart as it comes. */
 const heldBatches = 2;
@@ -103,41 +103,41 @@ export const workerRestarts: Scenario = {
     'the devices’ states, read after each restart, because relay sockets end with the Worker. Lost: in one round every ' +
     'changing message of a device has a property of its own. Doubled: each one changes the position, and the changes ' +
     'that the devices wrote down are counted',
-  run: async ({ stand, count, say }) => {
+  run: async ({ worker, count, say }) => {
     const restarts = count(20, 2);
     const deviceCount = 40;
     const perRound = count(deviceCount * slotsPerDevice, 800);
-    const gate = await HttpGate.start(stand.url);
-    const field = await Field.open(stand, deviceCount);
+    const gate = await HttpGate.start(worker.url);
+    const rig = await FaultRig.open(worker, deviceCount);
     try {
-      const { maker, devices } = field;
-      const spool = await field.makeSpool();
+      const { maker, devices } = rig;
+      const spool = await rig.makeSpool();
       const { healthPort } = spool;
-      const bridge = field.startBridge({ spool, workerUrl: gate.url });
-      await field.untilConnected(bridge);
+      const bridge = rig.startBridge({ spool, workerUrl: gate.url });
+      await bridge.untilBrokerConnected();
       const counter = new PositionCounter();
       const moves = { made: 0, missing: 0, tooMany: 0 };
       let stale = 0;
       for (let round = 0; round < restarts; round += 1) {
-        const loading = field.load(perRound, 800, (index) => [
+        const loading = rig.load(perRound, 800, (index) => [
           maker.make({ device: devices[Math.floor(index / inARow) % deviceCount], moves: true }),
         ]);
-        await field.untilSent(round * perRound + Math.floor(perRound / 4));
+        await rig.untilSent(round * perRound + Math.floor(perRound / 4));
         gate.setFaults({ holdsAnswer: (body) => gate.held < heldBatches && hasSeveralChanging(body) });
         await untilHeld(gate);
-        await stand.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
-        // Only now the bridge sends the batches again, and the relay is there to see what is pushed of them.
-        await field.watch.untilBack(round + 1);
+        await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
+        // The relay is connected before the bridge sends the batches again, so that their pushes are seen.
+        await rig.watch.untilBack(round + 1);
         gate.setFaults({});
         gate.dropHeld();
         await loading;
-        await field.publisher.drained(60_000);
+        await rig.publisher.drained(60_000);
         const left = await untilSpoolEmpty(healthPort);
         if (left > 0) throw new Error(`${left} messages stay in the spool after restart ${round + 1}`);
-        stale += await maker.compareState(stand);
+        stale += await maker.compareState(worker);
         moves.made = moves.missing = moves.tooMany = 0;
         for (const { deviceId } of devices) {
-          const [made, recorded] = [maker.countChanging(deviceId), await counter.count(stand, deviceId)];
+          const [made, recorded] = [maker.countChanging(deviceId), await counter.count(worker, deviceId)];
           moves.made += made;
           moves.missing += Math.max(0, made - recorded);
           moves.tooMany += Math.max(0, recorded - made);
@@ -145,16 +145,16 @@ export const workerRestarts: Scenario = {
         if (round % 5 === 4) say(`${round + 1} restarts`);
       }
       const taken = await readMetric(healthPort, 'bridge_items_total{result="accepted"}');
-      const settled = await field.settle();
+      const settled = await rig.finish();
       const doubled = Math.max(settled.doubled, moves.tooMany);
       const outcome = { ...settled, doubled, stale: settled.stale + stale };
       const facts = [
         `the bridge was told "accepted" for ${taken}`,
         `${moves.made + moves.tooMany - moves.missing} changes of position for ${moves.made} messages`,
-        `the relay was lost ${field.watch.losses} times`,
+        `the relay was lost ${rig.watch.losses} times`,
       ];
       const finding = find(`${restarts} restarts`, outcome, facts, {
-        // What the relay did not see counts from when the state was read: its order says nothing.
+        // Effects that the relay missed count from when the state was read, so their order is unknown.
         isOrderKept: false,
         isRelayKept: false,
         isMemoryKept: false,
@@ -164,13 +164,13 @@ export const workerRestarts: Scenario = {
       if (taken !== outcome.accepted) finding.failures.push(`${taken} answers for ${outcome.accepted} messages`);
       return [finding];
     } finally {
-      await field.close();
+      await rig.close();
       await gate.stop();
     }
   },
 };
 
-/** Whether it would leave its mark when taken again: from the second change of a device's position on. */
+/** Whether applying it twice would show: it changes the position of one device more than once. */
 function hasSeveralChanging(body: string): boolean {
   const { items } = JSON.parse(body) as { items: UplinkItem[] };
   const changing = items.filter(({ payload }) => payload?.includes('"position"')).map(({ topic }) => topic);

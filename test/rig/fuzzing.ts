@@ -1,5 +1,5 @@
-// How many inputs the fuzzers send in all, and where whatever fast-check generates begins: vitest.config.ts provides both
-// from the environment.
+// How many inputs the fuzzers send in all, and the seed of everything that fast-check generates: vitest.config.ts provides
+// both from the environment.
 import { inject } from 'vitest';
 
 declare module 'vitest' {
@@ -10,7 +10,7 @@ declare module 'vitest' {
   }
 }
 
-/** The same seed makes the same inputs again; fast-check tells it where a property fails. */
+/** The same seed makes the same inputs again; fast-check prints it where a property fails. */
 export const fuzzSeed = inject('fuzzSeed');
 
 /** `batches` of `size` inputs each are the given share of all; the same `seed` sends the same again. */

@@ -1,68 +1,63 @@
-// The main job on brokers people run: the built Worker, the production bridge, plain MQTT clients, and Debian's own
-// packages in between. Which login and topic checks each broker makes, and how, stands in broker-bridge/BROKERS.md.
+// The main job on brokers that people run: the built Worker, the production bridge, plain MQTT clients, and Debian's own
+// packages. broker-bridge/BROKERS.md says which login and topic checks each broker makes, and how.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DynamicMosquitto, dynamicSecurityMissing } from '../support/real-broker-mosquitto.ts';
-import { RabbitMq, rabbitmqMissing } from '../support/real-broker-rabbitmq.ts';
-import {
-  bridgeName,
-  bridgeSecret,
-  hookSecret,
-  RealClient,
-  RealStack,
-  refusalOf,
-  removeBundle,
-  type Activation,
-} from '../support/real-broker-stack.ts';
-import { tellOfForeignTopics, tellOfLogins, tellOfTheJob, type Story } from '../support/real-broker-story.ts';
+import type { Activation } from '../rig/accounts.ts';
+import { bridgeName, bridgeSecret, type BridgeProcess } from '../rig/bridge-process.ts';
+import { describeClient, dynamicSecurityMissing, startDynamicMosquitto } from '../rig/mosquitto-dynamic-security.ts';
+import type { Mosquitto } from '../rig/mosquitto.ts';
+import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
+import { RabbitMq, rabbitmqMissing } from '../rig/rabbitmq.ts';
+import { hookSecret, WorkerRig } from '../rig/worker-rig.ts';
+import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
 
 for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);
 }
 
-afterAll(removeBundle);
+/** A bridge through which the service is healthy. */
+async function startBridge(rig: WorkerRig, protocol: 'auto' | '5' | '3.1.1'): Promise<BridgeProcess> {
+  const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: protocol } });
+  await rig.untilHealthy();
+  return bridge;
+}
 
-describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, asking the service over HTTP', () => {
-  const parts: { stop: () => Promise<void> }[] = [];
-  let stack: RealStack;
-  const story = (serial: string): Story => ({ stack, protocolVersion: 4, refusal: /^code [45]$/, serial });
+describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over HTTP', () => {
+  let rig: WorkerRig;
+  let broker: RabbitMq;
+  const job = (serial: string): Job => ({ rig, protocolVersion: 4, refusal: /^code [45]$/, serial });
 
   beforeAll(async () => {
-    stack = await RealStack.start({ BROKER_REPORTS_CONNECTIONS: 'false' });
-    parts.push(stack);
-    const hookUrl = `${stack.workerUrl}/hooks/rabbitmq/s/${hookSecret}`;
-    parts.push(await RabbitMq.start({ port: stack.mqttPort, hookUrl }));
-    await stack.startBridge();
+    rig = await WorkerRig.start();
+    broker = await RabbitMq.start({ port: rig.mqttPort, hookUrl: `${rig.url}/hooks/rabbitmq/s/${hookSecret}` });
+    await startBridge(rig, 'auto');
   });
   afterAll(async () => {
-    for (const part of parts) await part.stop();
+    await rig.stop();
+    await broker.stop();
   });
 
-  it('lets in exactly the documented identities', () => tellOfLogins(story('logins')));
-  it('keeps devices apart', () => tellOfForeignTopics(story('foreign')));
-  it('carries reports up and commands down', () => tellOfTheJob(story('job')));
+  it('lets in exactly the documented identities', () => expectLogins(job('logins')));
+  it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
+  it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
 
-  it('lets the bridge hear devices and nothing else', async () => {
-    const bridge = await RealClient.connect(stack.brokerUrl, {
-      username: bridgeName,
-      password: bridgeSecret,
-      clientId: bridgeName,
-      protocolVersion: 4,
-    });
+  it('lets the bridge subscribe to the topics of devices and to nothing else', async () => {
+    const login = { username: bridgeName, password: bridgeSecret, clientId: bridgeName };
+    const bridge = await MqttTestClient.open(rig.mqttUrl, { ...login, protocolVersion: 4 });
     expect(await bridge.trySubscribe('/sys/#')).toBe(false);
     await bridge.leave();
   });
 });
 
-describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, told by the service through its dynamic security', () => {
-  let stack: RealStack;
-  let broker: DynamicMosquitto;
+describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the service over dynamic security', () => {
+  let rig: WorkerRig;
+  let broker: Mosquitto;
 
   beforeAll(async () => {
-    stack = await RealStack.start({ BROKER_REPORTS_CONNECTIONS: 'false', BROKER_PROVISIONING: 'mosquitto' });
-    broker = await DynamicMosquitto.start({ port: stack.mqttPort, bridgePassword: bridgeSecret });
+    rig = await WorkerRig.start({ vars: { BROKER_PROVISIONING: 'mosquitto' } });
+    broker = await startDynamicMosquitto(rig.mqttPort, bridgeSecret);
   });
   afterAll(async () => {
-    await stack.stop();
+    await rig.stop();
     await broker.stop();
   });
 
@@ -70,52 +65,53 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, told by the service
     ['MQTT 5', '5', 5, /^code 13[45]$/],
     ['MQTT 3.1.1', '3.1.1', 4, /^code [45]$/],
   ] as const)('over %s', (_, bridgeProtocol, protocolVersion, refusal) => {
-    const story = (serial: string): Story => ({
-      stack,
-      protocolVersion,
-      refusal,
-      serial: `${serial}-${bridgeProtocol}`,
+    let bridge: BridgeProcess;
+    const job = (serial: string): Job => ({ rig, protocolVersion, refusal, serial: `${serial}-${bridgeProtocol}` });
+
+    beforeAll(async () => {
+      bridge = await startBridge(rig, bridgeProtocol);
     });
+    afterAll(() => bridge.kill('SIGTERM'));
 
-    beforeAll(() => stack.startBridge(bridgeProtocol));
-    afterAll(() => stack.stopBridge());
-
-    it('lets in exactly the documented identities', () => tellOfLogins(story('logins')));
-    it('keeps devices apart', () => tellOfForeignTopics(story('foreign')));
-    it('carries reports up and commands down', () => tellOfTheJob(story('job')));
+    it('lets in exactly the documented identities', () => expectLogins(job('logins')));
+    it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
+    it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
   });
 
   describe('and a bridge that comes and goes', () => {
-    beforeAll(() => stack.startBridge());
+    beforeAll(async () => {
+      await startBridge(rig, 'auto');
+    });
 
-    const loginOf = ({ mqtt }: Activation) => refusalOf(stack.brokerUrl, { ...mqtt, protocolVersion: 4 });
+    const loginOf = ({ mqtt }: Activation) => refusalOf(rig.mqttUrl, { ...mqtt, protocolVersion: 4 });
+    const remove = ({ deviceId }: Activation) => rig.owner.api('DELETE /devices/{deviceId}', { params: { deviceId } });
 
     it('ends the session of a device that is deleted, and its login', async () => {
-      const activation = await stack.activate('deleted');
-      const device = await RealClient.ofDevice(stack.brokerUrl, activation, 4);
-      expect(await stack.call('DELETE', `/devices/${activation.deviceId}`)).toMatchObject({ code: 200 });
+      const activation = await rig.activate('deleted');
+      const device = await MqttTestClient.ofDevice(rig.mqttUrl, activation);
+      await remove(activation);
       await device.untilClosed();
       expect(await loginOf(activation)).toBe('code 5');
     });
 
     it('takes the newest password of a device that activates again', async () => {
-      const first = await stack.activate('again');
-      const second = await stack.activate('again');
+      const first = await rig.activate('again');
+      const second = await rig.activate('again');
       expect(await loginOf(first)).toBe('code 5');
       expect(await loginOf(second)).toBe('accepted');
     });
 
     it('learns after an outage what it missed', async () => {
-      const known = await stack.activate('known-before');
-      await broker.halt();
-      const missed = await stack.activate('missed');
-      expect(await stack.call('DELETE', `/devices/${known.deviceId}`)).toMatchObject({ code: 200 });
+      const known = await rig.activate('known-before');
+      await broker.stop();
+      const missed = await rig.activate('missed');
+      await remove(known);
       await broker.startAgain();
-      // Whatever reaches the broker again takes along what is due; the minute's job would do the same.
+      // The next operation that reaches the broker takes the outbox along; the job of each minute would do the same.
       await expect
         .poll(
           async () => {
-            await stack.activate('after-the-outage');
+            await rig.activate('after-the-outage');
             return [await loginOf(missed), await loginOf(known)];
           },
           { timeout: 30_000, interval: 250 },
@@ -124,8 +120,8 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, told by the service
     });
 
     it('keeps a client bound to its own client id', async () => {
-      const activation = await stack.activate('bound');
-      expect(broker.describeClient(activation.mqtt.username)).toContain(activation.mqtt.clientId);
+      const { mqtt } = await rig.activate('bound');
+      expect(describeClient(broker, mqtt.username)).toContain(mqtt.clientId);
     });
   });
 });

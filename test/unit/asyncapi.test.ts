@@ -8,7 +8,7 @@ import { type TopicAction } from '../../src/protocol/mqtt.ts';
 import { describeMessaging } from '../../src/routes/asyncapi.ts';
 import { propertySetSchema } from '../../src/protocol/mqtt.ts';
 import { relayRequestSchema } from '../../src/protocol/relay.ts';
-import { createSchemaCheck } from '../support/json-schema.ts';
+import { createSchemaCheck } from '../rig/json-schema.ts';
 
 const broker = { host: 'broker.test', port: 1883, tlsPort: 8883 };
 const document = describeMessaging('0.3.0', broker);

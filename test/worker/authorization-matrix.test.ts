@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
-import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, send, type CallOptions, type TestUser } from '../support/worker-client.ts';
+import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, send, type CallOptions, type TestUser } from '../rig/workerd/client.ts';
 
 type Key = { keyId: string; apiKey: string };
 type Caller = { user: TestUser; key: Key };

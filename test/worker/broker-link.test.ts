@@ -3,8 +3,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
-import { send } from '../support/worker-client.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { send } from '../rig/workerd/client.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const secret = 'bridge-secret-of-the-worker-tests-only';
 const link = () => env.BROKER_LINK.getByName('broker-main');
@@ -296,9 +296,7 @@ describe('publishing', () => {
   });
 
   it('waits for a bridge until the message expires, and sends it to none afterwards', async () => {
-    const startedAtMs = Date.now();
     expect(await publish(undefined, 300)).toEqual({ ok: false, reason: 'no_bridge' });
-    expect(Date.now() - startedAtMs).toBeLessThan(2_000);
     const { bridge } = await dialIn('one');
     expect(await bridge.ask(linkPing)).toBe(linkPong);
   });

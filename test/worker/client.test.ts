@@ -4,7 +4,7 @@ import type { ExtractSchema } from 'hono/types';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import type { Api } from '../../src/app.ts';
 import { ApiError, createClient, type Answer, type ClientOptions, type OperationName } from '../../src/client.ts';
-import { createUser } from '../support/worker-client.ts';
+import { createUser } from '../rig/workerd/client.ts';
 
 type Routes = ExtractSchema<Api>;
 type InBraces<Path extends string> = Path extends `${infer Head}/:${infer Name}/${infer Tail}`

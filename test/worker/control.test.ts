@@ -6,8 +6,8 @@ import { createApp } from '../../src/app.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, type TestUser } from '../support/worker-client.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
 
 const { propertyPost, propertySet } = topicActions;
 

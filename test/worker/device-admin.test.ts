@@ -7,10 +7,10 @@ import { digestOf } from '../../src/crypto/secrets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { disconnectClient } from '../../src/services/broker-client.ts';
-import { bringUp, TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, type Answer, type TestUser } from '../support/worker-client.ts';
-import { sessionOf } from '../support/worker-provision.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
+import { sessionOf } from '../rig/workerd/provision.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 import { wireErrorOf } from '../../src/domain/refusal.ts';
 
 const { propertyPost, propertySet, status } = topicActions;

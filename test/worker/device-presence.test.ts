@@ -4,10 +4,10 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { writeDeviceCopy } from '../../src/db/devices.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
-import { bringUp, TestBridge, type Said } from '../support/worker-bridge.ts';
-import { call, createUser, type TestUser } from '../support/worker-client.ts';
-import { sessionOf } from '../support/worker-provision.ts';
-import { openSocket } from '../support/worker-socket.ts';
+import { bringUp, TestBridge, type Said } from '../rig/workerd/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
+import { sessionOf } from '../rig/workerd/provision.ts';
+import { openSocket } from '../rig/workerd/socket.ts';
 
 const { propertyPost, status } = topicActions;
 

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { topicOf } from '../../src/domain/topics.ts';
 import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, type TestUser } from '../support/worker-client.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const { propertyPost, propertySet, propertySetReply, status } = topicActions;
 

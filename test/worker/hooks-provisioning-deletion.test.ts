@@ -4,9 +4,9 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { createUser, type TestUser } from '../support/worker-client.ts';
-import { withEmqx } from '../support/worker-emqx.ts';
-import { sessionOf } from '../support/worker-provision.ts';
+import { createUser, type TestUser } from '../rig/workerd/client.ts';
+import { withEmqx } from '../rig/workerd/emqx.ts';
+import { sessionOf } from '../rig/workerd/provision.ts';
 
 let count = 0;
 let owner: TestUser;

@@ -7,7 +7,7 @@ import { disconnectClient } from '../../src/services/broker-client.ts';
 import { createHivemqProvisioner } from '../../src/services/broker-provisioner-hivemq.ts';
 import { BrokerAwayError } from '../../src/services/broker-provisioner.ts';
 import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
-import { HivemqCloud, hivemqApiUrl, type Failure } from '../support/worker-hivemq-cloud.ts';
+import { HivemqCloud, hivemqApiUrl, type Failure } from '../rig/workerd/hivemq-cloud.ts';
 
 const vars = {
   BROKER_PROVISIONING: 'hivemq',
@@ -267,7 +267,7 @@ describe('a list of several pages', () => {
 
 describe('an answer', () => {
   const instead = (call: string, body: string, answered = 200) => {
-    cloud.standsFor = (method, path) =>
+    cloud.override = (method, path) =>
       `${method} ${path}` === call ? new Response(body, { status: answered }) : undefined;
   };
 
@@ -322,13 +322,13 @@ describe('through the outbox', () => {
   });
 
   it.each([500, 503, 401, 403, 429])('keeps every wish while the API answers %d', async (answered) => {
-    cloud.standsFor = () => new Response('{"errors":[]}', { status: answered });
+    cloud.override = () => new Response('{"errors":[]}', { status: answered });
     await provision({ kind: 'allow', password: 'tk_first' });
     await provision({ kind: 'block' }, other);
     await skipWait();
     expect(await askedDuring(() => deliverWishes(context)), 'it is away for all of them').toHaveLength(1);
     expect((await outbox()).map((row) => row['delivered_at'])).toEqual([null, null]);
-    cloud.standsFor = undefined;
+    cloud.override = undefined;
     await skipWait();
     await deliverWishes(context);
     expect(await outbox()).toEqual([delivered, delivered]);
@@ -340,7 +340,7 @@ describe('through the outbox', () => {
     for (const level of ['info', 'warn', 'error'] as const) {
       vi.spyOn(console, level).mockImplementation((line) => lines.push(String(line)));
     }
-    cloud.standsFor = (method, path) =>
+    cloud.override = (method, path) =>
       `${method} ${path}` === 'POST /mqtt/credentials'
         ? new Response('{"errors":[{"title":"Bad","detail":"tk_of-the-device said"}]}', { status: 422 })
         : undefined;

@@ -8,9 +8,9 @@ import { readConfig } from '../../src/config.ts';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
 import { deleteExpired } from '../../src/services/housekeeping.ts';
-import { createUser, type TestUser } from '../support/worker-client.ts';
-import { withEmqx } from '../support/worker-emqx.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { createUser, type TestUser } from '../rig/workerd/client.ts';
+import { withEmqx } from '../rig/workerd/emqx.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;

@@ -1,8 +1,8 @@
 // RabbitMQ's HTTP authorization backend: requests as RabbitMQ 3.10.8 with rabbitmq_mqtt sends them (recorded), answers
 // byte by byte.
 import { describe, expect, it } from 'vitest';
-import { callHook, hookSecret } from '../support/worker-hooks.ts';
-import { provisionDevice } from '../support/worker-provision.ts';
+import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
+import { provisionDevice } from '../rig/workerd/provision.ts';
 
 const path = (hook: string) => `rabbitmq/s/${hookSecret}/${hook}`;
 const form = { 'Content-Type': 'application/x-www-form-urlencoded' };

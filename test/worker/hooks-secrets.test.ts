@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import worker from '../../src/index.ts';
-import { callHook, hookSecret } from '../support/worker-hooks.ts';
+import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 
 const next = 'the-next-broker-hook-secret-of-these-tests';
 const denied = '{"result":"deny","is_superuser":false,"message":"invalid_password"}';

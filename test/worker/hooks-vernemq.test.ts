@@ -1,7 +1,7 @@
 // VerneMQ's webhooks, MQTT 3 and 5: the requests of its documentation, the answers byte by byte.
 import { describe, expect, it } from 'vitest';
-import { callHook, hookSecret } from '../support/worker-hooks.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
+import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
 const path = (hook: string) => `vernemq/s/${hookSecret}/${hook}`;
 const ask = (hook: string, body: unknown) =>

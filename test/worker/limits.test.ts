@@ -6,7 +6,7 @@ import { createApp } from '../../src/app.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { loginDelayMs } from '../../src/domain/login-delay.ts';
 import { countFailure, enterLane } from '../../src/services/login-attempts.ts';
-import { call, createUser } from '../support/worker-client.ts';
+import { call, createUser } from '../rig/workerd/client.ts';
 
 const password = 'correct horse';
 let accountCount = 0;
@@ -22,7 +22,7 @@ function logIn(name: string, given: string, address = '192.0.2.1') {
   return call<{ token: string }>('POST', '/users/login', { body: { username: name, password: given }, headers });
 }
 
-/** Lets every closed account open, as if the time had gone by. */
+/** Opens every closed account: a fake clock would change the token lifetimes and counters of the other tests, too. */
 async function waitOut(): Promise<void> {
   await env.DB.prepare('update login_attempts set retry_at = min(retry_at, ?)')
     .bind(Date.now() - 1)

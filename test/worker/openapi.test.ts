@@ -4,9 +4,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { statusOf } from '../../src/http/error-status.ts';
 import { errorMessages } from '../../src/protocol/vocabulary.ts';
-import { createSchemaCheck } from '../support/json-schema.ts';
-import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../support/openapi-document.ts';
-import { send } from '../support/worker-client.ts';
+import { createSchemaCheck } from '../rig/json-schema.ts';
+import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
+import { send } from '../rig/workerd/client.ts';
 
 let document: OpenApiDocument;
 let operations: Operation[];

@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { expect, test, vi } from 'vitest';
 import { runScheduledJobs } from '../../src/scheduled.ts';
-import { call, createUser } from '../support/worker-client.ts';
+import { call, createUser } from '../rig/workerd/client.ts';
 
 async function makeReadableSwitch() {
   const { token, userId } = await createUser();

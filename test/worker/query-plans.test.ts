@@ -3,7 +3,7 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { createUser } from '../support/worker-client.ts';
+import { createUser } from '../rig/workerd/client.ts';
 
 const statements = new Set<string>();
 
@@ -64,7 +64,14 @@ async function callEveryRoute(): Promise<void> {
   const activation = { productKey: 'planned', deviceSN: 'SN-1' };
   const device = (await send('POST', '/devices/activate', {}, activation)) as { deviceId: string };
   await send('POST', '/devices/activate', {}, activation);
-  for (const query of ['', '?productKey=planned', '?status=1', '?status=disabled', '?productKey=planned&status=2']) {
+  for (const query of [
+    '',
+    '?productKey=planned',
+    '?status=1',
+    '?status=3',
+    '?status=disabled',
+    '?productKey=planned&status=2',
+  ]) {
     await send('GET', `/devices${query}`, withKey);
   }
   await send('GET', `/devices/${device.deviceId}`, withKey);

@@ -1,4 +1,4 @@
-// The WebSocket relay (interface 6, decisions Relay, tolerance F): who may hear what, for how long, and that sleep,
+// The WebSocket relay (contract 6, decision: relay, field notes 50-53): who may hear what, for how long, and that sleep,
 // retries and races neither lose nor double a push.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
@@ -11,9 +11,9 @@ import { packMessages } from '../../src/durable/message-columns.ts';
 import { relayShardOf } from '../../src/durable/stubs.ts';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
 import { maxRelayFrameBytes } from '../../src/protocol/relay.ts';
-import { call, send } from '../support/worker-client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../support/worker-provision.ts';
-import { openSocket, type TestSocket } from '../support/worker-socket.ts';
+import { call, send } from '../rig/workerd/client.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const address = '203.0.113.7';
 const shardName = relayShardOf(address, readConfig(env).relayShards);

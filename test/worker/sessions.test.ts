@@ -1,7 +1,7 @@
 // Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { call, type Answer } from '../support/worker-client.ts';
+import { call, type Answer } from '../rig/workerd/client.ts';
 
 type User = { userId: number; username: string; email: string };
 type TokenPair = { token: string; refreshToken: string; expiresIn: number };
@@ -22,7 +22,7 @@ function refresh(refreshToken: unknown, token?: string): Promise<Answer<TokenPai
   return call('POST', '/users/refresh-token', { body: { refreshToken }, token });
 }
 
-/** Moves what the database knows of all rotations into the past, as if time had gone by. */
+/** Moves all rotations into the past: a fake clock would end the access tokens, too. */
 async function ageRotations(byMs: number): Promise<void> {
   await env.DB.prepare('update refresh_tokens set rotated_at = rotated_at - ?').bind(byMs).run();
 }
@@ -33,18 +33,6 @@ beforeAll(async () => {
 });
 
 describe('POST /users/login', () => {
-  it('answers the user, both tokens and the lifetime in seconds', async () => {
-    const { status, data } = await logIn({ username: 'ada', password });
-    expect(status).toBe(200);
-    expect(data).toEqual({
-      user,
-      token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/) as string,
-      refreshToken: expect.stringMatching(/^rt_[A-Za-z0-9]{43}$/) as string,
-      expiresIn: 7200,
-    });
-    expect((await call('GET', '/users/me', { token: data.token })).status).toBe(200);
-  });
-
   it.each([
     ['the email in `username`', { username: email }],
     ['the email in another case', { username: 'ADA@Example.Test' }],
@@ -53,35 +41,6 @@ describe('POST /users/login', () => {
     ['a null username beside the email', { username: null, email }],
   ])('takes %s', async (_, names) => {
     expect((await logIn({ ...names, password })).data.user).toEqual(user);
-  });
-
-  it('ignores a stale bearer token', async () => {
-    const answer = await call('POST', '/users/login', { body: { email, password }, token: staleBearer });
-    expect(answer.status).toBe(200);
-  });
-
-  it('answers a wrong password and an unknown user alike', async () => {
-    const wrong = await logIn({ username: 'ada', password: 'wrong horse' });
-    const unknown = await logIn({ username: 'nobody', password });
-    for (const answer of [wrong, unknown]) {
-      expect(answer).toMatchObject({ status: 401, code: 401, message: 'invalid_password', data: null });
-    }
-  });
-
-  it('takes as long for an unknown user as for a wrong password', async () => {
-    const fastestMs = async (username: string) => {
-      const timesMs = [];
-      for (let attempt = 0; attempt < 3; attempt++) {
-        const startedAtMs = Date.now();
-        await logIn({ username, password: 'wrong horse' });
-        timesMs.push(Date.now() - startedAtMs);
-      }
-      return Math.min(...timesMs);
-    };
-    const [known, unknown] = [await fastestMs('ada'), await fastestMs('nobody else')];
-    expect(known).toBeGreaterThan(10);
-    expect(unknown / known).toBeGreaterThan(0.5);
-    expect(unknown / known).toBeLessThan(2);
   });
 
   it.each([
@@ -96,6 +55,7 @@ describe('POST /users/login', () => {
     expect(answer.message).toMatch(/^invalid_request: /);
   });
 
+  // No answer shows what is stored.
   it('stores neither the password nor a refresh token', async () => {
     const { refreshToken } = await startSession();
     for (const table of ['users', 'refresh_tokens', 'login_attempts']) {
@@ -117,23 +77,6 @@ describe('POST /users/login', () => {
 });
 
 describe('POST /users/refresh-token', () => {
-  it('answers a fresh pair and the lifetime, without the user', async () => {
-    const before = await startSession();
-    const { status, data } = await refresh(before.refreshToken);
-    expect(status).toBe(200);
-    expect(Object.keys(data).sort()).toEqual(['expiresIn', 'refreshToken', 'token']);
-    expect(data.refreshToken).not.toBe(before.refreshToken);
-    expect((await call('GET', '/users/me', { token: data.token })).data).toMatchObject({ userId: user.userId });
-    expect((await refresh(data.refreshToken)).status).toBe(200);
-  });
-
-  it('ignores a bearer token, stale or not', async () => {
-    const session = await startSession();
-    const second = await refresh(session.refreshToken, staleBearer);
-    expect(second.status).toBe(200);
-    expect((await refresh(second.data.refreshToken, second.data.token)).status).toBe(200);
-  });
-
   it('answers a rotated token again with a fresh pair for 30 seconds', async () => {
     const session = await startSession();
     await refresh(session.refreshToken);

@@ -7,8 +7,8 @@ import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { type TopicAction } from '../../src/protocol/mqtt.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
-import { call, send } from '../support/worker-client.ts';
-import { provisionDevice, sessionOf } from '../support/worker-provision.ts';
+import { call, send } from '../rig/workerd/client.ts';
+import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
 import type { PropertiesView } from '../../src/domain/device/views.ts';
 import { unwrap, wireErrorOf, type Outcome } from '../../src/domain/refusal.ts';
 
@@ -205,7 +205,7 @@ describe('a batch', () => {
     const outcome = (await sessionOf(device.deviceId).properties(1)) as Outcome<PropertiesView>;
     const agoMs = Date.now() - Date.parse(unwrap(outcome).list[0]!.time);
     expect(agoMs).toBeGreaterThanOrEqual(250);
-    expect(agoMs).toBeLessThan(5_000);
+    expect(agoMs, 'an hour by the clock of the bridge').toBeLessThan(1_800_000);
   });
 });
 

@@ -1,0 +1,69 @@
+// Reports to the Worker's events hook which sessions began and ended: per client in order, again with back-off until
+// accepted. Kept in memory alone, which is enough on a laptop: a broker that is killed reports nothing of the sessions it
+// had, and their devices show as online until they connect again. Knows nothing of MQTT.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { CallHook } from './hook-caller.ts';
+import type { Log } from './json-log.ts';
+
+const firstRetryMs = 100;
+const longestRetryMs = 3_000;
+
+export type EndReason = 'normal' | 'tcp_closed' | 'keepalive_timeout' | 'takenover' | 'kicked' | 'broker_restart';
+export type SessionRecord = { clientId: string; username: string; connectedAtMs: number };
+
+export type SessionReports = {
+  opened: (session: SessionRecord) => void;
+  ended: (session: SessionRecord, reason: EndReason) => void;
+  /** Clients with reports that were not accepted yet. */
+  countPending: () => number;
+  /** Waits that long for what can still be delivered, and drops the rest. */
+  close: (patienceMs: number) => Promise<void>;
+};
+
+export function createSessionReports(callHook: CallHook, log: Log): SessionReports {
+  /** By client: resolves when its last report so far is accepted or dropped. */
+  const deliveries = new Map<string, Promise<void>>();
+  const stopping = new AbortController();
+
+  function report(
+    event: string,
+    { clientId, username, connectedAtMs }: SessionRecord,
+    more: { timestamp: number },
+  ): void {
+    const body = { event, clientid: clientId, username, connected_at: connectedAtMs, ...more };
+    const delivery = (deliveries.get(clientId) ?? Promise.resolve()).then(() => deliver(body));
+    deliveries.set(clientId, delivery);
+    void delivery.then(() => {
+      if (deliveries.get(clientId) === delivery) deliveries.delete(clientId);
+    });
+  }
+
+  async function deliver(body: object): Promise<void> {
+    for (let attempt = 0; !stopping.signal.aborted; attempt += 1) {
+      const answer = await callHook(body);
+      if (!('failure' in answer)) {
+        // Another attempt cannot make the Worker understand a report that it could not read.
+        if (answer.status === 400) log('error', 'report_not_understood', { body, answer: answer.text.slice(0, 200) });
+        return;
+      }
+      const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(attempt, 10));
+      const pause = sleep(ceilingMs * (0.5 + Math.random() / 2), undefined, { signal: stopping.signal });
+      // Rejects only when the broker ends, which the loop looks at.
+      await pause.catch(() => undefined);
+    }
+  }
+
+  return {
+    opened: (session) => report('client.connected', session, { timestamp: session.connectedAtMs }),
+    ended: (session, reason) => {
+      const endedAtMs = Math.max(Date.now(), session.connectedAtMs);
+      const more = { disconnected_at: endedAtMs, reason, timestamp: endedAtMs };
+      report('client.disconnected', session, more);
+    },
+    countPending: () => deliveries.size,
+    close: async (patienceMs) => {
+      await Promise.race([Promise.all(deliveries.values()), sleep(patienceMs)]);
+      stopping.abort();
+    },
+  };
+}

@@ -1,0 +1,13 @@
+// What the owner of a device reads of it over the HTTP interface. Judges nothing.
+import type { WorkerRig } from '../rig/worker-rig.ts';
+
+export type PositionChange = { position: string; time: string };
+
+/** Properties by name, and the last changes of position, newest first. */
+export async function readProperties(
+  { owner }: WorkerRig,
+  deviceId: string,
+): Promise<{ properties: Map<string, unknown>; positionChanges: PositionChange[] }> {
+  const { list, positionChanges } = await owner.api('GET /devices/{deviceId}/properties', { params: { deviceId } });
+  return { properties: new Map(list.map(({ name, value }) => [name, value])), positionChanges };
+}

@@ -1,0 +1,32 @@
+// The one place where tests, faults, benchmarks and dev tools meet the typed client of src/client.ts.
+import { ApiError, createClient, type Answer, type Client, type ClientOptions } from '../../src/client.ts';
+
+export { ApiError };
+export type Api = Client;
+export type DataOf<Name extends Parameters<Client>[0]> = Answer<Name>;
+export type Credentials = NonNullable<ClientOptions['credentials']>;
+
+/** `send` replaces `fetch`. */
+export function connectApi(workerUrl: string, credentials?: Credentials, send?: ClientOptions['fetch']): Api {
+  return createClient(workerUrl, {
+    ...(credentials !== undefined && { credentials }),
+    ...(send !== undefined && { fetch: send }),
+  });
+}
+
+/** undefined when every part of the service is connected, else what the service reports as missing. */
+export async function askHealth(workerUrl: string): Promise<string | undefined> {
+  try {
+    const response = await fetch(`${workerUrl}/health`, { signal: AbortSignal.timeout(2_000) });
+    const { message } = (await response.json()) as { message?: string };
+    return response.ok ? undefined : (message ?? `health answers ${response.status}`);
+  } catch (error) {
+    return `the API does not answer: ${describeFailure(error)}`;
+  }
+}
+
+/** fetch says "fetch failed" and keeps what happened in `cause`. */
+export function describeFailure(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message : error.message;
+}

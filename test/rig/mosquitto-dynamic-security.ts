@@ -1,0 +1,40 @@
+// mosquitto with its dynamic security plugin, set up with the examples of broker-bridge/BROKERS.md.
+import { spawnSync } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { readExample } from './broker-guide.ts';
+import { Mosquitto, mosquittoMissing } from './mosquitto.ts';
+
+const plugin = globSync('/usr/lib/*/mosquitto_dynamic_security.so')[0];
+const administratorPassword = 'password-of-the-broker-administrator';
+
+/** Why tests with dynamic security are skipped here, or null where it is installed. */
+export const dynamicSecurityMissing =
+  mosquittoMissing ?? (plugin === undefined ? 'mosquitto has no dynamic security plugin here' : null);
+
+export async function startDynamicMosquitto(port: number, bridgePassword: string): Promise<Mosquitto> {
+  const broker = await Mosquitto.launch(port, (dir) => {
+    const dataDir = { '/var/lib/mosquitto/': `${dir}/` };
+    run(readExample('mosquitto', 'sh', 0, { ...dataDir, ADMIN_PASSWORD: administratorPassword }));
+    return readExample('mosquitto', 'conf', 0, {
+      'listener 1883': `listener ${port} 127.0.0.1`,
+      '/usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so': plugin ?? '',
+      ...dataDir,
+    });
+  });
+  const values = { '-p 1883': `-p ${port}`, ADMIN_PASSWORD: administratorPassword, BRIDGE_SECRET: bridgePassword };
+  run(readExample('mosquitto', 'sh', 1, values));
+  return broker;
+}
+
+/** What the plugin prints about a client. */
+export function describeClient({ port }: Mosquitto, username: string): string {
+  return run(
+    `mosquitto_ctrl -h 127.0.0.1 -p ${port} -u admin -P ${administratorPassword} dynsec getClient '${username}'`,
+  );
+}
+
+function run(script: string): string {
+  const { status, stdout, stderr } = spawnSync('sh', ['-e', '-c', script], { encoding: 'utf8' });
+  if (status !== 0 || /error/i.test(stderr)) throw new Error(`setting mosquitto up: ${stderr}`);
+  return stdout;
+}

@@ -1,0 +1,81 @@
+// The three processes of a local run (local broker, Worker, bridge) and the only place that maps ports and secrets to
+// their environment variables. Starts them; the caller watches them.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bridgeEnvironment, bridgeName, spawnBridge } from './bridge-process.ts';
+import { spawnWorker } from './built-worker.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+export type LocalSecrets = Record<
+  'JWT_SECRETS' | 'BRIDGE_SECRETS' | 'BROKER_HOOK_SECRETS' | 'BROKER_API_KEY' | 'BROKER_API_SECRET',
+  string
+>;
+export type Ports = { api: number; mqtt: number; ws: number; brokerAdmin: number; bridgeHealth: number };
+export type Place = { stateDir: string; bindHost: string; shownHost: string; ports: Ports; secrets: LocalSecrets };
+
+/** stdout and stderr are piped, and the first message over IPC means "ready". */
+export type Part = { name: string; spawn: () => ChildProcess };
+
+export function brokerPart({ bindHost, ports, secrets }: Place): Part {
+  const env = {
+    WORKER_URL: `http://127.0.0.1:${ports.api}`,
+    BROKER_HOOK_SECRET: secrets.BROKER_HOOK_SECRETS,
+    BROKER_API_KEY: secrets.BROKER_API_KEY,
+    BROKER_API_SECRET: secrets.BROKER_API_SECRET,
+    BIND_HOST: bindHost,
+    MQTT_PORT: String(ports.mqtt),
+    MQTT_WS_PORT: String(ports.ws),
+    BROKER_ADMIN_PORT: String(ports.brokerAdmin),
+  };
+  return { name: 'broker', spawn: () => spawnLocalBroker(env) };
+}
+
+/** dev/broker.ts names the settings. */
+export function spawnLocalBroker(env: Record<string, string>): ChildProcess {
+  return spawn(process.execPath, [join(root, 'dev/broker.ts')], {
+    cwd: root,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { ...process.env, ...env },
+  });
+}
+
+/** Vars and secrets of a Worker beside the local broker. */
+function workerBindings({ shownHost, ports, secrets }: Place): Record<string, string> {
+  return {
+    ...secrets,
+    MQTT_HOST: shownHost,
+    MQTT_PORT: String(ports.mqtt),
+    BROKER_REPORTS_CONNECTIONS: 'true',
+    BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
+    RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
+  };
+}
+
+export function workerPart(place: Place, buildDir: string): Part {
+  const { stateDir, bindHost, ports } = place;
+  const options = { buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
+  return { name: 'worker', spawn: () => spawnWorker(options) };
+}
+
+export function bridgePart({ stateDir, ports, secrets }: Place): Part {
+  const env = {
+    ...process.env,
+    ...bridgeEnvironment({
+      workerUrl: `http://127.0.0.1:${ports.api}`,
+      mqttUrl: `mqtt://127.0.0.1:${ports.mqtt}`,
+      spoolDir: join(stateDir, 'spool'),
+    }),
+    BRIDGE_ID: 'local',
+    BRIDGE_SECRET: secrets.BRIDGE_SECRETS,
+    MQTT_USERNAME: bridgeName,
+    MQTT_PASSWORD: secrets.BRIDGE_SECRETS,
+    // The local broker speaks nothing newer; trying MQTT 5 first would cost a refused login at every start.
+    MQTT_PROTOCOL: '3.1.1',
+    HEALTH_PORT: String(ports.bridgeHealth),
+    LOG_FORMAT: 'json',
+  };
+  return { name: 'bridge', spawn: () => spawnBridge({ env, detached: true }) };
+}

@@ -1,0 +1,94 @@
+// The one TCP proxy: forwards bytes between its clients and one port, each after a fixed delay where one is set. It can
+// reset every connection, or stall them so that no byte passes. It must not look at what it carries.
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/** `reset`: connections break and new ones are refused. `stall`: they stay open and no byte passes. */
+export type Cut = 'reset' | 'stall';
+
+export class TcpProxy {
+  readonly #targetPort: number;
+  readonly #delayMs: number;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #cut: Cut | null = null;
+
+  private constructor(targetPort: number, delayMs: number) {
+    this.#targetPort = targetPort;
+    this.#delayMs = delayMs;
+    this.#server = createServer({ pauseOnConnect: true }, (near) => this.#take(near));
+  }
+
+  /** `delayMs` is added in each direction and limits nothing: any number of bytes may be under way. */
+  static async start(targetPort: number, delayMs = 0): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort, delayMs);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  cut(kind: Cut): void {
+    this.#cut = kind;
+    if (kind === 'reset') this.#destroyAll();
+    else for (const socket of this.#sockets) socket.pause();
+  }
+
+  /** After a stall, held bytes go on; with `isLost` they are dropped with their connections. */
+  heal(isLost: boolean): void {
+    this.#cut = null;
+    if (isLost) this.#destroyAll();
+    else for (const socket of this.#sockets) socket.resume();
+  }
+
+  async stop(): Promise<void> {
+    this.#destroyAll();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  #take(near: Socket): void {
+    if (this.#cut === 'reset') {
+      near.resetAndDestroy();
+      return;
+    }
+    const far = connect(this.#targetPort, '127.0.0.1');
+    this.#join(near, far);
+    this.#join(far, near);
+  }
+
+  #join(from: Socket, to: Socket): void {
+    this.#sockets.add(from);
+    from.setNoDelay(true);
+    // A reset shows as 'close', which is passed on below.
+    from.on('error', () => undefined);
+    // No back-pressure on purpose: what a test sends fits into memory, and a resume after a pause would end a stall.
+    from.on('data', (chunk) =>
+      this.#later(() => {
+        if (to.writable) to.write(chunk);
+      }),
+    );
+    from.on('close', () => {
+      this.#sockets.delete(from);
+      this.#later(() => to.destroySoon());
+    });
+    if (this.#cut === 'stall') from.pause();
+    else from.resume();
+  }
+
+  #later(work: () => void): void {
+    if (this.#delayMs === 0) work();
+    else setTimeout(work, this.#delayMs);
+  }
+
+  #destroyAll(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+}

@@ -1,0 +1,129 @@
+// The main job on a broker, as assertions: who may log in, who may publish and subscribe to what, a report that reaches
+// the status view and the relay, a command that reaches the device. The same for every broker.
+import { isDeepStrictEqual } from 'node:util';
+import { expect } from 'vitest';
+import { bridgeName, bridgeSecret } from '../rig/bridge-process.ts';
+import { MqttTestClient, refusalOf, type ProtocolVersion } from '../rig/mqtt-client.ts';
+import type { WorkerRig } from '../rig/worker-rig.ts';
+
+export type Job = {
+  rig: WorkerRig;
+  protocolVersion: ProtocolVersion;
+  /** How the broker refuses a login: bad credentials, or not authorized. */
+  refusal: RegExp;
+  /** Begins the serial numbers of this run. */
+  serial: string;
+};
+
+/** Logins: exactly the documented identity, and no other. */
+export async function expectLogins({ rig, protocolVersion, refusal, serial }: Job): Promise<void> {
+  const { mqtt, deviceSecret } = await rig.activate(serial);
+  const other = await rig.activate(`${serial}-other`);
+  const login = { username: mqtt.username, password: mqtt.password, clientId: mqtt.clientId, protocolVersion };
+  const answer = (change: Record<string, unknown>) => refusalOf(rig.mqttUrl, { ...login, ...change });
+  expect(await answer({})).toBe('accepted');
+  expect(await answer({ password: `${mqtt.password}x` }), 'a wrong password').toMatch(refusal);
+  expect(await answer({ password: deviceSecret }), 'the device secret').toMatch(refusal);
+  expect(await answer({ password: other.mqtt.password }), 'the password of another device').toMatch(refusal);
+  expect(await answer({ clientId: 'esp32-17' }), 'a client id of its own').toMatch(refusal);
+  expect(await answer({ clientId: other.mqtt.clientId }), "another device's client id").toMatch(refusal);
+  expect(await answer({ username: undefined, password: undefined }), 'no credentials').toMatch(refusal);
+  expect(await answer({ username: 'admin', password: 'admin' }), 'an internal name').toMatch(refusal);
+  expect(await answer({ username: bridgeName, clientId: bridgeName }), "the bridge's name").toMatch(refusal);
+  const asBridge = { username: bridgeName, password: bridgeSecret };
+  expect(await answer(asBridge), "the bridge's password under a device's client id").toMatch(refusal);
+  expect(await answer({}), 'and still the right one').toBe('accepted');
+}
+
+/** Topics: a device neither reads nor writes the topics of another one. */
+export async function expectSeparateTopics({ rig, protocolVersion, serial }: Job): Promise<void> {
+  const [mine, victim] = [await rig.activate(`${serial}-intruder`), await rig.activate(`${serial}-victim`)];
+  const watch = await rig.watch(mine, victim);
+  const other = await MqttTestClient.ofDevice(rig.mqttUrl, victim, protocolVersion);
+  expect(await other.trySubscribe(victim.topics.propertySet)).toBe(true);
+  const before = { params: { position: 'up' } };
+  await other.client.publishAsync(victim.topics.propertyPost, JSON.stringify(before), { qos: 1 });
+  await rig.untilStatus(victim.deviceId, ({ online, position }) => online && position === 'up');
+  const foreignFilters = [
+    victim.topics.propertySet,
+    victim.topics.status.replace(/status$/, '#'),
+    '/sys/+/+/status',
+    '#',
+    '$SYS/#',
+    `$share/group${mine.topics.propertySet}`,
+  ];
+  // A broker may refuse by closing the connection, so each attempt has its own.
+  for (const filter of foreignFilters) {
+    const intruder = await MqttTestClient.ofDevice(rig.mqttUrl, mine, protocolVersion);
+    expect(await intruder.trySubscribe(filter), filter).toBe(false);
+    await intruder.leave();
+  }
+  const forgedParams = { params: { position: 'down' } };
+  const forgeries = [
+    { topic: victim.topics.propertyPost, body: forgedParams },
+    { topic: victim.topics.status, body: { status: 'offline' } },
+    { topic: victim.topics.propertySet, body: forgedParams },
+    { topic: mine.topics.propertySet, body: forgedParams },
+  ];
+  for (const { topic, body } of forgeries) {
+    const intruder = await MqttTestClient.ofDevice(rig.mqttUrl, mine, protocolVersion);
+    await intruder.tryPublish(topic, body);
+    await intruder.leave();
+  }
+  // The victim's own messages are published after all forgeries: a forgery that got through would come before them.
+  const after = { params: { position: 'middle' } };
+  await other.client.publishAsync(victim.topics.propertyPost, JSON.stringify(after), { qos: 1 });
+  await watch.untilPushed(victim.topics.propertyPost, (payload) => isDeepStrictEqual(payload, after));
+  const pushes = watch.pushes.filter(({ payload }) => (payload as { status?: string }).status !== 'online');
+  expect(pushes).toEqual([
+    { topic: victim.topics.propertyPost, payload: before },
+    { topic: victim.topics.propertyPost, payload: after },
+  ]);
+  // A report would have brought it back online: its history shows that it was never offline.
+  const params = { deviceId: victim.deviceId };
+  const { list } = await rig.owner.api('GET /devices/{deviceId}/events', { params });
+  expect(list).toMatchObject([{ status: 'online' }]);
+  const command = { action: 'toggle' as const, position: 'up' as const };
+  await rig.owner.api('POST /devices/{deviceId}/control', { params, body: command });
+  await other.untilHeard(victim.topics.propertySet);
+  expect(other.heard).toHaveLength(1);
+  expect(other.bodiesOf(victim.topics.propertySet)).toMatchObject([{ params: command }]);
+  await other.leave();
+  watch.terminate();
+}
+
+/** The job: a report up, a command down, a reply, and presence. */
+export async function expectReportsAndCommands({ rig, protocolVersion, serial }: Job): Promise<void> {
+  const activation = await rig.activate(serial);
+  const { deviceId, topics } = activation;
+  const watch = await rig.watch(activation);
+  const device = await MqttTestClient.ofDevice(rig.mqttUrl, activation, protocolVersion);
+  expect(await device.trySubscribe(topics.propertySet)).toBe(true);
+
+  const report = { method: 'thing.event.property.post', id: '1', params: { position: 'middle', wifi_rssi: -60 } };
+  await device.client.publishAsync(topics.propertyPost, JSON.stringify(report), { qos: 1 });
+  expect(await watch.untilPushed(topics.propertyPost)).toEqual(report);
+  await rig.untilStatus(deviceId, ({ online, position }) => online && position === 'middle');
+
+  const params = { action: 'toggle' as const, position: 'up' as const };
+  const receipt = await rig.owner.api('POST /devices/{deviceId}/control', { params: { deviceId }, body: params });
+  expect(receipt).toMatchObject({ message: 'command_sent' });
+  const heard = (await device.untilHeard(topics.propertySet)) as { id: string };
+  expect(heard).toEqual({
+    method: 'thing.service.property.set',
+    id: expect.any(String) as string,
+    params,
+    time: expect.any(Number) as number,
+  });
+  expect(await watch.untilPushed(topics.propertySet)).toEqual(heard);
+  const reply = { method: 'thing.service.property.set_reply', id: heard.id, code: 200 };
+  await device.client.publishAsync(topics.propertyPost, JSON.stringify(reply), { qos: 0 });
+  await watch.untilPushed(topics.propertyPost, (payload) => (payload as { id: string }).id === heard.id);
+  await rig.untilStatus(deviceId, ({ position }) => position === 'middle');
+
+  await device.client.publishAsync(topics.status, '{"status":"offline"}', { qos: 1 });
+  await rig.untilStatus(deviceId, ({ online }) => !online);
+  expect(device.heard, 'the command once, and nothing else').toHaveLength(1);
+  await device.leave();
+  watch.terminate();
+}

@@ -1,0 +1,19 @@
+// A login with an unknown name, with the database left out: what is answered over HTTP is in worker/sessions.
+import { expect, it, vi } from 'vitest';
+import { checkPassword, dummyHash } from '../../src/crypto/password.ts';
+
+vi.mock('../../src/crypto/password.ts', { spy: true });
+vi.mock('../../src/db/client.ts');
+vi.mock('../../src/db/users.ts');
+vi.mock('../../src/services/login-attempts.ts');
+
+type Sessions = { logIn: (context: object, given: object) => Promise<unknown> };
+// Not imported by a literal: the services need the types of workerd, and the tests here have those of Node.
+const path = '../../src/services/sessions.ts';
+const { logIn } = (await import(path)) as Sessions;
+
+it('hashes the password for an unknown name, too, so that both take as long', async () => {
+  const given = { name: 'nobody', password: 'wrong horse', clientAddress: '192.0.2.1' };
+  await expect(logIn({ env: {} }, given)).rejects.toThrow();
+  expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash);
+});
