@@ -1,5 +1,6 @@
 // Fails on a citation or link that does not resolve: `contract 4.3 rule 2`, `decision: control`, `field note 39`,
-// relative markdown links and paths into docs/. Also on older forms of citation. Run by `npm run check`.
+// relative markdown links, paths into docs/, and paths between backticks in markdown. Also on older forms of citation. Run
+// by `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -100,8 +101,11 @@ for (const path of paths) {
   );
   for (const form of oldForms) check(form, 'write `contract 4.3`, `decision: control` or `field note 39`', () => false);
   check(/(?<![\w./-])(docs\/[\w./-]*\w)/g, 'no such path', (cited) => existsSync(join(root, cited)));
-  if (path.endsWith('.md'))
-    check(/\]\(<?([^)\s>]+)>?\)/g, 'no such file or heading', (cited) => isLinkGood(path, cited));
+  if (!path.endsWith('.md')) continue;
+  check(/\]\(<?([^)\s>]+)>?\)/g, 'no such file or heading', (cited) => isLinkGood(path, cited));
+  check(/`((?:src|broker-bridge|dev|test|bench|migrations|public|bundling)\/[\w./-]*\w)`/g, 'no such path', (cited) =>
+    existsSync(join(root, cited)),
+  );
 }
 
 for (const problem of problems) console.error(problem);
