@@ -1,6 +1,6 @@
-// Puts Swagger UI beside the pages that show it, so that the Worker itself serves it: run by wrangler before each build
-// (wrangler.toml, [build]). Plain JavaScript, because any Node may be first on the path there.
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
+// Copies Swagger UI next to the pages under /docs, so that the Worker serves it without a third party. Wrangler runs this
+// before each build (wrangler.toml, [build]). Plain JavaScript, because any version of Node may run it.
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 
 const from = new URL('../node_modules/swagger-ui-dist/', import.meta.url);
 const to = new URL('../public/docs/swagger-ui/', import.meta.url);
@@ -13,14 +13,10 @@ for (const name of [
   'LICENSE',
   'NOTICE',
 ]) {
-  // A running Worker reads these files: one that is right already is left alone.
+  // A running Worker reads these files: do not rewrite one that is up to date.
   if (!isSame(new URL(name, from), new URL(name, to))) copyFileSync(new URL(name, from), new URL(name, to));
 }
 
 function isSame(one, other) {
-  try {
-    return readFileSync(one).equals(readFileSync(other));
-  } catch {
-    return false;
-  }
+  return existsSync(other) && readFileSync(one).equals(readFileSync(other));
 }

@@ -1,4 +1,4 @@
-// Shows the OpenAPI document of this very server. Nothing is asked of any other: the validator badge is off.
+// Shows the OpenAPI document of this server. Makes no request to any other server: the validator badge is off.
 /* global SwaggerUIBundle */
 SwaggerUIBundle({
   url: '/api/v1/openapi.json',

@@ -1,5 +1,5 @@
-// Shows the AsyncAPI document of this very server: channels, their messages with members and examples, and how a
-// device is brought onto a network. Knows AsyncAPI, nothing of the messages themselves.
+// Shows the AsyncAPI document of this server: channels, their messages with members and examples, and the provisioning
+// channel. Depends on AsyncAPI alone, not on particular messages.
 
 const main = document.getElementById('reference');
 try {
