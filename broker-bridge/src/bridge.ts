@@ -3,12 +3,12 @@
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { Deliveries } from './deliveries.ts';
 import { Downlink } from './downlink.ts';
 import { HealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import { lockSpool, type SpoolLock } from './spool-lock.ts';
 import { Spool } from './spool.ts';
 import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
@@ -31,7 +31,6 @@ export class Bridge {
   readonly #log: Log;
   readonly #metrics: Metrics = createMetrics();
   readonly #spool: Spool;
-  readonly #lock: SpoolLock;
   readonly #intake: Intake;
   readonly #uplink: Uplink;
   readonly #broker: Broker;
@@ -44,10 +43,8 @@ export class Bridge {
 
   /** Throws when the spool cannot be opened or the health port is taken. */
   static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
-    const lock = await lockSpool(config.spool.dir, lockWaitMs);
-    if (lock === null) throw new Error('SPOOL_DIR is in use by another bridge: give each bridge a folder of its own');
-    const { spool, recent } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log });
-    const bridge = new Bridge(config, log, lock, spool, recent);
+    const { spool, deliveries } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+    const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
     if (config.health !== undefined) {
       const { host } = config.health;
       const port = await bridge.#health.listen(host, config.health.port);
@@ -58,18 +55,11 @@ export class Bridge {
     return bridge;
   }
 
-  private constructor(
-    config: BridgeConfig,
-    log: Log,
-    lock: SpoolLock,
-    spool: Spool,
-    recent: Awaited<ReturnType<typeof Spool.open>>['recent'],
-  ) {
+  private constructor(config: BridgeConfig, log: Log, spool: Spool, deliveries: Deliveries) {
     const metrics = this.#metrics;
     this.#log = log;
-    this.#lock = lock;
     this.#spool = spool;
-    this.#intake = new Intake(spool, recent, metrics);
+    this.#intake = new Intake(spool, deliveries, metrics);
     this.#uplink = new Uplink({
       spool,
       client: new UplinkClient(config.workerUrl, config.bridgeSecret),
@@ -126,7 +116,6 @@ export class Bridge {
     await this.#uplink.drain(uplinkDrainMs);
     this.#health.close();
     await this.#spool.close();
-    this.#lock.release();
     this.#log.info('left', { depth: this.#spool.depth });
   }
 
@@ -170,12 +159,11 @@ export class Bridge {
     };
     this.#metrics.observe({
       spoolDepth: () => this.#spool.depth,
-      spoolBytes: () => this.#spool.diskBytes,
+      spoolBytes: () => this.#spool.bytes,
       spoolIsFull: () => this.#spool.isFull,
       oldestAgeSeconds,
       unacknowledged: () => this.#spool.pendingCount,
       unansweredCommands: () => this.#broker.unanswered,
-      damagedRecords: () => this.#spool.damagedRecords,
       brokerConnected: () => this.#broker.isConnected,
       linkConnected: () => this.#link.isConnected,
       isActive: () => this.#role === 'active',

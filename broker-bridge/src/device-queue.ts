@@ -3,7 +3,7 @@
 import { BackOff } from './back-off.ts';
 
 /** `device` names who sent it. */
-export type Queued = { device: string; spoolId: string; receivedAtMs: number; bytes: number };
+export type Queued = { device: string; receivedAtMs: number; bytes: number };
 
 export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
 
@@ -59,7 +59,7 @@ export class DeviceQueue<T extends Queued> {
     if (this.#ready.has(device)) this.#countReady([item], 1);
   }
 
-  /** A batch of one spool; its devices are under way until it is settled. At least one item, whatever its size. */
+  /** A batch; its devices are under way until it is settled. At least one item, whatever its size. */
   takeBatch({ maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
     const batch: T[] = [];
     let bytes = 0;
@@ -69,8 +69,7 @@ export class DeviceQueue<T extends Queued> {
       if (line === undefined) continue;
       let taken = 0;
       for (const item of line.items) {
-        const first = batch[0];
-        if (first !== undefined && (item.spoolId !== first.spoolId || bytes + item.bytes > maxBytes)) break;
+        if (batch.length > 0 && bytes + item.bytes > maxBytes) break;
         if (batch.length === maxItems) break;
         batch.push(item);
         bytes += item.bytes;

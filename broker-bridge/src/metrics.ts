@@ -9,7 +9,6 @@ export type Readings = {
   oldestAgeSeconds: () => number;
   unacknowledged: () => number;
   unansweredCommands: () => number;
-  damagedRecords: () => number;
   brokerConnected: () => boolean;
   linkConnected: () => boolean;
   isActive: () => boolean;
@@ -49,10 +48,9 @@ export function createMetrics() {
           },
         });
       gauge('spool_depth', 'Messages on the disk that the Worker has not answered for', readings.spoolDepth);
-      gauge('spool_bytes', 'Bytes of spool files', readings.spoolBytes);
+      gauge('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', readings.spoolBytes);
       gauge('spool_full', '1 while the spool takes no messages', readings.spoolIsFull);
       gauge('spool_oldest_age_seconds', 'Age of the oldest message in the spool', readings.oldestAgeSeconds);
-      gauge('spool_damaged_records', 'Damaged records passed over since the start', readings.damagedRecords);
       gauge('unacknowledged', 'Messages from the broker that are not on the disk yet', readings.unacknowledged);
       gauge('commands_unanswered', 'Commands that the broker has not acknowledged yet', readings.unansweredCommands);
       gauge('broker_connected', '1 while connected to the broker', readings.brokerConnected);

@@ -7,10 +7,11 @@ import type { DeadLetters } from './dead-letters.ts';
 import { DeviceQueue, nameDevice } from './device-queue.ts';
 import { describeError, type Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import type { Spool, SpoolItem } from './spool.ts';
+import type { SpoolItem } from './spool-database.ts';
+import type { Spool } from './spool.ts';
 import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
 
-type Queued = { item: SpoolItem; device: string; spoolId: string; receivedAtMs: number; json: string; bytes: number };
+type Queued = { item: SpoolItem; device: string; receivedAtMs: number; json: string; bytes: number };
 
 /** Enough full ones for a Worker 30 ms away; with more, a device's messages would gather less and its calls be more. */
 const maxBatchesUnderWay = 3;
@@ -167,7 +168,7 @@ export class Uplink {
 
   async #post(batch: Queued[]): Promise<UplinkOutcome> {
     const items = batch.map((queued) => queued.json).join(',');
-    const spoolId = JSON.stringify(batch[0]?.spoolId);
+    const spoolId = JSON.stringify(this.#spool.spoolId);
     const body = `{"spoolId":${spoolId},"sentAtMs":${Date.now()},"items":[${items}]}`;
     const [only] = batch;
     if (batch.length === 1 && only !== undefined && only.bytes + envelopeBytes > maxBatchBytes)
@@ -202,7 +203,7 @@ export class Uplink {
       await this.#deadLetters.add(
         rejected.map(({ queued, reason }) => {
           const item: unknown = JSON.parse(queued.json);
-          return { buriedAt, reason, spoolId: queued.spoolId, item };
+          return { buriedAt, reason, spoolId: this.#spool.spoolId, item };
         }),
       );
     } catch (error) {
@@ -245,13 +246,17 @@ export class Uplink {
 
 /** Writes an `UplinkItem` by hand: every message pays for it. */
 function prepare(item: SpoolItem): Queued {
-  const { seq, topic, payload, dup, retain, receivedAtMs, spoolId } = item;
+  const { seq, topic, payload, dup, retain, soleReader, redeliveryOf, receivedAtMs } = item;
   const content = isUtf8(payload)
     ? `"payload":${JSON.stringify(payload.toString())}`
     : `"payloadBase64":"${payload.toString('base64')}"`;
-  const flags = (dup ? ',"dup":true' : '') + (retain ? ',"retain":true' : '');
+  let flags = '';
+  if (retain) flags += ',"retain":true';
+  if (dup) flags += ',"dup":true';
+  if (soleReader) flags += ',"soleReader":true';
+  if (redeliveryOf !== null) flags += `,"redeliveryOf":${redeliveryOf}`;
   const json = `{"seq":${seq},"topic":${JSON.stringify(topic)},${content}${flags},"receivedAtMs":${receivedAtMs}}`;
-  return { item, device: nameDevice(topic), spoolId, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
+  return { item, device: nameDevice(topic), receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
 }
 
 function withReason(batch: Queued[], reason: string): { queued: Queued; reason: string }[] {

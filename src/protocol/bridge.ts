@@ -34,7 +34,18 @@ export const uplinkItemSchema = z.object({
   /** The payload as text where it is valid UTF-8, else base64 in `payloadBase64`. */
   payload: z.string().optional(),
   payloadBase64: z.string().optional(),
-  dup: z.boolean().optional(),
+  /** MQTT DUP as the broker sent it: this delivery may be a repetition of an earlier one. */
+  dup: z.literal(true).optional(),
+  /**
+   * Only with `dup`: the `seq` under which this very spool holds or held the same delivery already, which is the same
+   * topic and payload under the same packet id of the same broker session.
+   */
+  redeliveryOf: z.int().positive().optional(),
+  /**
+   * Only with `dup`: nobody but the sending process can have read from the broker session since that process began to.
+   * Without `redeliveryOf` the earlier delivery was lost on its way, and this is the first that arrived.
+   */
+  soleReader: z.literal(true).optional(),
   retain: z.boolean().optional(),
   receivedAtMs: z.int().nonnegative(),
 });

@@ -34,11 +34,16 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
       results[index] = { seq: item.seq, result: 'rejected', reason };
       continue;
     }
+    // The first delivery has its own item in the same spool.
+    if (item.dup === true && item.redeliveryOf !== undefined) {
+      results[index] = { seq: item.seq, result: 'accepted' };
+      continue;
+    }
     const message: SessionMessage = {
       seq: item.seq,
       action: target.action,
       payload,
-      isDup: item.dup ?? false,
+      isDup: item.dup === true && item.soleReader !== true,
       isRetained: item.retain ?? false,
       receivedAtMs: item.receivedAtMs + offsetMs,
     };

@@ -54,11 +54,12 @@ function spoolReport(device: string, payload: string): void {
       receivedAtMs: Date.now(),
       topic: reportTopic(device),
       payload: Buffer.from(payload),
-      dup: false,
       retain: false,
-      packetId: 0,
-      brokerSession: 1,
+      dup: false,
+      soleReader: false,
+      redeliveryOf: null,
     },
+    null,
     () => undefined,
   );
 }
