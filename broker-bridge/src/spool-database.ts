@@ -162,8 +162,7 @@ export class SpoolDatabase {
         if (group !== null) this.#addGroup(group);
       });
     } catch (error) {
-      this.#makeRoom(doneSeqs);
-      throw error;
+      throw new AggregateError([error, ...this.#makeRoom(doneSeqs)]);
     }
     this.#lastDelivery += (group?.deliveries.length ?? 0) / numbersPerDelivery;
   }
@@ -241,10 +240,15 @@ export class SpoolDatabase {
     }
   }
 
-  /** On a full disk: gives back the log's space, and deletes without adding. */
-  #makeRoom(doneSeqs: Float64Array): void {
-    this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
-    if (doneSeqs.length > 0) this.#inTransaction(() => this.#deleteSeqs(doneSeqs));
+  /** On a full disk: gives back the log's space, and deletes without adding. Answers what failed. */
+  #makeRoom(doneSeqs: Float64Array): unknown[] {
+    try {
+      this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      if (doneSeqs.length > 0) this.#inTransaction(() => this.#deleteSeqs(doneSeqs));
+      return [];
+    } catch (error) {
+      return [error];
+    }
   }
 }
 
