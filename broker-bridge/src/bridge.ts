@@ -1,9 +1,10 @@
-// Joins the parts into one bridge: who is told what when the broker, the Worker or the role changes, and in which
-// order everything is taken down. It must hold no rules of its own beyond that.
+// Joins the parts into one bridge: what each part is told when the broker, the Worker or the role changes, and the order
+// in which they stop. It must hold no other rules.
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Deliveries } from './deliveries.ts';
+import { runDetached } from './detached.ts';
 import { Downlink } from './downlink.ts';
 import { HealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
@@ -17,11 +18,11 @@ import { WorkerLink, type Role } from './worker-link.ts';
 export type BridgeState = {
   broker: 'connected' | 'disconnected';
   link: 'connected' | 'disconnected';
-  /** Null until the Worker has said it for the first time. */
+  /** Null until the Worker has assigned one. */
   role: Role | null;
 };
 
-/** A bridge that is being replaced may take this long to leave. */
+/** How long to wait for a bridge that still uses the folder. */
 const lockWaitMs = 15_000;
 const commandDrainMs = 1000;
 const flushMs = 1000;
@@ -72,7 +73,7 @@ export class Bridge {
       onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
       onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
       onRetry: () => metrics.reconnects.inc({ peer: 'broker' }),
-      // Only the Worker knows whether the session should be ours; where it cannot be asked, it will tell later.
+      // Only the Worker knows whether the session should be ours; without a link, it says so with the next one.
       onTakenOver: () => this.#link.restart(),
     });
     this.#link = new WorkerLink({
@@ -84,12 +85,12 @@ export class Bridge {
       events: {
         onRole: (role, resumes) => this.#setRole(role, resumes),
         onPublish: (frame) => this.#downlink.take(frame),
-        onConnectedChange: (isConnected, lastHeardAtMs) => this.#noteLinkChange(isConnected, lastHeardAtMs),
+        onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
         onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
       },
     });
-    this.#downlink = new Downlink(this.#broker, this.#link, metrics);
-    this.#health = new HealthServer(metrics.registry, () => this.#readReadiness());
+    this.#downlink = new Downlink(this.#broker, this.#link, log, metrics);
+    this.#health = new HealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
 
@@ -105,7 +106,7 @@ export class Bridge {
     this.#reportState = report;
   }
 
-  /** Commands first, then the broker, so that a standby can take over while the last messages go up. */
+  /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#downlink.stop(commandDrainMs);
@@ -120,14 +121,14 @@ export class Bridge {
   }
 
   #setRole(role: Role, resumes: boolean): void {
-    // Promoted while leaving: taking the session now would only keep it from the next one.
+    // Promoted while stopping: the session is for the next bridge.
     if (this.#isStopping) return;
     if (role !== this.#role) this.#log.info('role', { role });
     this.#role = role;
     if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
     if (role === 'active') this.#broker.start();
-    else void this.#broker.stop();
+    else runDetached(this.#broker.stop());
     this.#reportState();
   }
 
@@ -137,10 +138,10 @@ export class Bridge {
     this.#reportState();
   }
 
-  #noteLinkChange(isConnected: boolean, lastHeardAtMs: number): void {
+  #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
     this.#broker.setWorkerReachable(isConnected);
     if (isConnected) this.#downlink.noteLinkBack();
-    else this.#downlink.noteLinkLost(lastHeardAtMs);
+    else this.#downlink.noteLinkLost(lastFrameAtMs);
     this.#reportState();
   }
 

@@ -1,5 +1,5 @@
-// Turns the environment into a typed configuration, once, at start. Names every problem at once with the way out.
-// Nothing else reads process.env; secrets pass through here and are never printed.
+// Reads the environment into a typed configuration, once, at start, and reports all problems together with what to do.
+// Nothing else reads process.env. Secrets are never printed.
 import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';

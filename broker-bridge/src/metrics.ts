@@ -1,5 +1,5 @@
-// What is counted, under which names. Counters are raised where things happen; what can be asked for is read when
-// somebody scrapes. No behaviour depends on it.
+// Metrics and their names. Counters are raised where things happen; gauges are read when Prometheus asks. No behaviour
+// depends on them.
 import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client';
 
 export type Readings = {
@@ -25,11 +25,11 @@ export function createMetrics() {
   return {
     registry,
     messagesReceived: counter('messages_received_total', 'Messages from the broker, redeliveries included'),
-    redeliveriesKnown: counter('redeliveries_known_total', 'Redeliveries that lay in the spool already'),
+    redeliveriesKnown: counter('redeliveries_known_total', 'Redeliveries of what this spool holds or held'),
     batches: counter('batches_total', 'Batches sent to the Worker, by outcome', ['outcome']),
     items: counter('items_total', 'Messages answered by the Worker, by result', ['result']),
     retries: counter('retries_total', 'Messages sent again, after a failed batch or an answer of "retry"'),
-    deadLetters: counter('dead_letters_total', 'Messages put aside because the Worker will never take them'),
+    deadLetters: counter('dead_letters_total', 'Messages that the Worker will never take'),
     reconnects: counter('reconnects_total', 'Connections lost or refused, by peer', ['peer']),
     commands: counter('commands_total', 'Commands from the Worker, by outcome', ['outcome']),
     lastWorkerStatus: new Gauge({

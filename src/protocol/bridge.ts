@@ -108,6 +108,7 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   }),
 ]);
 export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
+export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
 
 /**
  * `nowMs` is the Worker's clock, by which `expiresAtMs` is meant. `resumes`: nobody else was active since this instance
