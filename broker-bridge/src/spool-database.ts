@@ -18,28 +18,40 @@ export type SpoolItem = {
   redeliveryOf: number | null;
 };
 
-/** Items with growing `seq`, as columns: that is cheaper to hand to the thread than an object each. */
+/** Items with growing `seq`, in a form that costs little to hand to the thread. */
 export type SpoolGroup = {
-  seqs: Float64Array;
-  receivedAtMs: Float64Array;
+  /** As many for each item as `itemNumbers` names, in that order. */
+  numbers: Float64Array<ArrayBuffer>;
+  /** Each topic once. */
   topics: string[];
   /** All payloads, one after the other. */
   payloads: Uint8Array<ArrayBuffer>;
-  payloadBytes: Uint32Array;
   /** The few items that are retained or delivered again. */
   flagged: Pick<SpoolItem, 'seq' | 'retain' | 'dup' | 'soleReader' | 'redeliveryOf'>[];
-  /** Packet id, digest and `seq` of each delivery at QoS 1, one after the other. */
-  deliveries: Float64Array;
   /** The deliveries known so far belong to an earlier broker session. */
   forgetsDeliveries: boolean;
 };
+
+/**
+ * `topic` is an index of `topics`. `packetId` is 0 where the delivery is not to be remembered; `deliveredAs` is the
+ * `seq` of the first delivery.
+ */
+export const itemNumbers = [
+  'seq',
+  'receivedAtMs',
+  'topic',
+  'payloadBytes',
+  'packetId',
+  'digest',
+  'deliveredAs',
+] as const;
 
 export type OpenedSpool = {
   spoolId: string;
   lastSeq: number;
   depth: number;
   bytes: number;
-  /** The last deliveries of the present broker session, oldest first, as in `SpoolGroup`. */
+  /** Packet id, digest and `seq` of the last deliveries of the present broker session, oldest first. */
   deliveries: Float64Array;
 };
 
@@ -156,15 +168,16 @@ export class SpoolDatabase {
 
   /** Adds a group and deletes what is done, both or neither; returns when that would survive a power cut. */
   commit(group: SpoolGroup | null, doneSeqs: Float64Array): void {
+    let remembered = 0;
     try {
       this.#inTransaction(() => {
         this.#deleteSeqs(doneSeqs);
-        if (group !== null) this.#addGroup(group);
+        if (group !== null) remembered = this.#addGroup(group);
       });
     } catch (error) {
       throw new AggregateError([error, ...this.#makeRoom(doneSeqs)]);
     }
-    this.#lastDelivery += (group?.deliveries.length ?? 0) / numbersPerDelivery;
+    this.#lastDelivery += remembered;
   }
 
   /** The oldest items after `seq`: at least one where there is one, whatever its size. */
@@ -204,24 +217,34 @@ export class SpoolDatabase {
     }
   }
 
-  #addGroup(group: SpoolGroup): void {
-    const { seqs, receivedAtMs, topics, payloads, payloadBytes, flagged, deliveries, forgetsDeliveries } = group;
-    let at = 0;
-    for (const [index, topic] of topics.entries()) {
-      const end = at + (payloadBytes[index] ?? 0);
-      this.#insert.run(seqs[index] ?? 0, receivedAtMs[index] ?? 0, topic, payloads.subarray(at, end));
-      at = end;
+  /** Answers how many deliveries are remembered with it. */
+  #addGroup({ numbers, topics, payloads, flagged, forgetsDeliveries }: SpoolGroup): number {
+    const deliveries: number[] = [];
+    let payloadAt = 0;
+    let lastSeq = 0;
+    for (let at = 0; at < numbers.length; at += itemNumbers.length) {
+      // Read by their places: every message pays for it.
+      const seq = numbers[at] ?? 0;
+      const payloadBytes = numbers[at + 3] ?? 0;
+      const packetId = numbers[at + 4] ?? 0;
+      const payload = payloads.subarray(payloadAt, payloadAt + payloadBytes);
+      this.#insert.run(seq, numbers[at + 1] ?? 0, topics[numbers[at + 2] ?? 0] ?? '', payload);
+      if (packetId > 0) deliveries.push(packetId, numbers[at + 5] ?? 0, numbers[at + 6] ?? 0);
+      payloadAt += payloadBytes;
+      lastSeq = seq;
     }
     for (const { seq, retain, dup, soleReader, redeliveryOf } of flagged) {
       this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, seq);
     }
+    this.#setLastSeq.run(lastSeq);
     if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
-    if (deliveries.length > 0) {
-      const lastNumber = this.#lastDelivery + deliveries.length / numbersPerDelivery;
-      this.#addDeliveries.run(lastNumber, new Uint8Array(deliveries.buffer));
+    const count = deliveries.length / numbersPerDelivery;
+    if (count > 0) {
+      const lastNumber = this.#lastDelivery + count;
+      this.#addDeliveries.run(lastNumber, new Uint8Array(Float64Array.from(deliveries).buffer));
       this.#deleteDeliveries.run(lastNumber - maxDeliveries);
     }
-    this.#setLastSeq.run(seqs.at(-1) ?? 0);
+    return count;
   }
 
   #readDeliveries(): Float64Array {

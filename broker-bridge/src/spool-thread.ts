@@ -36,8 +36,8 @@ export class SpoolThread {
 
   /** Resolves when both would survive a power cut; rejects when the disk refuses, and then may be asked again. */
   async commit(group: SpoolGroup | null, doneSeqs: Float64Array): Promise<void> {
-    const payloads = group === null ? [] : [group.payloads.buffer];
-    await this.#ask({ kind: 'commit', group, doneSeqs }, payloads);
+    const transfer = group === null ? [] : [group.numbers.buffer, group.payloads.buffer];
+    await this.#ask({ kind: 'commit', group, doneSeqs }, transfer);
   }
 
   async read(afterSeq: number, maxItems: number, maxBytes: number): Promise<SpoolItem[]> {

@@ -4,7 +4,7 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Delivery } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import { itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
+import { itemNumbers, itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
 import { SpoolThread } from './spool-thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
@@ -265,30 +265,29 @@ function countBytes({ topic, payload }: SpoolItem): number {
 }
 
 function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
-  const items = group.map(({ item }) => item);
-  const payloadBytes = Uint32Array.from(items, ({ payload }) => payload.length);
-  const payloads = new Uint8Array(payloadBytes.reduce((sum, size) => sum + size, 0));
+  const numbers = new Float64Array(group.length * itemNumbers.length);
+  const payloads = new Uint8Array(group.reduce((sum, { item }) => sum + item.payload.length, 0));
+  const topics = new Map<string, number>();
+  const flagged: SpoolGroup['flagged'] = [];
   let at = 0;
-  for (const { payload } of items) {
-    payloads.set(payload, at);
-    at += payload.length;
-  }
-  const deliveries: number[] = [];
+  let payloadAt = 0;
   for (const { item, delivery } of group) {
+    const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf } = item;
+    let topicIndex = topics.get(topic);
+    if (topicIndex === undefined) topics.set(topic, (topicIndex = topics.size));
+    numbers[at] = seq;
+    numbers[at + 1] = receivedAtMs;
+    numbers[at + 2] = topicIndex;
+    numbers[at + 3] = payload.length;
     if (delivery?.session === session) {
-      deliveries.push(delivery.packetId, delivery.digest, item.redeliveryOf ?? item.seq);
+      numbers[at + 4] = delivery.packetId;
+      numbers[at + 5] = delivery.digest;
+      numbers[at + 6] = redeliveryOf ?? seq;
     }
+    at += itemNumbers.length;
+    payloads.set(payload, payloadAt);
+    payloadAt += payload.length;
+    if (dup || retain) flagged.push({ seq, retain, dup, soleReader, redeliveryOf });
   }
-  return {
-    seqs: Float64Array.from(items, ({ seq }) => seq),
-    receivedAtMs: Float64Array.from(items, ({ receivedAtMs }) => receivedAtMs),
-    topics: items.map(({ topic }) => topic),
-    payloads,
-    payloadBytes,
-    flagged: items
-      .filter(({ dup, retain }) => dup || retain)
-      .map(({ seq, retain, dup, soleReader, redeliveryOf }) => ({ seq, retain, dup, soleReader, redeliveryOf })),
-    deliveries: Float64Array.from(deliveries),
-    forgetsDeliveries,
-  };
+  return { numbers, topics: [...topics.keys()], payloads, flagged, forgetsDeliveries };
 }

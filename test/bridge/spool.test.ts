@@ -81,6 +81,16 @@ class OpenSpool {
     for (const item of this.items) if (payloads.includes(item.payload.toString())) this.spool.markDone(item);
   }
 
+  /** Finishes items as they are handed out, until there were `count`. */
+  async finishAll(count: number): Promise<void> {
+    for (let done = 0; done < count;) {
+      await this.changes.until('more from the disk', () => this.items.length > done);
+      const given = this.items.slice(done);
+      done += given.length;
+      for (const item of given) this.spool.markDone(item);
+    }
+  }
+
   async untilItems(count: number): Promise<void> {
     await this.changes.until(
       () => `${count} items, there are ${this.items.length}`,
@@ -192,12 +202,7 @@ describe('order and restarts', () => {
     const spool = await openSpool(makeSpoolDir(), { maxBytes: 100_000_000 });
     await spool.addAndWait(...Array.from({ length: count }, (_, n) => `m${n}`));
     expect(spool.items.length).toBeLessThan(count);
-    for (let done = 0; done < count;) {
-      const given = spool.items.length;
-      for (const item of spool.items.slice(done)) spool.spool.markDone(item);
-      done = given;
-      await spool.changes.until('more from the disk', () => spool.items.length > given || given === count);
-    }
+    await spool.finishAll(count);
     expect(spool.payloads.every((payload, n) => payload === `m${n}`)).toBe(true);
     expect(spool.spool.depth).toBe(0);
   });
@@ -265,11 +270,7 @@ describe('redeliveries', () => {
     const second = await reopen(dir, { maxBytes: 1e8 });
     await second.receive(...[4463, 4465, 69_999].map((n) => delivery((n % 65_535) + 1, `m${n}`, true)));
     expect(second.spool.depth).toBe(70_003);
-    while (second.items.length < 70_003) {
-      const given = second.items.length;
-      for (const item of second.items) second.spool.markDone(item);
-      await second.changes.until('more', () => second.items.length > given);
-    }
+    await second.finishAll(70_003);
     expect(second.items.slice(-3).map(({ redeliveryOf }) => redeliveryOf)).toEqual([null, 4466, 70_000]);
   });
 
