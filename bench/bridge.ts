@@ -49,7 +49,7 @@ export async function startBridge(options: BridgeOptions): Promise<Bridge> {
     child.on('message', (state: { broker: string; link: string; role: string | null }) => {
       if (state.broker === 'connected' && state.link === 'connected' && state.role === 'active') resolve(true);
     });
-    void exited.then(() => resolve(false));
+    child.once('exit', () => resolve(false));
     setTimeout(() => resolve(false), startWithinMs).unref();
   });
   const stop = async (): Promise<void> => {

@@ -1,4 +1,4 @@
-// How long to wait before the next attempt: full jitter, so that many bridges do not come back in step.
+// How long to wait before the next attempt: full jitter, so that many bridges do not retry at the same moment.
 // It keeps no timer and knows nothing of what is attempted.
 
 export class BackOff {
@@ -6,20 +6,20 @@ export class BackOff {
   readonly #capMs: number;
   #failures = 0;
 
-  constructor(options: { baseMs: number; capMs: number }) {
-    this.#baseMs = options.baseMs;
-    this.#capMs = options.capMs;
+  constructor({ baseMs, capMs }: { baseMs: number; capMs: number }) {
+    this.#baseMs = baseMs;
+    this.#capMs = capMs;
   }
 
   get failures(): number {
     return this.#failures;
   }
 
-  /** Counts a failure and answers the milliseconds to wait: anywhere between 0 and a ceiling that doubles. */
+  /** Counts a failure and answers a random delay below a limit that doubles with each one. */
   nextDelayMs(): number {
-    const ceilingMs = Math.min(this.#capMs, this.#baseMs * 2 ** Math.min(this.#failures, 20));
+    const limitMs = Math.min(this.#capMs, this.#baseMs * 2 ** Math.min(this.#failures, 20));
     this.#failures += 1;
-    return Math.random() * ceilingMs;
+    return Math.random() * limitMs;
   }
 
   reset(): void {

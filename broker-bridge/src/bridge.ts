@@ -1,14 +1,15 @@
-// Joins the parts into one bridge: who is told what when the broker, the Worker or the role changes, and in which
-// order everything is taken down. It must hold no rules of its own beyond that.
+// Joins the parts into one bridge: what each part is told when the broker, the Worker or the role changes, and the order
+// in which they stop. It must hold no other rules.
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { Deliveries } from './deliveries.ts';
+import { runDetached } from './detached.ts';
 import { Downlink } from './downlink.ts';
 import { HealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import { lockSpool, type SpoolLock } from './spool-lock.ts';
 import { Spool } from './spool.ts';
 import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
@@ -17,11 +18,11 @@ import { WorkerLink, type Role } from './worker-link.ts';
 export type BridgeState = {
   broker: 'connected' | 'disconnected';
   link: 'connected' | 'disconnected';
-  /** Null until the Worker has said it for the first time. */
+  /** Null until the Worker has assigned one. */
   role: Role | null;
 };
 
-/** A bridge that is being replaced may take this long to leave. */
+/** How long to wait for a bridge that still uses the folder. */
 const lockWaitMs = 15_000;
 const commandDrainMs = 1000;
 const flushMs = 1000;
@@ -31,7 +32,6 @@ export class Bridge {
   readonly #log: Log;
   readonly #metrics: Metrics = createMetrics();
   readonly #spool: Spool;
-  readonly #lock: SpoolLock;
   readonly #intake: Intake;
   readonly #uplink: Uplink;
   readonly #broker: Broker;
@@ -44,10 +44,8 @@ export class Bridge {
 
   /** Throws when the spool cannot be opened or the health port is taken. */
   static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
-    const lock = await lockSpool(config.spool.dir, lockWaitMs);
-    if (lock === null) throw new Error('SPOOL_DIR is in use by another bridge: give each bridge a folder of its own');
-    const { spool, recent } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log });
-    const bridge = new Bridge(config, log, lock, spool, recent);
+    const { spool, deliveries } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+    const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
     if (config.health !== undefined) {
       const { host } = config.health;
       const port = await bridge.#health.listen(host, config.health.port);
@@ -58,18 +56,11 @@ export class Bridge {
     return bridge;
   }
 
-  private constructor(
-    config: BridgeConfig,
-    log: Log,
-    lock: SpoolLock,
-    spool: Spool,
-    recent: Awaited<ReturnType<typeof Spool.open>>['recent'],
-  ) {
+  private constructor(config: BridgeConfig, log: Log, spool: Spool, deliveries: Deliveries) {
     const metrics = this.#metrics;
     this.#log = log;
-    this.#lock = lock;
     this.#spool = spool;
-    this.#intake = new Intake(spool, recent, metrics);
+    this.#intake = new Intake(spool, deliveries, metrics);
     this.#uplink = new Uplink({
       spool,
       client: new UplinkClient(config.workerUrl, config.bridgeSecret),
@@ -82,7 +73,7 @@ export class Bridge {
       onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
       onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
       onRetry: () => metrics.reconnects.inc({ peer: 'broker' }),
-      // Only the Worker knows whether the session should be ours; where it cannot be asked, it will tell later.
+      // Only the Worker knows whether the session should be ours; without a link, it says so with the next one.
       onTakenOver: () => this.#link.restart(),
     });
     this.#link = new WorkerLink({
@@ -94,12 +85,12 @@ export class Bridge {
       events: {
         onRole: (role, resumes) => this.#setRole(role, resumes),
         onPublish: (frame) => this.#downlink.take(frame),
-        onConnectedChange: (isConnected, lastHeardAtMs) => this.#noteLinkChange(isConnected, lastHeardAtMs),
+        onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
         onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
       },
     });
-    this.#downlink = new Downlink(this.#broker, this.#link, metrics);
-    this.#health = new HealthServer(metrics.registry, () => this.#readReadiness());
+    this.#downlink = new Downlink(this.#broker, this.#link, log, metrics);
+    this.#health = new HealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
 
@@ -115,7 +106,7 @@ export class Bridge {
     this.#reportState = report;
   }
 
-  /** Commands first, then the broker, so that a standby can take over while the last messages go up. */
+  /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#downlink.stop(commandDrainMs);
@@ -126,19 +117,18 @@ export class Bridge {
     await this.#uplink.drain(uplinkDrainMs);
     this.#health.close();
     await this.#spool.close();
-    this.#lock.release();
     this.#log.info('left', { depth: this.#spool.depth });
   }
 
   #setRole(role: Role, resumes: boolean): void {
-    // Promoted while leaving: taking the session now would only keep it from the next one.
+    // Promoted while stopping: the session is for the next bridge.
     if (this.#isStopping) return;
     if (role !== this.#role) this.#log.info('role', { role });
     this.#role = role;
     if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
     if (role === 'active') this.#broker.start();
-    else void this.#broker.stop();
+    else runDetached(this.#broker.stop());
     this.#reportState();
   }
 
@@ -148,10 +138,10 @@ export class Bridge {
     this.#reportState();
   }
 
-  #noteLinkChange(isConnected: boolean, lastHeardAtMs: number): void {
+  #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
     this.#broker.setWorkerReachable(isConnected);
     if (isConnected) this.#downlink.noteLinkBack();
-    else this.#downlink.noteLinkLost(lastHeardAtMs);
+    else this.#downlink.noteLinkLost(lastFrameAtMs);
     this.#reportState();
   }
 
@@ -170,12 +160,11 @@ export class Bridge {
     };
     this.#metrics.observe({
       spoolDepth: () => this.#spool.depth,
-      spoolBytes: () => this.#spool.diskBytes,
+      spoolBytes: () => this.#spool.bytes,
       spoolIsFull: () => this.#spool.isFull,
       oldestAgeSeconds,
       unacknowledged: () => this.#spool.pendingCount,
       unansweredCommands: () => this.#broker.unanswered,
-      damagedRecords: () => this.#spool.damagedRecords,
       brokerConnected: () => this.#broker.isConnected,
       linkConnected: () => this.#link.isConnected,
       isActive: () => this.#role === 'active',

@@ -1,5 +1,5 @@
-// Decides when the bridge is connected to the broker, with which version of MQTT, and how soon after a failure.
-// It owns the one connection there is. It must not decide what a message means or whether a command may go out.
+// Decides when the bridge connects to the broker, with which version of MQTT, and how soon after a failure. It owns the
+// only connection. It must not decide what a message means or whether a command may be published.
 import { BackOff } from './back-off.ts';
 import type { MqttConfig } from './config.ts';
 import type { Log } from './log.ts';
@@ -10,22 +10,22 @@ import {
   type MqttVersion,
   type PublishOutcome,
 } from './mqtt-connection.ts';
-import { Standstill } from './standstill.ts';
+import { SuspensionWatch } from './suspension.ts';
 
 export type BrokerEvents = {
   onSession: (isPresent: boolean) => void;
   onMessage: (connection: MqttConnection, message: IncomingMessage, proceed: () => void) => void;
   onConnectedChange: (isConnected: boolean) => void;
   onRetry: () => void;
-  /** Another client has our session now, or may have been given it while this process stood still. */
+  /** Another client has our session now, or may have been given it while this process was suspended. */
   onTakenOver: () => void;
 };
 
-/** A connection that lived longer was a good one: the next failure starts the back-off anew. */
+/** After a connection that lasted longer, the back-off starts anew. */
 const stableAfterMs = 10_000;
-/** How long to keep away from a session that somebody else seems to hold, while nobody tells whose it is. */
-const standBackMs = 30_000;
-/** How long a connection waits for the link: with it, the bridge knows whose the session was meanwhile. */
+/** How long to leave a session alone that another client seems to hold, while the Worker cannot say whose it is. */
+const takenOverRetryMs = 30_000;
+/** How long connecting waits for the link to the Worker, which says whether another bridge had the session meanwhile. */
 const awaitLinkMs = 2000;
 const unacceptableVersionCodes = [0x01, 0x84];
 
@@ -34,20 +34,21 @@ export class Broker {
   readonly #log: Log;
   readonly #events: BrokerEvents;
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
-  readonly #standstill = new Standstill(() => this.#abandonSession());
+  readonly #suspension = new SuspensionWatch(() => this.#abandonSession());
   #connection: MqttConnection | null = null;
   #isAbandoned = false;
   #openedAtMs: number | null = null;
   #hasRefusedFilters = false;
   #isWanted = false;
-  #isAlone = true;
+  #isWorkerReachable = false;
   #isAwaitingLink = false;
   #timer: NodeJS.Timeout | undefined;
   #version: MqttVersion;
-  /** What the broker has shown to speak. It stays open where it never said a word about MQTT 5. */
+  /** The broker has accepted or refused a version, so that the present one is no guess. */
   #isVersionProven = false;
   #isVersionRefused = false;
-  #wordlessEnds = 0;
+  /** Connections that the broker closed without an answer. */
+  #silentEnds = 0;
 
   constructor(config: MqttConfig, log: Log, events: BrokerEvents) {
     this.#config = config;
@@ -72,28 +73,25 @@ export class Broker {
     return this.#connection !== null && this.#connection.unanswered < this.#connection.maxUnanswered;
   }
 
-  /** Connects, and connects again for as long as it is wanted. */
+  /** Connects, and reconnects until `stop`. */
   start(): void {
     if (this.#isWanted) return;
     this.#isWanted = true;
-    this.#standstill.start();
+    this.#suspension.start();
     this.#connectAfter(this.#backOff.failures === 0 ? 0 : this.#backOff.nextDelayMs());
   }
 
-  /** Leaves the broker at once; its session and queue stay for whoever comes next. */
+  /** Disconnects at once; the session and its queue stay at the broker for the next bridge. */
   async stop(): Promise<void> {
     this.#isWanted = false;
-    this.#standstill.stop();
+    this.#suspension.stop();
     clearTimeout(this.#timer);
     await this.#connection?.end();
   }
 
-  /**
-   * While the Worker cannot be asked, a session that seems to be taken is left alone for longer. A connection that waits
-   * for it is made at once when it is back.
-   */
+  /** A connection that waits for the link to the Worker is made at once when it is back. */
   setWorkerReachable(isReachable: boolean): void {
-    this.#isAlone = !isReachable;
+    this.#isWorkerReachable = isReachable;
     if (isReachable && this.#isAwaitingLink) this.#connectAfter(0);
   }
 
@@ -101,9 +99,9 @@ export class Broker {
     return this.#connection?.publish(topic, payload, messageExpirySeconds) ?? Promise.resolve({ kind: 'not-sent' });
   }
 
-  /** Cuts a connection over which nothing has come since a publish that was never answered. */
-  cutIfSilentSince(atMs: number): void {
-    if (this.#connection?.isSilentSince(atMs)) this.#connection.cut('the broker fell silent');
+  /** Cuts the connection if the broker has sent nothing since `atMs`, when a publish went out that is still unanswered. */
+  cutIfInactiveSince(atMs: number): void {
+    if (this.#connection?.isInactiveSince(atMs)) this.#connection.cut('the broker does not answer');
   }
 
   #connectAfter(delayMs: number): void {
@@ -113,7 +111,7 @@ export class Broker {
   }
 
   #connectOrAwaitLink(): void {
-    if (!this.#isAlone) {
+    if (this.#isWorkerReachable) {
       this.#connect();
       return;
     }
@@ -126,29 +124,29 @@ export class Broker {
     if (!this.#isWanted || this.#connection !== null) return;
     const connection: MqttConnection = new MqttConnection(this.#config, this.#version, {
       onSession: (isPresent) => this.#events.onSession(isPresent),
-      onOpen: (refusedFilters) => this.#settleOpen(refusedFilters),
+      onOpen: (refusedFilters) => this.#noteOpen(refusedFilters),
       onMessage: (message, proceed) => {
-        this.#standstill.check();
+        this.#suspension.check();
         if (!this.#isAbandoned) this.#events.onMessage(connection, message, proceed);
       },
-      onEnd: (end) => this.#settleEnd(end),
+      onEnd: (end) => this.#noteEnd(end),
     });
     this.#connection = connection;
     this.#isAbandoned = false;
   }
 
   /**
-   * What waits to be read may have gone to another bridge as well. Left unread and unacknowledged it is the broker's to
-   * deliver, to whichever bridge the Worker names.
+   * Another bridge may have received what waits to be read. Unread and unacknowledged, it stays with the broker, which
+   * delivers it to the bridge that the Worker makes active.
    */
   #abandonSession(): void {
     if (this.#connection === null || this.#isAbandoned) return;
     this.#isAbandoned = true;
-    this.#log.warn('this process stood still: another bridge may have been given its session with the broker');
-    this.#connection.cut('this process stood still');
+    this.#log.warn('this process was suspended: another bridge may have been given its session with the broker');
+    this.#connection.cut('this process was suspended');
   }
 
-  #settleOpen(refusedFilters: string[]): void {
+  #noteOpen(refusedFilters: string[]): void {
     this.#hasRefusedFilters = refusedFilters.length > 0;
     if (this.#hasRefusedFilters) {
       this.#log.error('the broker refuses a subscription: messages of devices do not arrive', {
@@ -162,16 +160,16 @@ export class Broker {
     const isGuess = this.#version === '3.1.1' && this.#config.protocol === 'auto' && !this.#isVersionRefused;
     this.#isVersionProven = !isGuess;
     this.#log.info('connected to the broker', { mqtt: this.#version });
-    this.#wordlessEnds = 0;
+    this.#silentEnds = 0;
     if (isGuess) {
       this.#log.warn('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry', {
-        remedy: 'the next connection tries MQTT 5 again; MQTT_PROTOCOL=3.1.1 says that there is none',
+        remedy: 'the next connection tries MQTT 5 again; set MQTT_PROTOCOL=3.1.1 where the broker has none',
       });
     }
     this.#events.onConnectedChange(true);
   }
 
-  #settleEnd(end: ConnectionEnd): void {
+  #noteEnd(end: ConnectionEnd): void {
     const livedMs = this.#openedAtMs === null ? null : Date.now() - this.#openedAtMs;
     this.#connection = null;
     this.#openedAtMs = null;
@@ -182,7 +180,7 @@ export class Broker {
       this.#isVersionRefused = true;
       this.#changeVersion();
       this.#log.info('the broker speaks another version of MQTT', { mqtt: this.#version });
-      // A broker that refuses both is not to be asked in a tight loop.
+      // With a delay, because a broker may refuse both.
       this.#connectAfter(this.#version === '3.1.1' ? 0 : this.#backOff.nextDelayMs());
       return;
     }
@@ -190,19 +188,19 @@ export class Broker {
     const delayMs = this.#backOff.nextDelayMs();
     if (end.isTakenOver || this.#isAbandoned) {
       this.#isWanted = false;
-      this.#standstill.stop();
+      this.#suspension.stop();
       if (end.isTakenOver) this.#log.warn('another client took over the session with the broker');
       this.#events.onTakenOver();
       return;
     }
-    const isWordless = livedMs === null && end.refusedCode === null && end.wasReached;
+    const isSilentEnd = livedMs === null && end.refusedCode === null && end.wasReached;
     if (this.#config.protocol === 'auto' && !this.#isVersionProven) {
       if (livedMs !== null) this.#version = '5';
-      else if (isWordless) this.#guessVersion();
+      else if (isSilentEnd) this.#guessVersion();
     }
-    // MQTT 3.1.1 cannot say that the session was taken over. Two bridges that each take it back would never rest.
-    const seemsTakenOver = this.#isAlone && livedMs !== null && livedMs < stableAfterMs;
-    const waitMs = seemsTakenOver ? standBackMs + delayMs : delayMs;
+    // MQTT 3.1.1 has no reason for a take-over. Two bridges that each took the session back would do so for ever.
+    const seemsTakenOver = !this.#isWorkerReachable && livedMs !== null && livedMs < stableAfterMs;
+    const waitMs = seemsTakenOver ? takenOverRetryMs + delayMs : delayMs;
     this.#log.warn('no connection to the broker', {
       cause: end.cause,
       mqtt: this.#version,
@@ -213,10 +211,10 @@ export class Broker {
     this.#isAwaitingLink = seemsTakenOver;
   }
 
-  /** Old brokers close the connection without a word; so does one that is just starting, or a balancer before it. */
+  /** Old brokers close the connection without an answer; so does one that is starting, or a load balancer before it. */
   #guessVersion(): void {
-    this.#wordlessEnds += 1;
-    this.#version = this.#wordlessEnds % 3 === 2 ? '3.1.1' : '5';
+    this.#silentEnds += 1;
+    this.#version = this.#silentEnds % 3 === 2 ? '3.1.1' : '5';
   }
 
   #changeVersion(): void {

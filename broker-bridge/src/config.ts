@@ -1,5 +1,5 @@
-// Turns the environment into a typed configuration, once, at start. Names every problem at once with the way out.
-// Nothing else reads process.env; secrets pass through here and are never printed.
+// Reads the environment into a typed configuration, once, at start, and reports all problems together with what to do.
+// Nothing else reads process.env. Secrets are never printed.
 import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
@@ -164,7 +164,7 @@ function readOptionalFile(
   }
 }
 
-/** TLS itself says nothing: it takes the authorities up to the first one it cannot read, which may be none. */
+/** TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none. */
 function checkAuthorities(ca: Buffer, problems: string[]): void {
   const certificates = ca
     .toString('latin1')
@@ -174,19 +174,13 @@ function checkAuthorities(ca: Buffer, problems: string[]): void {
     problems.push('MQTT_CA_FILE holds no certificate: give it the authority’s certificate in PEM form');
   }
   for (const [index, certificate] of certificates.entries()) {
-    if (isCertificate(certificate)) continue;
-    problems.push(
-      `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out`,
-    );
-  }
-}
-
-function isCertificate(pem: string): boolean {
-  try {
-    new X509Certificate(pem);
-    return true;
-  } catch {
-    return false;
+    try {
+      new X509Certificate(certificate);
+    } catch (error) {
+      problems.push(
+        `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`,
+      );
+    }
   }
 }
 

@@ -1,47 +1,41 @@
 // Keeps messages that the Worker will never take, each with its reason, for a human to read: one JSON object a line.
-// Nothing here is ever sent again. Old files go when there are too many.
-import { open, rename, stat } from 'node:fs/promises';
+// Nothing here is sent again. The oldest file goes when there are too many.
+import { appendFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-const fileName = 'dead-letters.jsonl';
 const maxFileBytes = 10 * 1024 * 1024;
-const maxFiles = 5;
+const olderFiles = 4;
 
 export class DeadLetters {
-  readonly #dir: string;
+  readonly #path: string;
   /** One writer at a time, so that a rotation cannot cut a line in two. */
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(dir: string) {
-    this.#dir = dir;
+    this.#path = join(dir, 'dead-letters.jsonl');
   }
 
   /** Resolves when the lines are on the disk. */
-  add(letters: Record<string, unknown>[]): Promise<void> {
+  async add(letters: Record<string, unknown>[]): Promise<void> {
     const lines = letters.map((letter) => `${JSON.stringify(letter)}\n`).join('');
     const written = this.#last.then(() => this.#write(lines));
-    this.#last = written.catch(() => undefined);
+    // The caller hears of a failure; the next writer only waits for the end.
+    this.#last = Promise.allSettled([written]);
     return written;
   }
 
   async #write(lines: string): Promise<void> {
-    const path = join(this.#dir, fileName);
-    const sizeBytes = await stat(path).then(
-      (found) => found.size,
-      () => 0,
-    );
-    if (sizeBytes > 0 && sizeBytes + lines.length > maxFileBytes) await this.#rotate();
-    const file = await open(path, 'a', 0o600);
-    try {
-      await file.appendFile(lines);
-      await file.datasync();
-    } finally {
-      await file.close();
-    }
+    const file = await stat(this.#path).catch(ignoreMissing);
+    if (file !== undefined && file.size + lines.length > maxFileBytes) await this.#rotate();
+    await appendFile(this.#path, lines, { mode: 0o600, flush: true });
   }
 
   async #rotate(): Promise<void> {
-    const pathOf = (age: number): string => join(this.#dir, age === 0 ? fileName : `dead-letters.${age}.jsonl`);
-    for (let age = maxFiles - 2; age >= 0; age -= 1) await rename(pathOf(age), pathOf(age + 1)).catch(() => undefined);
+    const pathOf = (age: number): string => (age === 0 ? this.#path : this.#path.replace(/jsonl$/, `${age}.jsonl`));
+    for (let age = olderFiles - 1; age >= 0; age -= 1) await rename(pathOf(age), pathOf(age + 1)).catch(ignoreMissing);
   }
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
 }

@@ -1,29 +1,28 @@
-// Messages for the Worker, arranged so that one device's never overtake each other: a device has at most one batch
-// under way, and what was not taken stays at the front of its line. It knows nothing of HTTP or disks.
+// Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken
+// stays at the front of its line. It knows nothing of HTTP or disks.
 import { BackOff } from './back-off.ts';
 
-/** `device` names who sent it. */
-export type Queued = { device: string; spoolId: string; receivedAtMs: number; bytes: number };
+export type Queued = { device: string; receivedAtMs: number; bytes: number };
 
 export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
 
-type Line<T> = { items: T[]; isUnderWay: boolean; backOff: BackOff | null };
+type Line<T> = { items: T[]; backOff: BackOff | null };
 
 export class DeviceQueue<T extends Queued> {
   readonly #onReady: () => void;
   readonly #lines = new Map<string, Line<T>>();
-  /** Devices with something to send and nothing under way, in the order in which they got there. */
+  /** Devices with something to send and nothing under way, longest waiting first. */
   readonly #ready = new Set<string>();
   #readyItems = 0;
   #readyBytes = 0;
   #size = 0;
 
-  /** `onReady` is called when a device may be served again after a pause of its own. */
+  /** `onReady` is called when a device may be served again after its back-off. */
   constructor(onReady: () => void) {
     this.#onReady = onReady;
   }
 
-  /** Everything not settled, under way or not. */
+  /** All items, under way or not. */
   get size(): number {
     return this.#size;
   }
@@ -50,7 +49,7 @@ export class DeviceQueue<T extends Queued> {
     const { device } = item;
     let line = this.#lines.get(device);
     if (line === undefined) {
-      line = { items: [], isUnderWay: false, backOff: null };
+      line = { items: [], backOff: null };
       this.#lines.set(device, line);
       this.#ready.add(device);
     }
@@ -59,58 +58,52 @@ export class DeviceQueue<T extends Queued> {
     if (this.#ready.has(device)) this.#countReady([item], 1);
   }
 
-  /** A batch of one spool; its devices are under way until it is settled. At least one item, whatever its size. */
+  /** At least one item, whatever its size. The devices of the batch are under way until `finish`. */
   takeBatch({ maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
     const batch: T[] = [];
     let bytes = 0;
     let devices = 0;
     for (const device of this.#ready) {
-      const line = this.#lines.get(device);
-      if (line === undefined) continue;
-      let taken = 0;
-      for (const item of line.items) {
-        const first = batch[0];
-        if (first !== undefined && (item.spoolId !== first.spoolId || bytes + item.bytes > maxBytes)) break;
-        if (batch.length === maxItems) break;
+      const items = this.#lines.get(device)?.items ?? [];
+      const before = batch.length;
+      for (const item of items) {
+        if (batch.length === maxItems || (batch.length > 0 && bytes + item.bytes > maxBytes)) break;
         batch.push(item);
         bytes += item.bytes;
-        taken += 1;
       }
-      if (taken > 0) {
+      if (batch.length > before) {
         devices += 1;
-        line.isUnderWay = true;
         this.#ready.delete(device);
-        this.#countReady(line.items, -1);
+        this.#countReady(items, -1);
       }
       if (batch.length === maxItems || devices === maxDevices || bytes >= maxBytes) break;
     }
     return batch;
   }
 
-  /** Ends a batch. The devices of items in `kept` pause before these go out again, unless `mayGoAtOnce`. */
-  settle(batch: T[], kept: ReadonlySet<T>, mayGoAtOnce: boolean): void {
-    for (const [device, items] of Map.groupBy(batch, ({ device }) => device)) {
+  /** Ends a batch. Items of `unsent` stay; their devices back off first, unless `isPaused`: then all sending does. */
+  finish(batch: T[], unsent: ReadonlySet<T>, isPaused: boolean): void {
+    for (const [device, items] of Map.groupBy(batch, (item) => item.device)) {
       const line = this.#lines.get(device);
       if (line === undefined) continue;
-      const left = items.filter((item) => kept.has(item));
+      const left = items.filter((item) => unsent.has(item));
       this.#size -= items.length - left.length;
       line.items.splice(0, items.length, ...left);
-      line.isUnderWay = false;
       if (left.length === 0) line.backOff = null;
       if (line.items.length === 0) this.#lines.delete(device);
-      else if (left.length === 0 || mayGoAtOnce) this.#offer(device, line);
+      else if (left.length === 0 || isPaused) this.#makeReady(device, line);
       else {
         line.backOff ??= new BackOff({ baseMs: 200, capMs: 10_000 });
-        const offerAgain = (): void => {
-          this.#offer(device, line);
+        const retry = (): void => {
+          this.#makeReady(device, line);
           this.#onReady();
         };
-        setTimeout(offerAgain, line.backOff.nextDelayMs()).unref();
+        setTimeout(retry, line.backOff.nextDelayMs()).unref();
       }
     }
   }
 
-  #offer(device: string, line: Line<T>): void {
+  #makeReady(device: string, line: Line<T>): void {
     this.#ready.add(device);
     this.#countReady(line.items, 1);
   }

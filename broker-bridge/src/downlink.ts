@@ -1,78 +1,78 @@
-// Commands from the Worker: published once, in time or not at all, and answered with what became of them.
-// It keeps no command for later: what cannot go out now is reported as not published.
-import type { BridgeFrame, PublishFrame } from '../../src/protocol/bridge.ts';
+// Commands from the Worker: each is published once and before it expires, or reported as not published with the reason.
+// It keeps no command for later.
+import type { BridgeFrame, NotPublishedReason, PublishFrame } from '../../src/protocol/bridge.ts';
 import type { Broker } from './broker.ts';
+import { runDetached } from './detached.ts';
+import type { Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import type { PublishOutcome } from './mqtt-connection.ts';
 import type { Role, WorkerLink } from './worker-link.ts';
 
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
-type Reason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
-/** `sentAtMs` is null while the Worker may not have heard the result. */
-type Command = { result: ResultFrame | null; sentAtMs: number | null; settledAtMs: number };
-
+/** `sentAtMs` is null while the Worker may not have received the result. */
+type Command = { result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
 type Waiting = { frame: PublishFrame; sinceMs: number };
 
-/** Longer than any command lives: one that comes again later than this has expired. */
+/** Longer than any command lives: one that is sent again later than this has expired. */
 const rememberMs = 2 * 60_000;
-/** Results sent so shortly before the last sign of life of a lost link may have been lost with it. */
-const doubtMs = 10_000;
-/** What is left of a command's life when it is published: less would be over before the broker has it. */
-const leastLeftMs = 20;
+/** Results sent so shortly before the last frame of a lost link may have been lost with it. */
+const unsureMs = 10_000;
+/** What must be left of a command's life when it is published: less would be over before the broker has it. */
+const minLeftMs = 20;
 /** How long a broker may send nothing at all after a publish, whatever is left of the command's life. */
-const silenceMs = { least: 500, most: 60_000 };
-const retriable: ReadonlySet<Reason> = new Set(['broker_disconnected', 'standby']);
+const minInactivityMs = 500;
+const maxInactivityMs = 60_000;
 const maxTopicBytes = 65_535;
 
 export class Downlink {
   readonly #broker: Broker;
   readonly #link: WorkerLink;
+  readonly #log: Log;
   readonly #metrics: Metrics;
   readonly #commands = new Map<string, Command>();
-  /** Commands that the broker's own limit holds back for the moment. */
+  /** Commands that wait because the broker's receive maximum is reached. */
   #waiting: Waiting[] = [];
   #role: Role = 'standby';
   #underWay = 0;
   #isStopped = false;
   #onIdle: (() => void) | null = null;
 
-  constructor(broker: Broker, link: WorkerLink, metrics: Metrics) {
+  constructor(broker: Broker, link: WorkerLink, log: Log, metrics: Metrics) {
     this.#broker = broker;
     this.#link = link;
+    this.#log = log;
     this.#metrics = metrics;
   }
 
   setRole(role: Role): void {
     this.#role = role;
-    this.#reviewWaiting();
+    this.#refuseWaiting();
   }
 
   noteBrokerChange(): void {
-    this.#reviewWaiting();
+    this.#refuseWaiting();
   }
 
-  noteLinkLost(lastHeardAtMs: number): void {
+  noteLinkLost(lastFrameAtMs: number): void {
     for (const command of this.#commands.values()) {
-      if (command.sentAtMs !== null && command.sentAtMs > lastHeardAtMs - doubtMs) command.sentAtMs = null;
+      if (command.sentAtMs !== null && command.sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
     }
   }
 
-  /** Says again what the Worker may have missed. */
+  /** Sends the results again that the Worker may have missed. */
   noteLinkBack(): void {
-    for (const command of this.#commands.values()) {
-      if (command.result !== null && command.sentAtMs === null) this.#tell(command, command.result);
-    }
+    for (const command of this.#commands.values()) if (command.sentAtMs === null) this.#sendResult(command);
   }
 
   take(frame: PublishFrame): void {
     this.#forgetOld();
     const known = this.#commands.get(frame.id);
     if (known !== undefined) {
-      if (known.result !== null) this.#tell(known, known.result);
+      this.#sendResult(known);
       return;
     }
-    this.#commands.set(frame.id, { result: null, sentAtMs: null, settledAtMs: 0 });
-    if (this.#refuseHopeless(frame)) return;
+    this.#commands.set(frame.id, { result: null, sentAtMs: null, finishedAtMs: 0 });
+    if (this.#refuse(frame)) return;
     this.#waiting.push({ frame, sinceMs: performance.now() });
     this.#publishWaiting();
   }
@@ -80,7 +80,7 @@ export class Downlink {
   /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
-    this.#reviewWaiting();
+    this.#refuseWaiting();
     if (this.#underWay === 0) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, maxMs);
@@ -91,28 +91,29 @@ export class Downlink {
     });
   }
 
-  #reviewWaiting(): void {
-    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuseHopeless(frame));
+  #refuseWaiting(): void {
+    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
 
   #publishWaiting(): void {
     while (this.#broker.mayPublishMore) {
       const next = this.#waiting.shift();
       if (next === undefined) return;
-      if (!this.#refuseHopeless(next.frame)) void this.#publish(next);
+      if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
     }
   }
 
-  #refuseHopeless(frame: PublishFrame): boolean {
+  /** Reports a command that cannot be published now; false where it can. */
+  #refuse(frame: PublishFrame): boolean {
     const reason = this.#findObstacle(frame);
-    if (reason !== null) this.#settle(frame.id, { type: 'not-published', id: frame.id, reason });
+    if (reason !== null) this.#finish(frame.id, { type: 'not-published', id: frame.id, reason });
     return reason !== null;
   }
 
-  #findObstacle(frame: PublishFrame): Reason | null {
+  #findObstacle(frame: PublishFrame): NotPublishedReason | null {
     if (!isPublishable(frame.topic)) return 'invalid';
     if (this.#role === 'standby') return 'standby';
-    if (frame.expiresAtMs - this.#link.nowMs() < leastLeftMs) return 'expired';
+    if (frame.expiresAtMs - this.#link.nowMs() < minLeftMs) return 'expired';
     return this.#broker.isConnected && !this.#isStopped ? null : 'broker_disconnected';
   }
 
@@ -120,44 +121,48 @@ export class Downlink {
     const publishedAtMs = Date.now();
     const leftMs = frame.expiresAtMs - this.#link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
-    const silentAfterMs = Math.min(Math.max(leftMs, silenceMs.least), silenceMs.most);
-    const timer = setTimeout(() => this.#broker.cutIfSilentSince(publishedAtMs), silentAfterMs);
+    const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
+    const timer = setTimeout(() => this.#broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
     this.#underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
     const outcome = await this.#broker.publish(frame.topic, frame.payload, expirySeconds);
     clearTimeout(timer);
     this.#underWay -= 1;
-    this.#settle(frame.id, describeOutcome(frame.id, outcome));
+    this.#finish(frame.id, describeOutcome(frame.id, outcome), outcome);
     if (this.#underWay === 0) this.#onIdle?.();
     this.#publishWaiting();
   }
 
-  #settle(id: string, result: ResultFrame): void {
+  #finish(id: string, result: ResultFrame, outcome?: PublishOutcome): void {
     const command = this.#commands.get(id);
     if (command === undefined) return;
     this.#metrics.commands.inc({ outcome: result.type === 'published' ? 'published' : result.reason });
     command.result = result;
-    command.settledAtMs = Date.now();
-    this.#tell(command, result);
-    // Nothing has happened yet: should it come again in time, it may be published after all.
-    if (result.type === 'not-published' && retriable.has(result.reason)) this.#commands.delete(id);
+    command.finishedAtMs = Date.now();
+    this.#sendResult(command);
+    if (result.type === 'published') return;
+    const { reason } = result;
+    const reasonCode = outcome?.kind === 'refused' ? outcome.reasonCode : undefined;
+    this.#log.info('a command is not published', { id, reason, reasonCode });
+    // Nothing left this bridge: if the Worker sends it again in time, it may be published after all.
+    if (reason === 'broker_disconnected' || reason === 'standby') this.#commands.delete(id);
   }
 
-  #tell(command: Command, result: ResultFrame): void {
-    if (this.#link.send(result)) command.sentAtMs = Date.now();
+  #sendResult(command: Command): void {
+    if (command.result !== null && this.#link.send(command.result)) command.sentAtMs = Date.now();
   }
 
   #forgetOld(): void {
     const before = Date.now() - rememberMs;
     for (const [id, command] of this.#commands) {
-      if (command.result === null || command.settledAtMs > before) return;
+      if (command.result === null || command.finishedAtMs > before) return;
       this.#commands.delete(id);
     }
   }
 }
 
-/** MQTT-3.3.2-2: no wildcards in the topic of a message; and no more than a topic can hold. */
+/** MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have. */
 function isPublishable(topic: string): boolean {
   return topic !== '' && !/[+#\0]/.test(topic) && Buffer.byteLength(topic) <= maxTopicBytes;
 }
@@ -171,7 +176,7 @@ function describeOutcome(id: string, outcome: PublishOutcome): ResultFrame {
     case 'not-sent':
       return { type: 'not-published', id, reason: 'broker_disconnected' };
     case 'unanswered':
-      // Not "disconnected": the Worker would hand the command to another bridge, and it might act twice.
+      // Not "disconnected": the Worker would send the command to another bridge, and the device might act twice.
       return { type: 'not-published', id, reason: 'cancelled' };
   }
 }

@@ -1,14 +1,15 @@
-// Answers the questions of orchestrators and Prometheus over HTTP. It only reports; nothing can be changed through it.
+// Liveness, readiness and metrics over HTTP, for orchestrators and Prometheus. Nothing can be changed through it.
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
+import { describeError, type Log } from './log.ts';
 
 export type Readiness = { isReady: boolean; details: Record<string, string | boolean | null> };
 
 export class HealthServer {
   readonly #server: Server;
 
-  constructor(registry: Registry, readReadiness: () => Readiness) {
+  constructor(registry: Registry, log: Log, readReadiness: () => Readiness) {
     this.#server = createServer((request, response) => {
       const path = request.url?.split('?')[0];
       if (path === '/healthz') answerJson(response, 200, { up: true });
@@ -18,7 +19,10 @@ export class HealthServer {
       } else if (path === '/metrics') {
         registry.metrics().then(
           (text) => response.writeHead(200, { 'content-type': registry.contentType }).end(text),
-          () => response.writeHead(500).end(),
+          (error: unknown) => {
+            log.error('metrics cannot be read', { cause: describeError(error) });
+            response.writeHead(500).end();
+          },
         );
       } else answerJson(response, 404, { paths: ['/healthz', '/readyz', '/metrics'] });
     });

@@ -1,33 +1,27 @@
 // What happens to a message between the broker and its acknowledgement: spooled first, acknowledged after, in order.
-// It must not look into payloads, and never acknowledges what is not on the disk.
-import { randomInt } from 'node:crypto';
+// It adds what is known about a redelivery and decides nothing about it; it never acknowledges what is not on the disk.
+import { Deliveries } from './deliveries.ts';
 import type { Metrics } from './metrics.ts';
 import type { IncomingMessage, MqttConnection } from './mqtt-connection.ts';
-import { Redeliveries, type SpooledDelivery } from './redeliveries.ts';
 import type { Spool } from './spool.ts';
 
 export class Intake {
   readonly #spool: Spool;
   readonly #metrics: Metrics;
-  readonly #redeliveries = new Redeliveries();
-  #brokerSession: number;
+  readonly #deliveries: Deliveries;
   /**
-   * Somebody may have read from the session what this process does not know of: an earlier process, or another bridge.
-   * Over with the first message that the broker sends for the first time, because what it sends again comes before.
+   * An earlier process or another bridge may have read messages from the broker session that this process knows nothing
+   * of. Ends with the first message that the broker sends for the first time: redeliveries come before it.
    */
   #hasGap = true;
-  /** Since the connection began: nobody else had the session when it did. */
+  /** No other bridge had the broker session when this connection began. */
   #isSessionOurs = false;
   #isStopped = false;
 
-  /** `recent` are the spool's last messages, so that a restart does not spool a redelivery twice. */
-  constructor(spool: Spool, recent: SpooledDelivery[], metrics: Metrics) {
+  constructor(spool: Spool, deliveries: Deliveries, metrics: Metrics) {
     this.#spool = spool;
+    this.#deliveries = deliveries;
     this.#metrics = metrics;
-    this.#brokerSession = recent.at(-1)?.brokerSession ?? nameSession();
-    for (const delivery of recent) {
-      if (delivery.packetId > 0 && delivery.brokerSession === this.#brokerSession) this.#redeliveries.recall(delivery);
-    }
   }
 
   /** A connection begins. `isRoleSure`: no other bridge can have been made active by now. */
@@ -35,11 +29,10 @@ export class Intake {
     this.#isSessionOurs = isRoleSure;
     if (isPresent) return;
     this.#hasGap = false;
-    this.#redeliveries.forgetAll();
-    this.#brokerSession = nameSession();
+    this.#deliveries.beginSession();
   }
 
-  /** Another bridge was active: what it has read comes again where the broker did not hear its acknowledgement. */
+  /** Another bridge was active, and may have read from the broker session. */
   noteOtherBridge(): void {
     this.#hasGap = true;
     this.#isSessionOurs = false;
@@ -48,27 +41,23 @@ export class Intake {
   take(connection: MqttConnection, message: IncomingMessage, proceed: () => void): void {
     // A message refused here stays unacknowledged, so the broker sends it to the next bridge.
     if (this.#isStopped) return;
-    const acknowledge = (): void => connection.acknowledge(message.packetId);
     this.#metrics.messagesReceived.inc();
-    if (message.packetId > 0 && message.dup && this.#redeliveries.isKnown(message)) {
-      this.#metrics.redeliveriesKnown.inc();
-      this.#spool.afterPending(acknowledge);
-    } else {
-      if (message.packetId > 0) this.#redeliveries.remember(message);
-      // Sent again and unknown, but everything that was read before is known: it was lost on its first way here.
-      const dup = message.dup && (this.#hasGap || !this.#isSessionOurs);
-      const record = { ...message, dup, receivedAtMs: Date.now(), brokerSession: this.#brokerSession };
-      this.#spool.append(record, acknowledge);
-      if (message.packetId > 0 && !message.dup && this.#isSessionOurs) this.#hasGap = false;
-    }
+    const { topic, payload, retain, dup, packetId } = message;
+    const delivery = packetId === 0 ? null : this.#deliveries.describe(packetId, topic, payload);
+    const redeliveryOf = dup && delivery !== null ? this.#deliveries.find(delivery) : null;
+    if (redeliveryOf !== null) this.#metrics.redeliveriesKnown.inc();
+    const soleReader = dup && !this.#hasGap && this.#isSessionOurs;
+    const seq = this.#spool.append(
+      { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf },
+      delivery,
+      () => connection.acknowledge(packetId),
+    );
+    if (delivery !== null && redeliveryOf === null) this.#deliveries.remember(delivery, seq);
+    if (delivery !== null && !dup && this.#isSessionOurs) this.#hasGap = false;
     this.#spool.whenRoomInMemory(proceed);
   }
 
   stop(): void {
     this.#isStopped = true;
   }
-}
-
-function nameSession(): number {
-  return randomInt(1, 2 ** 32);
 }

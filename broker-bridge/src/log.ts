@@ -1,5 +1,5 @@
-// One line a happening on standard output: JSON for collectors, or short text for a terminal.
-// It must not be handed secrets, payloads of devices or whole error objects of the broker library.
+// One line an event on standard output: JSON for collectors, or short text for a terminal.
+// Callers must not pass secrets, payloads of devices or whole error objects of the MQTT library.
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof levels)[number];

@@ -1,9 +1,9 @@
-// Starts the bridge, joins its parts, and takes it down in the right order. Decisions belong to the parts.
+// The process around the bridge: configuration, signals, exit codes and the channel to a parent process.
 import { Bridge } from './bridge.ts';
 import { readConfig } from './config.ts';
 import { createLog, describeError } from './log.ts';
 
-const leaveWithinMs = 9500;
+const stopWithinMs = 9500;
 
 const config = readConfig(process.env);
 if ('problems' in config) {
@@ -12,9 +12,8 @@ if ('problems' in config) {
 }
 
 const log = createLog(config.log);
-// Whoever reads the log may go first: that must not end the bridge while it drains.
-const ignoreLoss = (): void => undefined;
-process.stdout.on('error', ignoreLoss);
+// A reader of the log that goes first must not end the bridge while it drains.
+process.stdout.on('error', () => undefined);
 
 const fail = (error: unknown): void => {
   log.error('unexpected error', {
@@ -29,22 +28,22 @@ process.on('unhandledRejection', fail);
 let bridge: Bridge | null = null;
 let isLeaving = false;
 const leave = (why: string): void => {
-  // Somebody who asks twice does not want to wait.
+  // A second signal ends it at once.
   if (isLeaving) process.exit(1);
   isLeaving = true;
   log.info('leaving', { why });
-  // Not started yet, perhaps waiting for another bridge: nothing is under way that must be ended in order.
+  // Not started yet, perhaps waiting for another bridge: there is nothing to stop in order.
   if (bridge === null) process.exit(0);
   setTimeout(() => {
     log.error('leaving takes too long: the rest stays in the spool');
     process.exit(1);
-  }, leaveWithinMs).unref();
+  }, stopWithinMs).unref();
   bridge.stop().then(() => process.exit(0), fail);
 };
 // Before the start, which may take long: a signal without a handler does not end the first process of a container.
 process.on('SIGTERM', () => leave('SIGTERM'));
 process.on('SIGINT', () => leave('SIGINT'));
-// A parent that started the bridge with a channel takes it with it when it dies.
+// A bridge with an IPC channel ends with its parent.
 process.on('disconnect', () => leave('the parent is gone'));
 
 log.debug('starting');
@@ -55,8 +54,11 @@ const started = await Bridge.start(config, log).catch((error: unknown) => {
 bridge = started;
 
 if (process.send !== undefined) {
+  const noteUnsent = (error: Error | null): void => {
+    if (error !== null) log.debug('the parent does not receive the state', { cause: describeError(error) });
+  };
   const report = (): void => {
-    if (process.connected) process.send?.({ type: 'state', ...started.state }, undefined, undefined, ignoreLoss);
+    if (process.connected) process.send?.({ type: 'state', ...started.state }, undefined, undefined, noteUnsent);
   };
   started.onStateChange(report);
   report();

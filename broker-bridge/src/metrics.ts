@@ -1,5 +1,5 @@
-// What is counted, under which names. Counters are raised where things happen; what can be asked for is read when
-// somebody scrapes. No behaviour depends on it.
+// Metrics and their names. Counters are raised where things happen; gauges are read when Prometheus asks. No behaviour
+// depends on them.
 import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client';
 
 export type Readings = {
@@ -9,7 +9,6 @@ export type Readings = {
   oldestAgeSeconds: () => number;
   unacknowledged: () => number;
   unansweredCommands: () => number;
-  damagedRecords: () => number;
   brokerConnected: () => boolean;
   linkConnected: () => boolean;
   isActive: () => boolean;
@@ -26,11 +25,11 @@ export function createMetrics() {
   return {
     registry,
     messagesReceived: counter('messages_received_total', 'Messages from the broker, redeliveries included'),
-    redeliveriesKnown: counter('redeliveries_known_total', 'Redeliveries that lay in the spool already'),
+    redeliveriesKnown: counter('redeliveries_known_total', 'Redeliveries of what this spool holds or held'),
     batches: counter('batches_total', 'Batches sent to the Worker, by outcome', ['outcome']),
     items: counter('items_total', 'Messages answered by the Worker, by result', ['result']),
     retries: counter('retries_total', 'Messages sent again, after a failed batch or an answer of "retry"'),
-    deadLetters: counter('dead_letters_total', 'Messages put aside because the Worker will never take them'),
+    deadLetters: counter('dead_letters_total', 'Messages that the Worker will never take'),
     reconnects: counter('reconnects_total', 'Connections lost or refused, by peer', ['peer']),
     commands: counter('commands_total', 'Commands from the Worker, by outcome', ['outcome']),
     lastWorkerStatus: new Gauge({
@@ -49,10 +48,9 @@ export function createMetrics() {
           },
         });
       gauge('spool_depth', 'Messages on the disk that the Worker has not answered for', readings.spoolDepth);
-      gauge('spool_bytes', 'Bytes of spool files', readings.spoolBytes);
+      gauge('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', readings.spoolBytes);
       gauge('spool_full', '1 while the spool takes no messages', readings.spoolIsFull);
       gauge('spool_oldest_age_seconds', 'Age of the oldest message in the spool', readings.oldestAgeSeconds);
-      gauge('spool_damaged_records', 'Damaged records passed over since the start', readings.damagedRecords);
       gauge('unacknowledged', 'Messages from the broker that are not on the disk yet', readings.unacknowledged);
       gauge('commands_unanswered', 'Commands that the broker has not acknowledged yet', readings.unansweredCommands);
       gauge('broker_connected', '1 while connected to the broker', readings.brokerConnected);

@@ -1,5 +1,5 @@
-// One network connection to the broker, from its attempt to its end. It acknowledges a message only when told to,
-// and stores nothing: what was not acknowledged when it closes is the broker's to send again, or reported as failed.
+// One network connection to the broker, from its attempt to its end. It acknowledges a message only on request and
+// stores nothing: what is unacknowledged when it closes is redelivered by the broker, or reported as unanswered.
 import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
@@ -14,7 +14,7 @@ export type PublishOutcome =
   | { kind: 'acknowledged'; hasSubscribers: boolean | null }
   | { kind: 'refused'; reasonCode: number }
   | { kind: 'not-sent' }
-  /** Sent, but the connection ended before the answer: nobody knows whether the broker has it. */
+  /** Sent, but the connection ended before the answer: the broker may have it or not. */
   | { kind: 'unanswered' };
 
 export type IncomingMessage = {
@@ -22,16 +22,16 @@ export type IncomingMessage = {
   payload: Buffer;
   dup: boolean;
   retain: boolean;
-  /** 0 for QoS 0, which nobody acknowledges. */
+  /** 0 for QoS 0, which is not acknowledged. */
   packetId: number;
 };
 
 export type ConnectionEnd = {
-  /** The network connection stood, whether or not the broker said anything. */
+  /** The network connection was established, whether or not the broker answered. */
   wasReached: boolean;
   /** The CONNACK's code where the broker refused us. */
   refusedCode: number | null;
-  /** Another client took the session over, as far as MQTT 5 tells. */
+  /** The broker gave the session to another client; only MQTT 5 says so. */
   isTakenOver: boolean;
   cause: string;
 };
@@ -39,7 +39,7 @@ export type ConnectionEnd = {
 export type ConnectionEvents = {
   /** Before any message: whether the broker still has our session. */
   onSession: (isPresent: boolean) => void;
-  /** Subscribed and fit for publishing; again when a refused subscription was asked for once more. */
+  /** Subscribed and ready to publish; once more after each retry of a refused subscription. */
   onOpen: (refusedFilters: string[]) => void;
   /** `proceed` lets the next packet in. */
   onMessage: (message: IncomingMessage, proceed: () => void) => void;
@@ -58,7 +58,7 @@ const disconnectTimeoutMs = 1000;
 const ackDeferred = new Error('ack deferred');
 
 export class MqttConnection {
-  /** How many publishes the broker takes before it wants to have acknowledged one. */
+  /** How many publishes may be unacknowledged, by the broker's receive maximum. */
   maxUnanswered = 65_535;
   readonly #client: MqttClient;
   readonly #version: MqttVersion;
@@ -106,23 +106,23 @@ export class MqttConnection {
         resolve({ kind: 'not-sent' });
         return;
       }
-      const settle = (outcome: PublishOutcome): void => {
-        if (this.#unanswered.delete(settle)) resolve(outcome);
+      const finish = (outcome: PublishOutcome): void => {
+        if (this.#unanswered.delete(finish)) resolve(outcome);
       };
-      this.#unanswered.add(settle);
+      this.#unanswered.add(finish);
       const properties = this.#version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
       this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => {
-        settle(this.#readPuback());
+        finish(this.#readPuback());
       });
     });
   }
 
-  /** True when the broker has sent nothing at all since then. */
-  isSilentSince(atMs: number): boolean {
+  /** True when the broker has sent nothing since then. */
+  isInactiveSince(atMs: number): boolean {
     return this.#lastPacketAtMs < atMs;
   }
 
-  /** Says goodbye in the way that keeps the broker's session; resolves when the connection is closed. */
+  /** Sends DISCONNECT, which keeps the broker session; resolves when the connection is closed. */
   async end(): Promise<void> {
     if (this.#hasEnded) return;
     this.#cause = 'ended by this bridge';
@@ -135,13 +135,13 @@ export class MqttConnection {
         clearTimeout(timer);
         resolve();
       });
-      // Not the library's end(): that waits for answers which may never come.
+      // Not the library's end(): that waits for answers that may never come.
       if (wasOpen) this.#client.stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, this.#packetOptions()));
       else this.#client.stream.destroy();
     });
   }
 
-  /** Cuts the connection; what the operating system has not delivered yet is thrown away with it, if it can be. */
+  /** Cuts the connection; what the operating system has not sent yet is discarded where that is possible. */
   cut(cause: string): void {
     this.#cause = cause;
     const { stream } = this.#client;
@@ -154,7 +154,7 @@ export class MqttConnection {
     client.on('packetreceive', (packet) => {
       this.#lastPacketAtMs = Date.now();
       if (packet.cmd === 'connack') this.#readConnack(packet);
-      // The library tells a failure from a success, but not reason 16 from 0.
+      // The library reports a failure, but not the difference between the reasons 16 and 0.
       if (packet.cmd === 'puback') this.#pubackCode = packet.reasonCode ?? 0;
     });
     client.on('connect', () => this.#subscribe());
@@ -163,7 +163,7 @@ export class MqttConnection {
       this.#fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
     });
     client.on('error', (error) => this.#fail(describeError(error)));
-    client.on('close', () => this.#settleEnd());
+    client.on('close', () => this.#noteEnd());
   }
 
   #noteStreamError(error: NodeJS.ErrnoException): void {
@@ -176,13 +176,13 @@ export class MqttConnection {
     this.#client.stream.destroy();
   }
 
-  #settleEnd(): void {
+  #noteEnd(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
-    for (const settle of [...this.#unanswered]) settle({ kind: 'unanswered' });
+    for (const finish of [...this.#unanswered]) finish({ kind: 'unanswered' });
     this.#events.onEnd({
       wasReached: this.#wasReached,
       refusedCode: this.#refusedCode,
@@ -203,7 +203,8 @@ export class MqttConnection {
 
   #subscribe(): void {
     this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), subscribeTimeoutMs);
-    // `nl`: a bridge must not hear itself. `rh` 1: retained messages come with a new session, not at every connect.
+    // `nl`: a bridge must not receive its own messages. `rh` 1: retained messages come with a new session, not at every
+    // connect.
     const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
     this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
       clearTimeout(this.#subscribeTimer);
@@ -244,7 +245,7 @@ export class MqttConnection {
   }
 }
 
-/** In the form that MQTT 3.1.1 and 5 share: what it leaves out means success (MQTT5-3.4.2.1). */
+/** In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1). */
 function encodePubacks(packetIds: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(packetIds.length * 4);
   for (const [index, packetId] of packetIds.entries()) {
@@ -270,11 +271,11 @@ function connectOptions(config: MqttConfig, version: MqttVersion): IClientOption
     keepalive: 30,
     connectTimeout: connectTimeoutMs,
     manualConnect: true,
-    // Each connection has a client of its own: the library must never send again what an earlier one did not finish.
+    // Each connection has a client of its own: the library must not publish again what an earlier one did not finish.
     reconnectPeriod: 0,
     resubscribe: false,
     queueQoSZero: false,
-    // Its own would look for DEBUG in the environment several times a message.
+    // The library's own looks for DEBUG in the environment several times a message.
     log: () => undefined,
     ...tls,
     wsOptions: { ...tls, perMessageDeflate: false },

@@ -1,84 +1,89 @@
 // The durable queue between the broker and the Worker: a message is acknowledged only when it lies here, and leaves
-// only when the Worker has answered for it. It keeps the order of arrival and drops nothing; when it is full,
-// messages wait in memory, unacknowledged. It must not know what a message means.
+// only when the Worker has answered for it. It keeps the order of arrival and drops nothing; when it is full, messages
+// wait in memory, unacknowledged. It must not know what a message means.
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
+import type { Delivery } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import type { SpooledDelivery } from './redeliveries.ts';
-import { countRecordBytes, type SpoolRecord } from './spool-record.ts';
-import { nameSpool, recoverSegments } from './spool-recovery.ts';
-import { Segment } from './spool-segment.ts';
+import { itemNumbers, itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
+import { SpoolThread } from './spool-thread.ts';
 
-export type SpooledMessage = Omit<SpoolRecord, 'seq'>;
-/** `segment` is the spool's own business: where the item lies, and null once it is done. */
-export type SpoolItem = SpoolRecord & { spoolId: string; segment: Segment | null };
-
-type Pending = { message: SpooledMessage | null; bytes: number; onCommitted: () => void };
+export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
+export type SpooledMessage = Omit<SpoolItem, 'seq'>;
+type Pending = { item: SpoolItem; delivery: Delivery | null; onCommitted: () => void };
 
 const maxGroupBytes = 1024 * 1024;
 /** Messages that wait in memory for the disk, before the bridge stops reading from the broker. */
 const maxPendingBytes = 16 * 1024 * 1024;
-/** What the reader is given at most, and the mark below which more is read from the disk. */
-const maxHandedOut = { records: 20_000, bytes: 32 * 1024 * 1024 };
+/** What the reader is given at most; below half of it more is read from the disk, a part at a time. */
+const maxHandedOut = { items: 20_000, bytes: 32 * 1024 * 1024 };
+const readAtOnce = { items: 2000, bytes: 4 * 1024 * 1024 };
 const diskRetryMs = 1000;
+/** While messages keep coming they gather this long, because a flush costs the same for many as for one. */
 const gatherMs = 2;
+/** Finished messages are deleted with the next group, or after this time where none comes. */
+const deleteAfterMs = 200;
+/**
+ * Numbers passed over at each start. A disk that lost what it had confirmed, or a folder restored from a copy, would
+ * otherwise give numbers to new messages that the Worker has seen, and it would take them for old ones.
+ */
+const skippedSeqs = 1_000_000;
 
 export class Spool {
-  readonly #dir: string;
+  readonly spoolId: string;
   readonly #maxBytes: number;
-  readonly #segmentBytes: number;
   readonly #log: Log;
-  readonly #segments: Segment[];
-  readonly #spoolId: string;
+  readonly #thread: SpoolThread;
   #nextSeq: number;
-  #nextNumber: number;
-  #current: Segment | null = null;
+  #depth: number;
+  #bytes: number;
   #pending: Pending[] = [];
   #pendingBytes = 0;
   #waitingForMemory: (() => void)[] = [];
-  #commit: Promise<void> = Promise.resolve();
-  #isCommitting = false;
-  #hasDoneSinceFull = false;
-  #load: Promise<void> | null = null;
-  #reclaim: Promise<void> | null = null;
-  #handedOut = { records: 0, bytes: 0 };
+  /** The broker session of the deliveries on the disk. */
+  #spooledSession = 0;
+  #commit: Promise<void> | null = null;
+  #doneSeqs: number[] = [];
+  #deleteTimer: NodeJS.Timeout | undefined;
   #deliver: ((items: SpoolItem[]) => void) | null = null;
+  #handedOut = { items: 0, bytes: 0 };
+  /** Items on the disk that were not handed out: all those after `#lastHandedOut`. */
+  #unread: number;
+  #lastHandedOut = 0;
+  #load: Promise<void> | null = null;
   #isFull = false;
   #isClosed = false;
-  #damagedRecords: number;
 
-  private constructor(options: SpoolOptions, recovered: Awaited<ReturnType<typeof recoverSegments>>) {
-    this.#dir = options.dir;
-    this.#maxBytes = options.maxBytes;
-    this.#segmentBytes = Math.min(64 * 1024 * 1024, Math.max(16 * 1024, options.maxBytes / 128));
-    this.#log = options.log;
-    this.#segments = recovered.segments;
-    this.#damagedRecords = recovered.damagedRecords;
-    this.#nextNumber = recovered.nextNumber;
-    this.#spoolId = recovered.continues?.spoolId ?? nameSpool(options.bridgeId);
-    this.#nextSeq = recovered.continues?.nextSeq ?? 1;
+  private constructor({ maxBytes, log }: SpoolOptions, thread: SpoolThread, state: OpenedSpool) {
+    this.spoolId = state.spoolId;
+    this.#maxBytes = maxBytes;
+    this.#log = log;
+    this.#thread = thread;
+    this.#nextSeq = state.lastSeq === 0 ? 1 : state.lastSeq + skippedSeqs;
+    this.#depth = state.depth;
+    this.#unread = state.depth;
+    this.#bytes = state.bytes;
   }
 
-  /** `recent` are the last messages written before this start, for telling redeliveries. */
-  static async open(options: SpoolOptions): Promise<{ spool: Spool; recent: SpooledDelivery[] }> {
-    const recovered = await recoverSegments(options.dir, options.bridgeId, options.log);
-    const spool = new Spool(options, recovered);
-    options.log.info('spool opened', {
-      spoolId: spool.#spoolId,
-      nextSeq: spool.#nextSeq,
-      depth: spool.depth,
-      bytes: spool.diskBytes,
-      damagedRecords: spool.#damagedRecords,
-    });
-    return { spool, recent: recovered.recent };
+  /**
+   * `deliveries` are the last ones before this start, for `Deliveries`.
+   * @throws Error that says what to do where the database cannot be opened
+   */
+  static async open(options: SpoolOptions): Promise<{ spool: Spool; deliveries: Float64Array }> {
+    const { dir, bridgeId, lockWaitMs = 0 } = options;
+    const { thread, state } = await SpoolThread.start({ dir, bridgeId, lockWaitMs });
+    const spool = new Spool(options, thread, state);
+    const { spoolId, depth, bytes } = state;
+    options.log.info('spool opened', { spoolId, nextSeq: spool.#nextSeq, depth, bytes });
+    return { spool, deliveries: state.deliveries };
   }
 
-  /** Messages on the disk that the Worker has not answered for. */
+  /** Messages on the disk that the Worker has not answered for, and their bytes. */
   get depth(): number {
-    return this.#segments.reduce((sum, segment) => sum + segment.liveRecords, 0);
+    return this.#depth;
   }
 
-  get diskBytes(): number {
-    return this.#segments.reduce((sum, segment) => sum + segment.sizeBytes, 0);
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Messages from the broker that are not on the disk yet, and so not acknowledged. */
@@ -90,24 +95,22 @@ export class Spool {
     return this.#isFull;
   }
 
-  get damagedRecords(): number {
-    return this.#damagedRecords;
-  }
-
-  /** Hands out every message not done, oldest first, and then new ones as they reach the disk. */
+  /** Hands out every message that is not done, oldest first, and then new ones as they reach the disk. */
   start(deliver: (items: SpoolItem[]) => void): void {
     this.#deliver = deliver;
     this.#loadMore();
   }
 
-  /** `onCommitted` is called, in the order of the calls, when the message would survive a power cut. */
-  append(message: SpooledMessage, onCommitted: () => void): void {
-    this.#enqueue({ message, bytes: countRecordBytes(message.topic, message.payload), onCommitted });
-  }
-
-  /** Calls back when everything appended so far is committed. */
-  afterPending(onReached: () => void): void {
-    this.#enqueue({ message: null, bytes: 0, onCommitted: onReached });
+  /** Answers its `seq`. `onCommitted` is called, in the order of the calls, when it would survive a power cut. */
+  append(message: SpooledMessage, delivery: Delivery | null, onCommitted: () => void): number {
+    const item = { ...message, seq: this.#nextSeq };
+    this.#nextSeq += 1;
+    if (!this.#isClosed) {
+      this.#pending.push({ item, delivery, onCommitted });
+      this.#pendingBytes += countBytes(item);
+      this.#startCommit();
+    }
+    return item.seq;
   }
 
   /** Calls back at once, or, when too much waits for the disk, once there is room in memory again. */
@@ -118,14 +121,13 @@ export class Spool {
 
   /** The Worker has answered for it, or it lies in the dead letters. */
   markDone(item: SpoolItem): void {
-    const { segment } = item;
-    if (segment === null) return;
-    item.segment = null;
-    segment.markDone(item);
-    this.#handedOut.records -= 1;
+    this.#doneSeqs.push(item.seq);
+    this.#depth -= 1;
+    this.#bytes -= countBytes(item);
+    this.#handedOut.items -= 1;
     this.#handedOut.bytes -= item.payload.length;
-    this.#hasDoneSinceFull = true;
-    if (segment.liveRecords === 0 || this.#isFull) this.#reclaimSpace();
+    if (this.#isFull) this.#startCommit();
+    else this.#deleteSoon();
     this.#loadMore();
   }
 
@@ -134,213 +136,158 @@ export class Spool {
     await Promise.race([this.#commit, wait(maxMs, undefined, { ref: false })]);
   }
 
-  /** Writes what waits, unless the disk refuses, and closes the files. Nothing may be appended afterwards. */
+  /** Writes what waits, unless the disk refuses, and closes the database. Nothing may be appended afterwards. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#commit;
-    await this.#reclaim;
-    await this.#load;
-    for (const segment of this.#segments) await segment.close();
-  }
-
-  #enqueue(pending: Pending): void {
-    if (this.#isClosed) return;
-    this.#pending.push(pending);
-    this.#pendingBytes += pending.bytes;
     this.#startCommit();
+    await this.#commit;
+    clearTimeout(this.#deleteTimer);
+    await this.#load;
+    await this.#thread.close();
   }
 
   #startCommit(): void {
-    if (!this.#isCommitting && this.#pending.length > 0) this.#commit = this.#commitPending();
+    if (this.#pending.length > 0 || this.#doneSeqs.length > 0) this.#commit ??= this.#commitAll();
   }
 
-  async #commitPending(): Promise<void> {
-    this.#isCommitting = true;
-    // One turn of the loop gathers all messages of one read from the broker into one flush. When messages keep coming
-    // they gather for longer, because a flush costs the same for many as for one.
-    for (let gathered = nextTurn(); this.#pending.length > 0; gathered = wait(gatherMs)) {
+  async #commitAll(): Promise<void> {
+    // One turn of the loop gathers all messages of one read from the broker into the first group.
+    for (let gathered = nextTurn(); ; gathered = wait(gatherMs)) {
       await gathered;
-      const flushed = await this.#flushGroup();
-      if (flushed === 'committed') continue;
-      if (flushed === 'full' && !this.#hasDoneSinceFull) break;
-      if (flushed === 'failed') {
+      const group = this.#takeGroup();
+      const doneSeqs = this.#doneSeqs.slice();
+      if (group.length === 0 && doneSeqs.length === 0) break;
+      const session = group.findLast(({ delivery }) => delivery !== null)?.delivery?.session ?? this.#spooledSession;
+      try {
+        const packed = group.length === 0 ? null : packGroup(group, session, session !== this.#spooledSession);
+        await this.#thread.commit(packed, Float64Array.from(doneSeqs));
+      } catch (error) {
+        this.#log.error('the disk refuses the spool: messages wait unacknowledged', {
+          alarm: true,
+          cause: describeError(error),
+        });
         if (this.#isClosed) break;
         await wait(diskRetryMs);
+        continue;
       }
+      this.#spooledSession = session;
+      this.#doneSeqs.splice(0, doneSeqs.length);
+      this.#noteCommitted(group);
+      if (this.#pending.length === 0 && !this.#isClosed) break;
     }
-    this.#isCommitting = false;
+    this.#commit = null;
+    clearTimeout(this.#deleteTimer);
+    this.#deleteTimer = undefined;
+    if (this.#doneSeqs.length > 0) this.#deleteSoon();
   }
 
-  async #flushGroup(): Promise<'committed' | 'full' | 'failed'> {
-    let segment: Segment;
-    let group: Pending[];
-    let sizeBefore: number;
-    const records: SpoolRecord[] = [];
-    try {
-      segment = await this.#writableSegment();
-      group = this.#takeGroup();
-      if (group.length === 0) return (await this.#makeRoom(segment)) ? 'committed' : 'full';
-      for (const { message } of group) {
-        if (message !== null) records.push({ ...message, seq: this.#nextSeq + records.length });
-      }
-      sizeBefore = segment.sizeBytes;
-      if (records.length > 0) await segment.append(records);
-    } catch (error) {
-      this.#log.error('the disk refuses the spool: messages wait unacknowledged', {
-        alarm: true,
-        cause: describeError(error),
-      });
-      // After a failed flush the kernel may hold bad pages as clean: the group goes into a fresh file.
-      await this.#current?.seal().catch(() => undefined);
-      this.#current = null;
-      return 'failed';
-    }
-    // Outside the try: an error thrown by a receiver is not the disk's.
-    this.#settleGroup(group, records);
-    const isReaderUpToDate =
-      this.#load === null &&
-      this.#segments.every((one) => one.loadedBytes === (one === segment ? sizeBefore : one.sizeBytes));
-    if (isReaderUpToDate && this.#deliver !== null && this.#hasRoomForReader()) {
-      segment.skipLoading(records.length);
-      this.#handOut(segment, records);
-    } else this.#loadMore();
-    return 'committed';
+  #deleteSoon(): void {
+    this.#deleteTimer ??= setTimeout(() => this.#startCommit(), deleteAfterMs).unref();
   }
 
-  #settleGroup(group: Pending[], records: SpoolRecord[]): void {
-    this.#nextSeq += records.length;
+  /** What fits; nothing while the spool is full. */
+  #takeGroup(): Pending[] {
+    const roomBytes = this.#maxBytes - this.#bytes;
+    let bytes = 0;
+    let count = 0;
+    for (const { item } of this.#pending) {
+      const size = countBytes(item);
+      // An empty spool takes even a message that is larger than it may be: it would wait for ever.
+      const hasRoom = bytes + size <= roomBytes || (count === 0 && this.#depth === 0);
+      if (!hasRoom || (count > 0 && bytes + size > maxGroupBytes)) break;
+      bytes += size;
+      count += 1;
+    }
+    this.#noteFull(count === 0 && this.#pending.length > 0);
+    return this.#pending.slice(0, count);
+  }
+
+  #noteFull(isFull: boolean): void {
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    const fields = { bytes: this.#bytes, depth: this.#depth };
+    if (!isFull) this.#log.info('the spool has room again', fields);
+    else this.#log.error('the spool is full: messages wait unacknowledged at the broker', { alarm: true, ...fields });
+  }
+
+  #noteCommitted(group: Pending[]): void {
     this.#pending.splice(0, group.length);
-    for (const { bytes } of group) this.#pendingBytes -= bytes;
+    const items = group.map(({ item }) => item);
+    const bytes = items.reduce((sum, item) => sum + countBytes(item), 0);
+    this.#pendingBytes -= bytes;
+    this.#bytes += bytes;
+    this.#depth += items.length;
+    this.#unread += items.length;
+    if (this.#unread === items.length && this.#load === null && this.#hasRoomForReader()) this.#handOut(items);
+    else this.#loadMore();
     for (const { onCommitted } of group) onCommitted();
     if (this.#pendingBytes < maxPendingBytes) {
       for (const proceed of this.#waitingForMemory.splice(0)) proceed();
     }
   }
 
-  #takeGroup(): Pending[] {
-    const roomBytes = this.#maxBytes - this.diskBytes;
-    const isEmpty = this.depth === 0;
-    let bytes = 0;
-    let count = 0;
-    for (const pending of this.#pending) {
-      // An empty spool takes even a message that is larger than it may be: it would wait for ever.
-      const hasRoom = bytes + pending.bytes <= roomBytes || (count === 0 && isEmpty);
-      if (!hasRoom || (count > 0 && bytes + pending.bytes > maxGroupBytes)) break;
-      bytes += pending.bytes;
-      count += 1;
-    }
-    if (count > 0 && this.#isFull) {
-      this.#isFull = false;
-      this.#log.info('the spool has room again');
-    }
-    return this.#pending.slice(0, count);
-  }
-
-  /** False when nothing can be given back now: then the next message that is done starts the commit again. */
-  async #makeRoom(segment: Segment): Promise<boolean> {
-    const before = this.diskBytes;
-    this.#hasDoneSinceFull = false;
-    if (segment.sizeBytes > 0 && isMostlyDone(segment)) await this.#rotate();
-    await this.#reclaim;
-    this.#reclaimSpace();
-    await this.#reclaim;
-    if (this.diskBytes < before) return true;
-    if (!this.#isFull) {
-      this.#isFull = true;
-      this.#log.error('the spool is full: messages wait unacknowledged at the broker', {
-        alarm: true,
-        bytes: before,
-        depth: this.depth,
-      });
-    }
-    return false;
-  }
-
-  async #writableSegment(): Promise<Segment> {
-    const current = this.#current;
-    if (current !== null && current.sizeBytes < this.#segmentBytes) return current;
-    return this.#rotate();
-  }
-
-  /** The newest file carries the name and the number of the spool over a restart: it is made before others go. */
-  async #rotate(): Promise<Segment> {
-    const name = { number: this.#nextNumber, firstSeq: this.#nextSeq, spoolId: this.#spoolId };
-    this.#nextNumber += 1;
-    const segment = await Segment.create(this.#dir, name);
-    const sealed = this.#current;
-    this.#segments.push(segment);
-    this.#current = segment;
-    await sealed?.seal();
-    this.#reclaimSpace();
-    return segment;
-  }
-
   #hasRoomForReader(): boolean {
-    return this.#handedOut.records < maxHandedOut.records && this.#handedOut.bytes < maxHandedOut.bytes;
+    return this.#handedOut.items < maxHandedOut.items && this.#handedOut.bytes < maxHandedOut.bytes;
   }
 
-  #loadMore(): void {
-    if (this.#load !== null || this.#deliver === null || this.#isClosed) return;
-    if (this.#handedOut.records * 2 > maxHandedOut.records || this.#handedOut.bytes * 2 > maxHandedOut.bytes) return;
-    if (this.#segments.every((segment) => segment.isLoaded)) return;
-    this.#load = this.#loadFromDisk()
-      .catch(async (error: unknown) => {
-        this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
-        await wait(diskRetryMs);
-      })
-      .finally(() => {
-        this.#load = null;
-        this.#loadMore();
-      });
-  }
-
-  async #loadFromDisk(): Promise<void> {
-    const segment = this.#segments.find((one) => !one.isLoaded);
-    if (segment === undefined) return;
-    const records = await segment.load();
-    this.#handOut(segment, records);
-    const lost = segment.writeOffUnreadable();
-    if (lost > 0) {
-      this.#damagedRecords += lost;
-      this.#log.error('spooled messages can no longer be read', { alarm: true, records: lost });
-    }
-    if (segment.liveRecords === 0) this.#reclaimSpace();
-  }
-
-  #handOut(segment: Segment, records: SpoolRecord[]): void {
-    if (records.length === 0) return;
-    const items = records.map((record) => ({ ...record, spoolId: segment.spoolId, segment }));
-    this.#handedOut.records += items.length;
+  #handOut(items: SpoolItem[]): void {
+    const last = items.at(-1);
+    if (last === undefined) return;
+    this.#unread -= items.length;
+    this.#lastHandedOut = last.seq;
+    this.#handedOut.items += items.length;
     for (const { payload } of items) this.#handedOut.bytes += payload.length;
     this.#deliver?.(items);
   }
 
-  #reclaimSpace(): void {
-    if (this.#isClosed) return;
-    this.#reclaim ??= this.#removeAndCompact()
-      .catch((error: unknown) => this.#log.error('spool files cannot be removed', { cause: describeError(error) }))
-      .finally(() => {
-        this.#reclaim = null;
-        if (this.#isFull) this.#startCommit();
-      });
+  #loadMore(): void {
+    if (this.#unread === 0 || this.#deliver === null || this.#isClosed) return;
+    if (this.#handedOut.items * 2 > maxHandedOut.items || this.#handedOut.bytes * 2 > maxHandedOut.bytes) return;
+    this.#load ??= this.#loadFromDisk();
   }
 
-  async #removeAndCompact(): Promise<void> {
-    for (const segment of [...this.#segments]) {
-      if (segment === this.#current || segment === this.#segments.at(-1) || !segment.isLoaded) continue;
-      if (segment.liveRecords === 0) {
-        this.#segments.splice(this.#segments.indexOf(segment), 1);
-        await segment.remove();
-      } else if (this.diskBytes * 2 > this.#maxBytes && isMostlyDone(segment)) {
-        // Without this one device that cannot be served would keep every file, and fill the spool.
-        await segment.compact();
-      }
+  async #loadFromDisk(): Promise<void> {
+    try {
+      const items = await this.#thread.read(this.#lastHandedOut, readAtOnce.items, readAtOnce.bytes);
+      if (items.length === 0) throw new Error(`${this.#unread} messages are missing`);
+      this.#handOut(items);
+    } catch (error) {
+      this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
+      await wait(diskRetryMs, undefined, { ref: false });
     }
+    this.#load = null;
+    this.#loadMore();
   }
 }
 
-export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log };
+function countBytes({ topic, payload }: SpoolItem): number {
+  return Buffer.byteLength(topic) + payload.length + itemOverheadBytes;
+}
 
-function isMostlyDone(segment: Segment): boolean {
-  return segment.liveBytes * 4 < segment.sizeBytes;
+function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
+  const numbers = new Float64Array(group.length * itemNumbers.length);
+  const payloads = new Uint8Array(group.reduce((sum, { item }) => sum + item.payload.length, 0));
+  const topics = new Map<string, number>();
+  const flagged: SpoolGroup['flagged'] = [];
+  let at = 0;
+  let payloadAt = 0;
+  for (const { item, delivery } of group) {
+    const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf } = item;
+    let topicIndex = topics.get(topic);
+    if (topicIndex === undefined) topics.set(topic, (topicIndex = topics.size));
+    numbers[at] = seq;
+    numbers[at + 1] = receivedAtMs;
+    numbers[at + 2] = topicIndex;
+    numbers[at + 3] = payload.length;
+    if (delivery?.session === session) {
+      numbers[at + 4] = delivery.packetId;
+      numbers[at + 5] = delivery.digest;
+      numbers[at + 6] = redeliveryOf ?? seq;
+    }
+    at += itemNumbers.length;
+    payloads.set(payload, payloadAt);
+    payloadAt += payload.length;
+    if (dup || retain) flagged.push({ seq, retain, dup, soleReader, redeliveryOf });
+  }
+  return { numbers, topics: [...topics.keys()], payloads, flagged, forgetsDeliveries };
 }

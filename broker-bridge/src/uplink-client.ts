@@ -1,25 +1,29 @@
-// One request to the Worker: sends the body of a batch and reads what the answer means.
+// One request to the Worker: posts the body of a batch and reads what the answer means.
 // It decides nothing: no retries, no splitting, no waiting.
 import { Agent as HttpAgent, request as requestHttp, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import { z } from 'zod';
 import { uplinkAnswerSchema, uplinkPath, type UplinkResult } from '../../src/protocol/bridge.ts';
+import { readJson } from './json.ts';
 import { describeError } from './log.ts';
 
-export type UplinkOutcome =
+/** `status` is 0 where there was no answer; `requestId` is the Worker's, to find the request in its log. */
+export type UplinkOutcome = { status: number; requestId: string | undefined } & (
   | { kind: 'answered'; results: UplinkResult[] }
-  | { kind: 'unauthorized'; status: number }
+  | { kind: 'unauthorized' }
   | { kind: 'too-large' }
   | { kind: 'invalid'; message: string }
-  | { kind: 'unavailable'; cause: string; retryAfterMs: number };
+  | { kind: 'unavailable'; cause: string; retryAfterMs: number }
+);
 
 const defaultAnswerTimeoutMs = 15_000;
 const idleConnectionMs = 60_000;
 const maxAnswerBytes = 1024 * 1024;
 const maxRetryAfterMs = 600_000;
 
+const refusalSchema = z.object({ code: z.literal(400), message: z.string() });
+
 export class UplinkClient {
-  /** 0 when the last request got no answer. */
-  lastStatus = 0;
   readonly #url: URL;
   readonly #secret: string;
   readonly #answerTimeoutMs: number;
@@ -37,15 +41,14 @@ export class UplinkClient {
   async post(body: string): Promise<UplinkOutcome> {
     try {
       const { response, text } = await this.#exchange(body);
-      this.lastStatus = response.statusCode ?? 0;
       return readAnswer(response, text);
     } catch (error) {
-      this.lastStatus = 0;
-      return { kind: 'unavailable', cause: describeError(error), retryAfterMs: 0 };
+      const cause = describeError(error);
+      return { kind: 'unavailable', status: 0, requestId: undefined, cause, retryAfterMs: 0 };
     }
   }
 
-  /** Gives up what is under way and closes the idle connections. */
+  /** Aborts what is under way and closes the idle connections. */
   close(): void {
     this.#abort.abort();
     this.#agent.destroy();
@@ -85,35 +88,22 @@ export class UplinkClient {
   }
 }
 
-function readAnswer(response: IncomingMessage, text: string): UplinkOutcome {
-  const status = response.statusCode ?? 0;
-  const retryAfterMs = readRetryAfterMs(response.headers['retry-after']);
-  const unavailable: UplinkOutcome = { kind: 'unavailable', cause: `status ${status}`, retryAfterMs };
-  if (status === 401 || status === 403) return { kind: 'unauthorized', status };
-  if (status === 413) return { kind: 'too-large' };
-  const json = parseJson(text);
+function readAnswer({ statusCode: status = 0, headers }: IncomingMessage, text: string): UplinkOutcome {
+  const answer = { status, requestId: headers['x-request-id']?.toString() };
+  if (status === 401 || status === 403) return { ...answer, kind: 'unauthorized' };
+  if (status === 413) return { ...answer, kind: 'too-large' };
   if (status === 400) {
     // Only the Worker's own refusal counts: a proxy that is badly set up must not turn messages into dead letters.
-    const message = readRefusal(json);
-    return message === null ? unavailable : { kind: 'invalid', message };
+    const refusal = readJson(refusalSchema, text);
+    if (refusal !== undefined) return { ...answer, kind: 'invalid', message: refusal.message };
   }
-  if (status !== 200) return unavailable;
-  const answer = uplinkAnswerSchema.safeParse(json);
-  if (!answer.success) return { ...unavailable, cause: 'status 200, but not an answer of the Worker' };
-  return { kind: 'answered', results: answer.data.data.results };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+  let cause = `status ${status}`;
+  if (status === 200) {
+    const body = readJson(uplinkAnswerSchema, text);
+    if (body !== undefined) return { ...answer, kind: 'answered', results: body.data.results };
+    cause = 'status 200, but not an answer of the Worker';
   }
-}
-
-function readRefusal(json: unknown): string | null {
-  if (typeof json !== 'object' || json === null || !('code' in json) || !('message' in json)) return null;
-  return json.code === 400 && typeof json.message === 'string' ? json.message : null;
+  return { ...answer, kind: 'unavailable', cause, retryAfterMs: readRetryAfterMs(headers['retry-after']) };
 }
 
 /** Seconds or a date (RFC 9110 10.2.3); 0 where there is none. */

@@ -1,4 +1,4 @@
-// The bridge's WebSocket to the Worker: keeps it open, says who is calling, hands over what arrives.
+// The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
 // It must not decide what a role or a command means.
 import { randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
@@ -11,24 +11,25 @@ import {
   type PublishFrame,
 } from '../../src/protocol/bridge.ts';
 import { BackOff } from './back-off.ts';
+import { readJson } from './json.ts';
 import { describeError, type Log } from './log.ts';
 import { WorkerClock } from './worker-clock.ts';
 
 export type Role = 'active' | 'standby';
 
 type LinkEvents = {
-  /** `resumes`: nobody else was active since this process was. */
+  /** `resumes`: no other bridge was active since this process was. */
   onRole: (role: Role, resumes: boolean) => void;
   onPublish: (frame: PublishFrame) => void;
-  /** Connected means that the Worker has welcomed us. The time is of the last sign of life before a loss. */
-  onConnectedChange: (isConnected: boolean, lastHeardAtMs: number) => void;
+  /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
+  onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
 };
 
 const pingEveryMs = 5000;
 const watchEveryMs = 1000;
-const silenceMs = 10_000;
-/** The Worker names another bridge 9 s after our last ping at the earliest; clocks may drift a little until then. */
+const maxInactivityMs = 10_000;
+/** The Worker promotes another bridge 9 s after our last ping at the earliest; clocks may drift a little until then. */
 const roleIsSureForMs = 8500;
 const handshakeTimeoutMs = 10_000;
 const unauthorizedRetryMs = 30_000;
@@ -48,14 +49,14 @@ export class WorkerLink {
   readonly #url: string;
   readonly #log: Log;
   readonly #clock = new WorkerClock();
-  /** Whoever has it knows what this process has published, which a restarted one does not. */
+  /** Another one after a restart, because the new process does not know what the old one has published. */
   readonly #instanceId = randomUUID();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
   #isWelcome = false;
   #welcomeAtMs = 0;
-  #lastHeardAtMs = 0;
-  /** When pings were sent that are not answered yet, and the last one that is; by a clock that nobody sets. */
+  #lastFrameAtMs = 0;
+  /** When the unanswered pings were sent, and the last answered one; by the monotonic clock. */
   #pingsUnderWay: number[] = [];
   #answeredPingAtMs = -Infinity;
   #watchTimer: NodeJS.Timeout | undefined;
@@ -77,7 +78,7 @@ export class WorkerLink {
     return this.#isWelcome && performance.now() - this.#answeredPingAtMs < roleIsSureForMs;
   }
 
-  /** The Worker's clock, as well as it is known. */
+  /** An estimate of the Worker's clock. */
   nowMs(): number {
     return this.#clock.nowMs(Date.now());
   }
@@ -87,12 +88,12 @@ export class WorkerLink {
     this.#connect();
   }
 
-  /** Asks the Worker anew which role this bridge has. */
+  /** Reconnects, to learn again which role this bridge has. */
   restart(): void {
     if (this.#isWelcome) this.#socket?.terminate();
   }
 
-  /** False when there is nobody to hear it. */
+  /** False when there is no link. */
   send(frame: BridgeFrame): boolean {
     if (!this.#isWelcome || this.#socket?.readyState !== WebSocket.OPEN) return false;
     this.#socket.send(JSON.stringify(frame));
@@ -135,17 +136,17 @@ export class WorkerLink {
     socket.on('error', (error) => {
       if (refusedStatus === null) cause = describeError(error);
     });
-    socket.on('open', () => this.#greet(socket));
+    socket.on('open', () => this.#sendHello(socket));
     socket.on('message', (data, isBinary) => this.#read(data, isBinary));
     socket.on('close', (code, reason) => {
-      const words = code === 1006 ? cause : `${cause}: ${code} ${reason.toString()}`.trimEnd();
-      this.#settleClose(words, refusedStatus);
+      const detail = code === 1006 ? cause : `${cause}: ${code} ${reason.toString()}`.trimEnd();
+      this.#noteClose(detail, refusedStatus);
     });
   }
 
-  #greet(socket: WebSocket): void {
-    this.#clock.forget();
-    this.#lastHeardAtMs = Date.now();
+  #sendHello(socket: WebSocket): void {
+    this.#clock.reset();
+    this.#lastFrameAtMs = Date.now();
     this.#pingsUnderWay = [];
     this.#answeredPingAtMs = -Infinity;
     const hello: BridgeFrame = {
@@ -160,8 +161,8 @@ export class WorkerLink {
   }
 
   #watch(socket: WebSocket): void {
-    if (Date.now() - this.#lastHeardAtMs > silenceMs) {
-      this.#log.warn('the Worker fell silent on the link');
+    if (Date.now() - this.#lastFrameAtMs > maxInactivityMs) {
+      this.#log.warn('the Worker sends nothing on the link', { maxInactivityMs });
       socket.terminate();
     } else if (this.#isPingDue()) this.#ping(socket);
   }
@@ -183,39 +184,39 @@ export class WorkerLink {
   }
 
   #read(data: RawData, isBinary: boolean): void {
-    this.#lastHeardAtMs = Date.now();
+    this.#lastFrameAtMs = Date.now();
     const text = isBinary ? '' : rawText(data);
     if (text === linkPong) {
       this.#noteAnsweredPing();
       return;
     }
-    const frame = workerFrameSchema.safeParse(parseJson(text));
-    if (!frame.success) {
+    const frame = readJson(workerFrameSchema, text);
+    if (frame === undefined) {
       this.#log.warn('a frame on the link cannot be understood', { bytes: text.length });
       return;
     }
-    if (frame.data.type === 'publish') {
-      this.#options.events.onPublish(frame.data);
+    if (frame.type === 'publish') {
+      this.#options.events.onPublish(frame);
       return;
     }
-    this.#clock.noteFrame(frame.data.nowMs, Date.now());
-    if (!this.#isWelcome) this.#settleWelcome();
-    this.#options.events.onRole(frame.data.role, frame.data.resumes ?? false);
+    this.#clock.noteFrame(frame.nowMs, Date.now());
+    if (!this.#isWelcome) this.#noteWelcome();
+    this.#options.events.onRole(frame.role, frame.resumes ?? false);
   }
 
-  #settleWelcome(): void {
+  #noteWelcome(): void {
     this.#isWelcome = true;
     this.#welcomeAtMs = Date.now();
     this.#log.info('connected to the Worker');
-    this.#options.events.onConnectedChange(true, this.#lastHeardAtMs);
+    this.#options.events.onConnectedChange(true, this.#lastFrameAtMs);
   }
 
-  #settleClose(cause: string, refusedStatus: number | null): void {
+  #noteClose(cause: string, refusedStatus: number | null): void {
     clearInterval(this.#watchTimer);
     this.#socket = null;
     const wasWelcome = this.#isWelcome;
     this.#isWelcome = false;
-    if (wasWelcome) this.#options.events.onConnectedChange(false, this.#lastHeardAtMs);
+    if (wasWelcome) this.#options.events.onConnectedChange(false, this.#lastFrameAtMs);
     if (!this.#isWanted) return;
     this.#options.events.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
@@ -233,12 +234,4 @@ export class WorkerLink {
 function rawText(data: RawData): string {
   if (Array.isArray(data)) return Buffer.concat(data).toString();
   return data instanceof ArrayBuffer ? Buffer.from(data).toString() : data.toString();
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

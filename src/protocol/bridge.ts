@@ -1,7 +1,6 @@
 // What the Worker and broker-bridge say to each other: batches up over HTTP, frames both ways on the bridge's
 // WebSocket. The only source file that broker-bridge imports. Schemas and constants, no behaviour.
 import { z } from 'zod';
-import { topicActions } from './mqtt.ts';
 
 /** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
 export const uplinkPath = '/bridge/uplink';
@@ -16,11 +15,11 @@ export const maxBatchDevices = 250;
 export const maxBatchBytes = 1024 * 1024;
 
 /** The topics a bridge consumes: what devices may publish. */
-export const uplinkFilters: readonly string[] = [
-  topicActions.propertyPost,
-  topicActions.propertySetReply,
-  topicActions.status,
-].map((action) => `/sys/+/+/${action}`);
+export const uplinkFilters = [
+  '/sys/+/+/thing/event/property/post',
+  '/sys/+/+/thing/service/property/set_reply',
+  '/sys/+/+/status',
+] as const;
 
 /** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
@@ -35,12 +34,18 @@ export const uplinkItemSchema = z.object({
   /** The payload as text where it is valid UTF-8, else base64 in `payloadBase64`. */
   payload: z.string().optional(),
   payloadBase64: z.string().optional(),
-  /** As the broker sent it: it may have delivered the message before. */
-  dup: z.boolean().optional(),
-  /** With `dup`: this spool had the same delivery (broker session, packet id, topic, payload) under that number. */
+  /** MQTT DUP as the broker sent it: this delivery may be a repetition of an earlier one. */
+  dup: z.literal(true).optional(),
+  /**
+   * Only with `dup`: the `seq` under which this very spool holds or held the same delivery already, which is the same
+   * topic and payload under the same packet id of the same broker session.
+   */
   redeliveryOf: z.int().positive().optional(),
-  /** With `dup`: no other client can have read the broker's session since this process began to read it. */
-  soleReader: z.boolean().optional(),
+  /**
+   * Only with `dup`: nobody but the sending process can have read from the broker session since that process began to.
+   * Without `redeliveryOf` the earlier delivery was lost on its way, and this is the first that arrived.
+   */
+  soleReader: z.literal(true).optional(),
   retain: z.boolean().optional(),
   receivedAtMs: z.int().nonnegative(),
 });
@@ -74,9 +79,6 @@ export const uplinkAnswerSchema = z.object({
 export const linkPing = 'ping';
 export const linkPong = 'pong';
 
-const notPublishedReasons = ['broker_disconnected', 'expired', 'refused', 'standby', 'invalid', 'cancelled'] as const;
-export type NotPublishedReason = (typeof notPublishedReasons)[number];
-
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
   /**
    * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` is another one
@@ -102,10 +104,11 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('not-published'),
     id: z.string(),
-    reason: z.enum(notPublishedReasons),
+    reason: z.enum(['broker_disconnected', 'expired', 'refused', 'standby', 'invalid', 'cancelled']),
   }),
 ]);
 export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
+export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
 
 /**
  * `nowMs` is the Worker's clock, by which `expiresAtMs` is meant. `resumes`: nobody else was active since this instance

@@ -1,12 +1,16 @@
 // The bridge as a process, with real brokers, while parts of the chain are killed, cut, frozen or full. What the
 // broker acknowledged to the device must arrive, and have effect once.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { commandTopic, reportTopic, type Device } from '../rig/mqtt-client.ts';
 import type { BridgeProcess } from '../rig/bridge-process.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+
+/** Of util-linux. */
+const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];
@@ -107,10 +111,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       const payloads = Array.from({ length: 300 }, (_, n) => `m${n} ${filler}`);
       await Promise.all(payloads.map((payload) => device.report(payload)));
       await bridge.untilLogged('the spool is full: messages wait unacknowledged at the broker');
-      const spooled = readdirSync(scene.spoolDir)
-        .filter((name) => name.endsWith('.segment'))
-        .reduce((sum, name) => sum + readFileSync(join(scene.spoolDir, name)).length, 0);
-      expect(spooled).toBeLessThanOrEqual(262_144);
       // What is not on the disk was not acknowledged, so a killed bridge may forget it.
       await bridge.kill('SIGKILL');
       scene.worker.setFaults({});
@@ -120,24 +120,44 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     },
   );
 
-  test('a torn tail of the spool is cut at start, and what follows is new to the Worker', async () => {
+  test('a spool that was damaged while the bridge was away ends the start, and nothing is taken without it', async () => {
     await open();
     scene.worker.setFaults({ status: 503 });
-    const sent = await report(0, 50);
+    await report(0, 50);
     await scene.worker.changes.until('an attempt', () => scene.worker.requests > 0);
-    await bridge.kill('SIGKILL');
-    const segment = readdirSync(scene.spoolDir).find((name) => name.endsWith('.segment'))!;
-    const path = join(scene.spoolDir, segment);
-    writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.from([0xb5, 0x1d, 0, 0, 0, 90, 1, 2, 3])]));
+    await bridge.kill('SIGTERM');
+    const path = join(scene.spoolDir, 'spool.sqlite');
+    truncateSync(path, Math.floor(readFileSync(path).length / 8192) * 4096);
+    bridge = scene.startBridge();
+    expect(await bridge.untilExit()).toBe(2);
+    expect((await bridge.untilLogged('the bridge cannot start'))['cause']).toContain('is damaged');
+    const sent = await report(50, 50);
+    renameSync(path, `${path}.put-aside`);
     scene.worker.setFaults({});
     bridge = scene.startBridge();
-    expect(await bridge.untilLogged('the spool was damaged: unreadable bytes are passed over')).toMatchObject({
-      tornTailBytes: 9,
-    });
-    sent.push(...(await report(50, 50)));
     await untilArrived(sent);
-    expect(new Set(scene.worker.batches.map(({ spoolId }) => spoolId)).size).toBe(2);
   });
+
+  test.runIf(hasPrlimit)(
+    'a disk that refuses is an alarm, nothing is acknowledged, and it goes on by itself',
+    async () => {
+      await open();
+      const sent = await report(0, 50);
+      await untilArrived(sent);
+      limitFileBytes('1');
+      const reported = report(50, 500);
+      await bridge.untilLogged('the disk refuses the spool: messages wait unacknowledged');
+      expect(scene.worker.effects).toEqual(sent);
+      limitFileBytes('unlimited');
+      await untilArrived(await reported);
+      expect(countDoubled()).toBe(0);
+    },
+  );
+
+  /** Writes beyond it fail; to a database that is as good as a full disk. */
+  function limitFileBytes(limit: string): void {
+    execFileSync('prlimit', ['--pid', String(bridge.child.pid), `--fsize=${limit}:unlimited`]);
+  }
 
   test('a device cannot send what the Worker cannot take so that it blocks the others', async () => {
     await open();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
-import { lockSpool } from '../../broker-bridge/src/spool-lock.ts';
+import { Spool } from '../../broker-bridge/src/spool.ts';
 import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../rig/bridge-process.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
@@ -154,7 +154,9 @@ describe('a bridge that has not started yet', () => {
     ['the end of its parent', 'the parent is gone', (bridge: BridgeProcess) => bridge.child.disconnect()],
   ])('does not wait for its spool folder any longer after %s', async (_, why, act) => {
     const spoolDir = makeSpoolDir();
-    const lock = await lockSpool(spoolDir, 0);
+    const ignore = (): void => undefined;
+    const log = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+    const { spool } = await Spool.open({ dir: spoolDir, maxBytes: 262_144, bridgeId: 'bridge-1', log });
     const bridge = new BridgeProcess(environment(spoolDir));
     await bridge.untilLogged('starting');
     const toldAtMs = Date.now();
@@ -162,18 +164,18 @@ describe('a bridge that has not started yet', () => {
     expect(await bridge.untilExit()).toBe(0);
     expect(Date.now() - toldAtMs).toBeLessThan(1500);
     expect(await bridge.untilLogged('leaving')).toMatchObject({ why });
-    lock?.release();
+    await spool.close();
   });
 
   test('says which spool file it cannot open and what to do, and leaves the file alone', async () => {
     const spoolDir = makeSpoolDir();
-    const path = join(spoolDir, '0000000007-000000000000001-bridge-1-00.segment');
+    const path = join(spoolDir, 'spool.sqlite');
     mkdirSync(path);
     const bridge = new BridgeProcess(environment(spoolDir));
     expect(await bridge.untilExit()).toBe(2);
     const { cause } = await bridge.untilLogged('the bridge cannot start');
-    expect(cause).toContain(`${path} cannot be opened (EISDIR)`);
-    expect(cause).toContain('then start again');
+    expect(cause).toContain(`${path} cannot be opened`);
+    expect(cause).toContain('and start again');
   });
 });
 
@@ -248,7 +250,6 @@ describe('a running bridge', () => {
       'bridge_link_connected 1',
       'bridge_active 1',
       'bridge_dead_letters_total 0',
-      'bridge_spool_damaged_records 0',
       'bridge_unacknowledged 0',
     ];
     await untilAsync(async () => {

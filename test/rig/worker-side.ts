@@ -248,7 +248,8 @@ export class WorkerSide {
         this.#seen.add(name);
         const effect = item.payload ?? `base64:${item.payloadBase64 ?? ''}`;
         const content = `${item.topic} ${effect}`;
-        if (item.dup !== true || !this.#seen.has(content)) this.effects.push(effect);
+        const isNew = item.redeliveryOf === undefined && (item.soleReader === true || !this.#seen.has(content));
+        if (item.dup !== true || isNew) this.effects.push(effect);
         this.#seen.add(content);
       }
       return { seq: item.seq, ...verdict };

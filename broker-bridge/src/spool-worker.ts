@@ -1,0 +1,55 @@
+// What the spool's thread runs: opens the database and answers one request after the other, in the order in which they
+// come. It must not retry or log: the caller decides what follows from a failure.
+import { setTimeout as wait } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { describeError } from './log.ts';
+import { SpoolDatabase } from './spool-database.ts';
+import type { SpoolAnswer, SpoolRequest, SpoolThreadOptions } from './spool-thread.ts';
+
+const lockRetryMs = 100;
+
+if (parentPort === null) throw new Error('this is not a program: the spool starts it as a thread');
+const port = parentPort;
+const { dir, bridgeId, lockWaitMs } = workerData as SpoolThreadOptions;
+
+/** Waits for a bridge that is leaving. */
+async function openDatabase(): Promise<SpoolDatabase> {
+  const giveUpAtMs = Date.now() + lockWaitMs;
+  for (;;) {
+    const database = SpoolDatabase.open(dir);
+    if (database !== null) return database;
+    if (Date.now() >= giveUpAtMs) {
+      throw new Error('SPOOL_DIR is in use by another bridge: give each bridge a folder of its own');
+    }
+    await wait(lockRetryMs);
+  }
+}
+
+function answer(database: SpoolDatabase, request: SpoolRequest): SpoolAnswer {
+  try {
+    switch (request.kind) {
+      case 'commit':
+        database.commit(request.group, request.doneSeqs);
+        return { kind: 'committed' };
+      case 'read':
+        return { kind: 'read', items: database.read(request.afterSeq, request.maxItems, request.maxBytes) };
+      case 'close':
+        database.close();
+        return { kind: 'closed' };
+    }
+  } catch (error) {
+    return { kind: 'failed', cause: describeError(error) };
+  }
+}
+
+try {
+  const database = await openDatabase();
+  const state = database.readState(bridgeId);
+  port.on('message', (request: SpoolRequest) => {
+    port.postMessage(answer(database, request));
+    if (request.kind === 'close') port.close();
+  });
+  port.postMessage({ kind: 'opened', state } satisfies SpoolAnswer);
+} catch (error) {
+  port.postMessage({ kind: 'failed', cause: describeError(error) } satisfies SpoolAnswer);
+}
