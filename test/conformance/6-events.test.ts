@@ -1,5 +1,5 @@
 // Contract section 6: topics and message bodies, with a device at the real broker and the production bridge between.
-// Tolerance D and E where a device can show it.
+// Also field notes 36 to 49 where a device can show them.
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { addProduct, type Activation } from '../rig/accounts.ts';
 import { activate, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
