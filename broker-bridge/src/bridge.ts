@@ -158,16 +158,17 @@ export class Bridge {
       const oldestAtMs = this.#uplink.oldestReceivedAtMs();
       return oldestAtMs === null ? 0 : Math.max(0, Date.now() - oldestAtMs) / 1000;
     };
-    this.#metrics.observe({
-      spoolDepth: () => this.#spool.depth,
-      spoolBytes: () => this.#spool.bytes,
-      spoolIsFull: () => this.#spool.isFull,
-      oldestAgeSeconds,
-      unacknowledged: () => this.#spool.pendingCount,
-      unansweredCommands: () => this.#broker.unanswered,
-      brokerConnected: () => this.#broker.isConnected,
-      linkConnected: () => this.#link.isConnected,
-      isActive: () => this.#role === 'active',
-    });
+    const { observe } = this.#metrics;
+    const spool = this.#spool;
+    observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
+    observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
+    observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
+    observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', oldestAgeSeconds);
+    observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
+    const unanswered = (): number => this.#broker.unanswered;
+    observe('commands_unanswered', 'Commands that the broker has not acknowledged yet', unanswered);
+    observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);
+    observe('link_connected', '1 while the Worker answers on the link', () => this.#link.isConnected);
+    observe('active', '1 while this bridge is the active one', () => this.#role === 'active');
   }
 }

@@ -48,7 +48,7 @@ export class Broker {
   #isVersionProven = false;
   #isVersionRefused = false;
   /** Connections that the broker closed without an answer. */
-  #silentEnds = 0;
+  #unansweredEnds = 0;
 
   constructor(config: MqttConfig, log: Log, events: BrokerEvents) {
     this.#config = config;
@@ -160,7 +160,7 @@ export class Broker {
     const isGuess = this.#version === '3.1.1' && this.#config.protocol === 'auto' && !this.#isVersionRefused;
     this.#isVersionProven = !isGuess;
     this.#log.info('connected to the broker', { mqtt: this.#version });
-    this.#silentEnds = 0;
+    this.#unansweredEnds = 0;
     if (isGuess) {
       this.#log.warn('the broker did not answer MQTT 5: with 3.1.1 it keeps commands past their expiry', {
         remedy: 'the next connection tries MQTT 5 again; set MQTT_PROTOCOL=3.1.1 where the broker has none',
@@ -193,10 +193,10 @@ export class Broker {
       this.#events.onTakenOver();
       return;
     }
-    const isSilentEnd = livedMs === null && end.refusedCode === null && end.wasReached;
+    const isUnanswered = livedMs === null && end.refusedCode === null && end.wasReached;
     if (this.#config.protocol === 'auto' && !this.#isVersionProven) {
       if (livedMs !== null) this.#version = '5';
-      else if (isSilentEnd) this.#guessVersion();
+      else if (isUnanswered) this.#guessVersion();
     }
     // MQTT 3.1.1 has no reason for a take-over. Two bridges that each took the session back would do so for ever.
     const seemsTakenOver = !this.#isWorkerReachable && livedMs !== null && livedMs < stableAfterMs;
@@ -213,8 +213,8 @@ export class Broker {
 
   /** Old brokers close the connection without an answer; so does one that is starting, or a load balancer before it. */
   #guessVersion(): void {
-    this.#silentEnds += 1;
-    this.#version = this.#silentEnds % 3 === 2 ? '3.1.1' : '5';
+    this.#unansweredEnds += 1;
+    this.#version = this.#unansweredEnds % 3 === 2 ? '3.1.1' : '5';
   }
 
   #changeVersion(): void {

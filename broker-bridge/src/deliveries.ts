@@ -49,7 +49,7 @@ export class Deliveries {
 
 /**
  * Two sums in one number, 53 bits wide, because every message pays for it. It only has to tell a redelivery from another
- * message of the same packet id; nobody gains by making two alike.
+ * message of the same packet id and needs no protection against forgery.
  */
 function digestOf(topic: string, payload: Buffer): number {
   let sum = payload.length;

@@ -2,18 +2,6 @@
 // depends on them.
 import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client';
 
-export type Readings = {
-  spoolDepth: () => number;
-  spoolBytes: () => number;
-  spoolIsFull: () => boolean;
-  oldestAgeSeconds: () => number;
-  unacknowledged: () => number;
-  unansweredCommands: () => number;
-  brokerConnected: () => boolean;
-  linkConnected: () => boolean;
-  isActive: () => boolean;
-};
-
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics() {
@@ -37,25 +25,12 @@ export function createMetrics() {
       help: 'HTTP status of the last answer to a batch, 0 when there was none',
       registers,
     }),
-    observe(readings: Readings): void {
-      const gauge = (name: string, help: string, read: () => number | boolean) =>
-        new Gauge({
-          name: `bridge_${name}`,
-          help,
-          registers,
-          collect() {
-            this.set(Number(read()));
-          },
-        });
-      gauge('spool_depth', 'Messages on the disk that the Worker has not answered for', readings.spoolDepth);
-      gauge('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', readings.spoolBytes);
-      gauge('spool_full', '1 while the spool takes no messages', readings.spoolIsFull);
-      gauge('spool_oldest_age_seconds', 'Age of the oldest message in the spool', readings.oldestAgeSeconds);
-      gauge('unacknowledged', 'Messages from the broker that are not on the disk yet', readings.unacknowledged);
-      gauge('commands_unanswered', 'Commands that the broker has not acknowledged yet', readings.unansweredCommands);
-      gauge('broker_connected', '1 while connected to the broker', readings.brokerConnected);
-      gauge('link_connected', '1 while the Worker answers on the link', readings.linkConnected);
-      gauge('active', '1 while this bridge is the active one', readings.isActive);
+    /** Read when Prometheus asks. */
+    observe: (name: string, help: string, read: () => number | boolean): void => {
+      const collect = function (this: Gauge): void {
+        this.set(Number(read()));
+      };
+      new Gauge({ name: `bridge_${name}`, help, registers, collect });
     },
   };
 }

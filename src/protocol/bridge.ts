@@ -1,5 +1,5 @@
-// What the Worker and broker-bridge say to each other: batches up over HTTP, frames both ways on the bridge's
-// WebSocket. The only source file that broker-bridge imports. Schemas and constants, no behaviour.
+// The protocol between the Worker and broker-bridge: batches up over HTTP, frames both ways on the bridge's WebSocket.
+// The only file of `src` that broker-bridge imports. Schemas and constants, no behaviour.
 import { z } from 'zod';
 
 /** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
@@ -7,8 +7,8 @@ export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
 
 /**
- * Messages in one batch, their devices, and the bytes of one request body (a body above it is answered 413). A call for
- * each device, and one more where its relay shard has nobody left, must fit into one request's calls.
+ * Limits of one batch: messages, devices, and bytes of the request body (above it the answer is 413). Each device costs
+ * a call, and one more where its relay shard has no subscriber left: both must fit into the calls of one request.
  */
 export const maxBatchItems = 1000;
 export const maxBatchDevices = 250;
@@ -42,8 +42,8 @@ export const uplinkItemSchema = z.object({
    */
   redeliveryOf: z.int().positive().optional(),
   /**
-   * Only with `dup`: nobody but the sending process can have read from the broker session since that process began to.
-   * Without `redeliveryOf` the earlier delivery was lost on its way, and this is the first that arrived.
+   * Only with `dup`: no other client can have read from the broker session since the sending process began to read from
+   * it. Without `redeliveryOf`, the earlier delivery was lost on its way and this one is the first to arrive.
    */
   soleReader: z.literal(true).optional(),
   retain: z.boolean().optional(),
@@ -51,7 +51,7 @@ export const uplinkItemSchema = z.object({
 });
 export type UplinkItem = z.infer<typeof uplinkItemSchema>;
 
-/** `items` are read one by one, so that a poisonous one cannot take the others with it. */
+/** `items` are validated one by one, so that a malformed one does not cost the others. */
 export const uplinkBatchSchema = z.object({
   spoolId: spoolIdSchema,
   sentAtMs: z.int().nonnegative(),
@@ -75,14 +75,14 @@ export const uplinkAnswerSchema = z.object({
   data: z.object({ results: z.array(uplinkResultSchema) }),
 });
 
-/** Sent by the bridge as plain text every few seconds; answered without waking the object. */
+/** Sent by the bridge as plain text every few seconds, and answered without waking the Durable Object. */
 export const linkPing = 'ping';
 export const linkPong = 'pong';
 
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
   /**
-   * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` is another one
-   * for each: who has it knows what it has published, and what it has read from the broker.
+   * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` changes with
+   * each: a process knows only what it has itself published, and read from the broker.
    */
   z.object({
     type: z.literal('hello'),
@@ -91,7 +91,7 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     brokerConnected: z.boolean(),
   }),
   z.object({ type: z.literal('broker'), connected: z.boolean() }),
-  /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where nobody told. */
+  /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where the broker did not say. */
   z.object({
     type: z.literal('published'),
     id: z.string(),
@@ -99,7 +99,7 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   }),
   /**
    * `broker_disconnected` and `standby`: nothing left the bridge, another one may publish it. `cancelled`: it was sent
-   * and the connection ended before the broker answered, so nobody knows; it must not be tried again.
+   * and the connection ended before the broker answered, so the outcome is unknown; it must not be tried again.
    */
   z.object({
     type: z.literal('not-published'),
@@ -111,8 +111,8 @@ export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
 export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
 
 /**
- * `nowMs` is the Worker's clock, by which `expiresAtMs` is meant. `resumes`: nobody else was active since this instance
- * was, so that nobody else had its session with the broker.
+ * `nowMs` is the Worker's clock, which `expiresAtMs` refers to. `resumes`: no other bridge was active since this instance
+ * was, so that no other had its session with the broker.
  */
 const roleFields = {
   nowMs: z.int(),
