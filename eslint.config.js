@@ -21,7 +21,6 @@ export default tseslint.config(
       parserOptions: { project: ['./tsconfig.json', './tsconfig.node.json'], tsconfigRootDir: import.meta.dirname },
     },
     rules: {
-      '@typescript-eslint/no-floating-promises': 'error',
       '@typescript-eslint/no-misused-promises': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
       '@typescript-eslint/consistent-type-definitions': ['error', 'type'],
@@ -34,5 +33,22 @@ export default tseslint.config(
   {
     files: ['test/**'],
     rules: { '@typescript-eslint/no-non-null-assertion': 'off' },
+  },
+  {
+    // A reason that is known is logged or thrown on. Tests may wait for nothing but a failure.
+    files: ['src/**', 'broker-bridge/**', 'dev/**', 'bench/**', 'test/rig/**'],
+    ignores: ['**/*.test.ts'],
+    rules: {
+      '@typescript-eslint/no-floating-promises': ['error', { ignoreVoid: false }],
+      'no-restricted-syntax': [
+        'error',
+        { selector: 'CatchClause[param=null]', message: 'Name the error and use it.' },
+        {
+          selector:
+            "CallExpression[callee.property.name='catch'] > :matches(ArrowFunctionExpression, FunctionExpression)[params.length=0]",
+          message: 'Take the error and use it.',
+        },
+      ],
+    },
   },
 );
