@@ -1,8 +1,8 @@
-// Requests and answers of devices (interface 2.5 to 2.7, 4.3). Shapes only.
+// Requests and answers of devices (contract 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
-import { controlModes, deviceStatusTexts, transitionReasons } from './vocabulary.ts';
+import { controlModes, deviceStatusTexts, loginRefusalReasons, transitionReasons } from './vocabulary.ts';
 
 const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -123,12 +123,23 @@ export const statusViewSchema = z
 export const deviceEventPageSchema = pageSchema(
   z
     .object({
-      status: z.enum(['online', 'offline']),
+      status: z.enum(['online', 'offline', 'login_refused']),
       reason: z
-        .enum(transitionReasons)
-        .openapi({ description: 'How the service came to know.', example: 'disconnected' }),
-      detail: z.string().openapi({ description: "The broker's own word for it.", example: 'tcp_closed' }),
-      time: instantSchema,
+        .enum([...transitionReasons, ...loginRefusalReasons])
+        .openapi({
+          description: 'How the service came to know, or why the login was refused.',
+          example: 'disconnected',
+        }),
+      detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
+      time: instantSchema.openapi({ description: 'Of a refused login the last one that is counted.' }),
+      count: z.int().min(1).optional().openapi({
+        description: 'With `login_refused`: logins refused for this reason within one hour.',
+        example: 3,
+      }),
+      address: z.string().nullable().optional().openapi({
+        description: 'With `login_refused`: network address of the last one, where the broker tells it.',
+        example: '192.0.2.7',
+      }),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');
