@@ -124,12 +124,10 @@ export const deviceEventPageSchema = pageSchema(
   z
     .object({
       status: z.enum(['online', 'offline', 'login_refused']),
-      reason: z
-        .enum([...transitionReasons, ...loginRefusalReasons])
-        .openapi({
-          description: 'How the service came to know, or why the login was refused.',
-          example: 'disconnected',
-        }),
+      reason: z.enum([...transitionReasons, ...loginRefusalReasons]).openapi({
+        description: 'How the service came to know, or why the login was refused.',
+        example: 'disconnected',
+      }),
       detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
       time: instantSchema.openapi({ description: 'Of a refused login the last one that is counted.' }),
       count: z.int().min(1).optional().openapi({

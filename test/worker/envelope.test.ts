@@ -302,7 +302,7 @@ describe('a request', () => {
   ])('that is refused for its %s says in the log that it was %s', async (credential, problem, headers) => {
     const path = credential === 'api_key' ? '/users/me' : '/users/api-keys';
     const { lines } = await capture(async () => {
-      expect((await call('GET', path, { headers: headers as Record<string, string> })).code).toBe(401);
+      expect((await call('GET', path, { headers: headers })).code).toBe(401);
     });
     expect(lines).toEqual([expect.objectContaining({ refusal: { kind: 'credential_refused', credential, problem } })]);
   });
