@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ApiError, createClient } from '../src/client.ts';
+import { ApiError, createClient, dataOf } from '../src/client.ts';
 import { writePrivateFile } from './secrets.ts';
 
 export type DemoAccount = { email: string; password: string; productKey: string };
@@ -38,7 +38,7 @@ function makeAccount(suffix: string): DemoAccount {
 /** true when the user is new. */
 async function register(apiUrl: string, { email, password }: DemoAccount): Promise<boolean> {
   try {
-    await createClient(apiUrl)('POST /users/register', { body: { username: email, email, password } });
+    await dataOf(createClient(apiUrl).users.register.$post({ json: { username: email, email, password } }));
     return true;
   } catch (error) {
     if (error instanceof ApiError && ['email_exists', 'username_exists'].includes(error.reason)) return false;
@@ -48,7 +48,7 @@ async function register(apiUrl: string, { email, password }: DemoAccount): Promi
 
 async function signIn(apiUrl: string, { email, password }: DemoAccount): Promise<string | undefined> {
   try {
-    const { token } = await createClient(apiUrl)('POST /users/login', { body: { username: email, password } });
+    const { token } = await dataOf(createClient(apiUrl).users.login.$post({ json: { username: email, password } }));
     return token;
   } catch (error) {
     if (error instanceof ApiError && error.reason === 'invalid_password') return undefined;
@@ -70,7 +70,7 @@ async function makeProduct(apiUrl: string, token: string, productKey: string): P
     model: 'LW-DEMO',
   };
   try {
-    await createClient(apiUrl, { credentials: { token } })('POST /products', { body });
+    await dataOf(createClient(apiUrl, { credentials: { token } }).products.$post({ json: body }));
   } catch (error) {
     if (!(error instanceof ApiError && error.reason === 'product_key_exists')) throw error;
   }

@@ -1,7 +1,7 @@
 // The main job on the terminal as it happens: a virtual switch activates, comes online, is commanded, replies, and a
 // relay subscriber sees it all. Uses the public interface alone, and may be run any number of times.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClient } from '../src/client.ts';
+import { createClient, dataOf } from '../src/client.ts';
 import { type DemoAccount, openDemoAccount } from './demo-account.ts';
 import { RelaySubscriber } from './relay-subscriber.ts';
 import { say, warn } from './terminal.ts';
@@ -88,7 +88,7 @@ async function showOnline(apiUrl: string, token: string, deviceId: string): Prom
   const call = createClient(apiUrl, { credentials: { token } });
   const deadlineMs = Date.now() + stepTimeoutMs;
   while (Date.now() < deadlineMs) {
-    const { online } = await call('GET /devices/{deviceId}/status', { params: { deviceId } });
+    const { online } = await dataOf(call.devices[':deviceId'].status.$get({ param: { deviceId } }));
     if (online) {
       say('api', `status view: ${deviceId} is online`);
       return;
@@ -103,7 +103,9 @@ async function sendCommand(apiUrl: string, token: string, deviceId: string): Pro
   say('api', `command sent to ${deviceId}: ${JSON.stringify(body)}`);
   const sentAtMs = performance.now();
   const call = createClient(apiUrl, { credentials: { token } });
-  const { message } = await call('POST /devices/{deviceId}/control', { params: { deviceId }, body });
+  const { message } = await dataOf(
+    call.devices[':deviceId'].control.$post({ param: { deviceId }, json: body, query: {}, header: {} }),
+  );
   say('api', `answered ${message}: the broker has it (${sinceMs(sentAtMs)} ms)`);
 }
 

@@ -1,6 +1,7 @@
 // Contract section 5: the four ways of saying who one is, and what happens to those who do not. Every credential on
 // every route is test/worker/authorization-matrix.test.ts.
 import { describe, expect, it } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import {
   ask,
@@ -16,7 +17,7 @@ import { RelayClient } from '../support/conformance-relay.ts';
 import { RealClient, refusalOf } from '../support/real-broker-stack.ts';
 
 const owner = await signUp();
-const key = await owner.api('POST /users/api-keys');
+const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
 
 function expiredToken(): Promise<string> {
   const [kid = '', secret = ''] = service.jwtSecrets.split(':');
@@ -77,7 +78,7 @@ describe('an API key', () => {
   });
 
   it('is refused half, mixed up or unknown', async () => {
-    const other = await owner.api('POST /users/api-keys');
+    const other = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
     const pairs = [
       { 'X-API-Key': key.keyId },
       { 'X-API-Secret': key.apiKey },
@@ -92,7 +93,7 @@ describe('an API key', () => {
 
 describe('no authentication', () => {
   it('is asked for by register, login, activation and health alone', async () => {
-    expect(await connect()('POST /users/login', { body: owner })).toBeDefined();
+    expect(await dataOf(connect().users.login.$post({ json: owner }))).toBeDefined();
     expect(await ask('GET', '/health')).toMatchObject({ status: 200, code: 200 });
     for (const path of ['/users/me', '/users/api-keys', '/products', '/devices', '/devices/dev_1/status']) {
       expect(await ask('GET', path), path).toMatchObject({ status: 401, code: 401 });

@@ -1,6 +1,7 @@
 // Contract section 6: topics and message bodies, with a device at the real broker and the production bridge between.
 // Tolerance D and E where a device can show it.
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import { activate, addProduct, newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
 import { RelayClient } from '../support/conformance-relay.ts';
 import { RealClient } from '../support/real-broker-stack.ts';
@@ -29,7 +30,8 @@ async function watch({ mqtt, topics }: Activation): Promise<RelayClient> {
   return relay;
 }
 
-const statusOf = ({ deviceId }: Activation) => owner.api('GET /devices/{deviceId}/status', { params: { deviceId } });
+const statusOf = ({ deviceId }: Activation) =>
+  dataOf(owner.api.devices[':deviceId'].status.$get({ param: { deviceId } }));
 
 /** Publishes what a device reports, and a marker behind it: when the marker has arrived, so has the report. */
 async function report(client: RealClient, device: Activation, ...payloads: (object | string)[]): Promise<void> {
@@ -122,7 +124,7 @@ describe('online and offline', () => {
 
   it('are announced by the service for a device that could not', async () => {
     const productKey = await addProduct(owner);
-    await owner.api('PUT /products/{productKey}', { params: { productKey }, body: { offlineGraceSeconds: 0 } });
+    await dataOf(owner.api.products[':productKey'].$put({ param: { productKey }, json: { offlineGraceSeconds: 0 } }));
     const device = await activate(productKey);
     const client = await connectDevice(device);
     await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ online: true }));
@@ -149,7 +151,7 @@ describe('commands', () => {
   it('fit a device with a buffer of 256 bytes, for the longest product key', async () => {
     const productKey = `${'k'.repeat(28)}${crypto.randomUUID()}`;
     expect(productKey).toHaveLength(64);
-    await owner.api('POST /products', { body: { productKey, name: 'Longest', controlMode: 'toggle' } });
+    await dataOf(owner.api.products.$post({ json: { productKey, name: 'Longest', controlMode: 'toggle' } }));
     const device = await activate(productKey);
     const client = await connectDevice(device);
     const lengths: number[] = [];
@@ -158,13 +160,13 @@ describe('commands', () => {
       if (cmd === 'publish') lengths.push((length ?? 0) + 3);
     });
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
-    const params = { deviceId: device.deviceId };
+    const param = { deviceId: device.deviceId };
     for (const body of [
       { action: 'pulse', duration: 3_600_000 },
       { action: 'toggle', position: 'middle' },
       { switch: false, angle: 180 },
     ] as const) {
-      await owner.api('POST /devices/{deviceId}/control', { params, body });
+      await dataOf(owner.api.devices[':deviceId'].control.$post({ param, json: body, query: {}, header: {} }));
     }
     await vi.waitFor(() => expect(lengths).toHaveLength(3));
     expect(Math.max(...lengths)).toBeLessThanOrEqual(256);
@@ -174,14 +176,14 @@ describe('commands', () => {
     const device = await newDevice(owner);
     const client = await connectDevice(device);
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
-    const command = { params: { deviceId: device.deviceId }, body: { action: 'trigger' as const } };
-    await owner.api('POST /devices/{deviceId}/control', command);
+    const command = { param: { deviceId: device.deviceId }, query: {}, header: {}, json: { action: 'trigger' } };
+    await dataOf(owner.api.devices[':deviceId'].control.$post(command));
     await client.untilHeard(device.topics.propertySet);
     await client.leave();
     const later = await connectDevice(device);
     await later.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
     // A second command proves that the first is not on its way.
-    await owner.api('POST /devices/{deviceId}/control', { ...command, body: { action: 'pulse', duration: 7 } });
+    await dataOf(owner.api.devices[':deviceId'].control.$post({ ...command, json: { action: 'pulse', duration: 7 } }));
     expect(await later.untilHeard(device.topics.propertySet)).toMatchObject({ params: { duration: 7 } });
     expect(later.heard).toHaveLength(1);
   });

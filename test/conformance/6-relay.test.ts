@@ -1,6 +1,7 @@
 // Contract section 6, the WebSocket relay: replies, rights, limits and what is pushed. Every frame is held against the
 // served AsyncAPI document.
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import { ask, bearer, newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
 import { RelayClient, type Frame } from '../support/conformance-relay.ts';
 import { RealClient } from '../support/real-broker-stack.ts';
@@ -151,7 +152,7 @@ describe('a relay session', () => {
   it("never touches the device's session or presence", async () => {
     const own = await newDevice(owner);
     const client = await connectDevice(own);
-    const status = () => owner.api('GET /devices/{deviceId}/status', { params: { deviceId: own.deviceId } });
+    const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: { deviceId: own.deviceId } }));
     await vi.waitFor(async () => expect(await status()).toMatchObject({ online: true }));
     const relay = await open();
     await relay.ask(authOf(own));
@@ -167,20 +168,20 @@ describe('a relay session', () => {
     const relay = await open();
     await relay.ask(authOf(own));
     await relay.ask(subscribe(own.topics.status));
-    await owner.api('DELETE /devices/{deviceId}', { params: { deviceId: own.deviceId } });
+    await dataOf(owner.api.devices[':deviceId'].$delete({ param: { deviceId: own.deviceId } }));
     expect(await relay.untilClosed()).toMatchObject({ code: 1008 });
   });
 
   it('ends when the device is disabled or gets new credentials', async () => {
     const own = await newDevice(owner);
-    const params = { deviceId: own.deviceId };
+    const param = { deviceId: own.deviceId };
     const [one, other] = [await open(), await open()];
     await one.ask(authOf(own));
-    const { mqtt } = await owner.api('POST /devices/{deviceId}/credentials', { params });
+    const { mqtt } = await dataOf(owner.api.devices[':deviceId'].credentials.$post({ param }));
     expect(await one.untilClosed()).toMatchObject({ code: 1008 });
     const { username, password } = mqtt;
     expect(await other.ask({ action: 'auth', username, password })).toMatchObject({ code: 200 });
-    await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: true } });
+    await dataOf(owner.api.devices[':deviceId'].$patch({ param, json: { disabled: true } }));
     expect(await other.untilClosed()).toMatchObject({ code: 1008 });
     const late = await open();
     expect(await late.ask({ action: 'auth', username, password })).toEqual(refusal('auth', 401, 'device_disabled'));

@@ -1,5 +1,6 @@
 // Contract section 7: error bodies, codes in the status line, and every business message from where it is raised.
 import { describe, expect, it } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import {
   activate,
   addProduct,
@@ -83,7 +84,7 @@ describe('the business messages', () => {
 
   async function disabledProduct(): Promise<string> {
     const productKey = await addProduct(owner);
-    await owner.api('PUT /products/{productKey}', { params: { productKey }, body: { status: 0 } });
+    await dataOf(owner.api.products[':productKey'].$put({ param: { productKey }, json: { status: 0 } }));
     return productKey;
   }
 
@@ -94,7 +95,7 @@ describe('the business messages', () => {
 
   async function disabledDevice(productKey?: string): Promise<Activation> {
     const device = await activate(productKey ?? (await addProduct(owner)));
-    await owner.api('PATCH /devices/{deviceId}', { params: device, body: { disabled: true } });
+    await dataOf(owner.api.devices[':deviceId'].$patch({ param: device, json: { disabled: true } }));
     return device;
   }
 

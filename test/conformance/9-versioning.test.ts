@@ -3,6 +3,7 @@
 import { Parser } from '@asyncapi/parser';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import { ask, bearer, newDevice, service, signUp } from '../support/conformance-client.ts';
 
 const read = async (path: string) => {
@@ -22,9 +23,9 @@ describe('the interface version', () => {
 
   it('keeps the legacy control body alongside the new one', async () => {
     const owner = await signUp();
-    const params = { deviceId: (await newDevice(owner)).deviceId };
+    const param = { deviceId: (await newDevice(owner)).deviceId };
     const control = (body: { switch: boolean; angle: number } | { action: 'trigger' }) =>
-      owner.api('POST /devices/{deviceId}/control', { params, body });
+      dataOf(owner.api.devices[':deviceId'].control.$post({ param, json: body, query: {}, header: {} }));
     expect(await control({ switch: true, angle: 90 })).toMatchObject({ message: 'command_sent' });
     expect(await control({ action: 'trigger' })).toMatchObject({ message: 'command_sent' });
   });

@@ -1,5 +1,6 @@
 // Commands to a real device at a real broker: followed to its reply, kept while it is away, and never repeated.
 import { describe, expect, it, vi } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import { newDevice, service, signUp, type Activation } from '../support/conformance-client.ts';
 import { RealClient } from '../support/real-broker-stack.ts';
 
@@ -26,25 +27,31 @@ const commandsHeard = (device: RealClient) => device.heard.map(({ payload }) => 
 describe('a command', () => {
   it('waits for the reply of the device and is confirmed by its report', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
+    const param = { deviceId: activation.deviceId };
     const device = await startDevice(activation, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ param, query: { wait: '5' }, json: up, header: {} }),
+    );
     expect(receipt).toMatchObject({
       message: 'command_sent',
       state: expect.stringMatching(/acknowledged|confirmed/) as string,
     });
     expect(receipt.elapsedMs).toBeLessThan(2_000);
     const { commandId } = receipt;
-    const read = () => owner.api('GET /devices/{deviceId}/commands/{commandId}', { params: { ...params, commandId } });
+    const read = () =>
+      dataOf(owner.api.devices[':deviceId'].commands[':commandId'].$get({ param: { ...param, commandId } }));
     await vi.waitFor(async () => expect(await read()).toMatchObject({ state: 'confirmed', replyCode: 200 }));
     await device.leave();
   });
 
   it('that is kept reaches a device that comes back with a clean session, once it subscribed, and no later one', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
-    const { commandId } = await owner.api('POST /devices/{deviceId}/control', { params, query: { ttl: 60 }, body: up });
-    const read = () => owner.api('GET /devices/{deviceId}/commands/{commandId}', { params: { ...params, commandId } });
+    const param = { deviceId: activation.deviceId };
+    const { commandId } = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ param, query: { ttl: '60' }, json: up, header: {} }),
+    );
+    const read = () =>
+      dataOf(owner.api.devices[':deviceId'].commands[':commandId'].$get({ param: { ...param, commandId } }));
     expect(await read()).toMatchObject({ kept: true, state: 'waiting' });
     const device = await startDevice(activation, true);
     await vi.waitFor(() => expect(commandsHeard(device)).toContain(commandId), { timeout: 8_000 });
@@ -52,21 +59,28 @@ describe('a command', () => {
     await device.leave();
 
     const again = await startDevice(activation, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', {
-      params,
-      query: { wait: 5 },
-      body: { action: 'toggle', position: 'down' },
-    });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({
+        param,
+        query: { wait: '5' },
+        json: { action: 'toggle', position: 'down' },
+        header: {},
+      }),
+    );
     expect(commandsHeard(again), 'nothing but what was asked since').toEqual([receipt.commandId]);
     await again.leave();
   });
 
   it('that is not kept never switches anything after a reconnect', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
-    const missed = await owner.api('POST /devices/{deviceId}/control', { params, body: up });
+    const param = { deviceId: activation.deviceId };
+    const missed = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ param, json: up, query: {}, header: {} }),
+    );
     const device = await startDevice(activation, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ param, query: { wait: '5' }, json: up, header: {} }),
+    );
     expect(missed.deviceOnline).toBe(false);
     expect(commandsHeard(device)).toEqual([receipt.commandId]);
     await device.leave();
@@ -74,9 +88,11 @@ describe('a command', () => {
 
   it('that nobody answers says so when the time is up', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
+    const param = { deviceId: activation.deviceId };
     const device = await startDevice(activation, false);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 1 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ param, query: { wait: '1' }, json: up, header: {} }),
+    );
     expect(receipt).toMatchObject({ state: 'sent' });
     expect(receipt.elapsedMs).toBeGreaterThanOrEqual(1_000);
     await device.leave();
@@ -86,15 +102,17 @@ describe('a command', () => {
 describe('new credentials', () => {
   it('end the session at the broker, and the device comes back with the new password alone', async () => {
     const activation = await newDevice(owner);
-    const params = { deviceId: activation.deviceId };
+    const param = { deviceId: activation.deviceId };
     const device = await startDevice(activation, true);
     const startedAtMs = Date.now();
-    const { mqtt } = await owner.api('POST /devices/{deviceId}/credentials', { params });
+    const { mqtt } = await dataOf(owner.api.devices[':deviceId'].credentials.$post({ param }));
     await device.untilClosed();
     expect(Date.now() - startedAtMs, 'milliseconds until the broker session was over').toBeLessThan(3_000);
     await expect(startDevice(activation, true)).rejects.toThrow();
     const again = await startDevice({ ...activation, mqtt }, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ param, query: { wait: '5' }, json: up, header: {} }),
+    );
     expect(receipt.state).toMatch(/acknowledged|confirmed/);
     await again.leave();
   });

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClient } from '../../src/client.ts';
+import { createClient, dataOf } from '../../src/client.ts';
 import { startBuiltWorker, type BuiltWorker } from '../../dev/built-worker.ts';
 import { killGroup } from '../../dev/process-groups.ts';
 import { bridgeSecret } from '../support/bridge-worker-side.ts';
@@ -40,10 +40,10 @@ export class Stand {
     const account = { email: 'faults@example.com', password: 'a loopback needs no secret' };
     const login = { username: account.email, password: account.password };
     const call = createClient(stand.url);
-    await call('POST /users/register', { body: { username: 'faults', ...account } });
-    stand.token = (await call('POST /users/login', { body: login })).token;
+    await dataOf(call.users.register.$post({ json: { username: 'faults', ...account } }));
+    stand.token = (await dataOf(call.users.login.$post({ json: login }))).token;
     const body = { productKey, name: 'Faults switch', controlMode: 'toggle' as const };
-    await createClient(stand.url, { credentials: { token: stand.token } })('POST /products', { body });
+    await dataOf(createClient(stand.url, { credentials: { token: stand.token } }).products.$post({ json: body }));
     return stand;
   }
 
@@ -58,7 +58,7 @@ export class Stand {
       const batch = Array.from({ length: Math.min(activationsAtOnce, count - devices.length) }, async () => {
         this.#activated += 1;
         const body = { productKey, deviceSN: `FAULTS-${this.#activated}` };
-        const { deviceId, topics } = await createClient(this.url)('POST /devices/activate', { body });
+        const { deviceId, topics } = await dataOf(createClient(this.url).devices.activate.$post({ json: body }));
         return { deviceId, topic: topics.propertyPost, statusTopic: topics.status };
       });
       devices.push(...(await Promise.all(batch)));
@@ -71,7 +71,7 @@ export class Stand {
     deviceId: string,
   ): Promise<{ properties: Map<string, unknown>; positionChanges: PositionChange[] }> {
     const call = createClient(this.url, { credentials: { token: this.token } });
-    const { list, positionChanges } = await call('GET /devices/{deviceId}/properties', { params: { deviceId } });
+    const { list, positionChanges } = await dataOf(call.devices[':deviceId'].properties.$get({ param: { deviceId } }));
     return { properties: new Map(list.map(({ name, value }) => [name, value])), positionChanges };
   }
 

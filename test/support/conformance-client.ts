@@ -2,7 +2,7 @@
 // it, status, members and all. Users and devices are made through the interface, as anybody would.
 import { randomUUID } from 'node:crypto';
 import { expect, inject } from 'vitest';
-import { createClient, type Answer as DataOf, type Client, type ClientOptions } from '../../src/client.ts';
+import { createClient, dataOf, type Client, type ClientOptions, type Data } from '../../src/client.ts';
 import { createSchemaCheck } from './json-schema.ts';
 import { listOperations, type OpenApiDocument, type Operation } from './openapi-document.ts';
 
@@ -71,15 +71,15 @@ export function connect(credentials?: ClientOptions['credentials']): Client {
   });
 }
 
-export type Session = DataOf<'POST /users/login'> & { email: string; password: string; api: Client };
+export type Session = Data<Client['users']['login']['$post']> & { email: string; password: string; api: Client };
 
 /** A new user, registered and logged in. */
 export async function signUp(): Promise<Session> {
   const email = `${randomUUID()}@example.test`;
   const password = `correct horse ${randomUUID()}`;
   const api = connect();
-  await api('POST /users/register', { body: { username: email, password, email } });
-  const session = await api('POST /users/login', { body: { username: email, password } });
+  await dataOf(api.users.register.$post({ json: { username: email, password, email } }));
+  const session = await dataOf(api.users.login.$post({ json: { username: email, password } }));
   return { ...session, email, password, api: connect({ token: session.token }) };
 }
 
@@ -94,16 +94,16 @@ export function newProductKey(): string {
   return `switch-${randomUUID()}`;
 }
 
-export type Activation = DataOf<'POST /devices/activate'>;
+export type Activation = Data<Client['devices']['activate']['$post']>;
 
 export async function addProduct(session: Session, controlMode: 'toggle' | 'readonly' = 'toggle'): Promise<string> {
   const productKey = newProductKey();
-  await session.api('POST /products', { body: { productKey, name: 'Servo switch', controlMode } });
+  await dataOf(session.api.products.$post({ json: { productKey, name: 'Servo switch', controlMode } }));
   return productKey;
 }
 
 export function activate(productKey: string, deviceSN = 'SN-0001'): Promise<Activation> {
-  return connect()('POST /devices/activate', { body: { productKey, deviceSN } });
+  return dataOf(connect().devices.activate.$post({ json: { productKey, deviceSN } }));
 }
 
 /** A device of a product of its own. */
