@@ -1,5 +1,5 @@
-// Why a request, login, frame or message is refused: one closed union with the data that a maintainer needs, and the
-// one switch that turns it into the wire's message. Knows no HTTP status and no transport.
+// Why a request, login, frame or message is refused: one closed union with the data for the log, and the one switch that
+// turns it into the wire's message. Knows no HTTP status and no transport.
 import type { ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
 import type { PublishFailure } from './publish-outcome.ts';
 
@@ -41,7 +41,7 @@ export type Refusal =
     }
   | { kind: 'wrong_client_id' }
   | { kind: 'not_found'; what: 'route' | 'product' | 'command' | 'api_key' | 'device'; id?: string }
-  /** The product that an activation names. */
+  /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key'; id: string }
   | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe' | 'receive'; topic: string }
@@ -59,7 +59,7 @@ export type Refusal =
   | { kind: 'internal_error' }
   | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
 
-/** What crosses an object or policy boundary instead of an exception: exceptions are for infrastructure only. */
+/** Returned by objects and policies instead of an exception, which calls between objects do not carry whole. */
 export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 
 export class RefusedError extends Error {
@@ -82,7 +82,7 @@ export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {
   return { ok: false, refusal };
 }
 
-/** What the caller may know of a refusal; `detail` is appended to the message. Holds nothing secret. */
+/** What the caller is told of a refusal; `detail` is appended to the message. */
 export type WireError = { message: ErrorMessage; detail?: string; retryAfterSeconds?: number };
 
 export function wireErrorOf(refusal: Refusal): WireError {
@@ -123,7 +123,7 @@ export function wireErrorOf(refusal: Refusal): WireError {
   }
 }
 
-/** The word for a refused login in the events of a known device; undefined where the device is not known by it. */
+/** The word for a refused login in the events of a device; undefined for refusals that are not about its login. */
 export function loginRefusalReasonOf(refusal: Refusal): LoginRefusalReason | undefined {
   if (refusal.kind === 'wrong_client_id') return 'wrong_client_id';
   if (refusal.kind === 'device_disabled') return 'disabled';

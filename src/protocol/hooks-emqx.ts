@@ -1,5 +1,5 @@
-// Requests of EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events, as far as they are
-// read here. Shapes only.
+// Requests of EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events: the members that
+// are read here. Shapes only.
 import { z } from 'zod';
 
 const nameSchema = z.string().max(512);

@@ -1,4 +1,4 @@
-// Requests of VerneMQ's webhooks, MQTT 3 and 5 alike, as far as they are read here. Shapes only.
+// Requests of VerneMQ's webhooks for MQTT 3 and 5: the members that are read here. Shapes only.
 import { z } from 'zod';
 
 const nameSchema = z.string().max(512);

@@ -106,7 +106,7 @@ export const listDevicesQuerySchema = z.object({
 /** Query of a list without filters. */
 export const pageQuerySchema = z.object(pageQuery);
 
-/** Any text: what is no device id names no device and is not found. */
+/** Any text: what has not the form of a device id is not found. */
 export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
 
 export const statusViewSchema = z
