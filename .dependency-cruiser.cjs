@@ -12,10 +12,16 @@ module.exports = {
       to: { path: `^src/(${[...above(layer), 'http'].join('|')}|app|index)(/|\\.ts$)` },
     })),
     {
-      name: 'domain-and-protocol-import-nothing-of-ours',
+      name: 'domain-imports-the-protocol-only',
       severity: 'error',
-      from: { path: '^src/(domain|protocol)/' },
-      to: { path: '^(src|broker-bridge|dev|test)/', pathNot: '^src/(domain|protocol)/' },
+      from: { path: '^src/domain/' },
+      to: { path: '^(src|broker-bridge|dev|bench|test)/', pathNot: '^src/(domain|protocol)/' },
+    },
+    {
+      name: 'protocol-imports-nothing-of-ours',
+      severity: 'error',
+      from: { path: '^src/protocol/' },
+      to: { path: '^(src|broker-bridge|dev|bench|test)/', pathNot: '^src/protocol/' },
     },
     {
       name: 'http-does-not-call-routes',
@@ -39,7 +45,7 @@ module.exports = {
       name: 'crypto-stands-alone',
       severity: 'error',
       from: { path: '^src/crypto/' },
-      to: { path: '^src/(http|routes|services|durable|db|app|index)' },
+      to: { path: '^src/', pathNot: '^src/(crypto/|domain/refusal\\.ts$)' },
     },
     {
       name: 'bridge-imports-the-protocol-only',

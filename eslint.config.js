@@ -1,4 +1,4 @@
-// Type-aware lint for every TypeScript file. Formatting is Prettier's, layer arrows are dependency-cruiser's
+// Type-aware lint for every TypeScript file, after `tsc -b`: what tests and tools import of src is read from .types. Formatting is Prettier's, layer arrows are dependency-cruiser's
 // (.dependency-cruiser.cjs), unused exports are knip's.
 import tseslint from 'typescript-eslint';
 
@@ -9,6 +9,7 @@ export default tseslint.config(
       'dist',
       '.wrangler',
       '.latchwork',
+      '.types',
       'src/worker-env.d.ts',
       '**/*.js',
       '**/*.cjs',
@@ -18,10 +19,12 @@ export default tseslint.config(
   ...tseslint.configs.strictTypeChecked,
   {
     languageOptions: {
-      parserOptions: { project: ['./tsconfig.json', './tsconfig.node.json'], tsconfigRootDir: import.meta.dirname },
+      parserOptions: {
+        project: ['./tsconfig.json', './tsconfig.worker.json', './tsconfig.node.json'],
+        tsconfigRootDir: import.meta.dirname,
+      },
     },
     rules: {
-      '@typescript-eslint/no-floating-promises': 'error',
       '@typescript-eslint/no-misused-promises': 'error',
       '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
       '@typescript-eslint/consistent-type-definitions': ['error', 'type'],
@@ -34,5 +37,22 @@ export default tseslint.config(
   {
     files: ['test/**'],
     rules: { '@typescript-eslint/no-non-null-assertion': 'off' },
+  },
+  {
+    // A reason that is known is logged or thrown on. Tests may wait for nothing but a failure.
+    files: ['src/**', 'broker-bridge/**', 'dev/**', 'bench/**', 'test/rig/**'],
+    ignores: ['**/*.test.ts'],
+    rules: {
+      '@typescript-eslint/no-floating-promises': ['error', { ignoreVoid: false }],
+      'no-restricted-syntax': [
+        'error',
+        { selector: 'CatchClause[param=null]', message: 'Name the error and use it.' },
+        {
+          selector:
+            "CallExpression[callee.property.name='catch'] > :matches(ArrowFunctionExpression, FunctionExpression)[params.length=0]",
+          message: 'Take the error and use it.',
+        },
+      ],
+    },
   },
 );

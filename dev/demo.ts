@@ -6,6 +6,7 @@ import { RelayFollower } from '../test/rig/relay-client.ts';
 import { openDemoAccount } from './demo-account.ts';
 import { say, warn } from './terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from './virtual-device.ts';
+import { dataOf } from '../test/rig/api.ts';
 
 const serial = 'DEMO-SWITCH-1';
 const stepTimeoutMs = 10_000;
@@ -87,7 +88,7 @@ function createDeviceStory(startedAtMs: number, onOnline: () => void): (event: D
 }
 
 async function showOnline({ api }: Owner, deviceId: string): Promise<void> {
-  const isOnline = async () => (await api('GET /devices/{deviceId}/status', { params: { deviceId } })).online;
+  const isOnline = async () => (await dataOf(api.devices[':deviceId'].status.$get({ param: { deviceId } }))).online;
   await eventually('a status view that shows the device online', isOnline, stepTimeoutMs);
   say('api', `status view: ${deviceId} is online`);
 }
@@ -96,7 +97,9 @@ async function sendCommand({ api }: Owner, deviceId: string): Promise<void> {
   const body = { action: 'toggle' as const, position: 'down' as const };
   say('api', `command sent to ${deviceId}: ${JSON.stringify(body)}`);
   const sentAtMs = performance.now();
-  const { message } = await api('POST /devices/{deviceId}/control', { params: { deviceId }, body });
+  const { message } = await dataOf(
+    api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json: body }),
+  );
   say('api', `answered ${message}: the broker has it (${sinceMs(sentAtMs)} ms)`);
 }
 

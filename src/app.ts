@@ -34,24 +34,24 @@ export function createApp() {
   registerSecuritySchemes(app);
 
   app.use(logRequest);
-  // Pages, not answers: their headers let them run the scripts of this origin.
+  // Pages: their headers let them run the scripts of this origin.
   app.route('/docs', docsRoutes);
 
   app.use(setAnswerHeaders, loadConfig);
 
-  // Machines of ours, before the limits that are meant for callers.
+  // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);
   app.route('/hooks', brokerHookRoutes);
   app.route('/mqtt', relayRoutes);
   app.route('/health', healthRoutes);
 
-  app.use('/api/*', allowOrigins, readBody);
+  app.use('/api/*', allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
   app.route('/api/v1', createApi());
   app.route('/api/v1', referenceRoutes(app));
   return app;
 }
 
-/** The interface itself: what src/client.ts calls. */
+/** The contract's own routes: what src/client.ts calls. */
 function createApi() {
   return createRouter()
     .route('/users/api-keys', apiKeyRoutes)

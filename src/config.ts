@@ -1,5 +1,5 @@
 // Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
-// A missing or short secret fails every request with its name in the log: there is no default that works.
+// A missing or short secret fails every request with its name in the log; secrets have no default.
 import { z } from 'zod';
 
 const secretListSchema = z
@@ -35,7 +35,7 @@ const originListSchema = z
       .map((origin) => origin.trim())
       .filter((origin) => origin !== ''),
   )
-  // Browsers send an origin without a path or a slash: one with them would silently never match.
+  // Browsers send an origin without a path or a slash: one with them would never match.
   .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, 'has the form https://host or *')));
 
 type BrokerApiVars = Record<'BROKER_API_URL' | 'BROKER_API_KEY' | 'BROKER_API_SECRET', string>;
@@ -90,7 +90,7 @@ const configSchema = z
       keepAliveSeconds: vars.MQTT_KEEP_ALIVE_SECONDS,
       reportsConnections: vars.BROKER_REPORTS_CONNECTIONS,
       provisioning: vars.BROKER_PROVISIONING,
-      /** EMQX's management API, or the one call of it that the local broker knows, where there is one to call. */
+      /** EMQX's management API, or the part of it that the local broker has; undefined where there is none. */
       api:
         vars.BROKER_PROVISIONING !== 'hivemq' && hasBrokerApi(vars)
           ? { url: withoutSlash(vars.BROKER_API_URL), key: vars.BROKER_API_KEY, secret: vars.BROKER_API_SECRET }

@@ -1,10 +1,18 @@
-// Structured log lines: one JSON object each, for Workers observability. Callers never pass secrets or bodies.
+// Structured log lines: one JSON object each, for Workers observability. Callers pass no secrets and no bodies; what
+// slips through in a caller's own text is cut and masked here.
 import { DrizzleQueryError } from 'drizzle-orm';
 
 type Level = 'info' | 'warn' | 'error';
 
+const maxTextLength = 256;
+/** Texts of ours that have to stay whole. */
+const longTexts = ['stack', 'query', 'error'];
+const maxLongTextLength = 4096;
+/** Emails, signed tokens, and the prefix forms of contract 2.3 and 2.7. */
+const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt)_[A-Za-z0-9]{6,}/g;
+
 export function log(level: Level, event: string, fields: Record<string, unknown> = {}): void {
-  console[level](JSON.stringify({ level, event, ...fields }));
+  console[level](JSON.stringify({ level, event, ...fields }, mask));
 }
 
 /** What a log may hold of an error. A failed query's own message lists the bound values: password hashes, emails. */
@@ -12,4 +20,9 @@ export function describeError(error: unknown): Record<string, unknown> {
   if (error instanceof DrizzleQueryError) return { query: error.query, ...describeError(error.cause) };
   if (error instanceof Error) return { error: error.message, stack: error.stack };
   return { error: String(error) };
+}
+
+function mask(name: string, value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  return value.slice(0, longTexts.includes(name) ? maxLongTextLength : maxTextLength).replace(confidential, '[masked]');
 }

@@ -1,19 +1,23 @@
-// What runs every minute (wrangler.toml, triggers): work that outlived the request which noted it, and rows whose time
-// is over. Each job on its own: one that fails keeps none of the others from running.
+// What runs every minute (wrangler.toml, triggers): work left over from requests, and the removal of expired rows. Each
+// job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { describeError, log } from './log.ts';
 import { deliverWishes } from './services/broker-provisioning.ts';
+import { createContext } from './services/context.ts';
 import { deleteExpired } from './services/housekeeping.ts';
 import { propagateProductChanges } from './services/product-propagation.ts';
 
 const jobs = { propagateProductChanges, deliverWishes, deleteExpired };
 
 export async function runScheduledJobs(env: Env): Promise<void> {
-  const context = { env, config: readConfig(env) };
-  const outcomes = await Promise.allSettled(Object.values(jobs).map((job) => job(context)));
-  for (const [index, name] of Object.keys(jobs).entries()) {
-    const outcome = outcomes[index];
-    if (outcome?.status === 'rejected')
-      log('error', 'scheduled job failed', { name, ...describeError(outcome.reason) });
-  }
+  const context = createContext(env, readConfig(env));
+  await Promise.all(
+    Object.entries(jobs).map(async ([name, job]) => {
+      try {
+        await job(context);
+      } catch (error) {
+        log('error', 'scheduled job failed', { name, ...describeError(error) });
+      }
+    }),
+  );
 }

@@ -1,4 +1,4 @@
-// The functions of node:crypto in use, as workerd has it: the types of Node would bring its globals along.
+// The functions of node:crypto that are used here. The types of Node would add Node's globals to the Worker.
 declare module 'node:crypto' {
   export function scrypt(
     password: string,

@@ -1,14 +1,14 @@
-// Password hashes: scrypt in PHC string form. Decides no rule about passwords and never sees a user.
+// Password hashes: scrypt in PHC string form. Holds no rules about passwords or users.
 import { scrypt, timingSafeEqual } from 'node:crypto';
 
-/** N = 2^ln. Workers refuse N*r*p above 2^20, which a local run does not show (decisions, Accounts). */
+/** N = 2^ln. Workers refuse N*r*p above 2^20, which a local run does not show (decision: accounts). */
 export const scryptParameters = { ln: 14, r: 8, p: 5 } as const;
 
 const saltBytes = 16;
 const hashBytes = 32;
 const phcPattern = /^\$scrypt\$ln=(\d+),r=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 
-/** Belongs to nobody: checked instead of a hash where there is no user, so that both take the same time. */
+/** Checked where there is no user, so that an unknown account takes as long as a wrong password. */
 export const dummyHash = '$scrypt$ln=14,r=8,p=5$bm9ib2R5J3Mgc2FsdCEhIQ$bm9ib2R5J3MgaGFzaDogbm8gcGFzc3dvcmQgbWFrZXM';
 
 type Parameters = { ln: number; r: number; p: number };

@@ -1,18 +1,18 @@
-// Text that has to lie in the database for a moment and must not be readable there: AES-256-GCM under a key derived from
-// a secret of the configuration. Decides nothing about what is sealed or for how long.
+// Encrypts text that is stored in the database for a short time: AES-256-GCM under a key derived from a secret of the
+// configuration. Decides nothing about what is stored or for how long.
 
 const ivBytes = 12;
-/** RFC 5869 3.2: one secret, several uses, one label each. */
+/** RFC 5869 3.2: one secret may have several uses, each with its own label. */
 const label = 'latchwork broker outbox';
 
-/** `bound` is said again when it is opened, so that one sealed text cannot stand in for another. */
+/** `bound` must be the same when it is opened, so that one sealed text cannot replace another. */
 export async function sealText(text: string, secret: string, bound: string): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(ivBytes));
   const sealed = await crypto.subtle.encrypt(parametersOf(iv, bound), await deriveKey(secret), encode(text));
   return btoa(String.fromCharCode(...iv, ...new Uint8Array(sealed)));
 }
 
-/** undefined where none of the secrets opens it: it was sealed under one that is gone, or changed since. */
+/** undefined where none of the secrets opens it: it was sealed under a removed one, or was changed. */
 export async function openText(sealed: string, secrets: readonly string[], bound: string): Promise<string | undefined> {
   const bytes = Uint8Array.from(atob(sealed), (character) => character.charCodeAt(0));
   const [iv, body] = [bytes.subarray(0, ivBytes), bytes.subarray(ivBytes)];
@@ -21,8 +21,9 @@ export async function openText(sealed: string, secrets: readonly string[], bound
       return new TextDecoder().decode(
         await crypto.subtle.decrypt(parametersOf(iv, bound), await deriveKey(secret), body),
       );
-    } catch {
-      // Not this one.
+    } catch (error) {
+      // WebCrypto's error for text that was sealed with another key.
+      if (!(error instanceof DOMException && error.name === 'OperationError')) throw error;
     }
   }
   return undefined;

@@ -4,17 +4,17 @@
 const base62 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const crockford = '0123456789abcdefghjkmnpqrstvwxyz';
 
-/** A secret of `length` base62 characters behind its prefix form (interface 2.3, 2.7). */
+/** A secret of `length` base62 characters behind its prefix form (contract 2.3, 2.7). */
 export function createSecret(prefix: 'sk_' | 'tk_' | 'ak_' | 'rt_', length: number): string {
   return prefix + randomText(base62, length);
 }
 
-/** An identifier of Crockford base32 in lower case: 8 characters are 40 bits (decisions, Devices). */
+/** An identifier of Crockford base32 in lower case: 8 characters are 40 bits (decision: devices). */
 export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
   return prefix + randomText(crockford, length);
 }
 
-/** SHA-256 in lower-case hex: enough for secrets that are random already; passwords go through scrypt. */
+/** SHA-256 in lower-case hex, for secrets that are random; passwords are hashed with scrypt. */
 export async function digestOf(secret: string): Promise<string> {
   return toHex(await sha256(secret));
 }
@@ -31,14 +31,14 @@ export function isEqualDigest(one: string, other: string): boolean {
   return left.byteLength === right.byteLength && crypto.subtle.timingSafeEqual(left, right);
 }
 
-/** Of lists of live secrets, which are read once an isolate. */
-const digestsOfLive = new WeakMap<readonly string[], string[]>();
+/** Digests of configured secrets, which do not change while an isolate lives. */
+const digestsByList = new WeakMap<readonly string[], string[]>();
 
 /** Whether `given` is one of the secrets that are live (two during a rotation). */
 export async function isOneOf(given: string, live: readonly string[]): Promise<boolean> {
   const digest = await digestOf(given);
-  const liveDigests = digestsOfLive.get(live) ?? (await Promise.all(live.map(digestOf)));
-  digestsOfLive.set(live, liveDigests);
+  const liveDigests = digestsByList.get(live) ?? (await Promise.all(live.map(digestOf)));
+  digestsByList.set(live, liveDigests);
   return liveDigests.map((candidate) => isEqualDigest(candidate, digest)).includes(true);
 }
 
@@ -51,7 +51,7 @@ function toHex(bytes: Uint8Array): string {
 }
 
 function randomText(alphabet: string, length: number): string {
-  // Bytes beyond the largest multiple of the alphabet would favour its first letters.
+  // Bytes above the largest multiple of the alphabet's length would favour its first letters.
   const limit = 256 - (256 % alphabet.length);
   let text = '';
   while (text.length < length) {

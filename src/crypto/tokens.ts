@@ -1,8 +1,9 @@
-// Access tokens: signed JWTs of one narrow form, made and checked by jose. Knows no refresh tokens (they are opaque
-// secrets, secrets.ts) and never says why a token was refused.
-import { decodeProtectedHeader, jwtVerify, SignJWT, type CryptoKey } from 'jose';
+// Access tokens: signed JWTs of one narrow form, made and checked by jose. Refresh tokens are opaque secrets, made in
+// secrets.ts.
+import { decodeProtectedHeader, errors, jwtVerify, SignJWT, type CryptoKey } from 'jose';
+import { refuse, type Outcome } from '../domain/refusal.ts';
 
-/** The first key signs, every key verifies: a new secret is put in front and the old one removed after a lifetime. */
+/** The first key signs, every key verifies: put a new one in front, remove the old one after a token's lifetime. */
 export type TokenConfig = {
   signingKeys: readonly { kid: string; secret: string }[];
   accessTokenSeconds: number;
@@ -31,13 +32,13 @@ export async function signAccessToken(config: TokenConfig, userId: number, sessi
     .sign(await importKey(current.secret));
 }
 
-/** What a valid access token says; undefined for everything else. Reads no storage: revocation waits for the expiry. */
-export async function verifyAccessToken(config: TokenConfig, token: string): Promise<AccessToken | undefined> {
-  if (token.length > maxTokenBytes) return undefined;
+/** Reads no storage: a session that was ended is noticed when the token expires. */
+export async function verifyAccessToken(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
+  if (token.length > maxTokenBytes) return refuseToken('malformed');
   try {
     const { kid } = decodeProtectedHeader(token);
     const key = config.signingKeys.find((candidate) => candidate.kid === kid);
-    if (key === undefined) return undefined;
+    if (key === undefined) return refuseToken('wrong');
     const { payload } = await jwtVerify(token, await importKey(key.secret), {
       algorithms: [algorithm],
       typ: type,
@@ -46,15 +47,24 @@ export async function verifyAccessToken(config: TokenConfig, token: string): Pro
       requiredClaims: ['sub', 'iat', 'exp'],
     });
     const { sub = '', exp = 0, sid } = payload;
-    if (!/^[1-9]\d{0,14}$/.test(sub) || typeof sid !== 'string') return undefined;
-    return { userId: Number(sub), sessionId: sid, expiresAtMs: exp * 1000 };
-  } catch {
-    // jose and decodeProtectedHeader throw for each way a token can be wrong; all of them read the same outside.
-    return undefined;
+    if (!/^[1-9]\d{0,14}$/.test(sub) || typeof sid !== 'string') return refuseToken('malformed');
+    return { ok: true, value: { userId: Number(sub), sessionId: sid, expiresAtMs: exp * 1000 } };
+  } catch (error) {
+    if (error instanceof errors.JWTExpired) return refuseToken('expired');
+    if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWTClaimValidationFailed) {
+      return refuseToken('wrong');
+    }
+    // Other errors of jose, and the TypeErrors that it throws for a header it cannot decode.
+    if (error instanceof errors.JOSEError || error instanceof TypeError) return refuseToken('malformed');
+    throw error;
   }
 }
 
-// Keys, not promises of keys: a promise made in one request must not be awaited in another (workerd).
+function refuseToken(problem: 'malformed' | 'wrong' | 'expired') {
+  return refuse({ kind: 'credential_refused', credential: 'access_token', problem });
+}
+
+// Keys, not promises of keys: workerd does not allow a promise of one request to be awaited in another.
 const importedKeys = new Map<string, CryptoKey>();
 
 async function importKey(secret: string): Promise<CryptoKey> {

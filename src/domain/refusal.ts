@@ -1,5 +1,5 @@
-// Why a request, login, frame or message is refused: one closed union with the data that a maintainer needs, and the
-// one switch that turns it into the wire's message. Knows no HTTP status and no transport.
+// Why a request, login, frame or message is refused: one closed union with the data for the log, and the one switch that
+// turns it into the wire's message. Knows no HTTP status and no transport.
 import type { ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
 import type { PublishFailure } from './publish-outcome.ts';
 
@@ -10,13 +10,20 @@ export type Credential =
   | 'api_key'
   | 'account_password'
   | 'messaging_password'
+  /** The bridge secret as the password of the bridge's own login at the broker. */
+  | 'bridge_password'
   | 'bridge_secret'
   | 'hook_secret';
 
-/** A named limit and its value, for the log; `where` is the member that the caller is told of. */
-export type Limit =
-  | { name: 'request_body_bytes' | 'api_keys_per_user'; max: number }
-  | { name: 'relay_subscriptions' | 'relay_attachment_bytes'; max: number };
+export type Limit = {
+  name:
+    | 'request_body_bytes'
+    | 'uplink_batch_bytes'
+    | 'api_keys_per_user'
+    | 'relay_subscriptions'
+    | 'relay_attachment_bytes';
+  max: number;
+};
 
 export type ObjectName = 'DeviceSession' | 'RelayGateway' | 'BrokerLink';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
@@ -34,10 +41,12 @@ export type Refusal =
     }
   | { kind: 'wrong_client_id' }
   | { kind: 'not_found'; what: 'route' | 'product' | 'command' | 'api_key' | 'device'; id?: string }
-  /** The product that an activation names. */
+  /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key'; id: string }
-  | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe'; topic: string }
+  | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe' | 'receive'; topic: string }
+  /** A queue or exchange of RabbitMQ. */
+  | { kind: 'resource_forbidden'; resource: 'queue' | 'exchange'; name: string; permission: string }
   | { kind: 'product_readonly'; productKey: string }
   | { kind: 'product_disabled'; productKey: string }
   | { kind: 'device_disabled'; deviceId: string }
@@ -50,7 +59,7 @@ export type Refusal =
   | { kind: 'internal_error' }
   | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
 
-/** What crosses an object or policy boundary instead of an exception: exceptions are for infrastructure only. */
+/** Returned by objects and policies instead of an exception, which calls between objects do not carry whole. */
 export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 
 export class RefusedError extends Error {
@@ -73,7 +82,7 @@ export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {
   return { ok: false, refusal };
 }
 
-/** What the caller may know of a refusal; `detail` is appended to the message. Holds nothing secret. */
+/** What the caller is told of a refusal; `detail` is appended to the message. */
 export type WireError = { message: ErrorMessage; detail?: string; retryAfterSeconds?: number };
 
 export function wireErrorOf(refusal: Refusal): WireError {
@@ -94,6 +103,7 @@ export function wireErrorOf(refusal: Refusal): WireError {
       return { message: 'invalid_product_key' };
     case 'not_owner':
     case 'topic_forbidden':
+    case 'resource_forbidden':
     case 'product_readonly':
       return { message: 'forbidden' };
     case 'product_disabled':
@@ -113,7 +123,7 @@ export function wireErrorOf(refusal: Refusal): WireError {
   }
 }
 
-/** The word for a refused login in the events of a known device; undefined where the device is not known by it. */
+/** The word for a refused login in the events of a device; undefined for refusals that are not about its login. */
 export function loginRefusalReasonOf(refusal: Refusal): LoginRefusalReason | undefined {
   if (refusal.kind === 'wrong_client_id') return 'wrong_client_id';
   if (refusal.kind === 'device_disabled') return 'disabled';
@@ -126,6 +136,7 @@ function wireErrorOfLimit(limit: Limit): WireError {
     case 'api_keys_per_user':
       return { message: 'too_many_api_keys' };
     case 'request_body_bytes':
+    case 'uplink_batch_bytes':
       return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };
     case 'relay_subscriptions':
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
@@ -135,5 +146,17 @@ function wireErrorOfLimit(limit: Limit): WireError {
 }
 
 function isPassword(credential: Credential): boolean {
-  return credential === 'account_password' || credential === 'messaging_password';
+  switch (credential) {
+    case 'account_password':
+    case 'messaging_password':
+    case 'bridge_password':
+      return true;
+    case 'access_token':
+    case 'refresh_token':
+    case 'session':
+    case 'api_key':
+    case 'bridge_secret':
+    case 'hook_secret':
+      return false;
+  }
 }

@@ -194,10 +194,9 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   async #checkToken(token: string): Promise<{ who: Identity } | { refusal: Refusal }> {
-    const user = await verifyAccessToken(readConfig(this.env), token);
-    if (user === undefined)
-      return { refusal: { kind: 'credential_refused', credential: 'access_token', problem: 'wrong' } };
-    return { who: { kind: 'user', userId: user.userId, expiresAtMs: user.expiresAtMs } };
+    const access = await verifyAccessToken(readConfig(this.env), token);
+    if (!access.ok) return access;
+    return { who: { kind: 'user', userId: access.value.userId, expiresAtMs: access.value.expiresAtMs } };
   }
 
   async #checkDevice(

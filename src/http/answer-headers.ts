@@ -1,5 +1,5 @@
-// Headers every answer carries: nothing is cached, framed, sniffed or run. Which origins may read answers is
-// configuration (cross-origin.ts).
+// Headers of every answer: it is not to be cached, framed, sniffed or run. Which origins may read it is set in
+// cross-origin.ts.
 import type { MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { secureHeaders } from 'hono/secure-headers';
@@ -8,7 +8,7 @@ import type { AppEnv } from './app-env.ts';
 const secure: MiddlewareHandler = secureHeaders({
   contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
   xFrameOptions: 'DENY',
-  // These concern pages and browsers of long ago; devices read every byte over a small buffer.
+  // These concern pages and old browsers; devices read every byte into a small buffer.
   crossOriginOpenerPolicy: false,
   originAgentCluster: false,
   xDnsPrefetchControl: false,
@@ -18,7 +18,7 @@ const secure: MiddlewareHandler = secureHeaders({
 });
 
 export const setAnswerHeaders = createMiddleware<AppEnv>(async (c, next) => {
-  // The answer to an upgrade is not ours to change: it carries the socket.
+  // The answer to an upgrade carries the socket and cannot be changed.
   if (c.req.header('Upgrade') !== undefined) return next();
   // Answers hold tokens and what belongs to one user: no cache in between may keep them.
   c.header('Cache-Control', 'no-store');

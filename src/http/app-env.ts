@@ -8,5 +8,6 @@ export type Caller = UserCaller | { kind: 'api-key'; userId: number; keyId: stri
 
 export type AppEnv = {
   Bindings: Env;
-  Variables: { config: Config; requestId: string; caller: Caller; refusal: Refusal };
+  /** `refusal`: why the request was refused, for its log line (request-log.ts). */
+  Variables: { config: Config; requestId: string; caller: Caller; refusal: Refusal | undefined };
 };

@@ -1,7 +1,7 @@
-// Which client a request comes from, for limits by address. Not an identity: addresses are shared and change.
+// The address a request comes from, for rate limits. Not an identity: addresses are shared and change.
 import type { Context } from 'hono';
 
-/** The caller's IPv4 address, or its IPv6 /64: one client owns all of those. */
+/** The caller's IPv4 address, or its IPv6 /64, which usually belongs to one client. */
 export function readClientAddress(c: Context): string {
   const address = c.req.header('CF-Connecting-IP') ?? 'unknown';
   return address.includes(':') ? networkOf(address) : address;

@@ -1,4 +1,4 @@
-// Browser applications of the configured origins may call the interface (tolerance 30). Never with credentials:
+// Browser applications of the configured origins may call the interface (field note 30). Never with credentials:
 // tokens travel in headers, cookies are not used.
 import { cors } from 'hono/cors';
 import { createMiddleware } from 'hono/factory';

@@ -1,13 +1,15 @@
-// The response envelope of interface 2.1: its schema for the reference, and the two ways to send one.
+// The response envelope of contract 2.1: its schemas for the reference, and the two ways to send one.
 import { z } from '@hono/zod-openapi';
-import type { Context } from 'hono';
+import type { Context, TypedResponse } from 'hono';
+import type { JSONParsed } from 'hono/utils/types';
 import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
 import type { ErrorMessage } from '../protocol/vocabulary.ts';
-import { statusOf, type ErrorStatus } from './error-status.ts';
+import type { AppEnv } from './app-env.ts';
+import { statusOf, statusOfRefusal, type ErrorStatus } from './error-status.ts';
+import { noteRefusal } from './request-log.ts';
 
 const maxMessageBytes = 200;
 
-/** Every answer with `data`; `schema` shapes the data. */
 function envelopeOf<T extends z.ZodType>(schema: T) {
   return z.object({
     code: z.literal(200).openapi({ type: 'integer', enum: [200], example: 200 }),
@@ -21,16 +23,19 @@ export function dataAnswer<T extends z.ZodType>(schema: T) {
   return { 200: { description: 'success', content: { 'application/json': { schema: envelopeOf(schema) } } } };
 }
 
-export function answer<T>(c: Context, data: T) {
-  return c.json({ code: 200 as const, message: 'success' as const, data }, 200);
+type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };
+
+// The type is given because inferring it costs the type check most of its time and declarations cannot hold it.
+export function answer<T>(c: Context, data: T): Response & TypedResponse<Envelope<T>, 200, 'json'> {
+  return c.json({ code: 200, message: 'success', data }, 200) as never;
 }
 
-/** Answers a refusal; its reason is in the request's log line. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */
-export function answerRefusal(c: Context, refusal: Refusal) {
+/** Answers a refusal and logs why. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */
+export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
   const { message, detail, retryAfterSeconds } = wireErrorOf(refusal);
-  const status = statusOf(message);
+  const status = statusOfRefusal(refusal, message);
   if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
-  c.set('refusal', refusal);
+  noteRefusal(c, refusal);
   const text = detail === undefined ? message : cutToBytes(`${message}: ${detail}`, maxMessageBytes);
   return c.json({ code: status, message: text, data: null }, status);
 }
@@ -48,7 +53,7 @@ export function errorAnswers(...messages: ErrorMessage[]) {
 function errorAnswer(status: ErrorStatus, messages: ErrorMessage[]) {
   const schema = z.object({
     code: z.literal(status).openapi({ type: 'integer', enum: [status] }),
-    // What tells errors apart comes first; a detail for people may follow.
+    // The word that tells errors apart comes first; a detail for people may follow.
     message: z
       .string()
       .max(maxMessageBytes)

@@ -1,4 +1,5 @@
 // The HTTP status of each error message (contract 7, decision: envelope). The body's `code` is the same number.
+import type { Refusal } from '../domain/refusal.ts';
 import type { ErrorMessage } from '../protocol/vocabulary.ts';
 
 const statusByMessage = {
@@ -30,4 +31,10 @@ export type ErrorStatus = (typeof statusByMessage)[ErrorMessage];
 
 export function statusOf(message: ErrorMessage): ErrorStatus {
   return statusByMessage[message];
+}
+
+/** A batch that is too large is answered 413, by which the bridge knows to halve it; no caller of the contract sees that. */
+export function statusOfRefusal(refusal: Refusal, message: ErrorMessage): ErrorStatus | 413 {
+  const isLargeBatch = refusal.kind === 'limit_reached' && refusal.limit.name === 'uplink_batch_bytes';
+  return isLargeBatch ? 413 : statusOf(message);
 }

@@ -1,16 +1,16 @@
-// The one place where an exception becomes an answer. Causes go to the log, never to the caller.
+// The one place where an exception becomes an answer. The cause goes to the log, never to the caller.
 import type { ErrorHandler, NotFoundHandler } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import { RefusedError, type Refusal } from '../domain/refusal.ts';
+import { describeError, log } from '../log.ts';
 import type { AppEnv } from './app-env.ts';
 import { answerRefusal } from './envelope.ts';
-import { describeError, log } from '../log.ts';
 
 export const onError: ErrorHandler<AppEnv> = (error, c) => {
   if (error instanceof RefusedError) return answerRefusal(c, error.refusal);
   // Hono throws these for a body that it cannot read.
   if (error instanceof HTTPException && error.status < 500) return answerRefusal(c, malformedBody);
-  log('error', 'uncaught', { requestId: c.get('requestId'), ...describeError(error) });
+  log('error', 'uncaught', { requestId: c.var.requestId, ...describeError(error) });
   return answerRefusal(c, { kind: 'internal_error' });
 };
 

@@ -1,11 +1,11 @@
-// Flood shields: approximate, per location, by client address. They keep one client from drowning the others and
-// count nothing exactly; the attempts at one account are counted in services/login-attempts.ts.
+// Rate limits by client address: approximate and per location, against floods. Nothing here counts exactly; login
+// attempts at one account are counted in services/login-attempts.ts.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { RefusedError } from '../domain/refusal.ts';
+import { describeError, log } from '../log.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
-import { log } from '../log.ts';
 
 const bindingByLimit = {
   register: 'REGISTER_LIMIT',
@@ -16,7 +16,7 @@ const bindingByLimit = {
   relay: 'RELAY_LIMIT',
 } as const satisfies Record<string, keyof Env>;
 
-// A binding does not tell when it lets in again: after one whole period of wrangler.toml it does for sure.
+// The binding does not say when it allows requests again; after one whole period of wrangler.toml it does.
 const periodSeconds = 60;
 
 /** Refuses with 429 above the limit of wrangler.toml. `control` counts by user and so goes after `authenticate`. */
@@ -36,8 +36,8 @@ async function isWithin(c: Context<AppEnv>, limit: keyof typeof bindingByLimit, 
   try {
     return (await c.env[bindingByLimit[limit]].limit({ key })).success;
   } catch (error) {
-    // A shield that is broken must not become the outage it was meant to prevent.
-    log('warn', 'rate limiter failed', { limit, requestId: c.var.requestId, error: String(error) });
+    // A broken limiter must not refuse every request.
+    log('warn', 'rate limiter failed', { limit, requestId: c.var.requestId, ...describeError(error) });
     return true;
   }
 }

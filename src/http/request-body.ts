@@ -1,49 +1,52 @@
-// What a request body must satisfy before any route reads it: JSON of at most 64 KiB (decisions, Envelope), however
-// it is transferred and whatever its content type says.
+// Reads request bodies: text of limited size, however it is transferred, handed on as JSON whatever its content type
+// says. Checks no schema.
 import type { z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { RefusedError } from '../domain/refusal.ts';
+import { RefusedError, type Limit } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
-const maxBodyBytes = 64 * 1024;
+/** For every route behind it. Bodies above the limit are refused. */
+export function readBody(limit: Limit) {
+  return createMiddleware<AppEnv>(async (c, next) => {
+    // No route reads a body here, and a Request of these methods cannot carry one.
+    if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
+    const text = await readText(c.req.raw, limit.max);
+    if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
+    replaceBody(c, text);
+    await next();
+  });
+}
 
-export const readBody = createMiddleware<AppEnv>(async (c, next) => {
-  const request = c.req.raw;
-  // No route of ours reads a body here, and a Request of these methods cannot be made anew with one.
-  if (request.method === 'GET' || request.method === 'HEAD') return next();
-  const body = await readText(request);
-  const headers = new Headers(request.headers);
-  // Bodies are JSON whatever they are called: `curl -d` and small HTTP stacks send another content type, or none. And
-  // a JSON content type without a body is no body, not a malformed one (tolerance 19).
-  if (body === '') headers.delete('Content-Type');
+/**
+ * Makes `text` the JSON body of the request: `curl -d` and small HTTP stacks send another content type, or none. A JSON
+ * content type without a body is no body, not a malformed one (field note 19).
+ */
+export function replaceBody(c: Context, text: string, method = c.req.method): void {
+  const headers = new Headers(c.req.raw.headers);
+  if (text === '') headers.delete('Content-Type');
   else headers.set('Content-Type', 'application/json');
-  c.req.raw = new Request(request.url, { method: request.method, headers, ...(body === '' ? {} : { body }) });
-  await next();
-});
+  c.req.raw = new Request(c.req.raw.url, { method, headers, ...(text === '' ? {} : { body: text }) });
+}
+
+/** The body as text; undefined where it is larger, which is noticed before it was read to its end. */
+export async function readText(request: Request, maxBytes: number): Promise<string | undefined> {
+  if (Number(request.headers.get('Content-Length') ?? 0) > maxBytes) return undefined;
+  if (request.body === null) return '';
+  const decoder = new TextDecoder();
+  let text = '';
+  let size = 0;
+  for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+    size += chunk.byteLength;
+    if (size > maxBytes) return undefined;
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
 
 type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: unknown }> };
 
 /** The body of a route, for `createRoute`; without `isRequired` an absent one reads like `{}`. */
 export function jsonBody<T extends z.ZodType>(schema: T, { isRequired = true, examples }: BodyOptions = {}) {
   return { required: isRequired, content: { 'application/json': { schema, ...(examples && { examples }) } } };
-}
-
-async function readText(request: Request): Promise<string> {
-  // Says no before the first byte where the length is announced; chunked bodies are counted as they come.
-  let size = Number(request.headers.get('Content-Length') ?? 0);
-  if (size > maxBodyBytes) throw tooLarge();
-  if (request.body === null) return '';
-  const decoder = new TextDecoder();
-  let text = '';
-  size = 0;
-  for await (const chunk of request.body as ReadableStream<Uint8Array>) {
-    size += chunk.byteLength;
-    if (size > maxBodyBytes) throw tooLarge();
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
-}
-
-function tooLarge(): RefusedError {
-  return new RefusedError({ kind: 'limit_reached', limit: { name: 'request_body_bytes', max: maxBodyBytes } });
 }

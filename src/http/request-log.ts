@@ -1,12 +1,16 @@
-// Gives each request its id and writes its one log line: what was asked and how it ended, never what was sent.
+// Gives each request its id and writes its one log line: what was asked, how it ended and why it was refused; never a
+// body, a query or a credential.
+import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { routePath } from 'hono/route';
-import type { AppEnv } from './app-env.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import { uplinkPath } from '../protocol/bridge.ts';
+import type { AppEnv } from './app-env.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
+  const { method } = c.req;
   const given = readId(c.req.header('X-Request-Id')) ?? readId(c.req.header('CF-Ray'));
   const requestId = given ?? crypto.randomUUID();
   c.set('requestId', requestId);
@@ -14,18 +18,26 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   await next();
   // The bridge counts its batches itself; a line for each would be most of the log.
   if (c.res.ok && c.req.path === uplinkPath) return;
-  const refusal = c.get('refusal') as AppEnv['Variables']['refusal'] | undefined;
   log('info', 'request', {
     requestId,
-    method: c.req.method,
-    // The pattern, not the path: paths hold identifiers, and patterns can be counted.
+    method,
+    // The pattern, not the path: paths may hold secrets, and patterns can be counted.
     route: routePath(c, -1),
     code: c.res.status,
     durationMs: Date.now() - startedAtMs,
     caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',
-    ...(refusal && { refusal }),
+    refusal: c.var.refusal,
   });
 });
+
+/**
+ * Puts a refusal into the log line of its request, whatever the status of the answer. One request may refuse several
+ * topics: those after the first get lines of their own.
+ */
+export function noteRefusal(c: Context<AppEnv>, refusal: Refusal): void {
+  if (c.var.refusal === undefined) c.set('refusal', refusal);
+  else log('info', 'refused as well', { requestId: c.var.requestId, refusal });
+}
 
 /** An id from outside is taken over where it cannot be mistaken for anything else in a log. */
 function readId(given: string | undefined): string | undefined {

@@ -1,21 +1,43 @@
-// One way to make a router: typed routes from zod schemas, and every invalid request answered the same way.
+// One way to make a router, and one reading of invalid input: routes of the reference answer it alike, the others
+// choose their answer.
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { RefusedError } from '../domain/refusal.ts';
+import { zValidator } from '@hono/zod-validator';
+import type { Context, MiddlewareHandler } from 'hono';
+import { createMiddleware } from 'hono/factory';
+import type { z } from 'zod';
+import { RefusedError, type Refusal } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
 export function createRouter() {
   return new OpenAPIHono<AppEnv>({
-    // Base addresses entered with a trailing slash double it (tolerance 14): served like the normal path.
+    // Base addresses entered with a trailing slash double it (field note 14): served like the normal path.
     getPath: (request) => new URL(request.url).pathname.replace(/\/{2,}/g, '/'),
     defaultHook: (result) => {
-      if (result.success) return;
-      const issue = result.error.issues[0];
-      const path = issue?.path.join('.') ?? '';
-      throw new RefusedError({
-        kind: 'invalid_input',
-        path: path === '' ? 'body' : path,
-        problem: issue?.message ?? '',
-      });
+      if (!result.success) throw new RefusedError(refusalOf(result.error.issues));
     },
   });
 }
+
+/** Validates the JSON body of a route outside the reference; `answer` is what its caller understands as a refusal. */
+export function validJson<T extends z.ZodType>(
+  schema: T,
+  answer: (c: Context<AppEnv>, refusal: Refusal) => Response,
+): MiddlewareHandler<AppEnv, string, { in: { json: z.input<T> }; out: { json: z.output<T> } }> {
+  // The cast: zod-validator's own type cannot be resolved while T is open.
+  return zValidator('json', schema, (result, c) =>
+    result.success ? undefined : answer(c as Context<AppEnv>, refusalOf(result.error.issues)),
+  ) as never;
+}
+
+/** The first problem; its text is zod's or the schema's own and repeats nothing of the input. */
+function refusalOf([issue]: readonly { path: PropertyKey[]; message: string }[]): Refusal {
+  const path = issue?.path.map(String).join('.') ?? '';
+  return { kind: 'invalid_input', path: path === '' ? 'body' : path, problem: issue?.message ?? '' };
+}
+
+export const requireUpgrade = createMiddleware<AppEnv>(async (c, next) => {
+  if (c.req.header('Upgrade')?.toLowerCase() !== 'websocket') {
+    throw new RefusedError({ kind: 'invalid_input', path: 'Upgrade', problem: 'expected a WebSocket' });
+  }
+  await next();
+});

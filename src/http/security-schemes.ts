@@ -1,4 +1,4 @@
-// The authentication schemes of interface 5 as the reference names them. Declares; authenticate.ts enforces.
+// The authentication schemes of contract 5 as the reference names them. Declares; authenticate.ts enforces.
 import type { OpenAPIHono } from '@hono/zod-openapi';
 import type { AppEnv } from './app-env.ts';
 

@@ -1,5 +1,5 @@
-// Control bodies of contract 4.3, new and legacy form. Shapes only: which error a wrong body is, domain/control-command.ts
-// decides.
+// Control bodies of contract 4.3, new and legacy form. Shapes only: domain/control-command.ts decides which error a
+// wrong body is.
 import { z } from 'zod';
 import { positionSchema } from './mqtt.ts';
 
@@ -23,5 +23,5 @@ export const legacyControlSchema = z
   })
   .meta({ title: 'legacy form', minProperties: 1 });
 
-/** Both forms as the reference shows them: what `parseControl` lets through. */
+/** Both forms as the reference shows them: what `parseControl` accepts. */
 export const controlBodySchema = z.union([newControlSchema, legacyControlSchema]);

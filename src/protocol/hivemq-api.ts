@@ -1,4 +1,4 @@
-// Answers of HiveMQ Cloud's REST API (version 2), as far as they are read.
+// Answers of HiveMQ Cloud's REST API (version 2): the members that are read here. Shapes only.
 import { z } from 'zod';
 
 export type HivemqEntry = { id: string; name: string };

@@ -1,10 +1,16 @@
-// Requests of EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events, as far as they are
-// read here. Shapes only.
+// Requests of EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events: the members that
+// are read here. Shapes only.
 import { z } from 'zod';
 
 const nameSchema = z.string().max(512);
 
-export const emqxConnectSchema = z.object({ clientid: nameSchema, username: nameSchema, password: nameSchema });
+export const emqxConnectSchema = z.object({
+  clientid: nameSchema,
+  username: nameSchema,
+  password: nameSchema,
+  /** Only for the events of the device: a login is never refused for it. */
+  peerhost: z.string().max(64).optional().catch(undefined),
+});
 
 export const emqxAuthzSchema = z.object({
   username: nameSchema,
@@ -22,7 +28,7 @@ export const emqxEventSchema = z.discriminatedUnion('event', [
   z.object({
     event: z.literal('client.disconnected'),
     clientid: nameSchema,
-    /** Not every version says which session ended; a template that asks for it all the same gets a word for nothing. */
+    /** Not every version says which session ended: then the template's placeholder arrives as some other text. */
     connected_at: z.union([timeSchema, z.unknown().transform(() => undefined)]).optional(),
     disconnected_at: timeSchema,
     reason: z.string().max(256).default('unknown'),

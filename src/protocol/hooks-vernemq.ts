@@ -1,10 +1,16 @@
-// Requests of VerneMQ's webhooks, MQTT 3 and 5 alike, as far as they are read here. Shapes only.
+// Requests of VerneMQ's webhooks for MQTT 3 and 5: the members that are read here. Shapes only.
 import { z } from 'zod';
 
 const nameSchema = z.string().max(512);
 const topicSchema = z.string().max(65_535);
 
-export const vernemqRegisterSchema = z.object({ client_id: nameSchema, username: nameSchema, password: nameSchema });
+export const vernemqRegisterSchema = z.object({
+  client_id: nameSchema,
+  username: nameSchema,
+  password: nameSchema,
+  /** Only for the events of the device: a login is never refused for it. */
+  peer_addr: z.string().max(64).optional().catch(undefined),
+});
 
 export const vernemqPublishSchema = z.object({ username: nameSchema, topic: topicSchema, retain: z.boolean() });
 

@@ -1,4 +1,4 @@
-// Requests and answers of API keys (interface 2.3, 4.1). Shapes only.
+// Requests and answers of API keys (contract 2.3, 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, pageSchema } from './http.ts';
 

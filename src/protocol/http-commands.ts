@@ -1,4 +1,4 @@
-// Requests and answers of commands to devices (interface 4.3, decisions Control). Shapes only.
+// Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { controlBodySchema as controlFormsSchema } from './control.ts';
 import { instantSchema, pageSchema } from './http.ts';
@@ -9,8 +9,8 @@ const stateSchema = z.enum(commandStates).openapi({
   description:
     '`accepted`: on its way to the broker. `sent`: the broker has it. `waiting`: kept for a device that is away. ' +
     '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
-    'nobody was subscribed. `expired`: nobody replied in time, or nobody knows whether the broker had it; whether it happened is not known. `failed`: the device ' +
-    'replied with an error. `cancelled`: on request, or replaced by a newer command.',
+    'nobody was subscribed. `expired`: no reply came in time, or the broker did not confirm it; whether the device ' +
+    'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a newer command.',
   example: 'acknowledged',
 });
 const stepSchema = z.int().nullable().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 });

@@ -1,4 +1,4 @@
-// Requests and answers of devices (interface 2.5 to 2.7, 4.3). Shapes only.
+// Requests and answers of devices (contract 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
@@ -106,7 +106,7 @@ export const listDevicesQuerySchema = z.object({
 /** Query of a list without filters. */
 export const pageQuerySchema = z.object(pageQuery);
 
-/** Any text: what is no device id names no device and is not found. */
+/** Any text: what has not the form of a device id is not found. */
 export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
 
 export const statusViewSchema = z
@@ -124,13 +124,20 @@ export const deviceEventPageSchema = pageSchema(
   z
     .object({
       status: z.enum(['online', 'offline', 'login_refused']),
-      reason: z
-        .enum([...transitionReasons, ...loginRefusalReasons])
-        .openapi({ description: 'How the service came to know.', example: 'disconnected' }),
-      detail: z.string().openapi({ description: "The broker's own word for it.", example: 'tcp_closed' }),
-      time: instantSchema,
-      count: z.int().optional(),
-      address: z.string().nullable().optional(),
+      reason: z.enum([...transitionReasons, ...loginRefusalReasons]).openapi({
+        description: 'How the service came to know, or why the login was refused.',
+        example: 'disconnected',
+      }),
+      detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
+      time: instantSchema.openapi({ description: 'Of a refused login the last one that is counted.' }),
+      count: z.int().min(1).optional().openapi({
+        description: 'With `login_refused`: logins refused for this reason within one hour.',
+        example: 3,
+      }),
+      address: z.string().nullable().optional().openapi({
+        description: 'With `login_refused`: network address of the last one, where the broker tells it.',
+        example: '192.0.2.7',
+      }),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');

@@ -1,4 +1,4 @@
-// Requests and answers of the product catalogue (interface 2.4, 4.2). Shapes and defaults only.
+// Requests and answers of the product catalogue (contract 2.4, 4.2). Shapes and defaults only.
 import { z } from '@hono/zod-openapi';
 import { controlModes } from './vocabulary.ts';
 import { instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './http.ts';
@@ -8,7 +8,7 @@ const productKeySchema = z
   .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
   .openapi({ example: 'servo-switch' });
 
-// Without defaults, because PUT keeps what it is not given.
+// Without defaults, because PUT keeps the fields that are left out.
 const fields = {
   name: lineSchema(1, 100).openapi({ example: 'Servo switch' }),
   description: textSchema(0, 1000).openapi({ example: 'Presses a wall switch' }),
@@ -80,7 +80,7 @@ export const listProductsQuerySchema = z.object({
   ...pageQuery,
 });
 
-/** Any text: what is no product key names no product and is not found. */
+/** Any text: what has not the form of a product key is not found. */
 export const productKeyParamSchema = z.object({ productKey: z.string().openapi({ example: 'servo-switch' }) });
 
 export const deletedProductSchema = z.object({ productKey: productKeySchema }).openapi('DeletedProduct');

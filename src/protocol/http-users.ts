@@ -1,4 +1,4 @@
-// Requests and answers of accounts and sessions (interface 4.1). Shapes only.
+// Requests and answers of accounts and sessions (contract 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, textSchema } from './http.ts';
 
@@ -12,7 +12,7 @@ const emailSchema = z
   .openapi({ format: 'email', example: 'ada@example.com' });
 // Longer than any password may be, so that a wrong one is answered as wrong.
 const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
-/** Shorter than 8 characters is a rule with an answer of its own: `weak_password`. */
+/** The minimum of 8 characters is checked by the service, which answers `weak_password`. */
 const newPasswordSchema = textSchema(0, maxPasswordLength).openapi({ example: 'correct horse battery' });
 const refreshTokenSchema = z.string().max(256).openapi({ example: 'rt_2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
 

@@ -1,5 +1,5 @@
-// Pieces of which the HTTP schemas are made: texts, times and pages. The schemas of each resource are in the
-// http-*.ts files beside it; what a value does is decided elsewhere.
+// Pieces of the HTTP schemas: texts, times and pages. The schemas of each resource are in the http-*.ts files beside
+// it.
 import { z } from '@hono/zod-openapi';
 
 // Lone surrogates would be stored as U+FFFD, and two different texts as the same one.
@@ -8,7 +8,7 @@ function isTextOf(text: string, min: number, max: number): boolean {
   return length >= min && length <= max && text.isWellFormed();
 }
 
-/** Characters are code points, as JSON Schema counts them; NUL is none. */
+/** Lengths count code points, as JSON Schema does. */
 export function textSchema(min: number, max: number) {
   return z
     .string()
@@ -31,7 +31,7 @@ const maxPageSize = 100;
 
 export const instantSchema = z.iso.datetime().openapi({ example: '2026-03-01T12:00:00.000Z' });
 
-/** Query members of every list (interface 2.8): a larger size is cut, anything else invalid refused. */
+/** Query members of every list (contract 2.8): a larger size is cut, anything else invalid refused. */
 export const pageQuery = {
   page: z
     .string()

@@ -1,5 +1,5 @@
-// Bodies of the device topics (interface 6), as loosely as tolerance E asks. Shapes only: what a report does is
-// decided in domain/property-report.ts.
+// Bodies of the device topics (contract 6), as lenient as field notes 44 to 49 ask. Shapes only: how a report is
+// applied is decided in domain/.
 import { z } from 'zod';
 
 /** The last levels of a device's topics: `/sys/{productKey}/{deviceId}/{action}`. */
@@ -18,7 +18,7 @@ export const propertyPostMethod = 'thing.event.property.post';
 export const propertySetMethod = 'thing.service.property.set';
 export const propertySetReplyMethod = 'thing.service.property.set_reply';
 
-/** Known properties of a report; one with the wrong type is dropped alone (decisions, Messages). */
+/** Known properties of a report; one with the wrong type is dropped alone (decision: messages). */
 export const knownProperties = {
   position: positionSchema,
   angle: z.int(),

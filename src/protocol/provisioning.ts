@@ -1,4 +1,4 @@
-// The channel that brings a device onto a network, over Bluetooth Low Energy (interface 4.4). Between a device and a
+// The channel that brings a device onto a network, over Bluetooth Low Energy (contract 4.4). Between a device and a
 // mobile client: the service takes no part in it and only publishes it in its reference.
 import { z } from 'zod';
 

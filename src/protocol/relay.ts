@@ -1,4 +1,4 @@
-// Frames of the WebSocket relay (interface 6, decisions): what a client may send and what it is answered.
+// Frames of the WebSocket relay (contract 6, decision: relay): requests of clients and replies.
 // Shapes and limits only; what a socket may see is decided in durable/relay-gateway.ts.
 import { z } from 'zod';
 
@@ -43,7 +43,7 @@ export const relayReplySchemas = {
   subscribe: z.object({ action: z.literal('subscribe'), ...topicOutcome }),
   unsubscribe: z.object({ action: z.literal('unsubscribe'), ...topicOutcome }),
   publish: z.object({ action: z.literal('publish'), ...topicOutcome }),
-  /** To a frame that names no action, and to a ping that failed. */
+  /** To a frame without a known action, and to a ping that failed. */
   error: z.object({ action: z.enum(['error', 'ping']), ...outcome }),
   pong: z.object({ action: z.literal('pong') }),
 };
@@ -51,5 +51,5 @@ export type RelayReply = {
   [Name in keyof typeof relayReplySchemas]: z.infer<(typeof relayReplySchemas)[Name]>;
 }[keyof typeof relayReplySchemas];
 
-/** What a subscriber is pushed, and nothing beside it: `payload` is the parsed JSON, or text where it is none. */
+/** A push has no other members: `payload` is the parsed JSON, or text where it is none. */
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });

@@ -1,4 +1,4 @@
-// The closed lists of words that appear on the wire, each once. What a word means is decided in domain/.
+// The closed lists of words that appear on the wire. What a word means is decided in domain/.
 
 /** contract 2.4: only `readonly` is a rule of the service; the others tell applications which screen to show. */
 export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] as const;

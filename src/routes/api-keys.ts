@@ -1,4 +1,4 @@
-// API keys (interface 4.1), managed by their user in person: parse, one service call, answer.
+// API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { createRoute, z } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
 import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
@@ -16,14 +16,14 @@ import {
 } from '../protocol/http-api-keys.ts';
 import { createApiKey, pageApiKeys, removeApiKey } from '../services/api-keys.ts';
 
-const inPerson = { tags: ['API keys'], security: byUser, middleware: authenticate('user') };
+const asUser = { tags: ['API keys'], security: byUser, middleware: authenticate('user') };
 
 const createKeyRoute = createRoute({
   method: 'post',
   path: '/',
   summary: 'Create an API key',
   description: 'The value is shown this once. A user has at most 20 keys.',
-  ...inPerson,
+  ...asUser,
   request: { body: jsonBody(apiKeyBodySchema) },
   responses: {
     ...dataAnswer(createdApiKeySchema),
@@ -35,7 +35,7 @@ const listKeysRoute = createRoute({
   method: 'get',
   path: '/',
   summary: 'List your API keys, newest first',
-  ...inPerson,
+  ...asUser,
   request: { query: z.object(pageQuery) },
   responses: { ...dataAnswer(apiKeyPageSchema), ...errorAnswers('invalid_request', 'unauthorized') },
 });
@@ -44,7 +44,7 @@ const deleteKeyRoute = createRoute({
   method: 'delete',
   path: '/{keyId}',
   summary: 'Delete an API key',
-  ...inPerson,
+  ...asUser,
   request: { params: keyIdParamSchema },
   responses: {
     ...dataAnswer(deletedApiKeySchema),

@@ -1,5 +1,5 @@
-// The AsyncAPI 3 document of everything that is not a request and an answer: device topics, relay and provisioning.
-// Made from the schemas that read and write these messages; holds words and examples, no shape of its own.
+// The AsyncAPI 3 document of device topics, relay and provisioning, made from the schemas that read and write these
+// messages. Adds descriptions and examples, no shape of its own.
 import { z } from 'zod';
 import { topicOf } from '../domain/topics.ts';
 import { controlBodySchema } from '../protocol/control.ts';
@@ -36,7 +36,7 @@ const exampleReport = {
 const deviceMessages: Record<string, Message> = {
   PropertyReport: {
     summary:
-      'What is true of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
+      'The state of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
       'properties are kept, a known one of the wrong type is dropped alone. The service dates reports on arrival.',
     schema: propertyPostSchema,
     examples: [exampleReport, { params: { position: 'middle' } }],
@@ -60,7 +60,7 @@ const deviceMessages: Record<string, Message> = {
     examples: [{ method: 'thing.service.property.set_reply', id: '3h5k7m9p2q4r6s8t', code: 200, time: 1772366400000 }],
   },
   Status: {
-    summary: 'Online or offline: announced by the device, or by the service for a device that could not say so itself.',
+    summary: 'Online or offline: announced by the device, or by the service where the device could not announce it.',
     schema: statusSchema,
     examples: [{ status: 'online', time: 1772366400000 }],
   },
@@ -179,17 +179,20 @@ export function describeMessaging(version: string, broker: { host: string; port:
       propertyPost: deviceChannel(
         topicActions.propertyPost,
         'Reports',
-        'What a device reports; its replies may arrive here too.',
+        'Reports of a device; its command replies may arrive here too.',
         ['PropertyReport', 'CommandReply'],
       ),
-      propertySet: deviceChannel(topicActions.propertySet, 'Commands', 'What a device is told to do.', ['Command']),
-      propertySetReply: deviceChannel(topicActions.propertySetReply, 'Command replies', 'That a device has done so.', [
-        'CommandReply',
-      ]),
+      propertySet: deviceChannel(topicActions.propertySet, 'Commands', 'Commands for a device.', ['Command']),
+      propertySetReply: deviceChannel(
+        topicActions.propertySetReply,
+        'Command replies',
+        'That a device carried out a command.',
+        ['CommandReply'],
+      ),
       status: deviceChannel(
         topicActions.status,
         'Online and offline',
-        'That a device comes or goes, announced by itself or for it.',
+        'That a device is online or offline, announced by itself or by the service.',
         ['Status'],
       ),
       relay: {
@@ -314,7 +317,7 @@ function payloadOf(schema: z.ZodType) {
   const payload = z.toJSONSchema(schema, {
     target: 'draft-7',
     io: 'input',
-    // That a number fits JavaScript is no rule of ours.
+    // Zod adds the safe integers of JavaScript as limits; the contract has none.
     override: ({ jsonSchema }) => {
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;

@@ -1,8 +1,9 @@
-// What broker-bridge calls: batches up, and the WebSocket on which it is told what to publish. Not for people.
+// What broker-bridge calls: batches up, and the WebSocket on which it receives what to publish. Not for people.
 import { answer, answerRefusal } from '../http/envelope.ts';
-import { createRouter } from '../http/router.ts';
-import { readText } from '../http/read-text.ts';
+import { readBody } from '../http/request-body.ts';
+import { createRouter, requireUpgrade, validJson } from '../http/router.ts';
 import { requireSecret } from '../http/secret-header.ts';
+import { contextOf } from '../http/service-context.ts';
 import { maxBatchBytes, uplinkBatchSchema } from '../protocol/bridge.ts';
 import { openBridgeLink } from '../services/bridge-link.ts';
 import { takeBatch } from '../services/uplink.ts';
@@ -11,31 +12,11 @@ export const bridgeRoutes = createRouter();
 
 bridgeRoutes.use(requireSecret('bridgeSecrets'));
 
-bridgeRoutes.post('/uplink', async (c) => {
-  const tooLarge = () => c.json({ code: 413, message: 'invalid_request: body: too large', data: null }, 413);
-  const text = await readText(c.req.raw, maxBatchBytes);
-  if (text === undefined) return tooLarge();
-  const batch = uplinkBatchSchema.safeParse(parse(text));
-  if (!batch.success)
-    return answerRefusal(c, {
-      kind: 'invalid_input',
-      path: 'body',
-      problem: batch.error.issues[0]?.message ?? '',
-    });
-  return answer(c, { results: await takeBatch({ env: c.env, config: c.var.config }, batch.data) });
-});
+bridgeRoutes.post(
+  '/uplink',
+  readBody({ name: 'uplink_batch_bytes', max: maxBatchBytes }),
+  validJson(uplinkBatchSchema, answerRefusal),
+  async (c) => answer(c, { results: await takeBatch(contextOf(c), c.req.valid('json')) }),
+);
 
-bridgeRoutes.get('/link', async (c) => {
-  if (c.req.header('Upgrade')?.toLowerCase() !== 'websocket') {
-    return answerRefusal(c, { kind: 'invalid_input', path: 'Upgrade', problem: 'expected a WebSocket' });
-  }
-  return openBridgeLink({ env: c.env, config: c.var.config }, c.req.raw);
-});
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(contextOf(c), c.req.raw));

@@ -1,4 +1,4 @@
-// Commands to a device over HTTP (interface 4.3, decisions Control): parse, one service call, answer.
+// Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
 import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';

@@ -1,4 +1,4 @@
-// What is true of a device now and was lately (interface 2.6, 4.3): parse, one service call, answer.
+// Status, events and properties of a device (contract 2.6, 4.3): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
 import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
@@ -28,10 +28,10 @@ const statusRoute = createRoute({
 const eventsRoute = createRoute({
   method: 'get',
   path: '/{deviceId}/events',
-  summary: 'List when a device came and went, newest first',
+  summary: 'List when a device came and went, and its refused logins, newest first',
   description:
-    'The last hundred changes, each with its reason. Those that were not announced because the device was ' +
-    'back within the grace of its product are listed, too.',
+    'The last hundred, each with its reason. Changes that were not announced because the device was back within the ' +
+    'grace of its product are listed as well. Refused logins are one event for each reason and hour.',
   ...signedIn,
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
   responses: {

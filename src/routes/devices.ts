@@ -1,4 +1,4 @@
-// Device records and activation over HTTP (interface 4.3): parse, one service call, answer.
+// Device records and activation over HTTP (contract 4.3): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
 import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
@@ -29,8 +29,9 @@ const activateRoute = createRoute({
   tags: ['Devices'],
   summary: 'Activate a device against a product',
   description:
-    'Called by the device itself. The same product key and serial again give the same device with a new secret and a ' +
-    'new messaging password; earlier passwords stay valid until ten minutes after a newer one was first used.',
+    'Called by the device itself. Activating the same product key and serial once more gives the same device with a ' +
+    'new secret and a new messaging password; earlier passwords stay valid until ten minutes after a newer one was ' +
+    'first used.',
   middleware: limitRate('activation'),
   request: { body: jsonBody(activateBodySchema) },
   responses: {

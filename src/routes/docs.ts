@@ -1,5 +1,5 @@
 // The pages that show the reference to people: static files of public/, sent by the Worker itself so that their
-// headers are set here. What they show is reference.ts; nothing on them comes from anywhere else.
+// headers are set here. They show the documents of reference.ts and load nothing from other hosts.
 import { secureHeaders } from 'hono/secure-headers';
 import { createRouter } from '../http/router.ts';
 
@@ -9,7 +9,7 @@ const setPageHeaders = secureHeaders({
     scriptSrc: ["'self'"],
     styleSrc: ["'self'"],
     imgSrc: ["'self'", 'data:'],
-    // "Try it out" calls this very server.
+    // For "Try it out", which calls this server.
     connectSrc: ["'self'"],
     baseUri: ["'none'"],
     formAction: ["'none'"],

@@ -1,4 +1,4 @@
-// The product catalogue (interface 4.2): parse, one service call, answer.
+// The product catalogue (contract 4.2): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { authenticate } from '../http/authenticate.ts';
 import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
@@ -82,7 +82,7 @@ export const productRoutes = createRouter()
   )
   .openapi(listProductsRoute, async (c) => {
     const { category, page, size } = c.req.valid('query');
-    // An empty filter is what forms send for none; no product has an empty category.
+    // Forms send an empty filter for none; no product has an empty category.
     const filter = { ownerId: c.var.caller.userId, category: category === '' ? undefined : category };
     return answer(c, await pageProducts(contextOf(c), filter, { page, size }));
   })

@@ -1,5 +1,5 @@
-// The reference, made from what the Worker itself runs: OpenAPI from the routes, AsyncAPI from the message schemas.
-// Both documents are made once an isolate. The pages that show them are docs.ts.
+// The reference documents: OpenAPI from the routes, AsyncAPI from the message schemas, each made once an isolate. The
+// pages that show them are in docs.ts.
 import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { AppEnv } from '../http/app-env.ts';
@@ -54,7 +54,7 @@ const asyncApiRoute = createRoute({
   responses: documentAnswer('AsyncAPI 3, without an envelope'),
 });
 
-/** `app` holds the routes to describe; it may go on growing until the first request. */
+/** `app` holds the routes to describe; routes may be added until the first request. */
 export function referenceRoutes(app: OpenAPIHono<AppEnv>) {
   let openApi: string | undefined;
   let asyncApi: string | undefined;
@@ -88,7 +88,7 @@ function operationIdOf(method: string, path: string): string {
 
 function sendDocument(c: Context<AppEnv>, json: string) {
   c.header('Content-Type', 'application/json');
-  // It changes with a deployment only, and says nothing of anybody.
+  // It changes with a deployment only and holds nothing confidential.
   c.header('Cache-Control', 'public, max-age=300');
   return c.body(json, 200) as never;
 }

@@ -1,4 +1,4 @@
-// Accounts and sessions (interface 4.1): parse, one service call, answer. No rule lives here.
+// Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { createRoute } from '@hono/zod-openapi';
 import { authenticate, readBearer } from '../http/authenticate.ts';
 import { readClientAddress } from '../http/client-address.ts';
@@ -129,8 +129,7 @@ export const userRoutes = createRouter()
   .openapi(meRoute, async (c) => answer(c, await readAccount(contextOf(c), c.var.caller.userId)))
   .openapi(logoutRoute, async (c) => {
     const { refreshToken } = c.req.valid('json');
-    const sessionId = (await readBearer(c))?.sessionId;
-    await logOut(contextOf(c), { refreshToken, sessionId });
+    await logOut(contextOf(c), refreshToken, await readBearer(c));
     return answer(c, { message: 'logged_out' as const });
   })
   .openapi(passwordRoute, async (c) => {

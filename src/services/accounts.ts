@@ -1,7 +1,7 @@
 // Accounts: registering, reading one's own, changing the password. Sessions are in sessions.ts.
 import { checkPassword, hashPassword } from '../crypto/password.ts';
 import { createId } from '../crypto/secrets.ts';
-import { openDatabase, type Database } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
 import { replacePassword } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, insertUser } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
@@ -17,9 +17,9 @@ export async function registerUser(
   { username, email, password }: { username: string; email: string; password: string },
 ) {
   refuseWeak(password);
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
-  // Asked first to spare the hash; whether the names are free is decided by the insertion.
+  // Saves the hash for names that are taken; the insertion is what decides.
   await refuseTaken(database, names);
   const passwordHash = await hashPassword(password);
   const projectId = createId('prj_', 8);
@@ -38,11 +38,10 @@ export async function registerUser(
   return { userId, username, email };
 }
 
-/** @throws RefusedError unauthorized for a user who is no more */
+/** @throws RefusedError unauthorized where the account is gone */
 export async function readAccount(context: ServiceContext, userId: number) {
-  const user = await findUser(openDatabase(context.env.DB, 'first-primary'), userId);
-  if (user === undefined)
-    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
+  const user = await findUser(context.primary(), userId);
+  if (user === undefined) throw refuseAccount('session', 'unknown_account');
   const { username, email, createdAt } = user;
   return { userId, username, email, createdAt: new Date(createdAt).toISOString() };
 }
@@ -57,15 +56,14 @@ export async function changePassword(
   { oldPassword, newPassword }: { oldPassword: string; newPassword: string },
 ): Promise<void> {
   refuseWeak(newPassword);
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const user = await findUser(database, caller.userId);
-  if (user === undefined)
-    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
+  if (user === undefined) throw refuseAccount('session', 'unknown_account');
   // A stolen access token must not be a way to guess the password undisturbed.
   const lane = await enterLane(database, user.foldedEmail, caller.clientAddress);
   if (!(await checkPassword(oldPassword, user.passwordHash)).isRight) {
     await countFailure(database, lane);
-    throw new RefusedError({ kind: 'credential_refused', credential: 'account_password', problem: 'wrong' });
+    throw refuseAccount('account_password', 'wrong');
   }
   await forgetFailures(database, lane);
   const isChanged = await replacePassword(database, {
@@ -74,20 +72,29 @@ export async function changePassword(
     newHash: await hashPassword(newPassword),
     keptFamily: caller.sessionId,
   });
-  // Another change got there first: the old password is not the old one any more.
-  if (!isChanged)
-    throw new RefusedError({ kind: 'credential_refused', credential: 'account_password', problem: 'wrong' });
+  // Another change came first: the given password is no longer the current one.
+  if (!isChanged) throw refuseAccount('account_password', 'revoked');
+}
+
+function refuseAccount(
+  credential: 'session' | 'account_password',
+  problem: 'unknown_account' | 'wrong' | 'revoked',
+): RefusedError {
+  return new RefusedError({ kind: 'credential_refused', credential, problem });
 }
 
 function refuseWeak(password: string): void {
-  if (Array.from(password).length < minPasswordLength)
+  if (Array.from(password).length < minPasswordLength) {
     throw new RefusedError({ kind: 'weak_password', minLength: minPasswordLength });
+  }
 }
 
 async function refuseTaken(database: Database, names: { foldedUsername: string; foldedEmail: string }): Promise<void> {
-  if ((await findUserByName(database, names.foldedEmail)) !== undefined)
+  if ((await findUserByName(database, names.foldedEmail)) !== undefined) {
     throw new RefusedError({ kind: 'name_taken', name: 'email' });
+  }
   if (names.foldedUsername === names.foldedEmail) return;
-  if ((await findUserByName(database, names.foldedUsername)) !== undefined)
+  if ((await findUserByName(database, names.foldedUsername)) !== undefined) {
     throw new RefusedError({ kind: 'name_taken', name: 'username' });
+  }
 }

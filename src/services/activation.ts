@@ -1,8 +1,8 @@
-// A device activates itself (interface 4.3, decisions Activation): record in D1, credentials in its DeviceSession,
-// answer within a 1 KiB parser. Secrets leave here once and are kept as digests only.
+// A device activates itself (contract 4.3, decision: activation): record in D1, credentials in its DeviceSession, an
+// answer for a 1 KiB parser. Secrets are returned once and stored as digests only.
 import type { Config } from '../config.ts';
 import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
-import { openDatabase, type Database } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
 import { deleteDevice, findDeviceBySerial, insertDevice, updateActivation, type DeviceRow } from '../db/devices.ts';
 import { findProduct, type ProductRow } from '../db/products.ts';
 import { RefusedError } from '../domain/refusal.ts';
@@ -21,21 +21,21 @@ export type ActivationRequest = {
 };
 
 const maxNameLength = 100;
-/** An activation that keeps meeting deletions of the same serial gives up; the device tries again in 5 s. */
+/** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 
 /** @throws RefusedError invalid_product_key, product_disabled, device_disabled */
 export async function activateDevice(context: ServiceContext, request: ActivationRequest) {
   const { env, config } = context;
   const startedAtMs = Date.now();
-  const db = openDatabase(env.DB, 'first-primary');
+  const db = context.primary();
   const deviceSecret = createSecret('sk_', 32);
   const password = createSecret('tk_', 48);
   const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(db, request.productKey);
     const device = await findOrMakeDevice(db, product, request);
-    // Its product or its record went at this very moment: what is true now decides.
+    // Its product or its record was deleted meanwhile: start over with the present state.
     if (device === undefined) continue;
     if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
     const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
@@ -51,12 +51,12 @@ export async function activateDevice(context: ServiceContext, request: Activatio
       return answerOf(config, identity, deviceSecret, password);
     }
     if (provisioned.refusal.kind === 'device_disabled') throw new RefusedError(provisioned.refusal);
-    // Deleted meanwhile. Finishing the deletion is harmless, and needed where it was cut off. The record goes last: with
-    // it goes all that leads back to the credential.
+    // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
+    // the broker can only be found through it.
     await provisionAtBroker(context, identity, { kind: 'remove' }, Date.now());
     await deleteDevice(db, deviceId);
   }
-  throw new Error('activation kept meeting deletions');
+  throw new Error('activation failed: the device was deleted during each attempt');
 }
 
 async function requireProduct(db: Database, productKey: string): Promise<ProductRow> {
@@ -66,7 +66,7 @@ async function requireProduct(db: Database, productKey: string): Promise<Product
   return product;
 }
 
-/** A change of the product that came while its new device was being made has passed that device by. */
+/** A change of the product during the activation was not sent to the new device. */
 async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
@@ -76,7 +76,7 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   );
 }
 
-/** Of two activations of a new serial at the same moment, both get the same device. */
+/** Two activations of a new serial at the same time get the same device. */
 async function findOrMakeDevice(
   db: Database,
   product: ProductRow,
@@ -96,7 +96,7 @@ async function findOrMakeDevice(
   return known;
 }
 
-/** The specified members and no others: each costs the device's parser 16 bytes and its text (tolerance 1). */
+/** The specified members and no others: each costs the device's parser 16 bytes and its text (field note 1). */
 function answerOf(config: Config, device: DeviceIdentity, deviceSecret: string, password: string) {
   return {
     deviceId: device.deviceId,

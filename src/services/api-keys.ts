@@ -1,14 +1,14 @@
 // API keys: making, listing, deleting, and finding out whose key a request carries. The value leaves this service
 // once, at creation.
+import { runInBackground } from '../background.ts';
 import { createSecret, digestOf, hasDigest } from '../crypto/secrets.ts';
 import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../db/api-keys.ts';
-import { openDatabase } from '../db/client.ts';
-import { RefusedError } from '../domain/refusal.ts';
 import type { PageRequest } from '../domain/pagination.ts';
+import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 
 const maxKeysPerUser = 20;
-// What `createApiKey` makes; anything else is no key and not worth a database read.
+// The forms that `createApiKey` makes; anything else is refused without a database read.
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
 const cacheMs = 3_000;
@@ -17,18 +17,18 @@ const touchEveryMs = 60_000;
 
 type CachedKey = { userId: number; secretHash: string; lastUsedAt: number | null; readAtMs: number };
 
-// A key used on the hot path must not cost a database read a request. Another isolate may have deleted it, so an
-// entry is believed for 3 s; a deletion in this isolate takes effect at once.
+// Saves a database read a request on the hot paths. Another isolate may have deleted the key, so an entry counts for
+// 3 s; a deletion in this isolate takes effect at once.
 const cachedKeys = new Map<string, CachedKey>();
 let deletionCount = 0;
 
-/** @throws RefusedError too_many_api_keys, unauthorized for a user who is no more */
+/** @throws RefusedError too_many_api_keys, unauthorized where the account is gone */
 export async function createApiKey(context: ServiceContext, userId: number, description: string) {
   const keyId = createSecret('ak_', 20);
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
-  const outcome = await insertApiKey(openDatabase(context.env.DB, 'first-primary'), row, maxKeysPerUser);
+  const outcome = await insertApiKey(context.primary(), row, maxKeysPerUser);
   if (outcome === 'no-user') {
     throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
   }
@@ -39,8 +39,7 @@ export async function createApiKey(context: ServiceContext, userId: number, desc
 }
 
 export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
-  const database = openDatabase(context.env.DB, 'first-primary');
-  const { total, rows } = await listApiKeys(database, userId, page);
+  const { total, rows } = await listApiKeys(context.primary(), userId, page);
   const list = rows.map((row) => ({
     keyId: row.keyId,
     description: row.description,
@@ -52,7 +51,7 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
 
 /** @throws RefusedError not_found, forbidden */
 export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const isDeleted = await deleteApiKey(database, userId, keyId);
   deletionCount += 1;
   cachedKeys.delete(keyId);
@@ -63,25 +62,25 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   );
 }
 
-/**
- * Whose key this is; undefined unless key and secret belong together. `defer` takes work that the request does not
- * wait for: the time of the last use, at most once a minute.
- */
+/** Whose key this is. Notes the time of the last use in the background, at most once a minute. */
 export async function authenticateKey(
   context: ServiceContext,
   keyId: string,
   secret: string,
-  defer: (work: Promise<void>) => void,
-): Promise<{ userId: number } | undefined> {
-  if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret)) return undefined;
+): Promise<Outcome<{ userId: number }>> {
+  if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret)) return refuseKey('malformed');
   const key = await readKey(context, keyId);
-  if (key === undefined || !(await hasDigest(secret, key.secretHash))) return undefined;
+  if (key === undefined || !(await hasDigest(secret, key.secretHash))) return refuseKey('wrong');
   const nowMs = Date.now();
   if (nowMs - (key.lastUsedAt ?? 0) >= touchEveryMs) {
     key.lastUsedAt = nowMs;
-    defer(touchApiKey(openDatabase(context.env.DB, 'first-primary'), keyId, nowMs, nowMs - touchEveryMs));
+    runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
   }
-  return { userId: key.userId };
+  return { ok: true, value: { userId: key.userId } };
+}
+
+function refuseKey(problem: 'malformed' | 'wrong') {
+  return refuse({ kind: 'credential_refused', credential: 'api_key', problem });
 }
 
 async function readKey(context: ServiceContext, keyId: string): Promise<CachedKey | undefined> {
@@ -89,14 +88,14 @@ async function readKey(context: ServiceContext, keyId: string): Promise<CachedKe
   const cached = cachedKeys.get(keyId);
   if (cached !== undefined && nowMs - cached.readAtMs < cacheMs) return cached;
   const deletionsBefore = deletionCount;
-  const row = await findApiKey(openDatabase(context.env.DB, 'first-primary'), keyId);
+  const row = await findApiKey(context.primary(), keyId);
   if (row === undefined) {
     cachedKeys.delete(keyId);
     return undefined;
   }
   const { userId, secretHash, lastUsedAt } = row;
   const entry = { userId, secretHash, lastUsedAt, readAtMs: nowMs };
-  // A deletion that overtook this read must not be undone by its result.
+  // This read may have begun before a deletion: then its result must not bring the key back.
   if (deletionCount === deletionsBefore) {
     if (cachedKeys.size >= maxCachedKeys) cachedKeys.clear();
     cachedKeys.set(keyId, entry);

@@ -1,4 +1,4 @@
-// Hands a bridge's WebSocket to the object that holds all of them.
+// Passes a bridge's WebSocket on to the BrokerLink object.
 import { callBrokerLink } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 

@@ -1,4 +1,4 @@
-// What a device needs to know to connect to the broker (interface 2.7, `mqtt`). The password is shown this once.
+// The connection data of an activation result (contract 2.7, `mqtt`). The password is shown this once.
 import type { Config } from '../config.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 

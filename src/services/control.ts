@@ -1,4 +1,4 @@
-// Commands to one device: the hot path. One call to the device's session, which knows its owner; no D1.
+// Commands to one device, a hot path: one call to its DeviceSession, which knows the owner; no D1.
 import { isIdempotent } from '../domain/device/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
 import { RefusedError, unwrap } from '../domain/refusal.ts';
@@ -11,7 +11,7 @@ import { requireDeviceId } from './device-views.ts';
 export type ControlOptions = {
   /** Holds the answer until the device replied. */
   waitSeconds: number | undefined;
-  /** Keeps the command for a device that is away. */
+  /** Queues the command for a device that is away. */
   ttlSeconds: number | undefined;
   idempotencyKey: string | undefined;
 };
@@ -71,7 +71,7 @@ export async function readCommand({ env }: ServiceContext, userId: number, devic
   );
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it does not wait any more */
+/** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it no longer waits */
 export async function cancelCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
   return describeCommand(
     unwrap(

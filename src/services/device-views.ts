@@ -1,4 +1,4 @@
-// What is true of a device now, and was lately, for its owner. One call to the device's session; no D1.
+// Status, events and properties of a device for its owner: one call to its DeviceSession; no D1.
 import { RefusedError, unwrap } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
@@ -36,7 +36,7 @@ export async function readProperties(
   );
 }
 
-/** @throws RefusedError device_not_found for names that cannot be a device's: each would wake an object of its own. */
+/** @throws RefusedError device_not_found for text that is no device id: each would wake an object of its own. */
 export function requireDeviceId(deviceId: string): string {
   if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   return deviceId;

@@ -1,7 +1,6 @@
-// Device records for their owner: list, read, change, delete, new credentials. Presence in here is D1's copy; what is
-// true now is device-views.ts, commands are control.ts.
+// Device records for their owner: list, read, change, delete, new credentials. Presence in here is the projection in
+// D1; device-views.ts reads the present state, control.ts sends commands.
 import { createSecret, digestOf } from '../crypto/secrets.ts';
-import { openDatabase } from '../db/client.ts';
 import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
 import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
 import { RefusedError, unwrap } from '../domain/refusal.ts';
@@ -16,47 +15,47 @@ import { requireDeviceId } from './device-views.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
-/** A product key that is not the caller's matches nothing: filters reveal no foreign products. */
+/** A product key that is not the caller's matches nothing, so that filters reveal no foreign products. */
 export async function pageDevices(
-  { env }: ServiceContext,
+  context: ServiceContext,
   filter: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
   page: PageRequest,
 ): Promise<Page<DeviceView>> {
-  const { total, rows } = await listDevices(openDatabase(env.DB, 'first-unconstrained'), filter, page);
+  const { total, rows } = await listDevices(context.replica(), filter, page);
   return { list: rows.map(describeDevice), total, ...page };
 }
 
 /** @throws RefusedError device_not_found, forbidden */
-export async function readDevice({ env }: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
-  return describeDevice(await requireDevice(env, userId, deviceId));
+export async function readDevice(context: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
+  return describeDevice(await requireDevice(context, userId, deviceId));
 }
 
 /**
- * Ends the device: its session first, so that no credential outlives the answer, then its record. Where the record
- * stays behind, an activation or another deletion removes it: the session remembers for a while that it has ended.
+ * Deletes the session first, so that no credential is valid after the answer, then the record. Where the record is left
+ * over, an activation or another deletion removes it: the session keeps a tombstone for a while.
  * @throws RefusedError device_not_found, forbidden
  */
 export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
   const { env } = context;
-  const wishedAtMs = Date.now();
-  const { product } = await requireDevice(env, userId, deviceId);
+  const requestedAtMs = Date.now();
+  const { product } = await requireDevice(context, userId, deviceId);
   const device = { productKey: product.productKey, deviceId };
-  // Noted before the wipe, so that a deletion cut off anywhere leaves the device outside and not its credential inside.
-  // Where the wipe itself fails the device can be deleted again, and until then it gets back in by activating again.
-  await noteRemovalAtBroker(context, device, wishedAtMs);
-  await callDevice(env, deviceId, 'delete', 'repeatable', (device) => device.delete());
+  // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
+  // the device can be deleted again; until then it gets new credentials by activating.
+  await noteRemovalAtBroker(context, device, requestedAtMs);
+  await callDevice(env, deviceId, 'delete', 'repeatable', (session) => session.delete());
   await Promise.all([
     disconnectClient(context, device),
-    // An activation that came in between has wished its device back in: from here on none can.
+    // An activation in between may have restored the credential: after the session's end none can.
     provisionAtBroker(context, device, { kind: 'remove' }, Date.now()),
   ]);
-  await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
+  await deleteDeviceRow(context.primary(), deviceId);
   return { deviceId };
 }
 
 /**
- * Changes the session, which is what counts, and through it the record. A disabled device is out when this answers:
- * its relay sessions are closed, its messages change nothing; its broker session is ended where the broker lets us.
+ * Changes the session, which decides, and through it the record. When this answers, a disabled device has no relay
+ * sessions and its messages change nothing; its broker session is ended where the broker has a call for that.
  * @throws RefusedError device_not_found, forbidden
  */
 export async function changeDevice(
@@ -65,8 +64,8 @@ export async function changeDevice(
   deviceId: string,
   { name, disabled }: { name?: string | undefined; disabled?: boolean | undefined },
 ): Promise<DeviceView> {
-  const wishedAtMs = Date.now();
-  const { device, product } = await requireDevice(context.env, userId, deviceId);
+  const requestedAtMs = Date.now();
+  const { device, product } = await requireDevice(context, userId, deviceId);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = unwrap(
     await callDevice(context.env, deviceId, 'administer', 'repeatable', (device) => device.administer(userId, change)),
@@ -75,10 +74,10 @@ export async function changeDevice(
   if (disabled === true) {
     await Promise.all([
       disconnectClient(context, identity),
-      provisionAtBroker(context, identity, { kind: 'block' }, wishedAtMs),
+      provisionAtBroker(context, identity, { kind: 'block' }, requestedAtMs),
     ]);
   }
-  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'allow' }, wishedAtMs);
+  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'allow' }, requestedAtMs);
   return describeDevice({ device: { ...device, ...changed }, product });
 }
 
@@ -88,7 +87,7 @@ export async function changeDevice(
  */
 export async function replaceCredentials(context: ServiceContext, userId: number, deviceId: string) {
   const { env, config } = context;
-  const wishedAtMs = Date.now();
+  const requestedAtMs = Date.now();
   const password = createSecret('tk_', 48);
   const passwordDigest = await digestOf(password);
   const device = unwrap(
@@ -98,13 +97,13 @@ export async function replaceCredentials(context: ServiceContext, userId: number
   );
   await Promise.all([
     disconnectClient(context, device),
-    provisionAtBroker(context, device, { kind: 'allow', password, endsSessions: true }, wishedAtMs),
+    provisionAtBroker(context, device, { kind: 'allow', password, endsSessions: true }, requestedAtMs),
   ]);
   return { deviceId, mqtt: describeConnection(config, device, password) };
 }
 
-async function requireDevice(env: Env, userId: number, deviceId: string): Promise<DeviceWithProduct> {
-  const found = isDeviceId(deviceId) ? await findDevice(openDatabase(env.DB, 'first-primary'), deviceId) : undefined;
+async function requireDevice(context: ServiceContext, userId: number, deviceId: string): Promise<DeviceWithProduct> {
+  const found = isDeviceId(deviceId) ? await findDevice(context.primary(), deviceId) : undefined;
   if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (found.device.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'device', id: deviceId });
   return found;
@@ -121,7 +120,7 @@ function describeDevice({ device, product }: DeviceWithProduct) {
     ...describeStatus(device.connectionStatus as ConnectionStatusCode, device.isDisabled),
     firmwareVersion: device.firmwareVersion,
     chipModel: device.chipModel,
-    // While it is online the last moment is now; the copy in D1 is of the moment it came.
+    // While it is online that is now; the projection in D1 holds the moment at which it came online.
     lastOnlineAt: isOnline ? new Date().toISOString() : toIso(device.lastOnlineAt),
     activatedAt: toIso(device.activatedAt),
     createdAt: new Date(device.createdAt).toISOString(),

@@ -1,39 +1,37 @@
 // Which parts of the service work at this moment. Reports; repairs nothing.
 import { sql } from 'drizzle-orm';
-import { openDatabase } from '../db/client.ts';
 import { callBrokerLink } from '../durable/stubs.ts';
+import { describeError, log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 
 const checkTimeoutMs = 2_000;
 
 export type PartName = 'database' | 'bridge' | 'broker';
 
-/** The missing parts beside this Worker itself; a check that fails or takes longer than two seconds counts as a missing part. */
-export async function findMissingParts({ env }: ServiceContext): Promise<PartName[]> {
-  const [hasDatabase, link] = await Promise.all([
-    withinTimeout(async () => {
-      await openDatabase(env.DB, 'first-primary').get(sql`select 1`);
-      return true;
-    }),
-    withinTimeout(() => callBrokerLink(env, 'health', 'repeatable', (link) => link.health())),
+/** The missing parts beside this Worker itself; a check that fails or takes longer than two seconds counts as missing. */
+export async function findMissingParts(context: ServiceContext): Promise<PartName[]> {
+  const [row, link] = await Promise.all([
+    check('database', () => context.primary().get(sql`select 1`)),
+    check('bridge', () => callBrokerLink(context.env, 'health', 'repeatable', (link) => link.health())),
   ]);
   const missing: PartName[] = [];
-  if (hasDatabase !== true) missing.push('database');
+  if (row === undefined) missing.push('database');
   if (link?.bridgeConnected !== true) missing.push('bridge');
   if (link?.brokerConnected !== true) missing.push('broker');
   return missing;
 }
 
-async function withinTimeout<T>(check: () => PromiseLike<T>): Promise<T | undefined> {
-  let timer: number | null = null;
-  const timeout = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), checkTimeoutMs);
+/** undefined where the answer fails or does not come in time. */
+async function check<T>(part: PartName, ask: () => PromiseLike<T>): Promise<T | undefined> {
+  const late = new Promise<undefined>((resolve) => {
+    AbortSignal.timeout(checkTimeoutMs).addEventListener('abort', () => resolve(undefined));
   });
   try {
-    return await Promise.race([check(), timeout]);
-  } catch {
+    const answer = await Promise.race([ask(), late]);
+    if (answer === undefined) log('warn', 'health check failed', { part, error: 'no answer in time' });
+    return answer;
+  } catch (error) {
+    log('warn', 'health check failed', { part, ...describeError(error) });
     return undefined;
-  } finally {
-    clearTimeout(timer);
   }
 }

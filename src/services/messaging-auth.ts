@@ -1,5 +1,5 @@
-// Who may log in at the broker and use which topic there (interface 5 rule 4, decisions). One policy; the adapters in
-// routes/broker-hooks/ only translate. Logs no secret and no password.
+// Who may log in at the broker and use which topic there (contract 5 rule 4). One policy; the adapters in
+// routes/broker-hooks/ only translate.
 import { digestOf, isOneOf } from '../crypto/secrets.ts';
 import {
   bridgeName,
@@ -12,11 +12,12 @@ import {
 } from '../domain/topic-rights.ts';
 import { messagingName, parseMessagingName } from '../domain/topics.ts';
 import type { PresenceEvent } from '../domain/device/connection.ts';
-import { refuse, type Outcome } from '../domain/refusal.ts';
+import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
-export type ConnectRequest = { clientId: string; username: string; password: string };
+/** `peer` is the network address of the client, where the broker tells it. */
+export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
 
 /** The rights of whoever may log in, or why it may not. */
 export async function decideConnect(
@@ -25,27 +26,28 @@ export async function decideConnect(
 ): Promise<Outcome<readonly TopicRight[]>> {
   if (request.username === bridgeName) return decideBridge(context, request);
   const named = parseMessagingName(request.username);
-  if (named === undefined) return refuse({ kind: 'not_found', what: 'device' });
+  if (named === undefined) return refuse({ kind: 'not_found', what: 'device', id: request.username });
   const outcome = await callDevice(context.env, named.deviceId, 'authenticate', 'repeatable', async (device) =>
     device.authenticate({
       productKey: named.productKey,
       isClientIdRight: request.clientId === messagingName(named),
       passwordDigest: await digestOf(request.password),
+      peer: request.peer,
     }),
   );
-  return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : refuse(outcome.refusal);
+  return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;
 }
 
-/** Whether a name that has logged in may do this. Asks nobody: brokers call this once a message. */
-export function decideTopic(username: string, use: TopicUse): boolean {
-  const rights = rightsOfUser(username);
-  return rights !== undefined && mayUse(rights, use);
+/** Why a name that has logged in may not do this; undefined where it may. Calls nothing: brokers ask once a message. */
+export function refuseTopic(username: string, use: TopicUse): Refusal | undefined {
+  const isAllowed = mayUse(rightsOfUser(username) ?? [], use);
+  return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
 }
 
-/** As `decideTopic`, for brokers that ask again when they deliver a message. */
-export function decideDelivery(username: string, topic: string): boolean {
-  const rights = rightsOfUser(username);
-  return rights !== undefined && mayReceive(rights, topic);
+/** As `refuseTopic`, for brokers that ask again when they deliver a message. */
+export function refuseDelivery(username: string, topic: string): Refusal | undefined {
+  const isAllowed = mayReceive(rightsOfUser(username) ?? [], topic);
+  return isAllowed ? undefined : { kind: 'topic_forbidden', action: 'receive', topic };
 }
 
 /** undefined for a name that cannot have logged in. */
@@ -73,5 +75,5 @@ async function decideBridge(context: ServiceContext, request: ConnectRequest): P
   const isBridge = await isOneOf(request.password, context.config.bridgeSecrets);
   return isBridge
     ? { ok: true, value: bridgeRights }
-    : refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' });
+    : refuse({ kind: 'credential_refused', credential: 'bridge_password', problem: 'wrong' });
 }

@@ -1,6 +1,6 @@
-// The product catalogue of one user. Somebody else's product is refused, one that does not exist is not found.
-import { waitUntil } from 'cloudflare:workers';
-import { openDatabase, type Database } from '../db/client.ts';
+// The product catalogue of one user. Somebody else's product is forbidden, one that does not exist is not found.
+import { runInBackground } from '../background.ts';
+import type { Database } from '../db/client.ts';
 import {
   deleteProduct,
   findProduct,
@@ -9,16 +9,16 @@ import {
   updateProduct,
   type ProductRow,
 } from '../db/products.ts';
-import { RefusedError } from '../domain/refusal.ts';
 import type { PageRequest } from '../domain/pagination.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
 import { propagateProductChange } from './product-propagation.ts';
 
-/** @throws RefusedError product_key_exists, unauthorized for a user who is no more */
+/** @throws RefusedError product_key_exists, unauthorized where the account is gone */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const nowMs = Date.now();
   const productId = await insertProduct(database, { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs });
   if (productId === 'no-owner') {
@@ -33,14 +33,13 @@ export async function pageProducts(
   filter: { ownerId: number; category: string | undefined },
   page: PageRequest,
 ) {
-  const { total, rows } = await listProducts(openDatabase(context.env.DB, 'first-unconstrained'), filter, page);
+  const { total, rows } = await listProducts(context.replica(), filter, page);
   return { list: rows.map(describeProduct), total, ...page };
 }
 
 /** @throws RefusedError not_found, forbidden */
 export async function readProduct(context: ServiceContext, userId: number, productKey: string) {
-  const database = openDatabase(context.env.DB, 'first-primary');
-  return describeProduct(await findOwnProduct(database, userId, productKey));
+  return describeProduct(await findOwnProduct(context.primary(), userId, productKey));
 }
 
 /** @throws RefusedError invalid_request, not_found, forbidden */
@@ -50,7 +49,7 @@ export async function changeProduct(
   productKey: string,
   { productKey: givenKey, ...changes }: UpdateProductBody,
 ) {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const product = await findOwnProduct(database, userId, productKey);
   if (givenKey !== undefined && givenKey !== productKey) {
     throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
@@ -58,16 +57,16 @@ export async function changeProduct(
   const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
   if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
-  if (isForDevices) waitUntil(propagateProductChange(context, product.id));
+  if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
   return describeProduct(changed);
 }
 
 /** @throws RefusedError not_found, forbidden, product_has_devices */
 export async function removeProduct(context: ServiceContext, userId: number, productKey: string) {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const product = await findOwnProduct(database, userId, productKey);
   if (await deleteProduct(database, product.id, Date.now())) return { productKey };
-  // Either it has devices, or somebody else deleted it meanwhile: then it is not found.
+  // Either it has devices, or another request has deleted it: then it is not found.
   await findOwnProduct(database, userId, productKey);
   throw new RefusedError({ kind: 'product_has_devices', productKey });
 }

@@ -1,4 +1,4 @@
-// Hands a relay client's WebSocket to the shard of its address: one address stays on one shard.
+// Passes a relay client's WebSocket on to the shard of its address: one address stays on one shard.
 import { callRelay, relayShardOf } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 

@@ -1,20 +1,22 @@
-// Logging in, staying logged in, logging out. A session is a family of refresh tokens; its access tokens are believed
-// until they expire, because checking them must not cost a database read a request.
+// Logging in, refreshing, logging out. A session is a family of refresh tokens; its access tokens are valid until they
+// expire, because checking them must not cost a database read a request.
 import { checkPassword, dummyHash, hashPassword } from '../crypto/password.ts';
 import { createSecret, digestOf } from '../crypto/secrets.ts';
 import { signAccessToken } from '../crypto/tokens.ts';
-import { openDatabase, type Database } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
 import { deleteFamily, findRefreshToken, insertFirstToken, rotateToken } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { RefusedError, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
 
 const refreshTokenMs = 30 * 24 * 3_600_000;
-// Phones refresh twice at once, and lose answers: that long a rotated token is an accident, later it is a theft.
+// Phones refresh twice at once and lose answers: within this time a second use is an accident, later it is a theft.
 const rotationGraceMs = 30_000;
+// The form that `createRefreshToken` makes: 43 characters of 62 are 256 bits.
+const refreshTokenPattern = /^rt_[A-Za-z0-9]{43}$/;
 
 export type TokenPair = { token: string; refreshToken: string; expiresIn: number };
 
@@ -26,7 +28,7 @@ export async function logIn(
   context: ServiceContext,
   { name, password, clientAddress }: { name: string; password: string; clientAddress: string },
 ) {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const foldedName = foldName(name);
   const user = await findUserByName(database, foldedName);
   const lane = await enterLane(database, user?.foldedEmail ?? foldedName, clientAddress);
@@ -50,7 +52,8 @@ export async function logIn(
  * @throws RefusedError unauthorized
  */
 export async function refreshSession(context: ServiceContext, refreshToken: string): Promise<TokenPair> {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  if (!refreshTokenPattern.test(refreshToken)) throw new RefusedError(refusedToken('malformed'));
+  const database = context.primary();
   const nowMs = Date.now();
   const [hash, next] = await Promise.all([digestOf(refreshToken), createRefreshToken(nowMs)]);
   const rotated = await rotateToken(database, hash, next, nowMs, rotationGraceMs);
@@ -60,29 +63,32 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
       await deleteFamily(database, known.family);
       log('warn', 'refresh token reused, session ended', { userId: known.userId });
     }
-    throw new RefusedError({
-      kind: 'credential_refused',
-      credential: 'refresh_token',
-      problem: known === undefined ? 'wrong' : known.rotatedAt === null ? 'expired' : 'reused',
-    });
+    const problem = known === undefined ? 'wrong' : known.rotatedAt === null ? 'expired' : 'reused';
+    throw new RefusedError(refusedToken(problem));
   }
   return createPair(context, rotated.userId, rotated.family, next.refreshToken);
 }
 
 /**
- * Ends the session of the refresh token, or else the given one.
+ * Ends the session of the refresh token, or else that of the bearer token.
  * @throws RefusedError unauthorized when neither names a session
  */
 export async function logOut(
   context: ServiceContext,
-  { refreshToken, sessionId }: { refreshToken: string | undefined; sessionId: string | undefined },
+  refreshToken: string | undefined,
+  bearer: Outcome<{ sessionId: string }>,
 ): Promise<void> {
-  const database = openDatabase(context.env.DB, 'first-primary');
+  const database = context.primary();
   const known = refreshToken === undefined ? undefined : await findRefreshToken(database, await digestOf(refreshToken));
-  const family = known?.family ?? sessionId;
-  if (family === undefined)
-    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
-  await deleteFamily(database, family);
+  if (known === undefined && !bearer.ok) {
+    throw new RefusedError(refreshToken === undefined ? bearer.refusal : refusedToken('wrong'));
+  }
+  const family = known?.family ?? (bearer.ok ? bearer.value.sessionId : undefined);
+  if (family !== undefined) await deleteFamily(database, family);
+}
+
+function refusedToken(problem: 'malformed' | 'wrong' | 'expired' | 'reused'): Refusal {
+  return { kind: 'credential_refused', credential: 'refresh_token', problem };
 }
 
 async function startSession(
@@ -114,12 +120,11 @@ async function createPair(
 }
 
 async function createRefreshToken(nowMs: number) {
-  // 43 characters of 62 are 256 bits.
   const refreshToken = createSecret('rt_', 43);
   return { refreshToken, hash: await digestOf(refreshToken), expiresAt: nowMs + refreshTokenMs };
 }
 
-/** The hash that counts now: one replaced meanwhile counts only while it is of the same password. */
+/** The hash in effect now: one replaced meanwhile is taken only where it is of the same password. */
 async function renewHash(database: Database, user: UserRow, password: string): Promise<string> {
   const renewed = await hashPassword(password);
   if (await replacePasswordHash(database, user, renewed)) return renewed;

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { addProduct, newProductKey } from '../rig/accounts.ts';
 import { activate, ask, bearer, connect, signUp } from '../rig/conformance-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$/;
@@ -33,7 +34,7 @@ describe('2.2 a user', () => {
 
 describe('2.3 an API key', () => {
   it('has an id ak_, a value sk_ and the description it was given', async () => {
-    const key = await owner.api('POST /users/api-keys', { body: { description: 'A machine' } });
+    const key = await dataOf(owner.api.users['api-keys'].$post({ json: { description: 'A machine' } }));
     expect(key).toEqual({
       keyId: expect.stringMatching(/^ak_\w+$/) as string,
       apiKey: expect.stringMatching(/^sk_\w+$/) as string,
@@ -57,10 +58,10 @@ describe('2.4 a product', () => {
       model: 'LS-1',
       status: 1 as const,
     };
-    const created = await owner.api('POST /products', { body: product });
-    const read = await owner.api('GET /products/{productKey}', { params: product });
+    const created = await dataOf(owner.api.products.$post({ json: product }));
+    const read = await dataOf(owner.api.products[':productKey'].$get({ param: product }));
     expect(read).toMatchObject({ ...product, productId: created.productId });
-    const { list } = await owner.api('GET /products');
+    const { list } = await dataOf(owner.api.products.$get({ query: {} }));
     expect(list).toContainEqual(read);
   });
 });
@@ -69,8 +70,8 @@ describe('2.5 a device', () => {
   it('has what it told at activation, its status as text and code, and its product within', async () => {
     const productKey = await addProduct(owner);
     const body = { productKey, deviceSN: 'SN-25', firmwareVersion: '1.4.2', chipModel: 'ESP32-C3' };
-    const { deviceId } = await connect()('POST /devices/activate', { body });
-    const device = await owner.api('GET /devices/{deviceId}', { params: { deviceId } });
+    const { deviceId } = await dataOf(connect().devices.activate.$post({ json: body }));
+    const device = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
     expect(device).toMatchObject({
       deviceId: expect.stringMatching(/^dev_[0-9a-z]{8}$/) as string,
       deviceSN: 'SN-25',
@@ -85,7 +86,7 @@ describe('2.5 a device', () => {
       createdAt: expect.stringMatching(iso) as string,
       product: { productKey, name: 'Servo switch', controlMode: 'toggle' },
     });
-    const { list } = await owner.api('GET /devices', { query: { productKey } });
+    const { list } = await dataOf(owner.api.devices.$get({ query: { productKey } }));
     expect(list).toEqual([device]);
   });
 });
@@ -93,7 +94,7 @@ describe('2.5 a device', () => {
 describe('2.6 the status view', () => {
   it('says before the first report that nothing is known', async () => {
     const { deviceId } = await activate(await addProduct(owner));
-    const status = await owner.api('GET /devices/{deviceId}/status', { params: { deviceId } });
+    const status = await dataOf(owner.api.devices[':deviceId'].status.$get({ param: { deviceId } }));
     expect(status).toEqual({
       deviceId,
       deviceName: expect.stringContaining('SN-0001') as string,
@@ -126,8 +127,8 @@ describe('2.8 a paged list', () => {
   it('is list, total, page and size, for every list', async () => {
     const user = await signUp();
     const empty = { list: [], total: 0, page: 1, size: 20 };
-    expect(await user.api('GET /products')).toEqual(empty);
-    expect(await user.api('GET /devices')).toEqual(empty);
-    expect(await user.api('GET /users/api-keys')).toEqual(empty);
+    expect(await dataOf(user.api.products.$get({ query: {} }))).toEqual(empty);
+    expect(await dataOf(user.api.devices.$get({ query: {} }))).toEqual(empty);
+    expect(await dataOf(user.api.users['api-keys'].$get({ query: {} }))).toEqual(empty);
   });
 });

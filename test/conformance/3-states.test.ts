@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { addProduct } from '../rig/accounts.ts';
 import { activate, newDevice, service, signUp } from '../rig/conformance-client.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 
@@ -11,49 +12,56 @@ describe('the status of a device', () => {
   it('is 2 after activation, 1 while connected, 2 again afterwards, and lists filter by code and by text', async () => {
     const productKey = await addProduct(owner);
     const activation = await activate(productKey);
-    const found = async (status: number | string) =>
-      (await owner.api('GET /devices', { query: { productKey, status } })).list.map(({ status: text }) => text);
-    expect([await found(2), await found('offline')]).toEqual([['offline'], ['offline']]);
+    const found = async (status: string) =>
+      (await dataOf(owner.api.devices.$get({ query: { productKey, status } }))).list.map(({ status: text }) => text);
+    expect([await found('2'), await found('offline')]).toEqual([['offline'], ['offline']]);
     const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
-    await vi.waitFor(async () => expect(await found(1)).toEqual(['online']), { timeout: 10_000 });
-    expect([await found('online'), await found(2), await found(0), await found(3)]).toEqual([['online'], [], [], []]);
+    await vi.waitFor(async () => expect(await found('1')).toEqual(['online']), { timeout: 10_000 });
+    expect([await found('online'), await found('2'), await found('0'), await found('3')]).toEqual([
+      ['online'],
+      [],
+      [],
+      [],
+    ]);
     await client.client.endAsync();
-    await vi.waitFor(async () => expect(await found(2)).toEqual(['offline']), { timeout: 20_000 });
-    expect(await found(1)).toEqual([]);
+    await vi.waitFor(async () => expect(await found('2')).toEqual(['offline']), { timeout: 20_000 });
+    expect(await found('1')).toEqual([]);
   });
 
   it('is 3 while disabled, which covers the connection and ends with it', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
     const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
-    expect(await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: true } })).toMatchObject({
+    expect(
+      await dataOf(owner.api.devices[':deviceId'].$patch({ param: params, json: { disabled: true } })),
+    ).toMatchObject({
       status: 'disabled',
       statusCode: 3,
     });
     await client.untilClosed();
     const { username, password, clientId } = activation.mqtt;
     expect(await refusalOf(service.mqttUrl, { username, password, clientId })).toMatch(/^code \d/);
-    const { list } = await owner.api('GET /devices', { query: { status: 3 } });
+    const { list } = await dataOf(owner.api.devices.$get({ query: { status: '3' } }));
     expect(list.map(({ deviceId }) => deviceId)).toContain(activation.deviceId);
-    await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: false } });
+    await dataOf(owner.api.devices[':deviceId'].$patch({ param: params, json: { disabled: false } }));
     const again = await MqttTestClient.ofDevice(service.mqttUrl, activation);
-    const status = () => owner.api('GET /devices/{deviceId}/status', { params });
+    const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: params }));
     await vi.waitFor(async () => expect(await status()).toMatchObject({ status: 'online', online: true }));
     await again.leave();
   });
 
   it('is shown as text beside its code and a wording for people', async () => {
     const { deviceId } = await newDevice(owner);
-    const device = await owner.api('GET /devices/{deviceId}', { params: { deviceId } });
+    const device = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
     expect(device).toMatchObject({ status: 'offline', statusCode: 2, statusText: 'Offline' });
   });
 
   it('has four codes and no fifth', async () => {
     for (const status of ['0', '1', '2', '3', 'inactive', 'online', 'offline', 'disabled']) {
-      expect(await owner.api('GET /devices', { query: { status } }), status).toMatchObject({ page: 1 });
+      expect(await dataOf(owner.api.devices.$get({ query: { status } })), status).toMatchObject({ page: 1 });
     }
     for (const status of ['4', '-1', '1.0', 'Online', 'broken', '']) {
-      await expect(owner.api('GET /devices', { query: { status } }), status).rejects.toMatchObject({ code: 400 });
+      await expect(dataOf(owner.api.devices.$get({ query: { status } })), status).rejects.toMatchObject({ code: 400 });
     }
   });
 });

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { ask, bearer, connect, keyPair, signUp } from '../rig/conformance-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const api = connect();
 const newAccount = () => {
@@ -27,7 +28,7 @@ describe('POST /users/register', () => {
 
   it('refuses names and emails that are taken, whatever their case', async () => {
     const account = newAccount();
-    await api('POST /users/register', { body: account });
+    await dataOf(api.users.register.$post({ json: account }));
     const others = newAccount();
     const again = (body: object) => ask('POST', '/users/register', { body });
     expect(await again({ ...others, email: account.email.toUpperCase() })).toMatchObject({
@@ -60,8 +61,8 @@ describe('POST /users/register', () => {
 describe('POST /users/login', () => {
   it('answers the user, both tokens and the lifetime in seconds', async () => {
     const account = newAccount();
-    await api('POST /users/register', { body: account });
-    const session = await api('POST /users/login', { body: account });
+    await dataOf(api.users.register.$post({ json: account }));
+    const session = await dataOf(api.users.login.$post({ json: account }));
     expect(session).toEqual({
       user: { userId: expect.any(Number) as number, username: account.username, email: account.email },
       token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/) as string,
@@ -72,17 +73,17 @@ describe('POST /users/login', () => {
 
   it('knows a user by username or email, in either member and any case', async () => {
     const { username, email, password } = newAccount();
-    await api('POST /users/register', { body: { username, email, password } });
+    await dataOf(api.users.register.$post({ json: { username, email, password } }));
     const ways = [{ username }, { username: email }, { email }, { email: email.toUpperCase() }];
     for (const way of ways) {
-      const { user } = await api('POST /users/login', { body: { ...way, password } });
+      const { user } = await dataOf(api.users.login.$post({ json: { ...way, password } }));
       expect(user.email, JSON.stringify(way)).toBe(email);
     }
   });
 
   it('answers a wrong password and an unknown user alike', async () => {
     const account = newAccount();
-    await api('POST /users/register', { body: account });
+    await dataOf(api.users.register.$post({ json: account }));
     const wrong = await ask('POST', '/users/login', { body: { ...account, password: 'wrong horse' } });
     const unknown = await ask('POST', '/users/login', { body: newAccount() });
     expect(wrong).toMatchObject({ status: 401, code: 401, message: 'invalid_password', data: null });
@@ -99,7 +100,7 @@ describe('POST /users/login', () => {
 describe('POST /users/refresh-token', () => {
   it('answers a fresh pair, with the refresh token alone or beside a stale bearer token', async () => {
     const session = await signUp();
-    const first = await api('POST /users/refresh-token', { body: session });
+    const first = await dataOf(api.users['refresh-token'].$post({ json: session }));
     expect(Object.keys(first).sort()).toEqual(['expiresIn', 'refreshToken', 'token']);
     expect(first.refreshToken).not.toBe(session.refreshToken);
     const { data } = await ask('POST', '/users/refresh-token', {
@@ -112,8 +113,10 @@ describe('POST /users/refresh-token', () => {
 
   it('answers twice when a phone asks twice at once', async () => {
     const { refreshToken } = await signUp();
-    const pairs = await Promise.all([1, 2].map(() => api('POST /users/refresh-token', { body: { refreshToken } })));
-    for (const { token } of pairs) expect(await connect({ token })('GET /users/me')).toBeDefined();
+    const pairs = await Promise.all(
+      [1, 2].map(() => dataOf(api.users['refresh-token'].$post({ json: { refreshToken } }))),
+    );
+    for (const { token } of pairs) expect(await dataOf(connect({ token }).users.me.$get())).toBeDefined();
   });
 
   it('refuses what is no refresh token', async () => {
@@ -130,7 +133,7 @@ describe('POST /users/refresh-token', () => {
 describe('GET /users/me', () => {
   it("has the user's members directly in data", async () => {
     const { user, api: own } = await signUp();
-    expect(await own('GET /users/me')).toEqual({ ...user, createdAt: expect.stringMatching(/Z$/) as string });
+    expect(await dataOf(own.users.me.$get())).toEqual({ ...user, createdAt: expect.stringMatching(/Z$/) as string });
   });
 });
 
@@ -138,12 +141,12 @@ describe('POST /users/logout and PUT /users/password', () => {
   it('end this session, and all the other ones', async () => {
     const session = await signUp();
     const { email, password, refreshToken } = session;
-    const other = await api('POST /users/login', { body: { email, password } });
-    await session.api('PUT /users/password', { body: { oldPassword: password, newPassword: 'another horse' } });
+    const other = await dataOf(api.users.login.$post({ json: { email, password } }));
+    await dataOf(session.api.users.password.$put({ json: { oldPassword: password, newPassword: 'another horse' } }));
     expect(await ask('POST', '/users/refresh-token', { body: other })).toMatchObject({ code: 401 });
     expect(await ask('POST', '/users/login', { body: { email, password } })).toMatchObject({ code: 401 });
-    expect(await api('POST /users/login', { body: { email, password: 'another horse' } })).toBeDefined();
-    const fresh = await api('POST /users/refresh-token', { body: { refreshToken } });
+    expect(await dataOf(api.users.login.$post({ json: { email, password: 'another horse' } }))).toBeDefined();
+    const fresh = await dataOf(api.users['refresh-token'].$post({ json: { refreshToken } }));
     await ask('POST', '/users/logout', { body: { refreshToken: fresh.refreshToken } });
     expect(await ask('POST', '/users/refresh-token', { body: fresh })).toMatchObject({ code: 401 });
   });
@@ -152,8 +155,8 @@ describe('POST /users/logout and PUT /users/password', () => {
 describe('API keys', () => {
   it('are made, listed without their value, used and deleted at once', async () => {
     const { api: own } = await signUp();
-    const key = await own('POST /users/api-keys', { body: { description: 'A machine' } });
-    const { list, total } = await own('GET /users/api-keys');
+    const key = await dataOf(own.users['api-keys'].$post({ json: { description: 'A machine' } }));
+    const { list, total } = await dataOf(own.users['api-keys'].$get({ query: {} }));
     expect(total).toBe(1);
     expect(list[0]).toEqual({
       keyId: key.keyId,
@@ -161,25 +164,30 @@ describe('API keys', () => {
       createdAt: expect.stringMatching(/Z$/) as string,
       lastUsedAt: null,
     });
-    expect(await connect(key)('GET /users/me')).toBeDefined();
-    expect(await own('DELETE /users/api-keys/{keyId}', { params: key })).toEqual({ keyId: key.keyId });
+    expect(await dataOf(connect(key).users.me.$get())).toBeDefined();
+    expect(await dataOf(own.users['api-keys'][':keyId'].$delete({ param: key }))).toEqual({ keyId: key.keyId });
     expect(await ask('GET', '/users/me', { headers: keyPair(key) })).toMatchObject({ status: 401 });
-    expect((await own('GET /users/api-keys')).total).toBe(0);
+    expect((await dataOf(own.users['api-keys'].$get({ query: {} }))).total).toBe(0);
   });
 
   it('need no description, and are twenty at most', async () => {
     const { api: own } = await signUp();
-    const keys = await Promise.all(Array.from({ length: 20 }, () => own('POST /users/api-keys')));
+    const keys = await Promise.all(Array.from({ length: 20 }, () => dataOf(own.users['api-keys'].$post({ json: {} }))));
     expect(new Set(keys.map(({ keyId }) => keyId)).size).toBe(20);
     expect(keys[0]?.description).toBe('');
-    await expect(own('POST /users/api-keys')).rejects.toMatchObject({ code: 400, reason: 'too_many_api_keys' });
+    await expect(dataOf(own.users['api-keys'].$post({ json: {} }))).rejects.toMatchObject({
+      code: 400,
+      reason: 'too_many_api_keys',
+    });
   });
 
   it('cannot be deleted by others, and unknown ones are not found', async () => {
     const [one, other] = await Promise.all([signUp(), signUp()]);
-    const params = await one.api('POST /users/api-keys');
-    await expect(other.api('DELETE /users/api-keys/{keyId}', { params })).rejects.toMatchObject({ code: 403 });
-    const unknown = { params: { keyId: 'ak_unknown' } };
-    await expect(one.api('DELETE /users/api-keys/{keyId}', unknown)).rejects.toMatchObject({ code: 404 });
+    const params = await dataOf(one.api.users['api-keys'].$post({ json: {} }));
+    await expect(dataOf(other.api.users['api-keys'][':keyId'].$delete({ param: params }))).rejects.toMatchObject({
+      code: 403,
+    });
+    const unknown = { param: { keyId: 'ak_unknown' } };
+    await expect(dataOf(one.api.users['api-keys'][':keyId'].$delete(unknown))).rejects.toMatchObject({ code: 404 });
   });
 });

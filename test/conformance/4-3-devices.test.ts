@@ -6,9 +6,10 @@ import type { Api } from '../rig/api.ts';
 import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
 import { activate, ask, bearer, connect, keyPair, newDevice, service, signUp } from '../rig/conformance-client.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
-const key = await owner.api('POST /users/api-keys');
+const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
 const schemes = [
   { scheme: 'a bearer token', api: owner.api, headers: bearer(owner.token) },
   { scheme: 'an API key', api: connect(key), headers: keyPair(key) },
@@ -21,7 +22,7 @@ describe('POST /devices/activate', () => {
       const answer = await ask('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-1', ...more } });
       expect(answer).toMatchObject({ code: 200, data: { mqtt: { server: '127.0.0.1', port: service.mqttPort } } });
     }
-    const { list } = await owner.api('GET /devices', { query: { productKey } });
+    const { list } = await dataOf(owner.api.devices.$get({ query: { productKey } }));
     expect(list).toMatchObject([{ firmwareVersion: '2.0', chipModel: expect.any(String) as string }]);
   });
 
@@ -33,10 +34,10 @@ describe('POST /devices/activate', () => {
   it('answers a disabled product so, and only activation minds', async () => {
     const productKey = await addProduct(owner);
     const { deviceId } = await activate(productKey);
-    await owner.api('PUT /products/{productKey}', { params: { productKey }, body: { status: 0 } });
+    await dataOf(owner.api.products[':productKey'].$put({ param: { productKey }, json: { status: 0 } }));
     const answer = await ask('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-2' } });
     expect(answer).toMatchObject({ status: 403, code: 403, message: 'product_disabled' });
-    expect(await owner.api('GET /devices/{deviceId}', { params: { deviceId } })).toMatchObject({ deviceId });
+    expect(await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }))).toMatchObject({ deviceId });
   });
 
   it('refuses what is no serial number', async () => {
@@ -70,7 +71,7 @@ describe('POST /devices/activate', () => {
     const productKey = await addProduct(owner);
     const activations = await Promise.all(Array.from({ length: 50 }, () => activate(productKey, 'SN-RACE')));
     expect(new Set(activations.map(({ deviceId }) => deviceId)).size).toBe(1);
-    expect((await owner.api('GET /devices', { query: { productKey } })).total).toBe(1);
+    expect((await dataOf(owner.api.devices.$get({ query: { productKey } }))).total).toBe(1);
   });
 });
 
@@ -79,17 +80,22 @@ describe.each(schemes)('devices with $scheme', ({ api, headers }) => {
     const productKey = await addProduct(owner);
     const ids: string[] = [];
     for (const serial of ['A', 'B', 'C']) ids.unshift((await activate(productKey, serial)).deviceId);
-    const page = await api('GET /devices', { query: { productKey, size: 2 } });
+    const page = await dataOf(api.devices.$get({ query: { productKey, size: '2' } }));
     expect(page).toMatchObject({ total: 3, page: 1, size: 2 });
-    const rest = await api('GET /devices', { query: { productKey, size: 2, page: 2 } });
+    const rest = await dataOf(api.devices.$get({ query: { productKey, size: '2', page: '2' } }));
     expect([...page.list, ...rest.list].map(({ deviceId }) => deviceId)).toEqual(ids);
-    expect(await api('GET /devices', { query: { productKey, status: 1 } })).toMatchObject({ list: [], total: 0 });
-    expect(await api('GET /devices', { query: { productKey, status: 2, page: 1 } })).toMatchObject({ total: 3 });
+    expect(await dataOf(api.devices.$get({ query: { productKey, status: '1' } }))).toMatchObject({
+      list: [],
+      total: 0,
+    });
+    expect(await dataOf(api.devices.$get({ query: { productKey, status: '2', page: '1' } }))).toMatchObject({
+      total: 3,
+    });
   });
 
   it('are read one by one, and those that do not exist are not found', async () => {
     const { deviceId } = await newDevice(owner);
-    expect(await api('GET /devices/{deviceId}', { params: { deviceId } })).toMatchObject({ deviceId });
+    expect(await dataOf(api.devices[':deviceId'].$get({ param: { deviceId } }))).toMatchObject({ deviceId });
     for (const unknown of ['dev_00000000', 'dev_', 'x', encodeURIComponent('../etc')]) {
       for (const path of [`/devices/${unknown}`, `/devices/${unknown}/status`]) {
         expect(await ask('GET', path, { headers }), path).toMatchObject({ code: 404, message: 'device_not_found' });
@@ -101,11 +107,12 @@ describe.each(schemes)('devices with $scheme', ({ api, headers }) => {
     const productKey = await addProduct(owner);
     const { deviceId, mqtt } = await activate(productKey);
     const params = { deviceId };
-    expect(await api('DELETE /devices/{deviceId}', { params })).toEqual({ deviceId });
-    for (const name of ['GET /devices/{deviceId}', 'GET /devices/{deviceId}/status'] as const) {
-      await expect(api(name, { params })).rejects.toMatchObject({ code: 404, reason: 'device_not_found' });
+    expect(await dataOf(api.devices[':deviceId'].$delete({ param: params }))).toEqual({ deviceId });
+    const device = api.devices[':deviceId'];
+    for (const call of [device.$get({ param: params }), device.status.$get({ param: params })]) {
+      await expect(dataOf<Response>(call)).rejects.toMatchObject({ code: 404, reason: 'device_not_found' });
     }
-    expect((await api('GET /devices', { query: { productKey } })).total).toBe(0);
+    expect((await dataOf(api.devices.$get({ query: { productKey } }))).total).toBe(0);
     const { username, password, clientId } = mqtt;
     expect(await refusalOf(service.mqttUrl, { username, password, clientId })).toMatch(/^code \d/);
     expect((await activate(productKey)).deviceId).not.toBe(deviceId);
@@ -186,16 +193,16 @@ describe.each(schemes)('POST /devices/:deviceId/control with $scheme', ({ api, h
 
   it('refuses a product that is read only', async () => {
     const { deviceId } = await activate(await addProduct(owner, { controlMode: 'readonly' }));
-    const command = { params: { deviceId }, body: { action: 'trigger' as const } };
-    await expect(api('POST /devices/{deviceId}/control', command)).rejects.toMatchObject({
+    const command = { param: { deviceId }, json: { action: 'trigger' }, query: {}, header: {} };
+    await expect(dataOf(api.devices[':deviceId'].control.$post(command))).rejects.toMatchObject({
       code: 403,
       reason: 'forbidden',
     });
   });
 
   it('does not find a device that does not exist', async () => {
-    const command = { params: { deviceId: 'dev_00000000' }, body: { action: 'trigger' as const } };
-    await expect(api('POST /devices/{deviceId}/control', command)).rejects.toMatchObject({
+    const command = { param: { deviceId: 'dev_00000000' }, json: { action: 'trigger' }, query: {}, header: {} };
+    await expect(dataOf(api.devices[':deviceId'].control.$post(command))).rejects.toMatchObject({
       code: 404,
       reason: 'device_not_found',
     });
@@ -206,20 +213,23 @@ describe("somebody else's device", () => {
   it('is forbidden in every respect', async () => {
     const { deviceId } = await newDevice(owner);
     const stranger = await signUp();
-    const strangerKey = connect(await stranger.api('POST /users/api-keys'));
+    const strangerKey = connect(await dataOf(stranger.api.users['api-keys'].$post({ json: {} })));
     const params = { deviceId };
     const tries: ((api: Api) => Promise<unknown>)[] = [
-      (api) => api('GET /devices/{deviceId}', { params }),
-      (api) => api('GET /devices/{deviceId}/status', { params }),
-      (api) => api('POST /devices/{deviceId}/control', { params, body: { action: 'trigger' } }),
-      (api) => api('DELETE /devices/{deviceId}', { params }),
+      (api) => dataOf(api.devices[':deviceId'].$get({ param: params })),
+      (api) => dataOf(api.devices[':deviceId'].status.$get({ param: params })),
+      (api) =>
+        dataOf(
+          api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: { action: 'trigger' } }),
+        ),
+      (api) => dataOf(api.devices[':deviceId'].$delete({ param: params })),
     ];
     for (const attempt of tries) {
       for (const api of [stranger.api, strangerKey]) {
         await expect(attempt(api)).rejects.toMatchObject({ code: 403, reason: 'forbidden' });
       }
     }
-    expect((await stranger.api('GET /devices')).total).toBe(0);
+    expect((await dataOf(stranger.api.devices.$get({ query: {} }))).total).toBe(0);
   });
 });
 
@@ -227,7 +237,7 @@ describe('GET /devices/:deviceId/status', () => {
   it('follows the device at once', async () => {
     const device = await newDevice(owner);
     const params = { deviceId: device.deviceId };
-    const status = () => owner.api('GET /devices/{deviceId}/status', { params });
+    const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: params }));
     const client = await MqttTestClient.ofDevice(service.mqttUrl, device);
     await vi.waitFor(async () => expect(await status()).toMatchObject({ online: true, status: 'online' }));
     const report = { method: 'thing.event.property.post', id: randomUUID().slice(0, 8), params: { position: 'up' } };

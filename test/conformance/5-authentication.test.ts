@@ -1,13 +1,14 @@
 // Contract section 5: the four ways of saying who one is, and what happens to those who do not. Every credential on
 // every route is test/worker/authorization-matrix.test.ts.
 import { describe, expect, it } from 'vitest';
+import { dataOf } from '../../src/client.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { newProductKey } from '../rig/accounts.ts';
 import { ask, bearer, connect, keyPair, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
-const key = await owner.api('POST /users/api-keys');
+const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
 
 function expiredToken(): Promise<string> {
   const [kid = '', secret = ''] = service.jwtSecrets.split(':');
@@ -68,7 +69,7 @@ describe('an API key', () => {
   });
 
   it('is refused half, mixed up or unknown', async () => {
-    const other = await owner.api('POST /users/api-keys');
+    const other = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
     const pairs = [
       { 'X-API-Key': key.keyId },
       { 'X-API-Secret': key.apiKey },
@@ -83,7 +84,7 @@ describe('an API key', () => {
 
 describe('no authentication', () => {
   it('is asked for by register, login, activation and health alone', async () => {
-    expect(await connect()('POST /users/login', { body: owner })).toBeDefined();
+    expect(await dataOf(connect().users.login.$post({ json: owner }))).toBeDefined();
     expect(await ask('GET', '/health')).toMatchObject({ status: 200, code: 200 });
     for (const path of ['/users/me', '/users/api-keys', '/products', '/devices', '/devices/dev_1/status']) {
       expect(await ask('GET', path), path).toMatchObject({ status: 401, code: 401 });

@@ -5,6 +5,7 @@ import { addProduct, type Activation } from '../rig/accounts.ts';
 import { activate, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
 import type { RelayClient } from '../rig/relay-client.ts';
 import { MqttTestClient } from '../rig/mqtt-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const clients: MqttTestClient[] = [];
@@ -30,7 +31,8 @@ async function watch({ mqtt, topics }: Activation): Promise<RelayClient> {
   return relay;
 }
 
-const statusOf = ({ deviceId }: Activation) => owner.api('GET /devices/{deviceId}/status', { params: { deviceId } });
+const statusOf = ({ deviceId }: Activation) =>
+  dataOf(owner.api.devices[':deviceId'].status.$get({ param: { deviceId } }));
 
 /** Publishes what a device reports, and a marker behind it: when the marker has arrived, so has the report. */
 async function report(client: MqttTestClient, device: Activation, ...payloads: (object | string)[]): Promise<void> {
@@ -123,7 +125,7 @@ describe('online and offline', () => {
 
   it('are announced by the service for a device that could not', async () => {
     const productKey = await addProduct(owner);
-    await owner.api('PUT /products/{productKey}', { params: { productKey }, body: { offlineGraceSeconds: 0 } });
+    await dataOf(owner.api.products[':productKey'].$put({ param: { productKey }, json: { offlineGraceSeconds: 0 } }));
     const device = await activate(productKey);
     const client = await connectDevice(device);
     await vi.waitFor(async () => expect(await statusOf(device)).toMatchObject({ online: true }));
@@ -150,7 +152,7 @@ describe('commands', () => {
   it('fit a device with a buffer of 256 bytes, for the longest product key', async () => {
     const productKey = `${'k'.repeat(28)}${crypto.randomUUID()}`;
     expect(productKey).toHaveLength(64);
-    await owner.api('POST /products', { body: { productKey, name: 'Longest', controlMode: 'toggle' } });
+    await dataOf(owner.api.products.$post({ json: { productKey, name: 'Longest', controlMode: 'toggle' } }));
     const device = await activate(productKey);
     const client = await connectDevice(device);
     const lengths: number[] = [];
@@ -165,7 +167,7 @@ describe('commands', () => {
       { action: 'toggle', position: 'middle' },
       { switch: false, angle: 180 },
     ] as const) {
-      await owner.api('POST /devices/{deviceId}/control', { params, body });
+      await dataOf(owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: body }));
     }
     await vi.waitFor(() => expect(lengths).toHaveLength(3));
     expect(Math.max(...lengths)).toBeLessThanOrEqual(256);
@@ -175,14 +177,15 @@ describe('commands', () => {
     const device = await newDevice(owner);
     const client = await connectDevice(device);
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
-    const command = { params: { deviceId: device.deviceId }, body: { action: 'trigger' as const } };
-    await owner.api('POST /devices/{deviceId}/control', command);
+    const command = { param: { deviceId: device.deviceId }, query: {}, header: {} };
+    const { control } = owner.api.devices[':deviceId'];
+    await dataOf(control.$post({ ...command, json: { action: 'trigger' } }));
     await client.untilHeard(device.topics.propertySet);
     await client.leave();
     const later = await connectDevice(device);
     await later.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
     // A second command proves that the first is not on its way.
-    await owner.api('POST /devices/{deviceId}/control', { ...command, body: { action: 'pulse', duration: 7 } });
+    await dataOf(control.$post({ ...command, json: { action: 'pulse', duration: 7 } }));
     expect(await later.untilHeard(device.topics.propertySet)).toMatchObject({ params: { duration: 7 } });
     expect(later.heard).toHaveLength(1);
   });

@@ -5,6 +5,7 @@ import type { Activation } from '../rig/accounts.ts';
 import { ask, bearer, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
 import type { Frame, RelayClient } from '../rig/relay-client.ts';
 import { MqttTestClient } from '../rig/mqtt-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const device = await newDevice(owner);
@@ -152,7 +153,7 @@ describe('a relay session', () => {
   it("never touches the device's session or presence", async () => {
     const own = await newDevice(owner);
     const client = await connectDevice(own);
-    const status = () => owner.api('GET /devices/{deviceId}/status', { params: { deviceId: own.deviceId } });
+    const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: { deviceId: own.deviceId } }));
     await vi.waitFor(async () => expect(await status()).toMatchObject({ online: true }));
     const relay = await open();
     await relay.ask(authOf(own));
@@ -168,7 +169,7 @@ describe('a relay session', () => {
     const relay = await open();
     await relay.ask(authOf(own));
     await relay.ask(subscribe(own.topics.status));
-    await owner.api('DELETE /devices/{deviceId}', { params: { deviceId: own.deviceId } });
+    await dataOf(owner.api.devices[':deviceId'].$delete({ param: { deviceId: own.deviceId } }));
     expect(await relay.untilClosed()).toMatchObject({ code: 1008 });
   });
 
@@ -177,11 +178,11 @@ describe('a relay session', () => {
     const params = { deviceId: own.deviceId };
     const [one, other] = [await open(), await open()];
     await one.ask(authOf(own));
-    const { mqtt } = await owner.api('POST /devices/{deviceId}/credentials', { params });
+    const { mqtt } = await dataOf(owner.api.devices[':deviceId'].credentials.$post({ param: params }));
     expect(await one.untilClosed()).toMatchObject({ code: 1008 });
     const { username, password } = mqtt;
     expect(await other.ask({ action: 'auth', username, password })).toMatchObject({ code: 200 });
-    await owner.api('PATCH /devices/{deviceId}', { params, body: { disabled: true } });
+    await dataOf(owner.api.devices[':deviceId'].$patch({ param: params, json: { disabled: true } }));
     expect(await other.untilClosed()).toMatchObject({ code: 1008 });
     const late = await open();
     expect(await late.ask({ action: 'auth', username, password })).toEqual(refusal('auth', 401, 'device_disabled'));

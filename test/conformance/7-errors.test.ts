@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
 import { activate, ask, bearer, newDevice, signUp } from '../rig/conformance-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);
@@ -75,7 +76,7 @@ describe('the business messages', () => {
 
   async function disabledProduct(): Promise<string> {
     const productKey = await addProduct(owner);
-    await owner.api('PUT /products/{productKey}', { params: { productKey }, body: { status: 0 } });
+    await dataOf(owner.api.products[':productKey'].$put({ param: { productKey }, json: { status: 0 } }));
     return productKey;
   }
 
@@ -86,7 +87,7 @@ describe('the business messages', () => {
 
   async function disabledDevice(productKey?: string): Promise<Activation> {
     const device = await activate(productKey ?? (await addProduct(owner)));
-    await owner.api('PATCH /devices/{deviceId}', { params: device, body: { disabled: true } });
+    await dataOf(owner.api.devices[':deviceId'].$patch({ param: device, json: { disabled: true } }));
     return device;
   }
 

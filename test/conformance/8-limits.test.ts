@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { addProduct } from '../rig/accounts.ts';
 import { activate, ask, bearer, connect, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);
@@ -11,9 +12,9 @@ describe('pages', () => {
   it('begin with 1 and have 20 entries unless asked otherwise', async () => {
     const productKey = await addProduct(owner);
     await Promise.all(Array.from({ length: 21 }, (_, index) => activate(productKey, `SN-${index}`)));
-    const page = await owner.api('GET /devices', { query: { productKey } });
+    const page = await dataOf(owner.api.devices.$get({ query: { productKey } }));
     expect([page.list.length, page.total, page.page, page.size]).toEqual([20, 21, 1, 20]);
-    expect((await owner.api('GET /devices', { query: { productKey, page: 2 } })).list).toHaveLength(1);
+    expect((await dataOf(owner.api.devices.$get({ query: { productKey, page: '2' } }))).list).toHaveLength(1);
   });
 
   it('are cut to 100 entries, and say so', async () => {
@@ -44,7 +45,7 @@ describe('pages', () => {
 describe('activation', () => {
   it('answers within 1 KiB of a device parser, for the longest product key', async () => {
     const productKey = `${'k'.repeat(28)}${crypto.randomUUID()}`;
-    await owner.api('POST /products', { body: { productKey, name: 'Longest' } });
+    await dataOf(owner.api.products.$post({ json: { productKey, name: 'Longest' } }));
     const response = await fetch(`${service.url}/api/v1/devices/activate`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
@@ -118,7 +119,7 @@ describe('passwords and names', () => {
     expect(await register('correct horse', 'u'.repeat(255))).toMatch(/^invalid_request/);
     const username = crypto.randomUUID().repeat(8).slice(0, 254);
     expect(await register('correct horse', username)).toBe('success');
-    const { user } = await connect()('POST /users/login', { body: { username, password: 'correct horse' } });
+    const { user } = await dataOf(connect().users.login.$post({ json: { username, password: 'correct horse' } }));
     expect(user.username).toBe(username);
   });
 });

@@ -4,6 +4,7 @@ import { Parser } from '@asyncapi/parser';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
 import { ask, bearer, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const read = async (path: string) => {
   const response = await fetch(`${service.url}${path}`);
@@ -24,7 +25,7 @@ describe('the interface version', () => {
     const owner = await signUp();
     const params = { deviceId: (await newDevice(owner)).deviceId };
     const control = (body: { switch: boolean; angle: number } | { action: 'trigger' }) =>
-      owner.api('POST /devices/{deviceId}/control', { params, body });
+      dataOf(owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: body }));
     expect(await control({ switch: true, angle: 90 })).toMatchObject({ message: 'command_sent' });
     expect(await control({ action: 'trigger' })).toMatchObject({ message: 'command_sent' });
   });

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { Activation } from '../rig/accounts.ts';
 import { newDevice, service, signUp } from '../rig/conformance-client.ts';
 import { MqttTestClient } from '../rig/mqtt-client.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const up = { action: 'toggle', position: 'up' } as const;
@@ -30,14 +31,17 @@ describe('a command', () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
     const device = await startDevice(activation, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '5' }, json: up }),
+    );
     expect(receipt).toMatchObject({
       message: 'command_sent',
       state: expect.stringMatching(/acknowledged|confirmed/) as string,
     });
     expect(receipt.elapsedMs).toBeLessThan(2_000);
     const { commandId } = receipt;
-    const read = () => owner.api('GET /devices/{deviceId}/commands/{commandId}', { params: { ...params, commandId } });
+    const read = () =>
+      dataOf(owner.api.devices[':deviceId'].commands[':commandId'].$get({ param: { ...params, commandId } }));
     await vi.waitFor(async () => expect(await read()).toMatchObject({ state: 'confirmed', replyCode: 200 }));
     await device.leave();
   });
@@ -45,8 +49,11 @@ describe('a command', () => {
   it('that is kept reaches a device that comes back with a clean session, once it subscribed, and no later one', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
-    const { commandId } = await owner.api('POST /devices/{deviceId}/control', { params, query: { ttl: 60 }, body: up });
-    const read = () => owner.api('GET /devices/{deviceId}/commands/{commandId}', { params: { ...params, commandId } });
+    const { commandId } = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { ttl: '60' }, json: up }),
+    );
+    const read = () =>
+      dataOf(owner.api.devices[':deviceId'].commands[':commandId'].$get({ param: { ...params, commandId } }));
     expect(await read()).toMatchObject({ kept: true, state: 'waiting' });
     const device = await startDevice(activation, true);
     await vi.waitFor(() => expect(commandsHeard(device)).toContain(commandId), { timeout: 8_000 });
@@ -54,11 +61,14 @@ describe('a command', () => {
     await device.leave();
 
     const again = await startDevice(activation, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', {
-      params,
-      query: { wait: 5 },
-      body: { action: 'toggle', position: 'down' },
-    });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({
+        header: {},
+        param: params,
+        query: { wait: '5' },
+        json: { action: 'toggle', position: 'down' },
+      }),
+    );
     expect(commandsHeard(again), 'nothing but what was asked since').toEqual([receipt.commandId]);
     await again.leave();
   });
@@ -66,9 +76,13 @@ describe('a command', () => {
   it('that is not kept never switches anything after a reconnect', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
-    const missed = await owner.api('POST /devices/{deviceId}/control', { params, body: up });
+    const missed = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: up }),
+    );
     const device = await startDevice(activation, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '5' }, json: up }),
+    );
     expect(missed.deviceOnline).toBe(false);
     expect(commandsHeard(device)).toEqual([receipt.commandId]);
     await device.leave();
@@ -78,7 +92,9 @@ describe('a command', () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
     const device = await startDevice(activation, false);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 1 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '1' }, json: up }),
+    );
     expect(receipt).toMatchObject({ state: 'sent' });
     expect(receipt.elapsedMs).toBeGreaterThanOrEqual(1_000);
     await device.leave();
@@ -91,12 +107,14 @@ describe('new credentials', () => {
     const params = { deviceId: activation.deviceId };
     const device = await startDevice(activation, true);
     const startedAtMs = Date.now();
-    const { mqtt } = await owner.api('POST /devices/{deviceId}/credentials', { params });
+    const { mqtt } = await dataOf(owner.api.devices[':deviceId'].credentials.$post({ param: params }));
     await device.untilClosed();
     expect(Date.now() - startedAtMs, 'milliseconds until the broker session was over').toBeLessThan(3_000);
     await expect(startDevice(activation, true)).rejects.toThrow();
     const again = await startDevice({ ...activation, mqtt }, true);
-    const receipt = await owner.api('POST /devices/{deviceId}/control', { params, query: { wait: 5 }, body: up });
+    const receipt = await dataOf(
+      owner.api.devices[':deviceId'].control.$post({ header: {}, param: params, query: { wait: '5' }, json: up }),
+    );
     expect(receipt.state).toMatch(/acknowledged|confirmed/);
     await again.leave();
   });

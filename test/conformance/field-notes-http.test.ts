@@ -13,6 +13,7 @@ import {
   signUp,
 } from '../rig/conformance-client.ts';
 import { sendRaw, type RawAnswer } from '../rig/raw-http.ts';
+import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);
@@ -98,7 +99,7 @@ describe('A. device activation', () => {
 
   it("15. shows in the owner's list at once", async () => {
     const { deviceId } = await newDevice(owner);
-    const { list } = await owner.api('GET /devices', { query: { size: 1 } });
+    const { list } = await dataOf(owner.api.devices.$get({ query: { size: '1' } }));
     expect(list[0]?.deviceId).toBe(deviceId);
   });
 });
@@ -135,7 +136,7 @@ describe('B. HTTP for applications', () => {
       body,
     );
     expect([answer.status, JSON.parse(answer.body)]).toMatchObject([200, { code: 200, message: 'success' }]);
-    const key = await owner.api('POST /users/api-keys');
+    const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
     const me = await raw([
       'GET /api/v1/users/me HTTP/1.1',
       `host: ${host}`,
@@ -178,8 +179,10 @@ describe('B. HTTP for applications', () => {
   });
 
   it('20. answers deletions with an envelope', async () => {
-    const params = await owner.api('POST /users/api-keys');
-    expect(await owner.api('DELETE /users/api-keys/{keyId}', { params })).toEqual({ keyId: params.keyId });
+    const params = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
+    expect(await dataOf(owner.api.users['api-keys'][':keyId'].$delete({ param: params }))).toEqual({
+      keyId: params.keyId,
+    });
   });
 
   it('26. and 27. keep lists readable for strict clients', async () => {
@@ -199,9 +202,11 @@ describe('B. HTTP for applications', () => {
 
   it('28. gives the product summary its control mode and model', async () => {
     const productKey = newProductKey();
-    await owner.api('POST /products', { body: { productKey, name: 'Modelled', controlMode: 'pulse', model: 'WK-2' } });
+    await dataOf(
+      owner.api.products.$post({ json: { productKey, name: 'Modelled', controlMode: 'pulse', model: 'WK-2' } }),
+    );
     const { deviceId } = await activate(productKey);
-    const { product } = await owner.api('GET /devices/{deviceId}', { params: { deviceId } });
+    const { product } = await dataOf(owner.api.devices[':deviceId'].$get({ param: { deviceId } }));
     expect(product).toMatchObject({ controlMode: 'pulse', model: 'WK-2' });
   });
 
@@ -249,8 +254,8 @@ describe('answers', () => {
   });
 
   it('do not say whether an email is known', async () => {
-    const known = connect()('POST /users/login', { body: { username: owner.email, password: 'wrong horse' } });
-    const unknown = connect()('POST /users/login', { body: { username: 'nobody', password: 'wrong horse' } });
+    const known = dataOf(connect().users.login.$post({ json: { username: owner.email, password: 'wrong horse' } }));
+    const unknown = dataOf(connect().users.login.$post({ json: { username: 'nobody', password: 'wrong horse' } }));
     const [one, other] = await Promise.allSettled([known, unknown]);
     expect(one).toMatchObject({ reason: { code: 401, message: 'invalid_password' } });
     expect(other).toMatchObject({ reason: { code: 401, message: 'invalid_password' } });

@@ -1,5 +1,6 @@
 // What the owner of a device reads of it over the HTTP interface. Judges nothing.
 import type { WorkerRig } from '../rig/worker-rig.ts';
+import { dataOf } from '../rig/api.ts';
 
 export type PositionChange = { position: string; time: string };
 
@@ -8,6 +9,8 @@ export async function readProperties(
   { owner }: WorkerRig,
   deviceId: string,
 ): Promise<{ properties: Map<string, unknown>; positionChanges: PositionChange[] }> {
-  const { list, positionChanges } = await owner.api('GET /devices/{deviceId}/properties', { params: { deviceId } });
+  const { list, positionChanges } = await dataOf(
+    owner.api.devices[':deviceId'].properties.$get({ param: { deviceId } }),
+  );
   return { properties: new Map(list.map(({ name, value }) => [name, value])), positionChanges };
 }

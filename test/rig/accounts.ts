@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 import type { createProductBodySchema } from '../../src/protocol/http-products.ts';
-import { ApiError, type Api, type Credentials, type DataOf } from './api.ts';
+import { ApiError, type Api, type Credentials, type Data, dataOf } from './api.ts';
 
 export type Account = { email: string; password: string };
-export type Activation = DataOf<'POST /devices/activate'>;
-export type Session = DataOf<'POST /users/login'> & Account & { api: Api; isNew: boolean };
+export type Activation = Data<Api['devices']['activate']['$post']>;
+export type Session = Data<Api['users']['login']['$post']> & Account & { api: Api; isNew: boolean };
 
 type ProductBody = z.input<typeof createProductBodySchema>;
 
@@ -18,11 +18,11 @@ export async function signUp(
   { email, password }: Account = newAccount(),
 ): Promise<Session> {
   const api = connect();
-  const isNew = await api('POST /users/register', { body: { username: email, password, email } }).then(
+  const isNew = await dataOf(api.users.register.$post({ json: { username: email, password, email } })).then(
     () => true,
     unless('email_exists', 'username_exists'),
   );
-  const session = await api('POST /users/login', { body: { username: email, password } });
+  const session = await dataOf(api.users.login.$post({ json: { username: email, password } }));
   return { ...session, email, password, isNew, api: connect({ token: session.token }) };
 }
 
@@ -38,9 +38,9 @@ export function newProductKey(): string {
 /** A product of the owner, which may exist already where `product` names its key. */
 export async function addProduct(owner: Session, product: Partial<ProductBody> = {}): Promise<string> {
   const body = { productKey: newProductKey(), name: 'Servo switch', controlMode: 'toggle' as const, ...product };
-  const { productKey } = await owner
-    .api('POST /products', { body })
-    .catch((error: unknown) => (unless('product_key_exists')(error), body));
+  const { productKey } = await dataOf(owner.api.products.$post({ json: body })).catch(
+    (error: unknown) => (unless('product_key_exists')(error), body),
+  );
   return productKey;
 }
 
@@ -50,7 +50,7 @@ export function activate(
   deviceSN: string,
   more: { firmwareVersion?: string; chipModel?: string } = {},
 ): Promise<Activation> {
-  return api('POST /devices/activate', { body: { productKey, deviceSN, ...more } });
+  return dataOf(api.devices.activate.$post({ json: { productKey, deviceSN, ...more } }));
 }
 
 export async function activateMany(api: Api, productKey: string, serials: string[]): Promise<Activation[]> {

@@ -1,9 +1,8 @@
 // The one place where tests, faults, benchmarks and dev tools meet the typed client of src/client.ts.
-import { ApiError, createClient, type Answer, type Client, type ClientOptions } from '../../src/client.ts';
+import { ApiError, createClient, dataOf, type Client, type ClientOptions, type Data } from '../../src/client.ts';
 
-export { ApiError };
+export { ApiError, dataOf, type Data };
 export type Api = Client;
-export type DataOf<Name extends Parameters<Client>[0]> = Answer<Name>;
 export type Credentials = NonNullable<ClientOptions['credentials']>;
 
 /** `send` replaces `fetch`. */

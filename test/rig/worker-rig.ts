@@ -2,7 +2,7 @@
 // product and devices, and bridges to any broker. Knows no broker and no test.
 import { join } from 'node:path';
 import { activate, activateMany, addProduct, signUp, type Activation, type Session } from './accounts.ts';
-import { askHealth, connectApi } from './api.ts';
+import { askHealth, connectApi, dataOf } from './api.ts';
 import { bridgeEnvironment, bridgeName, BridgeProcess, bridgeSecret } from './bridge-process.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from './changes.ts';
@@ -120,7 +120,7 @@ export class WorkerRig {
     await eventually(
       () => `the status view is ${JSON.stringify(last)}`,
       async () => {
-        const status = await this.owner.api('GET /devices/{deviceId}/status', { params: { deviceId } });
+        const status = await dataOf(this.owner.api.devices[':deviceId'].status.$get({ param: { deviceId } }));
         last = status;
         return fits(status);
       },

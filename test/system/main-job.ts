@@ -5,6 +5,7 @@ import { expect } from 'vitest';
 import { bridgeName, bridgeSecret } from '../rig/bridge-process.ts';
 import { MqttTestClient, refusalOf, type ProtocolVersion } from '../rig/mqtt-client.ts';
 import type { WorkerRig } from '../rig/worker-rig.ts';
+import { dataOf } from '../rig/api.ts';
 
 export type Job = {
   rig: WorkerRig;
@@ -81,10 +82,12 @@ export async function expectSeparateTopics({ rig, protocolVersion, serial }: Job
   ]);
   // A report would have brought it back online: its history shows that it was never offline.
   const params = { deviceId: victim.deviceId };
-  const { list } = await rig.owner.api('GET /devices/{deviceId}/events', { params });
+  const { list } = await dataOf(rig.owner.api.devices[':deviceId'].events.$get({ param: params, query: {} }));
   expect(list).toMatchObject([{ status: 'online' }]);
   const command = { action: 'toggle' as const, position: 'up' as const };
-  await rig.owner.api('POST /devices/{deviceId}/control', { params, body: command });
+  await dataOf(
+    rig.owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: command }),
+  );
   await other.untilHeard(victim.topics.propertySet);
   expect(other.heard).toHaveLength(1);
   expect(other.bodiesOf(victim.topics.propertySet)).toMatchObject([{ params: command }]);
@@ -106,7 +109,9 @@ export async function expectReportsAndCommands({ rig, protocolVersion, serial }:
   await rig.untilStatus(deviceId, ({ online, position }) => online && position === 'middle');
 
   const params = { action: 'toggle' as const, position: 'up' as const };
-  const receipt = await rig.owner.api('POST /devices/{deviceId}/control', { params: { deviceId }, body: params });
+  const receipt = await dataOf(
+    rig.owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json: params }),
+  );
   expect(receipt).toMatchObject({ message: 'command_sent' });
   const heard = (await device.untilHeard(topics.propertySet)) as { id: string };
   expect(heard).toEqual({

@@ -9,6 +9,7 @@ import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 import { RabbitMq, rabbitmqMissing } from '../rig/rabbitmq.ts';
 import { hookSecret, WorkerRig } from '../rig/worker-rig.ts';
 import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
+import { dataOf } from '../rig/api.ts';
 
 for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);
@@ -84,7 +85,8 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
     });
 
     const loginOf = ({ mqtt }: Activation) => refusalOf(rig.mqttUrl, { ...mqtt, protocolVersion: 4 });
-    const remove = ({ deviceId }: Activation) => rig.owner.api('DELETE /devices/{deviceId}', { params: { deviceId } });
+    const remove = ({ deviceId }: Activation) =>
+      dataOf(rig.owner.api.devices[':deviceId'].$delete({ param: { deviceId } }));
 
     it('ends the session of a device that is deleted, and its login', async () => {
       const activation = await rig.activate('deleted');

@@ -2,6 +2,7 @@
 import { SignJWT } from 'jose';
 import { describe, expect, it } from 'vitest';
 import { signAccessToken, verifyAccessToken, type TokenConfig } from '../../src/crypto/tokens.ts';
+import { unwrap } from '../../src/domain/refusal.ts';
 
 const current = { kid: 'new', secret: 'the-secret-that-signs-now-0123456789' };
 const previous = { kid: 'old', secret: 'the-secret-that-signed-before-0123456789' };
@@ -23,26 +24,32 @@ function unsigned(header: object, claims: object): string {
   return `${encode(header)}.${encode(claims)}.`;
 }
 
+/** Why a token is refused. */
+async function problemOf(token: string, by: TokenConfig = config): Promise<string | undefined> {
+  const access = await verifyAccessToken(by, token);
+  return access.ok || access.refusal.kind !== 'credential_refused' ? undefined : access.refusal.problem;
+}
+
 describe('an access token', () => {
   it('says who, in which session and until when', async () => {
     const beforeMs = Date.now();
     const access = await verifyAccessToken(config, await signAccessToken(config, 7, 'session'));
-    expect(access).toMatchObject({ userId: 7, sessionId: 'session' });
-    expect(access!.expiresAtMs).toBeGreaterThanOrEqual(Math.floor(beforeMs / 1000) * 1000 + 7_200_000);
+    expect(access).toMatchObject({ ok: true, value: { userId: 7, sessionId: 'session' } });
+    expect(unwrap(access).expiresAtMs).toBeGreaterThanOrEqual(Math.floor(beforeMs / 1000) * 1000 + 7_200_000);
   });
 
   it('stays valid when its key became the older one of two, and not when the key is gone', async () => {
     const token = await signAccessToken({ ...config, signingKeys: [previous] }, 7, 'session');
-    expect(await verifyAccessToken(config, token)).toBeDefined();
-    expect(await verifyAccessToken({ ...config, signingKeys: [current] }, token)).toBeUndefined();
+    expect(await verifyAccessToken(config, token)).toMatchObject({ ok: true });
+    expect(await problemOf(token, { ...config, signingKeys: [current] })).toBe('wrong');
   });
 
   it('is let in when forged with nothing changed, which proves the cases below', async () => {
-    expect(await verifyAccessToken(config, await forge({}))).toBeDefined();
+    expect(await verifyAccessToken(config, await forge({}))).toMatchObject({ ok: true });
   });
 
   const now = Math.floor(Date.now() / 1000);
-  const refused: [string, Changes][] = [
+  const refused: [string, Changes, problem?: string][] = [
     ['another algorithm', { header: { alg: 'HS512' }, secret: current.secret.repeat(2) }],
     ['another type', { header: { typ: 'JWT' } }],
     ['no type', { header: { typ: undefined } }],
@@ -53,23 +60,23 @@ describe('an access token', () => {
     ['another issuer', { claims: { iss: 'elsewhere' } }],
     ['another audience', { claims: { aud: 'elsewhere' } }],
     ['no expiry', { claims: { exp: undefined } }],
-    ['an expiry that has passed', { claims: { exp: now - 1 } }],
+    ['an expiry that has passed', { claims: { exp: now - 1 } }, 'expired'],
     ['no time of issue', { claims: { iat: undefined } }],
     ['no subject', { claims: { sub: undefined } }],
-    ['a subject that is no user', { claims: { sub: '7; drop' } }],
-    ['no session', { claims: { sid: undefined } }],
+    ['a subject that is no user', { claims: { sub: '7; drop' } }, 'malformed'],
+    ['no session', { claims: { sid: undefined } }, 'malformed'],
     ['a time of validity to come', { claims: { nbf: now + 3600 } }],
-    ['more than 4 KiB', { claims: { padding: 'x'.repeat(4096) } }],
+    ['more than 4 KiB', { claims: { padding: 'x'.repeat(4096) } }, 'malformed'],
   ];
-  it.each(refused)('is refused with %s', async (_, changes) => {
-    expect(await verifyAccessToken(config, await forge(changes))).toBeUndefined();
+  it.each(refused)('is refused with %s', async (_, changes, problem = 'wrong') => {
+    expect(await problemOf(await forge(changes))).toBe(problem);
   });
 
   it('is refused when a single character of any part differs', async () => {
     const token = await signAccessToken(config, 7, 'session');
     for (const index of [5, token.indexOf('.') + 5, token.lastIndexOf('.') + 5]) {
       const changed = token.slice(0, index) + (token[index] === 'A' ? 'B' : 'A') + token.slice(index + 1);
-      expect(await verifyAccessToken(config, changed)).toBeUndefined();
+      expect(await problemOf(changed)).toMatch(/^(wrong|malformed)$/);
     }
   });
 
@@ -77,7 +84,7 @@ describe('an access token', () => {
     const claims = { iss: 'latchwork', aud: 'latchwork-api', sub: '7', sid: 's', iat: now, exp: now + 60 };
     const none = unsigned({ alg: 'none', typ: 'at+jwt', kid: current.kid }, claims);
     for (const token of [none, '', '.', '..', 'a.b.c', 'null', '\0', 'é.é.é']) {
-      expect(await verifyAccessToken(config, token)).toBeUndefined();
+      expect(await problemOf(token)).toMatch(/^(wrong|malformed)$/);
     }
   });
 });

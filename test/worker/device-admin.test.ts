@@ -6,6 +6,7 @@ import { readConfig } from '../../src/config.ts';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
+import { createContext } from '../../src/services/context.ts';
 import { disconnectClient } from '../../src/services/broker-client.ts';
 import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
@@ -278,7 +279,7 @@ describe("the broker's own session of a revoked device", () => {
   const api = { url: 'https://broker.test:18083', key: 'the-key', secret: 'the-secret' };
   const contextWith = (given: typeof api | undefined) => {
     const config = readConfig(env);
-    return { env, config: { ...config, broker: { ...config.broker, api: given } } };
+    return createContext(env, { ...config, broker: { ...config.broker, api: given } });
   };
   const identity = { productKey: 'switch', deviceId: 'dev_00000000' };
 

@@ -260,19 +260,44 @@ describe('a request', () => {
     expect(lines).toEqual([expect.objectContaining({ event: 'request', route: uplinkPath, code: 400 })]);
   });
 
-  it('leaves the pattern of its route in the log, and no identifier, body, query or credential', async () => {
+  it('leaves its route and the reason of its refusal in the log, and no body, query or credential', async () => {
     const { lines, text } = await capture(async () => {
-      await call('GET', '/products/secret-key?category=secret-category', { token: user.token });
+      await call('GET', '/products/known-key?category=secret-category', { token: user.token });
       await call('POST', '/users/login', { body: { email: 'secret@example.test', password: 'secret password' } });
       await call('GET', '/users/me', { key: { keyId: 'ak_secret', apiKey: 'sk_secret' } });
+      await call('GET', `/products/${encodeURIComponent('sk_secretsecret secret@example.test')}`, {
+        token: user.token,
+      });
+      await call('DELETE', `/devices/${'x'.repeat(2000)}`, { token: user.token });
     });
-    expect(lines.map(({ route, code }) => [route, code])).toEqual([
-      ['/api/v1/products/:productKey', 404],
-      ['/api/v1/users/login', 401],
-      ['/api/v1/users/me', 401],
+    expect(lines.map(({ route, code, refusal }) => [route, code, refusal])).toEqual([
+      ['/api/v1/products/:productKey', 404, { kind: 'not_found', what: 'product', id: 'known-key' }],
+      [
+        '/api/v1/users/login',
+        401,
+        { kind: 'credential_refused', credential: 'account_password', problem: 'unknown_account' },
+      ],
+      ['/api/v1/users/me', 401, { kind: 'credential_refused', credential: 'api_key', problem: 'malformed' }],
+      ['/api/v1/products/:productKey', 404, { kind: 'not_found', what: 'product', id: '[masked] [masked]' }],
+      ['/api/v1/devices/:deviceId', 404, { kind: 'not_found', what: 'device', id: 'x'.repeat(256) }],
     ]);
     expect(text).not.toContain('secret');
     expect(text).not.toContain(user.token);
+  });
+
+  it.each([
+    ['access_token', 'missing', {}],
+    ['access_token', 'malformed', { Authorization: 'Basic eDp5' }],
+    ['access_token', 'malformed', { Authorization: 'Bearer no-token' }],
+    ['api_key', 'missing', { 'X-API-Key': 'ak_x' }],
+    ['api_key', 'malformed', { 'X-API-Key': 'ak_x', 'X-API-Secret': 'sk_x' }],
+    ['api_key', 'wrong', { 'X-API-Key': `ak_${'x'.repeat(20)}`, 'X-API-Secret': `sk_${'x'.repeat(40)}` }],
+  ])('that is refused for its %s says in the log that it was %s', async (credential, problem, headers) => {
+    const path = credential === 'api_key' ? '/users/me' : '/users/api-keys';
+    const { lines } = await capture(async () => {
+      expect((await call('GET', path, { headers: headers })).code).toBe(401);
+    });
+    expect(lines).toEqual([expect.objectContaining({ refusal: { kind: 'credential_refused', credential, problem } })]);
   });
 
   it('that fails inside is answered with a fixed text, and its cause is in the log without bound values', async () => {

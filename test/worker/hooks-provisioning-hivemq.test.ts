@@ -3,6 +3,7 @@
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
+import { createContext } from '../../src/services/context.ts';
 import { disconnectClient } from '../../src/services/broker-client.ts';
 import { createHivemqProvisioner } from '../../src/services/broker-provisioner-hivemq.ts';
 import { BrokerAwayError } from '../../src/services/broker-provisioner.ts';
@@ -15,7 +16,7 @@ const vars = {
   BROKER_API_SECRET: 'token-of-the-tests',
 };
 const withHivemq = { ...env, ...vars } as unknown as Env;
-const context = { env: withHivemq, config: readConfig(withHivemq) };
+const context = createContext(withHivemq, readConfig(withHivemq));
 const device = { productKey: 'acme', deviceId: 'dev_01abcdef' };
 const other = { productKey: 'acme', deviceId: 'dev_01abcdeg' };
 const name = 'acme&dev_01abcdef';
@@ -351,7 +352,7 @@ describe('through the outbox', () => {
 
   it("is the only way to end a session: EMQX's call is not tried", async () => {
     const config = readConfig({ ...withHivemq, BROKER_API_KEY: 'left from before' } as unknown as Env);
-    await disconnectClient({ env: withHivemq, config }, device);
+    await disconnectClient(createContext(withHivemq, config), device);
     expect(cloud.asked()).toEqual([]);
   });
 });

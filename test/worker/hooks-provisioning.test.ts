@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
+import { createContext } from '../../src/services/context.ts';
 import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
 import { deleteExpired } from '../../src/services/housekeeping.ts';
 import { createUser, type TestUser } from '../rig/workerd/client.ts';
@@ -14,7 +15,7 @@ import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-const contextOf = (of: Env) => ({ env: of, config: readConfig(of) });
+const contextOf = (of: Env) => createContext(of, readConfig(of));
 
 type Row = { sealed_password: string | null; delivered_at: number | null; attempts: number; next_attempt_at: number };
 

@@ -5,6 +5,7 @@ import { env, exports } from 'cloudflare:workers';
 import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { type TopicAction } from '../../src/protocol/mqtt.ts';
+import { createContext } from '../../src/services/context.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
 import { call, send } from '../rig/workerd/client.ts';
@@ -277,5 +278,5 @@ function overrideSessions(stubOf: (deviceId: string) => { ingest: (...call: Para
   const overridden = new Proxy(env, {
     get: (target, name) => (name === 'DEVICE_SESSION' ? sessions : (Reflect.get(target, name) as unknown)),
   });
-  return { env: overridden, config: readConfig(env) };
+  return createContext(overridden, readConfig(env));
 }

@@ -1,53 +1,60 @@
 // EMQX 5: HTTP authenticator with the rights in its answer (5.8 and later), HTTP authorizer (before), client events from
 // rules or webhooks. The local broker speaks the same. EMQX takes any status but 200 for "ignore", so a refusal is a
-// 200 that says deny.
-import { wireErrorOf } from '../../domain/refusal.ts';
-import { createRouter } from '../../http/router.ts';
+// 200 that says deny. Experimental: checked against recorded exchanges, never against a real EMQX.
+import type { Context } from 'hono';
+import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { noteRefusal } from '../../http/request-log.ts';
+import { createRouter, validJson } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
-import { decideConnect, decideTopic, reportConnection } from '../../services/messaging-auth.ts';
 import { aclOf } from '../../services/emqx-acl.ts';
-import { readFields } from './read-fields.ts';
+import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
 
 export const emqxHookRoutes = createRouter();
 
-emqxHookRoutes.post('/connect', async (c) => {
-  const request = emqxConnectSchema.safeParse(await readFields(c));
-  // Without a username or password there is nothing to check: refused like a wrong one.
-  if (!request.success) return c.json({ result: 'deny', is_superuser: false, message: 'invalid_password' });
-  const { clientid: clientId, username, password } = request.data;
-  const decision = await decideConnect(contextOf(c), { clientId, username, password });
-  if (!decision.ok) {
-    const { message } = wireErrorOf(decision.refusal);
-    return c.json({ result: 'deny', is_superuser: false, message });
-  }
+emqxHookRoutes.post('/connect', validJson(emqxConnectSchema, denyLogin), async (c) => {
+  const { clientid: clientId, username, password, peerhost: peer } = c.req.valid('json');
+  const decision = await decideConnect(contextOf(c), { clientId, username, password, peer });
+  if (!decision.ok) return denyLogin(c, decision.refusal);
   return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.value) });
 });
 
-emqxHookRoutes.post('/authz', async (c) => {
-  const request = emqxAuthzSchema.safeParse(await readFields(c));
-  if (!request.success) return c.json({ result: 'deny' });
-  const { username, action, topic, retain } = request.data;
+emqxHookRoutes.post('/authz', validJson(emqxAuthzSchema, deny), (c) => {
+  const { username, action, topic, retain } = c.req.valid('json');
   const isRetained = retain === true || retain === 'true' || retain === '1';
-  return c.json({ result: decideTopic(username, { action, topic, isRetained }) ? 'allow' : 'deny' });
+  const refusal = refuseTopic(username, { action, topic, isRetained });
+  return refusal === undefined ? c.json({ result: 'allow' }) : deny(c, refusal);
 });
 
-emqxHookRoutes.post('/events', async (c) => {
-  const event = emqxEventSchema.safeParse(await readFields(c));
-  // Brokers send more kinds of events than are asked for here; answering them with an error would have them repeated.
-  if (!event.success) return c.body(null, 204);
-  const { data } = event;
+// Brokers send more kinds of events than are needed here, and would repeat what is answered with an error.
+const ignore = (c: Context) => c.body(null, 204);
+
+emqxHookRoutes.post('/events', validJson(emqxEventSchema, ignore), async (c) => {
+  const event = c.req.valid('json');
   await reportConnection(
     contextOf(c),
-    data.clientid,
-    data.event === 'client.connected'
-      ? { kind: 'connected', sessionStartedAtMs: data.connected_at }
+    event.clientid,
+    event.event === 'client.connected'
+      ? { kind: 'connected', sessionStartedAtMs: event.connected_at }
       : {
           kind: 'disconnected',
-          sessionStartedAtMs: data.connected_at ?? null,
-          endedAtMs: data.disconnected_at,
-          reason: data.reason,
+          sessionStartedAtMs: event.connected_at ?? null,
+          endedAtMs: event.disconnected_at,
+          reason: event.reason,
         },
   );
   return c.body(null, 204);
 });
+
+function denyLogin(c: Context<AppEnv>, refusal: Refusal) {
+  noteRefusal(c, refusal);
+  // Without a username or password there is nothing to check: the device is answered like one with a wrong password.
+  const message = refusal.kind === 'invalid_input' ? 'invalid_password' : wireErrorOf(refusal).message;
+  return c.json({ result: 'deny', is_superuser: false, message });
+}
+
+function deny(c: Context<AppEnv>, refusal: Refusal) {
+  noteRefusal(c, refusal);
+  return c.json({ result: 'deny' });
+}

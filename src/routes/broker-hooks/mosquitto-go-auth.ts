@@ -1,45 +1,44 @@
 // mosquitto with mosquitto-go-auth's HTTP backend, its response mode `status` or `json`. Can send no header of ours, so
-// the secret travels in the path. The plugin does not say whether a message is retained.
+// the secret travels in the path. The plugin does not say whether a message is retained. Experimental: checked against
+// recorded exchanges, never against a real mosquitto with this plugin.
 import type { Context } from 'hono';
-import { wireErrorOf } from '../../domain/refusal.ts';
-import { createRouter } from '../../http/router.ts';
+import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { noteRefusal } from '../../http/request-log.ts';
+import { createRouter, validJson } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks-mosquitto-go-auth.ts';
-import { decideConnect, decideDelivery, decideTopic } from '../../services/messaging-auth.ts';
-import { readFields } from './read-fields.ts';
+import { decideConnect, refuseDelivery, refuseTopic } from '../../services/messaging-auth.ts';
 
 export const mosquittoGoAuthHookRoutes = createRouter();
 
-mosquittoGoAuthHookRoutes.post('/user', async (c) => {
-  const request = goAuthUserSchema.safeParse(await readFields(c));
-  if (!request.success) return refuse(c, 'invalid_password');
-  const { username, password, clientid: clientId } = request.data;
+mosquittoGoAuthHookRoutes.post('/user', validJson(goAuthUserSchema, denyLogin), async (c) => {
+  const { username, password, clientid: clientId } = c.req.valid('json');
   const decision = await decideConnect(contextOf(c), { clientId, username, password });
-  return decision.ok ? allow(c) : refuse(c, wireErrorOf(decision.refusal).message);
+  return decision.ok ? allow(c) : denyLogin(c, decision.refusal);
 });
 
-/** A superuser is asked no further questions: nobody is one. */
-mosquittoGoAuthHookRoutes.post('/superuser', (c) => refuse(c, 'forbidden'));
+/** Asked about every client; nobody is a superuser. */
+mosquittoGoAuthHookRoutes.post('/superuser', (c) => c.json({ ok: false, error: 'forbidden' }, 403));
 
-mosquittoGoAuthHookRoutes.post('/acl', async (c) => {
-  const request = goAuthAclSchema.safeParse(await readFields(c));
-  if (!request.success) return refuse(c, 'forbidden');
-  const { username, topic, acc } = request.data;
-  return isAccessAllowed(username, topic, acc) ? allow(c) : refuse(c, 'forbidden');
+mosquittoGoAuthHookRoutes.post('/acl', validJson(goAuthAclSchema, deny), (c) => {
+  const { username, topic, acc } = c.req.valid('json');
+  const refusal = refuseAccess(username, topic, acc);
+  return refusal === undefined ? allow(c) : deny(c, refusal);
 });
 
-function isAccessAllowed(username: string, topic: string, access: 1 | 2 | 3 | 4): boolean {
-  const mayRead = () => decideDelivery(username, topic);
-  const mayWrite = () => decideTopic(username, { action: 'publish', topic });
+function refuseAccess(username: string, topic: string, access: 1 | 2 | 3 | 4): Refusal | undefined {
+  const refuseRead = () => refuseDelivery(username, topic);
+  const refuseWrite = () => refuseTopic(username, { action: 'publish', topic });
   switch (access) {
     case 1:
-      return mayRead();
+      return refuseRead();
     case 2:
-      return mayWrite();
+      return refuseWrite();
     case 3:
-      return mayRead() && mayWrite();
+      return refuseRead() ?? refuseWrite();
     case 4:
-      return decideTopic(username, { action: 'subscribe', topic });
+      return refuseTopic(username, { action: 'subscribe', topic });
   }
 }
 
@@ -47,6 +46,11 @@ function allow(c: Context) {
   return c.json({ ok: true, error: '' });
 }
 
-function refuse(c: Context, error: string) {
+function denyLogin(c: Context<AppEnv>, refusal: Refusal) {
+  return deny(c, refusal, refusal.kind === 'invalid_input' ? 'invalid_password' : wireErrorOf(refusal).message);
+}
+
+function deny(c: Context<AppEnv>, refusal: Refusal, error = 'forbidden') {
+  noteRefusal(c, refusal);
   return c.json({ ok: false, error }, 403);
 }

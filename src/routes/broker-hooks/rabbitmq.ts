@@ -1,7 +1,10 @@
 // RabbitMQ with rabbitmq_mqtt and rabbitmq_auth_backend_http: the bare words `allow` and `deny`. A login without a
 // client id is not an MQTT login and is refused: over AMQP nobody could tell whose session it takes.
 import type { Context } from 'hono';
-import { createRouter } from '../../http/router.ts';
+import type { Refusal } from '../../domain/refusal.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { noteRefusal } from '../../http/request-log.ts';
+import { createRouter, validJson } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import {
   rabbitmqResourceSchema,
@@ -9,8 +12,7 @@ import {
   rabbitmqUserSchema,
   rabbitmqVhostSchema,
 } from '../../protocol/hooks-rabbitmq.ts';
-import { decideConnect, decideTopic, rightsOfUser } from '../../services/messaging-auth.ts';
-import { readFields } from './read-fields.ts';
+import { decideConnect, refuseTopic, rightsOfUser } from '../../services/messaging-auth.ts';
 
 export const rabbitmqHookRoutes = createRouter();
 
@@ -18,46 +20,55 @@ export const rabbitmqHookRoutes = createRouter();
 const exchange = 'amq.topic';
 const methods = ['GET', 'POST'];
 
-rabbitmqHookRoutes.on(methods, '/user', async (c) => {
-  const request = rabbitmqUserSchema.safeParse(await readFields(c));
-  if (!request.success) return say(c, false);
-  const { username, password, client_id: clientId } = request.data;
-  return say(c, (await decideConnect(contextOf(c), { clientId, username, password })).ok);
+rabbitmqHookRoutes.on(methods, '/user', validJson(rabbitmqUserSchema, deny), async (c) => {
+  const { username, password, client_id: clientId } = c.req.valid('json');
+  const decision = await decideConnect(contextOf(c), { clientId, username, password });
+  return decision.ok ? allow(c) : deny(c, decision.refusal);
 });
 
 /** Any virtual host: what may be done in it is asked for each queue and topic. */
-rabbitmqHookRoutes.on(methods, '/vhost', async (c) => {
-  const request = rabbitmqVhostSchema.safeParse(await readFields(c));
-  return say(c, request.success && rightsOfUser(request.data.username) !== undefined);
+rabbitmqHookRoutes.on(methods, '/vhost', validJson(rabbitmqVhostSchema, deny), (c) => {
+  const { username } = c.req.valid('json');
+  return rightsOfUser(username) === undefined ? deny(c, unknownName(username)) : allow(c);
 });
 
-rabbitmqHookRoutes.on(methods, '/resource', async (c) => {
-  const request = rabbitmqResourceSchema.safeParse(await readFields(c));
-  if (!request.success) return say(c, false);
-  const { username, resource, name, permission } = request.data;
-  if (rightsOfUser(username) === undefined) return say(c, false);
-  if (resource === 'exchange') return say(c, name === exchange && permission !== 'configure');
+rabbitmqHookRoutes.on(methods, '/resource', validJson(rabbitmqResourceSchema, deny), (c) => {
+  const { username, resource, name, permission } = c.req.valid('json');
+  if (rightsOfUser(username) === undefined) return deny(c, unknownName(username));
   // Username and client id are one and the same; the plugin names a client's queues after the latter.
   const queues = [`mqtt-subscription-${username}qos0`, `mqtt-subscription-${username}qos1`, `mqtt-will-${username}`];
-  return say(c, queues.includes(name));
+  const isAllowed = resource === 'exchange' ? name === exchange && permission !== 'configure' : queues.includes(name);
+  return isAllowed ? allow(c) : deny(c, { kind: 'resource_forbidden', resource, name, permission });
 });
 
-rabbitmqHookRoutes.on(methods, '/topic', async (c) => {
-  const request = rabbitmqTopicSchema.safeParse(await readFields(c));
-  if (!request.success || request.data.name !== exchange) return say(c, false);
-  const { username, permission, routing_key: routingKey } = request.data;
+rabbitmqHookRoutes.on(methods, '/topic', validJson(rabbitmqTopicSchema, deny), (c) => {
+  const { username, name, permission, routing_key: routingKey } = c.req.valid('json');
+  if (name !== exchange) return deny(c, { kind: 'resource_forbidden', resource: 'exchange', name, permission });
+  const action = permission === 'write' ? 'publish' : 'subscribe';
   const topic = topicOf(routingKey);
-  if (topic === undefined) return say(c, false);
-  return say(c, decideTopic(username, { action: permission === 'write' ? 'publish' : 'subscribe', topic }));
+  const refusal: Refusal | undefined =
+    topic === undefined
+      ? { kind: 'topic_forbidden', action, topic: routingKey }
+      : refuseTopic(username, { action, topic });
+  return refusal === undefined ? allow(c) : deny(c, refusal);
 });
 
-/** What MQTT clients call a routing key. A level's own dots have become separators, for RabbitMQ's routing as well. */
+/** The MQTT topic of a routing key. Dots inside a level have become separators; RabbitMQ's own routing does the same. */
 function topicOf(routingKey: string): string | undefined {
   if (routingKey.includes('/')) return undefined;
   const words = routingKey.split('.').map((word) => (word === '*' ? '+' : word));
   return words.join('/');
 }
 
-function say(c: Context, isAllowed: boolean) {
-  return c.text(isAllowed ? 'allow' : 'deny');
+function unknownName(username: string): Refusal {
+  return { kind: 'not_found', what: 'device', id: username };
+}
+
+function allow(c: Context) {
+  return c.text('allow');
+}
+
+function deny(c: Context<AppEnv>, refusal: Refusal) {
+  noteRefusal(c, refusal);
+  return c.text('deny');
 }

@@ -1,21 +1,21 @@
-// The fields of a hook's request, whichever way a broker sends them: JSON, form or query. Reads; checks nothing.
-import type { Context } from 'hono';
-import { readText } from '../../http/read-text.ts';
+// The fields of a hook's request as a JSON body, whichever way a broker sends them: JSON, form or query. Checks no
+// schema. What cannot be read becomes `null`, because a hook has to be answered in its vendor's own form.
+import { createMiddleware } from 'hono/factory';
+import { parseJson } from '../../domain/json.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { readText, replaceBody } from '../../http/request-body.ts';
 
 /** Hooks that carry a published message are the largest, and devices' messages are small. */
 const maxBodyBytes = 64 * 1024;
 
-/** undefined for a body that is too large or cannot be read. */
-export async function readFields(c: Context): Promise<unknown> {
-  if (c.req.method === 'GET') return c.req.query();
-  const text = await readText(c.req.raw, maxBodyBytes);
-  if (text === undefined) return undefined;
-  if (c.req.header('Content-Type')?.includes('x-www-form-urlencoded') === true) {
-    return Object.fromEntries(new URLSearchParams(text));
+export const readFields = createMiddleware<AppEnv>(async (c, next) => {
+  if (c.req.method === 'GET') {
+    replaceBody(c, JSON.stringify(c.req.query()), 'POST');
+    return next();
   }
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+  const text = (await readText(c.req.raw, maxBodyBytes)) ?? '';
+  const isForm = c.req.header('Content-Type')?.includes('x-www-form-urlencoded') === true;
+  const json = isForm ? JSON.stringify(Object.fromEntries(new URLSearchParams(text))) : text;
+  replaceBody(c, parseJson(json) === undefined ? 'null' : json);
+  await next();
+});

@@ -1,7 +1,12 @@
 // VerneMQ webhooks, for MQTT 3 and 5 (`_m5`). The secret travels in the path. Any status but 200 is logged by VerneMQ
-// as a failure and refuses what was asked.
+// as a failure and refuses what was asked. Experimental: checked against recorded exchanges, never against a real
+// VerneMQ.
 import type { Context } from 'hono';
-import { createRouter } from '../../http/router.ts';
+import type { PresenceEvent } from '../../domain/device/connection.ts';
+import type { Refusal } from '../../domain/refusal.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { noteRefusal } from '../../http/request-log.ts';
+import { createRouter, validJson } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
 import {
   vernemqPublishSchema,
@@ -9,57 +14,84 @@ import {
   vernemqSessionSchema,
   vernemqSubscribeSchema,
 } from '../../protocol/hooks-vernemq.ts';
-import { decideConnect, decideTopic, reportConnection } from '../../services/messaging-auth.ts';
-import { readFields } from './read-fields.ts';
+import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
 
 export const vernemqHookRoutes = createRouter();
 
 /** The QoS that stands for a refusal in SUBACK: MQTT 3.1.1 has one code, MQTT 5 one for "not authorized". */
 const refusedQos = { mqtt3: 128, mqtt5: 135 } as const;
 
-vernemqHookRoutes.on('POST', ['/auth_on_register', '/auth_on_register_m5'], async (c) => {
-  const request = vernemqRegisterSchema.safeParse(await readFields(c));
-  if (!request.success) return refuse(c);
-  const { client_id: clientId, username, password } = request.data;
-  return (await decideConnect(contextOf(c), { clientId, username, password })).ok ? allow(c) : refuse(c);
-});
+vernemqHookRoutes.on(
+  'POST',
+  ['/auth_on_register', '/auth_on_register_m5'],
+  validJson(vernemqRegisterSchema, deny),
+  async (c) => {
+    const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
+    const decision = await decideConnect(contextOf(c), { clientId, username, password, peer });
+    return decision.ok ? allow(c) : deny(c, decision.refusal);
+  },
+);
 
-vernemqHookRoutes.on('POST', ['/auth_on_publish', '/auth_on_publish_m5'], async (c) => {
-  const request = vernemqPublishSchema.safeParse(await readFields(c));
-  if (!request.success) return refuse(c);
-  const { username, topic, retain: isRetained } = request.data;
-  return decideTopic(username, { action: 'publish', topic, isRetained }) ? allowForAWhile(c) : refuse(c);
-});
+vernemqHookRoutes.on(
+  'POST',
+  ['/auth_on_publish', '/auth_on_publish_m5'],
+  validJson(vernemqPublishSchema, deny),
+  (c) => {
+    const { username, topic, retain: isRetained } = c.req.valid('json');
+    const refusal = refuseTopic(username, { action: 'publish', topic, isRetained });
+    return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
+  },
+);
 
-/** Filters are judged one by one: a wrong one beside a right one costs only itself. */
-vernemqHookRoutes.on('POST', ['/auth_on_subscribe', '/auth_on_subscribe_m5'], async (c) => {
-  const request = vernemqSubscribeSchema.safeParse(await readFields(c));
-  if (!request.success) return refuse(c);
-  const { username, topics } = request.data;
-  const isMqtt5 = c.req.path.endsWith('_m5');
-  const granted = topics.map(({ topic, qos }) => {
-    const isAllowed = decideTopic(username, { action: 'subscribe', topic });
-    return { topic, qos: isAllowed ? qos : isMqtt5 ? refusedQos.mqtt5 : refusedQos.mqtt3 };
-  });
-  const refusals = granted.filter(({ qos }, index) => qos !== topics[index]?.qos).length;
-  if (refusals === 0) return allowForAWhile(c);
-  if (refusals === topics.length) return refuse(c);
-  return c.json(isMqtt5 ? { result: 'ok', modifiers: { topics: granted } } : { result: 'ok', topics: granted });
-});
+/** Filters are judged one by one: a wrong one does not cost the client the others. */
+vernemqHookRoutes.on(
+  'POST',
+  ['/auth_on_subscribe', '/auth_on_subscribe_m5'],
+  validJson(vernemqSubscribeSchema, deny),
+  (c) => {
+    const { username, topics } = c.req.valid('json');
+    const isMqtt5 = c.req.path.endsWith('_m5');
+    let refusals = 0;
+    const granted = topics.map(({ topic, qos }) => {
+      const refusal = refuseTopic(username, { action: 'subscribe', topic });
+      if (refusal === undefined) return { topic, qos };
+      refusals += 1;
+      noteRefusal(c, refusal);
+      return { topic, qos: isMqtt5 ? refusedQos.mqtt5 : refusedQos.mqtt3 };
+    });
+    if (refusals === 0) return allowForAWhile(c);
+    if (refusals === topics.length) return c.json(notAllowed);
+    return c.json(isMqtt5 ? { result: 'ok', modifiers: { topics: granted } } : { result: 'ok', topics: granted });
+  },
+);
 
-vernemqHookRoutes.post('/on_client_wakeup', async (c) => {
-  const session = vernemqSessionSchema.safeParse(await readFields(c));
-  const event = { kind: 'connected' as const, sessionStartedAtMs: Date.now() };
-  if (session.success) await reportConnection(contextOf(c), session.data.client_id, event);
+vernemqHookRoutes.post('/on_client_wakeup', validJson(vernemqSessionSchema, ignore), (c) =>
+  report(c, c.req.valid('json').client_id, { kind: 'connected', sessionStartedAtMs: Date.now() }),
+);
+
+vernemqHookRoutes.on(
+  'POST',
+  ['/on_client_offline', '/on_client_gone'],
+  validJson(vernemqSessionSchema, ignore),
+  (c) => {
+    const endedAtMs = Date.now();
+    const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs, reason: 'unknown' };
+    return report(c, c.req.valid('json').client_id, event);
+  },
+);
+
+async function report(
+  c: Context<AppEnv>,
+  clientId: string,
+  event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>,
+) {
+  await reportConnection(contextOf(c), clientId, event);
   return c.json({});
-});
+}
 
-vernemqHookRoutes.on('POST', ['/on_client_offline', '/on_client_gone'], async (c) => {
-  const session = vernemqSessionSchema.safeParse(await readFields(c));
-  const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs: Date.now(), reason: 'unknown' };
-  if (session.success) await reportConnection(contextOf(c), session.data.client_id, event);
+function ignore(c: Context) {
   return c.json({});
-});
+}
 
 function allow(c: Context) {
   return c.json({ result: 'ok' });
@@ -71,6 +103,9 @@ function allowForAWhile(c: Context) {
   return allow(c);
 }
 
-function refuse(c: Context) {
-  return c.json({ result: { error: 'not_allowed' } });
+const notAllowed = { result: { error: 'not_allowed' } };
+
+function deny(c: Context<AppEnv>, refusal: Refusal) {
+  noteRefusal(c, refusal);
+  return c.json(notAllowed);
 }
