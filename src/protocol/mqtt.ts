@@ -1,4 +1,4 @@
-// Bodies of the device topics (contract 6), as lenient as field notes 44 to 49 ask. Shapes only: how a report is
+// Bodies of the device topics (contract 6), as lenient as field note 44 and those after it ask. Shapes only: how a report is
 // applied is decided in domain/.
 import { z } from 'zod';
 

@@ -54,19 +54,19 @@ describe('a control body', () => {
   });
 
   it.each(invalid)('with %s is invalid_control_params', (_, body) => {
-    expect(parseControl(body)).toEqual({ ok: false, error: 'invalid_control_params' });
+    expect(parseControl(body)).toEqual({ ok: false, refusal: { kind: 'invalid_control_params' } });
   });
 
   it.each([[{}], [{ power: true }], [[]], ['toggle'], [5], [null], [undefined]])(
     'without a control parameter (%j) is no_control_params',
     (body) => {
-      expect(parseControl(body)).toEqual({ ok: false, error: 'no_control_params' });
+      expect(parseControl(body)).toEqual({ ok: false, refusal: { kind: 'no_control_params' } });
     },
   );
 });
 
 describe('a command message', () => {
-  it('has the form of interface 6 and no member the caller did not send', () => {
+  it('has the form of contract 6 and no member the caller did not send', () => {
     const text = encodeControl({ action: 'toggle' }, '0123456789abcdef', 1_763_000_000_000);
     expect(text).toBe(
       '{"method":"thing.service.property.set","id":"0123456789abcdef","params":{"action":"toggle"},"time":1763000000000}',

@@ -1,4 +1,4 @@
-// What a device's message means, however loosely it is written (tolerance E).
+// What a device's message means, however loosely it is written (field note 44, 48, 49).
 import { describe, expect, it } from 'vitest';
 import { interpretMessage, mergeProperties, type Json } from '../../src/domain/property-report.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';

@@ -1,4 +1,4 @@
-// The provisioning channel as the contract writes it down (interface 4.4, 3): devices in the field have these values
+// The provisioning channel as the contract writes it down (contract 4.4, 3): devices in the field have these values
 // built in.
 import { describe, expect, it } from 'vitest';
 import {

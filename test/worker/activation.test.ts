@@ -1,4 +1,4 @@
-// Activation over HTTP (interface 4.3, decisions Activation): what a device gets, and that races leave one truth.
+// Activation over HTTP (contract 4.3, decision: activation): what a device gets, and that races leave one truth.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { digestOf } from '../../src/crypto/secrets.ts';
@@ -41,7 +41,7 @@ async function logIn({ username, password }: Activation['mqtt'], nowUsing = pass
   return outcome.ok ? 'accepted' : wireErrorOf(outcome.refusal).message;
 }
 
-/** What a parser with 16 bytes a member and one copy of each distinct string, with terminator, needs (tolerance 1). */
+/** What a parser with 16 bytes a member and one copy of each distinct string, with terminator, needs (field note 1). */
 function parserBytes(json: unknown): number {
   const strings = new Set<string>();
   let members = 0;
@@ -59,7 +59,7 @@ function parserBytes(json: unknown): number {
 }
 
 describe('POST /devices/activate', () => {
-  it('answers exactly the members of interface 2.7, with integers where integers are meant', async () => {
+  it('answers exactly the members of contract 2.7, with integers where integers are meant', async () => {
     const productKey = await createProduct();
     const { status, data } = await activate({ productKey, deviceSN: 'SN 1', firmwareVersion: '1.0', chipModel: 'C3' });
     expect(status).toBe(200);

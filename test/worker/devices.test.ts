@@ -1,4 +1,4 @@
-// Devices over HTTP (interface 2.5, 2.6, 4.3): list, read, status view, delete; who may and who may not.
+// Devices over HTTP (contract 2.5, 2.6, 4.3): list, read, status view, delete; who may and who may not.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/db/client.ts';
@@ -40,7 +40,7 @@ function list(query: string, user = owner): Promise<Answer<Page>> {
 }
 
 describe('GET /devices', () => {
-  it('carries every field of interface 2.5 and the product summary', async () => {
+  it('carries every field of contract 2.5 and the product summary', async () => {
     const productKey = await createProduct();
     const deviceId = await activate(productKey);
     const { data } = await list(`?productKey=${productKey}`);

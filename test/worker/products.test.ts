@@ -1,4 +1,4 @@
-// The product catalogue over HTTP: interface 4.2 and what the decisions add to it.
+// The product catalogue over HTTP: contract 4.2 and what the decisions add to it.
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { call, createUser, type Answer, type TestUser } from '../support/worker-client.ts';

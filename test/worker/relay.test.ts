@@ -1,4 +1,4 @@
-// The WebSocket relay (interface 6, decisions Relay, tolerance F): who may hear what, for how long, and that sleep,
+// The WebSocket relay (contract 6, decision: relay, field note 50): who may hear what, for how long, and that sleep,
 // retries and races neither lose nor double a push.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
