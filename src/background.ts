@@ -1,4 +1,4 @@
-// Work that a request does not wait for: the runtime keeps it alive, a failure is logged under its name. Retries nothing.
+// Work that a request does not wait for: the runtime lets it finish, a failure is logged by name. Retries nothing.
 import { waitUntil } from 'cloudflare:workers';
 import { describeError, log } from './log.ts';
 

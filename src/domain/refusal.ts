@@ -3,7 +3,8 @@
 import type { ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
 import type { PublishFailure } from './publish-outcome.ts';
 
-export type Credential =
+/** A wrong one whose name ends in `_password` is `invalid_password` on the wire. */
+type Credential =
   | 'access_token'
   | 'refresh_token'
   | 'session'
@@ -16,12 +17,7 @@ export type Credential =
   | 'hook_secret';
 
 export type Limit = {
-  name:
-    | 'request_body_bytes'
-    | 'uplink_batch_bytes'
-    | 'api_keys_per_user'
-    | 'relay_subscriptions'
-    | 'relay_attachment_bytes';
+  name: `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes` | 'api_keys_per_user' | 'relay_subscriptions';
   max: number;
 };
 
@@ -94,7 +90,7 @@ export function wireErrorOf(refusal: Refusal): WireError {
     case 'rate_limited':
       return { message: 'too_many_requests', retryAfterSeconds: refusal.retryAfterSeconds };
     case 'credential_refused':
-      return { message: isPassword(refusal.credential) ? 'invalid_password' : 'unauthorized' };
+      return { message: refusal.credential.endsWith('_password') ? 'invalid_password' : 'unauthorized' };
     case 'wrong_client_id':
       return { message: 'invalid_client_id' };
     case 'not_found':
@@ -142,21 +138,5 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
     case 'relay_attachment_bytes':
       return { message: 'invalid_request', detail: 'topic: no room for another one on this socket' };
-  }
-}
-
-function isPassword(credential: Credential): boolean {
-  switch (credential) {
-    case 'account_password':
-    case 'messaging_password':
-    case 'bridge_password':
-      return true;
-    case 'access_token':
-    case 'refresh_token':
-    case 'session':
-    case 'api_key':
-    case 'bridge_secret':
-    case 'hook_secret':
-      return false;
   }
 }

@@ -33,7 +33,7 @@ export function statusOf(message: ErrorMessage): ErrorStatus {
   return statusByMessage[message];
 }
 
-/** A batch that is too large is answered 413, by which the bridge knows to halve it; no caller of the contract sees that. */
+/** 413 tells the bridge to halve a batch; the contract's own routes never answer it. */
 export function statusOfRefusal(refusal: Refusal, message: ErrorMessage): ErrorStatus | 413 {
   const isLargeBatch = refusal.kind === 'limit_reached' && refusal.limit.name === 'uplink_batch_bytes';
   return isLargeBatch ? 413 : statusOf(message);

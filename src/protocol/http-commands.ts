@@ -10,7 +10,8 @@ const stateSchema = z.enum(commandStates).openapi({
     '`accepted`: on its way to the broker. `sent`: the broker has it. `waiting`: kept for a device that is away. ' +
     '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
     'nobody was subscribed. `expired`: no reply came in time, or the broker did not confirm it; whether the device ' +
-    'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a newer command.',
+    'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a ' +
+    'newer command.',
   example: 'acknowledged',
 });
 const stepSchema = z.int().nullable().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 });

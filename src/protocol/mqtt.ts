@@ -1,5 +1,5 @@
-// Bodies of the device topics (contract 6), as lenient as field notes 44 to 49 ask. Shapes only: how a report is
-// applied is decided in domain/.
+// Bodies of the device topics (contract 6), lenient as the field notes from field note 44 on ask. Shapes only: how a
+// report is applied is decided in domain/.
 import { z } from 'zod';
 
 /** The last levels of a device's topics: `/sys/{productKey}/{deviceId}/{action}`. */

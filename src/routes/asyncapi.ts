@@ -159,8 +159,8 @@ const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Pu
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
 /**
- * `version` is the contract's; broker data are what activated devices receive. `x-parties` of a channel: who the operations
- * are named after, and who is at its other end.
+ * `version` is the contract's; `broker` is what activated devices receive. `x-parties` of a channel: the side after which
+ * the operations are named, and the other side.
  */
 export function describeMessaging(version: string, broker: { host: string; port: number; tlsPort: number }) {
   return {

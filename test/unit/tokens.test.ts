@@ -50,7 +50,7 @@ describe('an access token', () => {
 
   const now = Math.floor(Date.now() / 1000);
   const refused: [string, Changes, problem?: string][] = [
-    ['another algorithm', { header: { alg: 'HS512' }, secret: current.secret.repeat(2) }],
+    ['another algorithm', { header: { alg: 'HS512' }, secret: current.secret.repeat(2) }, 'malformed'],
     ['another type', { header: { typ: 'JWT' } }],
     ['no type', { header: { typ: undefined } }],
     ['an unknown key', { header: { kid: 'other' } }],

@@ -2,7 +2,6 @@
 // as a failure and refuses what was asked. Experimental: checked against recorded exchanges, never against a real
 // VerneMQ.
 import type { Context } from 'hono';
-import type { PresenceEvent } from '../../domain/device/connection.ts';
 import type { Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
@@ -20,71 +19,49 @@ export const vernemqHookRoutes = createRouter();
 
 /** The QoS that stands for a refusal in SUBACK: MQTT 3.1.1 has one code, MQTT 5 one for "not authorized". */
 const refusedQos = { mqtt3: 128, mqtt5: 135 } as const;
+const both = (hook: string) => [`/${hook}`, `/${hook}_m5`];
+const sessionEnds = ['/on_client_offline', '/on_client_gone'];
 
-vernemqHookRoutes.on(
-  'POST',
-  ['/auth_on_register', '/auth_on_register_m5'],
-  validJson(vernemqRegisterSchema, deny),
-  async (c) => {
-    const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
-    const decision = await decideConnect(contextOf(c), { clientId, username, password, peer });
-    return decision.ok ? allow(c) : deny(c, decision.refusal);
-  },
-);
+vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(vernemqRegisterSchema, deny), async (c) => {
+  const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
+  const decision = await decideConnect(contextOf(c), { clientId, username, password, peer });
+  return decision.ok ? allow(c) : deny(c, decision.refusal);
+});
 
-vernemqHookRoutes.on(
-  'POST',
-  ['/auth_on_publish', '/auth_on_publish_m5'],
-  validJson(vernemqPublishSchema, deny),
-  (c) => {
-    const { username, topic, retain: isRetained } = c.req.valid('json');
-    const refusal = refuseTopic(username, { action: 'publish', topic, isRetained });
-    return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
-  },
-);
+vernemqHookRoutes.on('POST', both('auth_on_publish'), validJson(vernemqPublishSchema, deny), (c) => {
+  const { username, topic, retain: isRetained } = c.req.valid('json');
+  const refusal = refuseTopic(username, { action: 'publish', topic, isRetained });
+  return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
+});
 
 /** Filters are judged one by one: a wrong one does not cost the client the others. */
-vernemqHookRoutes.on(
-  'POST',
-  ['/auth_on_subscribe', '/auth_on_subscribe_m5'],
-  validJson(vernemqSubscribeSchema, deny),
-  (c) => {
-    const { username, topics } = c.req.valid('json');
-    const isMqtt5 = c.req.path.endsWith('_m5');
-    let refusals = 0;
-    const granted = topics.map(({ topic, qos }) => {
-      const refusal = refuseTopic(username, { action: 'subscribe', topic });
-      if (refusal === undefined) return { topic, qos };
-      refusals += 1;
-      noteRefusal(c, refusal);
-      return { topic, qos: isMqtt5 ? refusedQos.mqtt5 : refusedQos.mqtt3 };
-    });
-    if (refusals === 0) return allowForAWhile(c);
-    if (refusals === topics.length) return c.json(notAllowed);
-    return c.json(isMqtt5 ? { result: 'ok', modifiers: { topics: granted } } : { result: 'ok', topics: granted });
-  },
-);
+vernemqHookRoutes.on('POST', both('auth_on_subscribe'), validJson(vernemqSubscribeSchema, deny), (c) => {
+  const { username, topics } = c.req.valid('json');
+  const isMqtt5 = c.req.path.endsWith('_m5');
+  let refusals = 0;
+  const granted = topics.map(({ topic, qos }) => {
+    const refusal = refuseTopic(username, { action: 'subscribe', topic });
+    if (refusal === undefined) return { topic, qos };
+    refusals += 1;
+    noteRefusal(c, refusal);
+    return { topic, qos: isMqtt5 ? refusedQos.mqtt5 : refusedQos.mqtt3 };
+  });
+  if (refusals === 0) return allowForAWhile(c);
+  if (refusals === topics.length) return c.json(notAllowed);
+  return c.json(isMqtt5 ? { result: 'ok', modifiers: { topics: granted } } : { result: 'ok', topics: granted });
+});
 
 vernemqHookRoutes.post('/on_client_wakeup', validJson(vernemqSessionSchema, ignore), (c) =>
   report(c, c.req.valid('json').client_id, { kind: 'connected', sessionStartedAtMs: Date.now() }),
 );
 
-vernemqHookRoutes.on(
-  'POST',
-  ['/on_client_offline', '/on_client_gone'],
-  validJson(vernemqSessionSchema, ignore),
-  (c) => {
-    const endedAtMs = Date.now();
-    const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs, reason: 'unknown' };
-    return report(c, c.req.valid('json').client_id, event);
-  },
-);
+vernemqHookRoutes.on('POST', sessionEnds, validJson(vernemqSessionSchema, ignore), (c) => {
+  const endedAtMs = Date.now();
+  const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs, reason: 'unknown' };
+  return report(c, c.req.valid('json').client_id, event);
+});
 
-async function report(
-  c: Context<AppEnv>,
-  clientId: string,
-  event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>,
-) {
+async function report(c: Context<AppEnv>, clientId: string, event: Parameters<typeof reportConnection>[2]) {
   await reportConnection(contextOf(c), clientId, event);
   return c.json({});
 }
