@@ -2,11 +2,11 @@
 // is over. Each job on its own: one that fails keeps none of the others from running.
 import { readConfig } from './config.ts';
 import { describeError, log } from './log.ts';
-import { deliverWishes } from './services/broker-provisioning.ts';
+import { deliverOutbox } from './services/broker-provisioning.ts';
 import { deleteExpired } from './services/housekeeping.ts';
 import { propagateProductChanges } from './services/product-propagation.ts';
 
-const jobs = { propagateProductChanges, deliverWishes, deleteExpired };
+const jobs = { propagateProductChanges, deliverOutbox, deleteExpired };
 
 export async function runScheduledJobs(env: Env): Promise<void> {
   const context = { env, config: readConfig(env) };

@@ -1,7 +1,7 @@
 // Presence of one device in effect: applies what domain/presence.ts decides, keeps the copy in D1, and says on the
 // status topic what the device did not say itself. Arms no alarm: it tells the session when it wants to be called.
 import { readConfig } from '../config.ts';
-import { writeDeviceCopy } from '../db/devices.ts';
+import { writeProjection } from '../db/devices.ts';
 import { decidePresence, silenceTimeoutMs, type PresenceEvent, type PresenceRules } from '../domain/presence.ts';
 import { parseJson } from '../domain/property-report.ts';
 import { topicOf } from '../domain/topics.ts';
@@ -152,7 +152,7 @@ export class DevicePresence {
     const connectionStatus = isOnline ? 1 : 2;
     const copy = { name, isDisabled, connectionStatus, lastOnlineAt: lastOnlineAtMs } as const;
     try {
-      await writeDeviceCopy(this.#env.DB, deviceId, { ...copy, version: live.copyVersion });
+      await writeProjection(this.#env.DB, deviceId, { ...copy, version: live.copyVersion });
     } catch (error) {
       log('warn', 'device copy not written', { deviceId, ...describeError(error) });
       return;

@@ -9,7 +9,7 @@ import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { disconnectClient } from './broker-client.ts';
-import { noteRemovalAtBroker, provisionAtBroker } from './broker-provisioning.ts';
+import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { requireDeviceId } from './device-views.ts';
@@ -43,12 +43,12 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
   const device = { productKey: product.productKey, deviceId };
   // Noted before the wipe, so that a deletion cut off anywhere leaves the device outside and not its credential inside.
   // Where the wipe itself fails the device can be deleted again, and until then it gets back in by activating again.
-  await noteRemovalAtBroker(context, device, wishedAtMs);
+  await scheduleDeletionAtBroker(context, device, wishedAtMs);
   await callDevice(env, deviceId, 'wipe', 'repeatable', (device) => device.wipe());
   await Promise.all([
     disconnectClient(context, device),
     // An activation that came in between has wished its device back in: from here on none can.
-    provisionAtBroker(context, device, { kind: 'remove' }, Date.now()),
+    provisionAtBroker(context, device, { kind: 'delete' }, Date.now()),
   ]);
   await deleteDeviceRow(openDatabase(env.DB, 'first-primary'), deviceId);
   return { deviceId };
@@ -75,10 +75,10 @@ export async function changeDevice(
   if (disabled === true) {
     await Promise.all([
       disconnectClient(context, identity),
-      provisionAtBroker(context, identity, { kind: 'block' }, wishedAtMs),
+      provisionAtBroker(context, identity, { kind: 'disable' }, wishedAtMs),
     ]);
   }
-  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'allow' }, wishedAtMs);
+  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, wishedAtMs);
   return describeDevice({ device: { ...device, ...changed }, product });
 }
 
@@ -98,7 +98,7 @@ export async function replaceCredentials(context: ServiceContext, userId: number
   );
   await Promise.all([
     disconnectClient(context, device),
-    provisionAtBroker(context, device, { kind: 'allow', password, endsSessions: true }, wishedAtMs),
+    provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, wishedAtMs),
   ]);
   return { deviceId, mqtt: describeConnection(config, device, password) };
 }

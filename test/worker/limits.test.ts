@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { loginDelayMs } from '../../src/domain/login-delay.ts';
-import { countFailure, enterLane } from '../../src/services/login-attempts.ts';
+import { beginLoginAttempt, countFailure } from '../../src/services/login-attempts.ts';
 import { call, createUser } from '../support/worker-client.ts';
 
 const password = 'correct horse';
@@ -34,7 +34,7 @@ async function failTimes(account: string, times: number, address = '192.0.2.1'):
   const database = openDatabase(env.DB, 'first-primary');
   for (let attempt = 0; attempt < times; attempt++) {
     await waitOut();
-    await countFailure(database, await enterLane(database, account, address));
+    await countFailure(database, await beginLoginAttempt(database, account, address));
   }
 }
 
