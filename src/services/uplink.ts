@@ -1,26 +1,38 @@
-// Takes a batch from a bridge: one DeviceSession call a device, all in parallel, then one push a relay shard.
-// Touches no D1. Answers each message, so that one bad message never holds up another.
-import { packMessages, type SessionMessage } from '../durable/device-inbox.ts';
+// Takes a batch from a bridge: one DeviceSession call per device, all in parallel, then one push per relay shard. Answers
+// each message by itself, so that a bad message or device never holds up another. Must not touch D1.
+import { packMessages, type MessageResult, type SessionMessage } from '../durable/device-inbox.ts';
 import type { LiveState } from '../durable/device-storage.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import { describeError, log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
-import { maxBatchDevices, type UplinkResult } from '../protocol/bridge.ts';
+import { maxBatchDevices } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
 export type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
 
+type DeviceRejection = Extract<MessageResult, { result: 'rejected' }>['reason'];
+type ItemResult = { seq: number } & (
+  | { result: 'accepted' }
+  | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' | 'not_text' }
+  | { result: 'rejected'; reason: DeviceRejection }
+  | { result: 'retry'; reason: 'too_many_devices' | DeviceFailure }
+);
+/** How the call to the device's object failed: the platform failed, it refused the load, or the object's code threw. */
+type DeviceFailure = 'device_unreachable' | 'device_overloaded' | 'device_failed';
+
 type Entry = { index: number; topic: string; message: SessionMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
 type Delivery = { run: RelayRun; listeners: LiveState['listeners'] };
 
-/** Results stand in the order of the items. */
-export async function takeBatch(context: ServiceContext, batch: Batch): Promise<UplinkResult[]> {
-  const results: UplinkResult[] = [];
+/** @returns the results in the order of the items */
+export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
+  const results: ItemResult[] = [];
   const groups = new Groups();
-  // The bridge's clock may be wrong: what counts is how long before sending a message arrived.
+  // The bridge's clock may be wrong: what counts is how long before the sending a message arrived.
   const offsetMs = Date.now() - batch.sentAtMs;
   for (const [index, raw] of batch.items.entries()) {
     const item = readItem(raw);
@@ -55,18 +67,18 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
   const deliveries: Delivery[] = [];
   await Promise.all(
     served.map(async ({ device, entries }) => {
-      // The mark of what was taken only ever rises: a lower number behind a higher one would count as seen.
+      // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
       entries.sort((one, other) => one.message.seq - other.message.seq);
-      const answered = await takeForDevice(context, batch.spoolId, device, entries);
+      const answered = await takeForDevice(env, batch.spoolId, device, entries);
       for (const [index, result] of answered.results) results[index] = result;
       deliveries.push(...answered.deliveries);
     }),
   );
-  await pushToRelays(context.env, deliveries);
+  await pushToRelays(env, deliveries);
   return results;
 }
 
-/** A batch's messages by device. Parses a topic once: busy devices fill whole batches with one. */
+/** A batch's messages by device. Each topic is parsed once: a busy device fills whole batches with one topic. */
 class Groups {
   readonly #byDevice = new Map<string, Group>();
   readonly #byTopic = new Map<string, { action: TopicAction; group: Group } | undefined>();
@@ -92,36 +104,35 @@ class Groups {
 }
 
 async function takeForDevice(
-  { env }: ServiceContext,
+  env: Env,
   spoolId: string,
   device: DeviceIdentity,
   entries: Entry[],
-): Promise<{ results: [index: number, result: UplinkResult][]; deliveries: Delivery[] }> {
+): Promise<{ results: [index: number, result: ItemResult][]; deliveries: Delivery[] }> {
   let ingested;
   try {
     const columns = packMessages(entries.map(({ message }) => message));
     ingested = await callDevice(env, device.deviceId, 'ingest', 'repeatable', (session) =>
       session.ingest(device.productKey, spoolId, columns),
     );
-  } catch {
-    // The object could not be reached (overloaded, moving): nothing of this device is lost, it comes again.
-    return {
-      results: entries.map(({ index, message }) => [
-        index,
-        { seq: message.seq, result: 'retry', reason: 'device_unreachable' },
-      ]),
-      deliveries: [],
-    };
+  } catch (error) {
+    // Nothing of this device is lost: the bridge sends it again.
+    const reason = deviceFailureOf(error, device.deviceId);
+    const results = entries.map(({ index, message }): [number, ItemResult] => [
+      index,
+      { seq: message.seq, result: 'retry', reason },
+    ]);
+    return { results, deliveries: [] };
   }
   const others = new Map(ingested.others.map((other) => [other.position, other]));
-  const results: [number, UplinkResult][] = [];
+  const results: [number, ItemResult][] = [];
   const runs: Required<RelayRun>[] = [];
   for (const [position, { index, topic, message }] of entries.entries()) {
     const { seq, payload } = message;
     const taken = others.get(position) ?? { result: 'accepted' as const };
     const reason = 'reason' in taken ? taken.reason : undefined;
     results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
-    // Subscribers see what the device sent, even what the service could not read; never the service's own echo.
+    // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement.
     if (taken.result === 'ignored') continue;
     let run = runs.at(-1);
     if (run?.topic !== topic) runs.push((run = startRun(device.deviceId, topic, spoolId)));
@@ -130,6 +141,22 @@ async function takeForDevice(
     run.origin.taken.push(taken.result);
   }
   return { results, deliveries: runs.map((run) => ({ run, listeners: ingested.listeners })) };
+}
+
+function deviceFailureOf(error: unknown, deviceId: string): DeviceFailure {
+  if (!(error instanceof RefusedError) || error.refusal.kind !== 'object_failed') {
+    log('error', 'uplink: device failed', { deviceId, ...describeError(error) });
+    return 'device_failed';
+  }
+  // callDevice has logged it.
+  switch (error.refusal.failure) {
+    case 'retryable':
+      return 'device_unreachable';
+    case 'overloaded':
+      return 'device_overloaded';
+    case 'broken':
+      return 'device_failed';
+  }
 }
 
 function startRun(deviceId: string, topic: string, spoolId: string): Required<RelayRun> {
