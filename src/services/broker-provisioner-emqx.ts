@@ -1,9 +1,9 @@
 // EMQX 5 over its REST API: users and rules of its built-in database, and its ban list. Experimental: checked against
 // recorded exchanges only, never against a running EMQX.
 import { z } from 'zod';
+import { parseJson } from '../domain/property-report.ts';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName } from '../domain/topics.ts';
-import { describeError, log } from '../log.ts';
 import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
 import { emqxApiOf, endEmqxSessions } from './broker-client.ts';
 import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
@@ -37,7 +37,7 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     const answer = await ask({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
     if (answer.status === 200) return answer.body?.cancel();
     // EMQX answers 400 both to a ban that exists and to one that it rejects.
-    if (!alreadyExistsSchema.safeParse(await readJson(answer)).success) {
+    if (!alreadyExistsSchema.safeParse(parseJson(await answer.text())).success) {
       throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status: 400 });
     }
   };
@@ -76,13 +76,4 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     },
     endSessions,
   };
-}
-
-async function readJson(answer: Response): Promise<unknown> {
-  try {
-    return await answer.json();
-  } catch (error) {
-    log('warn', 'EMQX answered with a body that is not JSON', { status: answer.status, ...describeError(error) });
-    return undefined;
-  }
 }

@@ -1,8 +1,6 @@
 // mosquitto over its dynamic security plugin: commands on its control topic, published by the bridge. mosquitto executes
 // them before it acknowledges the message and ends the sessions of the clients they change. A command with nothing to do
 // fails alone, so that each list below may be repeated.
-import type { PublishOutcome } from '../domain/publish-outcome.ts';
-import { RefusedError } from '../domain/refusal.ts';
 import { rightsOfDevice, type TopicRight } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import { callBrokerLink } from '../durable/stubs.ts';
@@ -16,7 +14,10 @@ type Command = { command: string } & Record<string, unknown>;
 
 export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvisioner {
   const run = async (commands: Command[]): Promise<void> => {
-    const outcome = await publishCommands(env, JSON.stringify({ commands }));
+    const message = { topic: controlTopic, payload: JSON.stringify({ commands }) };
+    const outcome = await callBrokerLink(env, 'publish', 'repeatable', (link) =>
+      link.publish({ ...message, expiresAtMs: Date.now() + publishWithinMs }),
+    );
     if (outcome.ok) return;
     // `refused` included: the bridge lacks the right to the control topic, which concerns every device.
     throw new BrokerCallError({ kind: 'broker_away', call: 'mosquitto dynamic security', cause: outcome.reason });
@@ -28,19 +29,6 @@ export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvi
     delete: (device) => run(deleteCommands(device)),
     endSessions: (device) => run([disable(device), enable(device)]),
   };
-}
-
-async function publishCommands(env: Env, payload: string): Promise<PublishOutcome> {
-  const expiresAtMs = Date.now() + publishWithinMs;
-  try {
-    return await callBrokerLink(env, 'publish', 'repeatable', (link) =>
-      link.publish({ topic: controlTopic, payload, expiresAtMs }),
-    );
-  } catch (error) {
-    // callBrokerLink has logged why.
-    if (error instanceof RefusedError) return { ok: false, reason: 'unreachable' };
-    throw error;
-  }
 }
 
 function upsertCommands(device: DeviceIdentity, password: string): Command[] {

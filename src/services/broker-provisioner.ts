@@ -5,7 +5,7 @@ import type { DeviceIdentity } from '../domain/topics.ts';
 
 /**
  * Every operation may be repeated after it succeeded, with the same end state.
- * @throws BrokerCallError
+ * @throws BrokerCallError, or RefusedError where the link to the bridge cannot be called
  */
 export type BrokerProvisioner = {
   /** Creates or replaces the device's credential, with rights to its own topics only, and enables it. */

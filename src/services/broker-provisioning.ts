@@ -11,6 +11,7 @@ import {
   type OutboxEntry,
 } from '../db/broker-outbox.ts';
 import { openDatabase, type Database } from '../db/client.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import { createEmqxProvisioner } from './broker-provisioner-emqx.ts';
@@ -144,7 +145,10 @@ async function attempt(outbox: Outbox, entry: OutboxEntry): Promise<Delivery> {
     await deliver(outbox, entry);
     return { kind: 'delivered' };
   } catch (error) {
-    return error instanceof BrokerCallError ? error.failure : { kind: 'failed', error };
+    if (error instanceof BrokerCallError) return error.failure;
+    // The link to the bridge cannot be called; callBrokerLink has logged why.
+    if (error instanceof RefusedError) return { kind: 'broker_away', call: 'bridge link', cause: 'unreachable' };
+    return { kind: 'failed', error };
   }
 }
 

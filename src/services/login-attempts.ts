@@ -13,7 +13,7 @@ const failuresForgottenMs = 24 * 3_600_000;
 const addressTrustedMs = 30 * 24 * 3_600_000;
 
 /** The throttle key of this attempt, and the key that is trusted once it succeeds. */
-export type LoginAttempt = { throttleKey: string; trustedKey: string };
+type LoginAttempt = { throttleKey: string; trustedKey: string };
 
 /** @throws RefusedError `rate_limited` while the throttle key is closed */
 export async function beginLoginAttempt(

@@ -4,25 +4,29 @@ import { packMessages, type MessageResult, type SessionMessage } from '../durabl
 import type { LiveState } from '../durable/device-storage.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
 import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
-import { describeError, log } from '../log.ts';
+import { log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
 import { maxBatchDevices } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
-export type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
+type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
 
 type DeviceRejection = Extract<MessageResult, { result: 'rejected' }>['reason'];
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
   | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' | 'not_text' }
   | { result: 'rejected'; reason: DeviceRejection }
-  | { result: 'retry'; reason: 'too_many_devices' | DeviceFailure }
+  | { result: 'retry'; reason: 'too_many_devices' | (typeof deviceFailures)[ObjectFailure] }
 );
-/** How the call to the device's object failed: the platform failed, it refused the load, or the object's code threw. */
-type DeviceFailure = 'device_unreachable' | 'device_overloaded' | 'device_failed';
+
+const deviceFailures = {
+  retryable: 'device_unreachable',
+  overloaded: 'device_overloaded',
+  broken: 'device_failed',
+} as const satisfies Record<ObjectFailure, string>;
 
 type Entry = { index: number; topic: string; message: SessionMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
@@ -117,12 +121,14 @@ async function takeForDevice(
     );
   } catch (error) {
     // Nothing of this device is lost: the bridge sends it again.
-    const reason = deviceFailureOf(error, device.deviceId);
-    const results = entries.map(({ index, message }): [number, ItemResult] => [
-      index,
-      { seq: message.seq, result: 'retry', reason },
-    ]);
-    return { results, deliveries: [] };
+    const isCallFailure = error instanceof RefusedError && error.refusal.kind === 'object_failed';
+    const reason = deviceFailures[isCallFailure ? error.refusal.failure : 'broken'];
+    const { deviceId } = device;
+    log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason, error: String(error) });
+    return {
+      results: entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]),
+      deliveries: [],
+    };
   }
   const others = new Map(ingested.others.map((other) => [other.position, other]));
   const results: [number, ItemResult][] = [];
@@ -141,22 +147,6 @@ async function takeForDevice(
     run.origin.taken.push(taken.result);
   }
   return { results, deliveries: runs.map((run) => ({ run, listeners: ingested.listeners })) };
-}
-
-function deviceFailureOf(error: unknown, deviceId: string): DeviceFailure {
-  if (!(error instanceof RefusedError) || error.refusal.kind !== 'object_failed') {
-    log('error', 'uplink: device failed', { deviceId, ...describeError(error) });
-    return 'device_failed';
-  }
-  // callDevice has logged it.
-  switch (error.refusal.failure) {
-    case 'retryable':
-      return 'device_unreachable';
-    case 'overloaded':
-      return 'device_overloaded';
-    case 'broken':
-      return 'device_failed';
-  }
 }
 
 function startRun(deviceId: string, topic: string, spoolId: string): Required<RelayRun> {
