@@ -4,7 +4,7 @@ import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
 
-export type ApiKeyRow = typeof apiKeys.$inferSelect;
+type ApiKeyRow = typeof apiKeys.$inferSelect;
 
 export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
   const [row] = await database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).limit(1);

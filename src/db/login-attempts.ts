@@ -12,8 +12,8 @@ export function findLoginAttempts(database: Database, throttleKeys: string[]): P
 }
 
 /**
- * Counts one failure, unless concurrent failures closed the key already: then the time it opens at. The delay is
- * `loginDelayMs` in SQL, because the count and its consequence have to be one statement.
+ * Counts one failure, unless concurrent failures closed the key already: then the time it opens at. Also computes the
+ * delay, because the count and its consequence have to be one statement.
  */
 export async function countFailedLogin(
   database: Database,

@@ -1,5 +1,5 @@
-// The WebSocket relay (interface 6, decisions Relay, tolerance F): who may hear what, for how long, and that sleep,
-// retries and races neither lose nor double a push.
+// The WebSocket relay (contract 6, decision: relay): who receives what, for how long, and that hibernation, retries and
+// races neither lose nor double a push.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
@@ -51,7 +51,7 @@ async function report(...items: ReturnType<typeof itemOf>[]): Promise<void> {
   expect(code).toBe(200);
 }
 
-/** Announces a device once, so that later messages of a test are the only ones. */
+/** Announces a device once, so that the later messages of a test are the only ones. */
 async function comeOnline(device: DeviceIdentity): Promise<void> {
   await report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
 }
@@ -63,7 +63,7 @@ async function listenersOf({ deviceId }: DeviceIdentity): Promise<{ shard: strin
   });
 }
 
-describe('signing in with device credentials', () => {
+describe('authenticating with device credentials', () => {
   it('answers auth and pushes exactly topic and payload of the device', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
@@ -124,7 +124,7 @@ describe('signing in with device credentials', () => {
     expect(await socket.end()).toEqual({ code: 1008, reason: 'too many failed authentications' });
   });
 
-  it('closes with 1008 a socket that does not say in time who it is', async () => {
+  it('closes with 1008 a socket that does not authenticate in time', async () => {
     const late = await openRelay();
     const inTime = await listenAs(await provisionDevice());
     await runInDurableObject(shard(), (gateway, state) => {
@@ -204,7 +204,7 @@ describe('subscribing', () => {
     expect(await socket.ask(ping)).toEqual(pong);
   });
 
-  it('pushes a message once, however many filters match, to every socket that listens', async () => {
+  it('pushes a message once, however many filters match, to every subscribed socket', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
     const topic = topicOf(device, 'thing/event/property/post');
@@ -340,7 +340,7 @@ describe('frames', () => {
   });
 });
 
-describe("signing in with a user's token", () => {
+describe("authenticating with a user's token", () => {
   const ownerId = 4711;
 
   it('may subscribe to several devices of the user and to none of anybody else', async () => {
@@ -463,7 +463,7 @@ describe('what outlives what', () => {
     expect(await socket.next()).toEqual({ topic, payload: { n: 2 } });
   });
 
-  it('drops a shard with nobody left from the device, and takes it up again', async () => {
+  it('removes a shard without subscribers from the device, and registers it again', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
     const topic = topicOf(device, 'thing/event/property/post');
@@ -478,7 +478,7 @@ describe('what outlives what', () => {
     expect(await next.next()).toEqual({ topic, payload: { back: true } });
   });
 
-  it('does not drop a shard for a sign-up that the push has not seen', async () => {
+  it('does not remove a shard that registered again after the push', async () => {
     const device = await provisionDevice();
     await sessionOf(device.deviceId).watch(1, device.productKey, shardName, '#');
     const [seen] = await listenersOf(device);
@@ -487,7 +487,7 @@ describe('what outlives what', () => {
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
   });
 
-  it('does not drop a shard while a sign-up of it is on its way back from the device', async () => {
+  it('does not remove a shard while a registration of it is under way', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
     const topic = topicOf(device, 'thing/event/property/post');
@@ -529,7 +529,7 @@ describe('what outlives what', () => {
     expect(await again.ask(authOf(device))).toEqual({ action: 'auth', code: 401, message: 'device_not_found' });
   });
 
-  it('gives back what it remembers of a device when its last socket goes', async () => {
+  it('forgets what it pushed of a device when its last socket goes', async () => {
     const device = await provisionDevice();
     const origin = { spoolId: 's', seqs: [1], taken: ['accepted' as const] };
     const run = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['{}'], origin };
