@@ -115,6 +115,28 @@ describe('authenticating with device credentials', () => {
     expect(await socket.ask(ping), 'nothing was delivered').toEqual(pong);
   });
 
+  it('logs why a request was refused, with the shard and the socket, and without the password', async () => {
+    const lines: string[] = [];
+    const log = vi.spyOn(console, 'info').mockImplementation((line) => void lines.push(String(line)));
+    const [device, other] = [await provisionDevice(), await provisionDevice()];
+    const socket = await openRelay();
+    await socket.ask({ ...authOf(device), password: 'tk_wrong' });
+    await socket.ask(authOf(device));
+    await socket.ask({ action: 'subscribe', topic: topicOf(other, 'status') });
+    await socket.ask({ action: 'publish', topic: topicOf(other, 'status'), payload: {} });
+    log.mockRestore();
+    const parsed = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    const refused = parsed.filter(({ event }) => event === 'relay request refused');
+    const { deviceId } = device;
+    const of = { shard: shardName, socketId: refused[0]?.['socketId'] };
+    expect(refused).toMatchObject([
+      { ...of, action: 'auth', deviceId, kind: 'credential_refused', problem: 'wrong' },
+      { ...of, action: 'subscribe', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
+      { ...of, action: 'publish', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
+    ]);
+    expect(lines.join()).not.toMatch(/tk_/);
+  });
+
   it('closes with 1008 after the third failed auth', async () => {
     const device = await provisionDevice();
     const socket = await openRelay();
