@@ -2,12 +2,12 @@
 // job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { describeError, log } from './log.ts';
-import { deliverWishes } from './services/broker-provisioning.ts';
+import { deliverOutbox } from './services/broker-provisioning.ts';
 import { createContext } from './services/context.ts';
 import { deleteExpired } from './services/housekeeping.ts';
 import { propagateProductChanges } from './services/product-propagation.ts';
 
-const jobs = { propagateProductChanges, deliverWishes, deleteExpired };
+const jobs = { propagateProductChanges, deliverOutbox, deleteExpired };
 
 export async function runScheduledJobs(env: Env): Promise<void> {
   const context = createContext(env, readConfig(env));

@@ -1,21 +1,17 @@
-// Queries on API keys. A key's value is known here by its digest only.
+// Queries on API keys, of whose values only the digests are stored.
 import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
-import type { PageRequest } from '../domain/pagination.ts';
-import { offsetOf } from '../domain/pagination.ts';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
 
-export type ApiKeyRow = typeof apiKeys.$inferSelect;
+type ApiKeyRow = typeof apiKeys.$inferSelect;
 
 export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
   const [row] = await database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).limit(1);
   return row;
 }
 
-/**
- * Whether the key was made: not beyond `maxKeysPerUser`, and not for a user who is no more. One conditional statement,
- * so that simultaneous creations cannot pass the limit together.
- */
+/** One conditional statement, so that simultaneous creations cannot exceed `maxKeysPerUser` together. */
 export async function insertApiKey(
   database: Database,
   row: Omit<ApiKeyRow, 'lastUsedAt'>,
@@ -53,7 +49,7 @@ export async function deleteApiKey(database: Database, userId: number, keyId: st
   return result.meta.changes === 1;
 }
 
-/** Keeps the time of the last use, unless one later than `staleBefore` is there already. */
+/** Stores the time of the last use, unless one later than `staleBefore` is stored. */
 export async function touchApiKey(database: Database, keyId: string, usedAt: number, staleBefore: number) {
   await database
     .update(apiKeys)

@@ -1,41 +1,46 @@
-// Queries on the outbox of wishes to the broker. Which wish is made, and how it is delivered, is the services' matter.
+// Queries on the broker outbox. What is put into it and how it is delivered is decided in services/broker-provisioning.ts.
 import { and, asc, eq, isNull, lte, sql } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import { brokerOutbox } from './schema.ts';
 
-export type BrokerWish = typeof brokerOutbox.$inferSelect;
+export type OutboxEntry = typeof brokerOutbox.$inferSelect;
 
-/** Puts a wish in the place of an older one. What was not delivered yet of that goes with it, unless it is to remove. */
-export async function putWish(
+/**
+ * Replaces the device's entry, unless that was requested later. A password and an `endsSessions` that were not delivered
+ * yet carry over, except to a `delete`.
+ */
+export async function putOutboxEntry(
   database: Database,
-  wish: Pick<BrokerWish, 'deviceId' | 'productKey' | 'wish' | 'sealedPassword' | 'endsSessions' | 'wishedAt'>,
-  dueAtMs: number,
+  entry: Pick<
+    OutboxEntry,
+    'deviceId' | 'productKey' | 'operation' | 'sealedPassword' | 'endsSessions' | 'requestedAt' | 'nextAttemptAt'
+  >,
 ): Promise<void> {
   await database
     .insert(brokerOutbox)
-    .values({ ...wish, version: 1, attempts: 0, nextAttemptAt: dueAtMs, claimedUntil: 0 })
+    .values({ ...entry, version: 1, attempts: 0, claimedUntil: 0 })
     .onConflictDoUpdate({
       target: brokerOutbox.deviceId,
       set: {
         version: sql`${brokerOutbox.version} + 1`,
-        wish: sql`excluded.wish`,
-        sealedPassword: sql`case when excluded.wish = 'remove' then null
+        operation: sql`excluded.operation`,
+        sealedPassword: sql`case when excluded.operation = 'delete' then null
           else coalesce(excluded.sealed_password, ${brokerOutbox.sealedPassword}) end`,
         endsSessions: sql`excluded.ends_sessions or (${brokerOutbox.endsSessions} and ${brokerOutbox.deliveredAt} is null)`,
-        wishedAt: sql`excluded.wished_at`,
+        requestedAt: sql`excluded.requested_at`,
         attempts: 0,
-        nextAttemptAt: dueAtMs,
+        nextAttemptAt: sql`excluded.next_attempt_at`,
         deliveredAt: null,
       },
-      setWhere: sql`excluded.wished_at >= ${brokerOutbox.wishedAt}`,
+      setWhere: sql`excluded.requested_at >= ${brokerOutbox.requestedAt}`,
     });
 }
 
-/** Takes the wish that has waited longest and nobody is at, or that of one device. One statement, so only one gets it. */
-export async function claimWish(
+/** Claims the due entry that has waited longest, or that of one device. One statement, so that only one caller gets it. */
+export async function claimOutboxEntry(
   database: Database,
   { nowMs, untilMs, deviceId }: { nowMs: number; untilMs: number; deviceId?: string },
-): Promise<BrokerWish | undefined> {
+): Promise<OutboxEntry | undefined> {
   const isDue = and(
     isNull(brokerOutbox.deliveredAt),
     lte(brokerOutbox.nextAttemptAt, nowMs),
@@ -56,26 +61,33 @@ export async function claimWish(
   return claimed;
 }
 
-/** The password is erased. A wish that came meanwhile stays due: false. */
-export async function finishWish(database: Database, { deviceId, version }: BrokerWish, nowMs: number) {
-  const [finished] = await database
+/** Marks it delivered and erases the password. False where a newer entry replaced it meanwhile: that one stays due. */
+export async function completeOutboxEntry(
+  database: Database,
+  { deviceId, version }: OutboxEntry,
+  nowMs: number,
+): Promise<boolean> {
+  const completed = await database
     .update(brokerOutbox)
     .set({ deliveredAt: nowMs, sealedPassword: null, claimedUntil: 0 })
-    .where(and(eq(brokerOutbox.deviceId, deviceId), eq(brokerOutbox.version, version)))
-    .returning({ deviceId: brokerOutbox.deviceId });
-  if (finished === undefined) await releaseWish(database, deviceId);
-  return finished !== undefined;
+    .where(and(eq(brokerOutbox.deviceId, deviceId), eq(brokerOutbox.version, version)));
+  if (completed.meta.changes === 0) await releaseClaim(database, deviceId);
+  return completed.meta.changes === 1;
 }
 
-/** Tries again at `nextAttemptAtMs`; a wish that came meanwhile, at once. */
-export async function postponeWish(database: Database, { deviceId, version, attempts }: BrokerWish, atMs: number) {
+/** Schedules the next attempt; an entry that replaced this one meanwhile stays due at its own time. */
+export async function postponeOutboxEntry(
+  database: Database,
+  { deviceId, version, attempts }: OutboxEntry,
+  nextAttemptAt: number,
+): Promise<void> {
   await database
     .update(brokerOutbox)
-    .set({ attempts: attempts + 1, nextAttemptAt: atMs })
+    .set({ attempts: attempts + 1, nextAttemptAt })
     .where(and(eq(brokerOutbox.deviceId, deviceId), eq(brokerOutbox.version, version)));
-  await releaseWish(database, deviceId);
+  await releaseClaim(database, deviceId);
 }
 
-async function releaseWish(database: Database, deviceId: string): Promise<void> {
+async function releaseClaim(database: Database, deviceId: string): Promise<void> {
   await database.update(brokerOutbox).set({ claimedUntil: 0 }).where(eq(brokerOutbox.deviceId, deviceId));
 }

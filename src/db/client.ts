@@ -1,5 +1,5 @@
-// Opens D1 for one request. `first-primary` for reads that decide (login, key check, activation), `first-unconstrained`
-// for lists, which may lag by a replica.
+// Opens D1 for one request: `first-primary` for reads that decide (login, key check, activation), `first-unconstrained`
+// for lists, which may read from a replica that lags.
 import type { SQLWrapper } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core';
@@ -8,7 +8,7 @@ import * as schema from './schema.ts';
 export type Database = ReturnType<typeof openDatabase>;
 
 export function openDatabase(binding: D1Database, consistency: 'first-primary' | 'first-unconstrained') {
-  // A session has all that Drizzle calls (prepare, batch); its type lacks the members Drizzle never uses.
+  // Drizzle calls `prepare` and `batch` only; the type of a session lacks the other members.
   const session = binding.withSession(consistency) as unknown as D1Database;
   return drizzle(session, { schema });
 }
@@ -16,8 +16,8 @@ export function openDatabase(binding: D1Database, consistency: 'first-primary' |
 const dialect = new SQLiteAsyncDialect();
 
 /**
- * Runs statements as one transaction, like Drizzle's `batch`, which takes no raw SQL that carries values. Rows come
- * with the column names of the tables; `Rows` says of which shape, statement by statement.
+ * Runs raw statements with values as one transaction, which Drizzle's `batch` does not accept. Rows have the tables'
+ * column names; `Rows` gives their type per statement.
  */
 export async function runTogether<Rows extends unknown[]>(
   database: Database,

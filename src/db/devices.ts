@@ -1,5 +1,5 @@
-// Queries on the `devices` table. Name, disabled and presence are a copy of what the device's session holds: it alone
-// writes them, through `writeDeviceCopy`. Everything else is written by activation.
+// Queries on `devices`. Name, disabled and presence are a projection of the device's session, written by it alone
+// through `writeProjection`. Activation writes everything else.
 import { and, asc, count, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
@@ -13,16 +13,19 @@ type ProductSummaryRow = Pick<
 >;
 export type DeviceWithProduct = { device: DeviceRow; product: ProductSummaryRow };
 
-/** What a device's session alone writes. */
-export type DeviceCopy = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt'> & { connectionStatus: 1 | 2 };
+/** The columns that only a device's session writes. */
+type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt'> & {
+  connectionStatus: 1 | 2;
+  version: number;
+};
 
-export type DeviceFilter = {
+type DeviceFilter = {
   ownerId: number;
   productKey: string | undefined;
   statusCode: DeviceStatusCode | undefined;
 };
 
-// A batch of D1 answers rows as objects: of two columns with one name only the last would arrive.
+// D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
 const withProduct = {
   device: devices,
   product: {
@@ -37,14 +40,14 @@ const withProduct = {
   },
 };
 
-export type NewDevice = Pick<
+type NewDevice = Pick<
   DeviceRow,
   'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
 >;
 
 /**
- * Makes the record unless its serial has one already. One statement, so that no device comes to be under a product
- * that is disabled or deleted at the same moment.
+ * Creates the record unless the serial number has one. One statement, so that no device is created under a product that
+ * is disabled or deleted at the same moment.
  */
 export async function insertDevice(db: Database, device: NewDevice): Promise<void> {
   await db.run(sql`
@@ -83,14 +86,12 @@ export async function findDevice(db: Database, deviceId: string): Promise<Device
     .get();
 }
 
-export async function listDevices(db: Database, filter: DeviceFilter, page: PageRequest) {
-  const { pageQuery, countQuery } = queryDevices(db, filter, page);
-  const [[counted], rows] = await db.batch([countQuery, pageQuery]);
-  return { total: counted?.total ?? 0, rows };
-}
-
-/** The two queries of a list, newest first. */
-export function queryDevices(db: Database, { ownerId, productKey, statusCode }: DeviceFilter, page: PageRequest) {
+/** Newest first. */
+export async function listDevices(
+  db: Database,
+  { ownerId, productKey, statusCode }: DeviceFilter,
+  page: PageRequest,
+): Promise<{ total: number; rows: DeviceWithProduct[] }> {
   const productId = db
     .select({ id: products.id })
     .from(products)
@@ -100,9 +101,9 @@ export function queryDevices(db: Database, { ownerId, productKey, statusCode }: 
     productKey === undefined ? undefined : eq(devices.productId, productId),
     hasStatus(statusCode),
   );
-  return {
-    countQuery: db.select({ total: count() }).from(devices).where(wanted),
-    pageQuery: db
+  const [[counted], rows] = await db.batch([
+    db.select({ total: count() }).from(devices).where(wanted),
+    db
       .select(withProduct)
       .from(devices)
       .innerJoin(products, eq(devices.productId, products.id))
@@ -110,14 +111,15 @@ export function queryDevices(db: Database, { ownerId, productKey, statusCode }: 
       .orderBy(desc(devices.createdAt), desc(devices.id))
       .limit(page.size)
       .offset(offsetOf(page)),
-  };
+  ]);
+  return { total: counted?.total ?? 0, rows };
 }
 
 export async function deleteDevice(db: Database, deviceId: string): Promise<void> {
   await db.delete(devices).where(eq(devices.deviceId, deviceId));
 }
 
-/** Devices of a product in the order of their rows, after a given row: for work that goes through all of them. */
+/** One page of a product's devices in row order, after row `afterId`. */
 export async function listDeviceIds(db: Database, productId: number, afterId: number, limit: number) {
   return db
     .select({ id: devices.id, deviceId: devices.deviceId })
@@ -127,16 +129,16 @@ export async function listDeviceIds(db: Database, productId: number, afterId: nu
     .limit(limit);
 }
 
-/** Takes the copy only if it is newer: writers may finish in any order. */
-export async function writeDeviceCopy(
+/** Writes the projection unless D1 has a newer one: writes may finish in any order. */
+export async function writeProjection(
   binding: D1Database,
   deviceId: string,
-  { version, ...copy }: DeviceCopy & { version: number },
+  { version, ...columns }: Projection,
 ): Promise<void> {
   await openDatabase(binding, 'first-primary')
     .update(devices)
-    .set({ ...copy, copyVersion: version })
-    .where(and(eq(devices.deviceId, deviceId), lt(devices.copyVersion, version)));
+    .set({ ...columns, projectionVersion: version })
+    .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version)));
 }
 
 function hasStatus(statusCode: DeviceStatusCode | undefined): SQL | undefined {

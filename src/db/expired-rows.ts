@@ -1,15 +1,15 @@
-// Deletes what has expired, table by table, by the index on its expiry. Nothing that is still valid.
+// Deletes expired rows, table by table, each by the index on its expiry.
 import { lt } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import { brokerOutbox, loginAttempts, refreshTokens } from './schema.ts';
 
-/** Delivered wishes are kept for a while only to know a late, older one for what it is. */
-const deliveredWishLifeMs = 60 * 60_000;
+/** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
+const deliveredEntryLifeMs = 60 * 60_000;
 
 export async function deleteExpiredRows(database: Database, nowMs: number): Promise<void> {
   await database.batch([
     database.delete(refreshTokens).where(lt(refreshTokens.expiresAt, nowMs)),
     database.delete(loginAttempts).where(lt(loginAttempts.expiresAt, nowMs)),
-    database.delete(brokerOutbox).where(lt(brokerOutbox.deliveredAt, nowMs - deliveredWishLifeMs)),
+    database.delete(brokerOutbox).where(lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs)),
   ]);
 }

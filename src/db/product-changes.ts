@@ -1,11 +1,12 @@
-// Queries on product changes that devices' sessions have yet to hear of. Written with the change itself, in products.ts.
+// Queries on product changes that are not yet delivered to all devices. They are recorded with the change itself, in
+// products.ts.
 import { and, asc, eq } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import { productChanges, products } from './schema.ts';
 
 export type ProductChange = Awaited<ReturnType<typeof listProductChanges>>[number];
+type ChangeKey = Pick<ProductChange, 'productId' | 'changedAt'>;
 
-/** Products whose change is still being told. */
 export async function listProductChanges(database: Database, limit: number) {
   return queryChanges(database).orderBy(asc(productChanges.productId)).limit(limit);
 }
@@ -14,13 +15,13 @@ export async function findProductChange(database: Database, productId: number): 
   return queryChanges(database).where(eq(productChanges.productId, productId)).get();
 }
 
-/** With the product as it is now. */
+/** Each with the product as it is now. */
 function queryChanges(database: Database) {
   return database
     .select({
       productId: productChanges.productId,
       changedAt: productChanges.changedAt,
-      toldUpTo: productChanges.toldUpTo,
+      cursor: productChanges.cursor,
       controlMode: products.controlMode,
       offlineGraceSeconds: products.offlineGraceSeconds,
     })
@@ -28,19 +29,16 @@ function queryChanges(database: Database) {
     .innerJoin(products, eq(productChanges.productId, products.id));
 }
 
-/** Unless the product changed again meanwhile: then its work starts anew. */
-export async function recordTold(
-  database: Database,
-  change: { productId: number; changedAt: number },
-  toldUpTo: number,
-) {
-  await database.update(productChanges).set({ toldUpTo }).where(isSameChange(change));
+/** Does nothing where the product changed again meanwhile: then delivery starts over. */
+export async function moveCursor(database: Database, change: ChangeKey, cursor: number): Promise<void> {
+  await database.update(productChanges).set({ cursor }).where(isSameChange(change));
 }
 
-export async function finishProductChange(database: Database, change: { productId: number; changedAt: number }) {
+/** Does nothing where the product changed again meanwhile. */
+export async function finishProductChange(database: Database, change: ChangeKey): Promise<void> {
   await database.delete(productChanges).where(isSameChange(change));
 }
 
-function isSameChange({ productId, changedAt }: { productId: number; changedAt: number }) {
+function isSameChange({ productId, changedAt }: ChangeKey) {
   return and(eq(productChanges.productId, productId), eq(productChanges.changedAt, changedAt));
 }

@@ -1,8 +1,7 @@
-// Queries on products. A deleted product keeps its row, so that its key stays its maker's; no query but the one that
-// makes products sees it.
+// Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
+// `insertProduct` reads such rows.
 import { and, count, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
-import type { PageRequest } from '../domain/pagination.ts';
-import { offsetOf } from '../domain/pagination.ts';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { devices, productChanges, products, users } from './schema.ts';
 
@@ -13,8 +12,8 @@ type ProductChanges = {
 };
 
 /**
- * The new product's id; undefined when its key is taken, `no-owner` when there is no such user. A key the owner
- * deleted is taken up again.
+ * @returns the new product's id; undefined when its key is taken, `no-owner` when the user does not exist. The owner's
+ * own deleted product with that key is replaced.
  */
 export async function insertProduct(database: Database, product: NewProduct): Promise<number | 'no-owner' | undefined> {
   const [inserted, owner] = await runTogether<[{ id: number }, unknown]>(database, [
@@ -74,8 +73,8 @@ export async function listProducts(
 }
 
 /**
- * Members that are undefined keep their value. With `isForDevices` it is noted in the same transaction that they have
- * to hear of it. `updatedAt` grows with every change, so that the latest is known where the clock stands still.
+ * Members that are undefined keep their value. With `isForDevices` the change is recorded for delivery to the devices in
+ * the same transaction. `updatedAt` grows with every change, so that two changes in one millisecond keep their order.
  */
 export async function updateProduct(
   database: Database,
@@ -90,18 +89,18 @@ export async function updateProduct(
     .returning();
   if (!isForDevices) return (await update)[0];
   const changedAt = sql`(select ${products.updatedAt} from ${products} where ${products.id} = ${productId})`;
-  const note = { changedAt, toldUpTo: 0 };
+  const change = { changedAt, cursor: 0 };
   const [[row]] = await database.batch([
     update,
     database
       .insert(productChanges)
-      .values({ productId, ...note })
-      .onConflictDoUpdate({ target: productChanges.productId, set: note }),
+      .values({ productId, ...change })
+      .onConflictDoUpdate({ target: productChanges.productId, set: change }),
   ]);
   return row;
 }
 
-/** False when it has devices or is gone: one statement, so that no device is activated in between. */
+/** False when it has devices or does not exist. One statement, so that no device is activated in between. */
 export async function deleteProduct(database: Database, productId: number, deletedAt: number): Promise<boolean> {
   const itsDevices = database
     .select({ one: sql`1` })

@@ -1,14 +1,11 @@
-// Queries on refresh tokens, known here by their digests. A family is one login: all tokens that came from it.
+// Queries on refresh tokens, of which only digests are stored. A family is all tokens that descend from one login.
 import { eq, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
 import { refreshTokens, users } from './schema.ts';
 
-export type RefreshTokenRow = typeof refreshTokens.$inferSelect;
+type RefreshTokenRow = typeof refreshTokens.$inferSelect;
 
-/**
- * Begins a family; false when the password was changed meanwhile, so that a login with the old one cannot outlive the
- * change that was to end it.
- */
+/** Starts a family. False when the password was changed meanwhile: no session of the old password survives the change. */
 export async function insertFirstToken(
   database: Database,
   token: Omit<RefreshTokenRow, 'rotatedAt'>,
@@ -25,8 +22,8 @@ export async function insertFirstToken(
 }
 
 /**
- * Puts `next` in the place of a token that is valid, or was rotated no longer ago than `graceMs`. Whether it may is
- * decided by the statement that does it; undefined when it may not.
+ * Replaces a token that is valid, or was rotated at most `graceMs` ago, by `next`; undefined for any other token. The
+ * statement that writes also decides, so that of two concurrent calls neither acts on stale state.
  */
 export async function rotateToken(
   database: Database,
@@ -59,7 +56,7 @@ export async function deleteFamily(database: Database, family: string): Promise<
   await database.delete(refreshTokens).where(eq(refreshTokens.family, family));
 }
 
-/** Replaces the password hash and ends every family but one, together; false when another change got there first. */
+/** Replaces the password hash and ends every family but one, as one transaction; false after a concurrent change. */
 export async function replacePassword(
   database: Database,
   change: { userId: number; oldHash: string; newHash: string; keptFamily: string },
@@ -76,7 +73,7 @@ export async function replacePassword(
   return changed.meta.changes === 1;
 }
 
-// Each new token takes a few expired ones with it, so that the table needs no cleaner.
+/** Runs with every new token, so that the table stays small between the scheduled deletions. */
 function purgeExpired(nowMs: number) {
   return sql`
     delete from ${refreshTokens}

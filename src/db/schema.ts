@@ -1,10 +1,11 @@
-// D1 tables: what is true for good. Name, disabled and presence of `devices` are a copy that only DeviceSession writes.
-// Times are integers, milliseconds since the epoch. A changed table needs a migration: `npm run db:generate`.
+// D1 tables. Name, disabled and presence of `devices` are a projection that only DeviceSession writes. Times are integer
+// milliseconds since the epoch. A changed table needs a migration (`npm run db:generate`), under which the code of one
+// version before still writes: a new column is nullable or has a default, and no statement relies on column order.
 import { sql } from 'drizzle-orm';
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import { controlModes } from '../protocol/vocabulary.ts';
 
-/** Names are unique by their folded form: lower() of SQLite knows ASCII only, so the fold is made outside. */
+/** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
 export const users = sqliteTable(
   'users',
   {
@@ -23,7 +24,7 @@ export const users = sqliteTable(
   ],
 );
 
-/** One row a refresh token ever issued and not yet expired; `family` is one login. */
+/** One row per issued refresh token until it expires; `family` groups the tokens that descend from one login. */
 export const refreshTokens = sqliteTable(
   'refresh_tokens',
   {
@@ -44,13 +45,13 @@ export const refreshTokens = sqliteTable(
 );
 
 /**
- * Wrong passwords in a row, one row a lane: an account as anybody may try it, or as one address that has logged in
- * to it before (`isTrusted`) may. Lanes are digests, so that the table names nobody.
+ * Consecutive failed logins, one row per throttle key: an account, or an account together with an address that has logged
+ * in to it before (`isTrusted`). Keys are digests, so that the table holds no names and no addresses.
  */
 export const loginAttempts = sqliteTable(
   'login_attempts',
   {
-    lane: text('lane').primaryKey(),
+    throttleKey: text('throttle_key').primaryKey(),
     failures: integer('failures').notNull(),
     retryAt: integer('retry_at').notNull(),
     isTrusted: integer('is_trusted', { mode: 'boolean' }).notNull(),
@@ -74,7 +75,7 @@ export const apiKeys = sqliteTable(
   (table) => [index('api_keys_user').on(table.userId, table.createdAt, table.keyId)],
 );
 
-/** A deleted product keeps its row: its key stays reserved for the user who made it. */
+/** A deleted product keeps its row: its key stays reserved for the user who created it. */
 export const products = sqliteTable(
   'products',
   {
@@ -110,37 +111,36 @@ export const products = sqliteTable(
   ],
 );
 
-/** Products whose devices' sessions have yet to hear of a change: how far the work has come. */
+/** Product changes that are not yet delivered to the sessions of all the product's devices. */
 export const productChanges = sqliteTable('product_changes', {
   productId: integer('product_id')
     .primaryKey()
     .references(() => products.id),
   changedAt: integer('changed_at').notNull(),
-  /** Row of the last device that was told. */
-  toldUpTo: integer('told_up_to').notNull(),
+  /** `devices.id` up to which the change is delivered. */
+  cursor: integer('cursor').notNull(),
 });
 
 /**
- * What a broker that cannot ask shall know of a device, one row a device: the newest wish replaces the one before, so
- * that a broker that was away learns only what is still true. The password is sealed (crypto/sealed-text.ts) and
- * erased on delivery.
+ * Outbox for brokers without a login hook: one row per device, holding the latest credential state to push. The password
+ * is sealed (crypto/sealed-text.ts) and erased on delivery.
  */
 export const brokerOutbox = sqliteTable(
   'broker_outbox',
   {
     deviceId: text('device_id').primaryKey(),
     productKey: text('product_key').notNull(),
-    /** Grows with every wish, so that the delivery of one never passes for that of the next. */
+    /** Grows with every operation, so that delivering one is never recorded as delivering a newer one. */
     version: integer('version').notNull(),
-    wish: text('wish', { enum: ['allow', 'block', 'remove'] }).notNull(),
+    operation: text('operation', { enum: ['upsert', 'disable', 'delete'] }).notNull(),
     sealedPassword: text('sealed_password'),
-    /** Present sessions end with the delivery, as with a changed credential. */
+    /** Open sessions are ended on delivery, as after a changed credential. */
     endsSessions: integer('ends_sessions', { mode: 'boolean' }).notNull(),
-    /** When the request began that wished it, or the device ended: of two that cross, the later one counts. */
-    wishedAt: integer('wished_at').notNull(),
+    /** When the request that asked for it began. Of two requests that cross, the later one wins. */
+    requestedAt: integer('requested_at').notNull(),
     attempts: integer('attempts').notNull(),
     nextAttemptAt: integer('next_attempt_at').notNull(),
-    /** Somebody is at it until then. */
+    /** A delivery holds the entry until then. */
     claimedUntil: integer('claimed_until').notNull(),
     deliveredAt: integer('delivered_at'),
   },
@@ -171,10 +171,10 @@ export const devices = sqliteTable(
     firmwareVersion: text('firmware_version').notNull(),
     chipModel: text('chip_model').notNull(),
     isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
-    /** 0 not activated, 1 online, 2 offline: a copy, see the head of this file. */
+    /** 0 not activated, 1 online, 2 offline. Part of the projection. */
     connectionStatus: integer('connection_status').notNull(),
-    /** Grows with every change of the copy, so that a late writer cannot undo a newer one. */
-    copyVersion: integer('connection_version').notNull().default(0),
+    /** Grows with every change of the projection, so that a late write cannot undo a newer one. */
+    projectionVersion: integer('projection_version').notNull().default(0),
     lastOnlineAt: integer('last_online_at'),
     activatedAt: integer('activated_at'),
     createdAt: integer('created_at').notNull(),

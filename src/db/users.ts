@@ -1,17 +1,17 @@
-// Queries on users. Names are compared by their folded form, which the callers make.
+// Queries on users. Names are compared by their folded form (domain/account-name.ts).
 import { and, eq, or, sql } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import { users } from './schema.ts';
 
 export type UserRow = typeof users.$inferSelect;
-export type NewUser = Omit<UserRow, 'id'>;
+type NewUser = Omit<UserRow, 'id'>;
 
 export async function findUser(database: Database, userId: number): Promise<UserRow | undefined> {
   const [row] = await database.select().from(users).where(eq(users.id, userId)).limit(1);
   return row;
 }
 
-/** The user of this username or email. No name is the username of one user and the email of another. */
+/** The user with this username or email. No name is the username of one user and the email of another. */
 export async function findUserByName(database: Database, foldedName: string): Promise<UserRow | undefined> {
   const [row] = await database
     .select()
@@ -22,7 +22,7 @@ export async function findUserByName(database: Database, foldedName: string): Pr
 }
 
 /**
- * The new user's id; undefined when one of the names is taken, be it as a username or as an email. One statement, so
+ * @returns the new user's id; undefined when one of the names is taken as a username or as an email. One statement, so
  * that of two simultaneous registrations one fails.
  */
 export async function insertUser(database: Database, user: NewUser): Promise<number | undefined> {
@@ -38,7 +38,7 @@ export async function insertUser(database: Database, user: NewUser): Promise<num
   return row?.id;
 }
 
-/** Replaces a password hash unless another one got there first. */
+/** False when the hash was replaced meanwhile. */
 export async function replacePasswordHash(database: Database, user: UserRow, passwordHash: string): Promise<boolean> {
   const result = await database
     .update(users)

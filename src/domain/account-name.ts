@@ -1,6 +1,6 @@
-// When two usernames or emails are the same one (decisions, Accounts: compared without case).
+// When two usernames or emails count as the same (decision: accounts).
 
-/** The form in which names are compared and unique; what the user wrote is kept beside it. */
+/** The form in which names are compared and unique; what the user wrote is stored beside it. */
 export function foldName(name: string): string {
   return name.trim().normalize('NFKC').toLowerCase();
 }

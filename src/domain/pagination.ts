@@ -1,4 +1,4 @@
-// Pages of interface 2.8. A larger size is cut, everything else invalid is the request schema's to refuse.
+// Pages of contract 2.8. The request schema limits the size and refuses what is invalid.
 
 export type PageRequest = { page: number; size: number };
 export type Page<T> = { list: T[]; total: number; page: number; size: number };

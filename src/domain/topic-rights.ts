@@ -1,5 +1,5 @@
-// Who may use which topic: the one policy behind the broker hooks, what is provisioned at brokers, and the relay.
-// A right is said in the broker's terms, so that what is handed out and what is checked cannot differ.
+// Who may use which topic: the one policy behind the broker hooks, the rights pushed to brokers, and the relay. Rights are
+// expressed in broker terms, so that what is handed out and what is checked cannot differ.
 import { uplinkFilters } from '../protocol/bridge.ts';
 import { topicActions } from '../protocol/mqtt.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from './topics.ts';
@@ -8,7 +8,7 @@ type TopicAction = 'publish' | 'subscribe';
 
 export type TopicRight = {
   action: TopicAction;
-  /** `isExact`: this very topic or filter; otherwise whatever stays inside the filter. */
+  /** With `isExact` this very topic or filter, otherwise whatever stays inside the filter. */
   topic: string;
   isExact: boolean;
   mayRetain: boolean;
@@ -16,7 +16,7 @@ export type TopicRight = {
 
 export type TopicUse = { action: TopicAction; topic: string; isRetained?: boolean };
 
-/** The bridge's name at the broker, username and client id: consumes what devices say, publishes what they are told. */
+/** The bridge's username and client id at the broker. */
 export const bridgeName = 'latchwork-bridge';
 
 export const bridgeRights: readonly TopicRight[] = [
@@ -25,7 +25,7 @@ export const bridgeRights: readonly TopicRight[] = [
   { action: 'publish', topic: `/sys/+/+/${topicActions.status}`, isExact: false, mayRetain: false },
 ];
 
-/** A device publishes its own three topics and hears whatever is below `/sys/{productKey}/{deviceId}/`. */
+/** A device publishes on its own three topics and receives whatever is below `/sys/{productKey}/{deviceId}/`. */
 export function rightsOfDevice(device: DeviceIdentity): TopicRight[] {
   return [
     { action: 'publish', topic: topicOf(device, topicActions.propertyPost), isExact: true, mayRetain: false },
@@ -35,7 +35,7 @@ export function rightsOfDevice(device: DeviceIdentity): TopicRight[] {
   ];
 }
 
-/** Nothing is allowed that no right allows: `$share/...`, `$SYS/...` and other devices' topics need no rule. */
+/** What no right allows is denied: `$share/...`, `$SYS/...` and other devices' topics need no rule of their own. */
 export function mayUse(rights: readonly TopicRight[], use: TopicUse): boolean {
   if (!isFilter(use.topic)) return false;
   return rights.some((right) => {
@@ -45,20 +45,20 @@ export function mayUse(rights: readonly TopicRight[], use: TopicUse): boolean {
   });
 }
 
-/** Whether a message may be delivered: some filter that may be had matches its topic. */
+/** Whether a message on this topic may be delivered. */
 export function mayReceive(rights: readonly TopicRight[], topic: string): boolean {
   if (!isFilter(topic) || /[+#]/.test(topic)) return false;
   return rights.some((right) => right.action === 'subscribe' && matchesFilter(right.topic, topic));
 }
 
-/** Whether everything that a topic or filter matches lies below or at `scope`. A topic to publish has no wildcards. */
+/** Whether everything that a topic or filter matches is matched by `scope`. A topic to publish has no wildcards. */
 function isWithin(topic: string, scope: string, action: TopicAction): boolean {
   const levels = topic.split('/');
   const wanted = scope.split('/');
   for (const [index, level] of wanted.entries()) {
     const given = levels[index];
     if (given === undefined) return false;
-    // `#` would also match the level above it, which is not inside.
+    // Reached only with a level in its place: the parent level, which `#` matches too, is not inside.
     if (level === '#') return true;
     if (given === '#' || (given === '+' && (level !== '+' || action === 'publish'))) return false;
     if (level !== '+' && level !== given) return false;

@@ -1,5 +1,5 @@
-// Topic names of interface 6: building, parsing and matching them. Who may use which is topic-rights.ts.
-// Parses levels; never matches by prefix.
+// Topic names of contract 6: building, parsing and matching them, level by level, never by prefix. Who may use which is
+// decided in topic-rights.ts.
 
 import { topicActions, type TopicAction } from '../protocol/mqtt.ts';
 
@@ -7,7 +7,7 @@ export type DeviceIdentity = { productKey: string; deviceId: string };
 
 const allActions = Object.values(topicActions);
 
-/** Longer ones are nobody's: the longest of ours has 128 characters. */
+/** The longest topic of a device has 128 characters. */
 const maxTopicLength = 256;
 
 const productKeyPattern = /^[A-Za-z0-9_-]{1,64}$/;
@@ -25,7 +25,7 @@ export function topicOf(device: DeviceIdentity, action: TopicAction): string {
   return `/sys/${device.productKey}/${device.deviceId}/${action}`;
 }
 
-/** Username and client identifier of a device at the broker (interface 5 rule 4). */
+/** Username and client identifier of a device at the broker (contract 5 rule 4). */
 export function messagingName(device: DeviceIdentity): string {
   return `${device.productKey}&${device.deviceId}`;
 }
@@ -55,7 +55,7 @@ export function parseFilter(filter: string): { device: DeviceIdentity; rest: str
   return isFilter(filter) ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
 }
 
-/** A valid filter (MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-2) of a length that can be ours. */
+/** A valid filter (MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-2) that is not too long to match a device's topic. */
 export function isFilter(filter: string): boolean {
   if (filter === '' || filter.length > maxTopicLength || filter.includes('\0')) return false;
   const levels = filter.split('/');

@@ -1,12 +1,14 @@
-// Where bridges dial in: hands publishes to the active one and promotes a standby when it goes or has no broker. Keeps
-// what its sockets carry and who was active last; a publish lives in memory while its caller waits, and is never sent
-// after its expiry.
+// Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
+// Keeps the sockets' attachments and which instance was active last. Roles are decided in bridge-roles.ts.
 import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
+import { parseJson } from '../domain/json.ts';
 import type { PublishOutcome } from '../domain/publish-outcome.ts';
+import { log } from '../log.ts';
 import { bridgeFrameSchema, linkPing, linkPong, type BridgeFrame, type WorkerFrame } from '../protocol/bridge.ts';
-
-type PublishRequest = { topic: string; payload: string; expiresAtMs: number; messageExpirySeconds?: number };
+import { isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
+import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
+import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
 
 const attachmentSchema = z.object({
   bridgeId: z.string().nullable(),
@@ -14,32 +16,18 @@ const attachmentSchema = z.object({
   role: z.enum(['active', 'standby']).nullable(),
   isBrokerConnected: z.boolean(),
   openedAtMs: z.number(),
-  /** When it got its role, or its connection with the broker last came or went. */
   changedAtMs: z.number(),
 });
 type Attachment = z.infer<typeof attachmentSchema>;
-type Bridge = { socket: WebSocket; attachment: Attachment };
+type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number };
 
-type Pending = {
-  frame: Omit<Extract<WorkerFrame, { type: 'publish' }>, 'messageExpirySeconds'>;
-  /** The instance of a bridge that has it; null while none could take it. */
-  sentTo: string | null;
-  /** Where the broker still has it then, it is to throw it away. */
-  discardAtMs: number;
-  settle: (outcome: PublishOutcome) => void;
-};
+type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | 'replaced by a newer connection of the same bridge';
+type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
 
-/** How much longer than its expiry a caller waits for the bridge's answer. */
-const answerGraceMs = 500;
-/** A bridge pings every 5 s; one that was silent for this long is gone although its socket looks open. */
-const silentAfterMs = 9_000;
-const helloWithinMs = 5_000;
-/** An active bridge that has had no broker for so long makes way for one that stands by: that one may have a way there. */
-const brokerlessForMs = 15_000;
 const lastActiveKey = 'lastActiveInstance';
 
 export class BrokerLink extends DurableObject<Env> {
-  readonly #pending = new Map<string, Pending>();
+  readonly #publishes = new PendingPublishes();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -51,253 +39,180 @@ export class BrokerLink extends DurableObject<Env> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const nowMs = Date.now();
-    const nobody = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false };
-    write(server, { ...nobody, openedAtMs: nowMs, changedAtMs: nowMs });
-    await this.#watchSockets();
+    const unknown = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false };
+    write(server, { ...unknown, openedAtMs: nowMs, changedAtMs: nowMs });
+    await this.#planCheck();
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  /** Resolves when the broker acknowledged, or says why not; never later than shortly after `expiresAtMs`. */
+  /** Resolves when the broker has acknowledged, or with the reason why not, at the latest shortly after `expiresAtMs`. */
   async publish(request: PublishRequest): Promise<PublishOutcome> {
-    const id = crypto.randomUUID();
-    const nowMs = Date.now();
-    const lifeMs = request.expiresAtMs - nowMs;
-    if (lifeMs <= 0) return { ok: false, reason: 'expired' };
-    const messageExpirySeconds = request.messageExpirySeconds ?? Math.ceil(lifeMs / 1000);
-    const { promise, resolve } = Promise.withResolvers<PublishOutcome>();
-    const pending: Pending = {
-      frame: {
-        type: 'publish',
-        id,
-        topic: request.topic,
-        payload: request.payload,
-        expiresAtMs: request.expiresAtMs,
-      },
-      sentTo: null,
-      discardAtMs: nowMs + messageExpirySeconds * 1000,
-      settle: resolve,
-    };
-    this.#pending.set(id, pending);
-    this.#send(pending, this.#active());
-    // The caller's request keeps the object awake: this timer holds up no hibernation of its own.
-    const timer = setTimeout(
-      // What no bridge was given is surely not published; what one has not answered for may be.
-      () => resolve({ ok: false, reason: pending.sentTo === null ? 'no_bridge' : 'timeout' }),
-      lifeMs + answerGraceMs,
-    );
-    try {
-      return await promise;
-    } finally {
-      clearTimeout(timer);
-      this.#pending.delete(id);
-    }
+    const outcome = await this.#publishes.publish(request, this.#recipient());
+    if (!outcome.ok) log('warn', 'message not published', { topic: request.topic, reason: outcome.reason });
+    return outcome;
   }
 
   health(): { bridgeConnected: boolean; brokerConnected: boolean } {
     const active = this.#active();
-    if (active === undefined || silentAtMs(this.ctx, active) <= Date.now()) {
+    if (active === undefined || isInactive(active, Date.now())) {
       return { bridgeConnected: false, brokerConnected: false };
     }
-    return { bridgeConnected: true, brokerConnected: active.attachment.isBrokerConnected };
+    return { bridgeConnected: true, brokerConnected: active.isBrokerConnected };
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
     const frame = readFrame(data);
     if (frame === undefined) {
-      closeQuietly(socket, 1008, 'unreadable frame');
+      close(socket, 'unreadable frame');
       return;
     }
+    const { instanceId, bridgeId } = read(socket);
     switch (frame.type) {
       case 'hello':
         await this.#welcome(socket, frame);
         break;
       case 'broker':
+        log('info', 'bridge reports its broker connection', { bridgeId, isConnected: frame.connected });
         write(socket, { ...read(socket), isBrokerConnected: frame.connected, changedAtMs: Date.now() });
-        await this.#watchSockets();
+        await this.#planCheck();
         break;
       case 'published':
+        this.#publishes.answer(frame.id, instanceId, { hasSubscribers: frame.hasSubscribers });
+        return;
       case 'not-published':
-        this.#settle(socket, frame);
+        if (frame.reason !== 'broker_disconnected' && frame.reason !== 'standby') {
+          this.#publishes.answer(frame.id, instanceId, { reason: frame.reason });
+          return;
+        }
+        if (!this.#publishes.takeBack(frame.id, instanceId)) return;
+        // The bridge reports when it has its broker again.
+        log('warn', 'bridge cannot publish', { bridgeId, reason: frame.reason });
+        write(socket, { ...read(socket), isBrokerConnected: false, changedAtMs: Date.now() });
         break;
     }
-    this.#sendPending();
+    this.#publishes.sendWaiting(this.#recipient());
   }
 
   override webSocketClose(socket: WebSocket, code: number): void {
-    // Without an answer the bridge waits ten seconds and takes the close for a failure.
-    closeQuietly(socket, code === 1005 || code === 1006 ? 1000 : code, '');
+    answerClose(socket, code);
     this.#release(socket);
   }
 
-  override webSocketError(socket: WebSocket): void {
+  override webSocketError(socket: WebSocket, error: unknown): void {
+    log('warn', 'bridge socket failed', { bridgeId: read(socket).bridgeId, error: String(error) });
     this.#release(socket);
   }
 
-  /** Runs while there is somebody to promote or to turn away; otherwise the object sleeps. */
+  /** Planned only while a standby could be promoted or a socket lacks its `hello`; otherwise the object sleeps. */
   override async alarm(): Promise<void> {
-    for (const { socket, attachment } of this.#bridges()) {
-      if (attachment.role === null && attachment.openedAtMs + helloWithinMs <= Date.now()) {
-        closeQuietly(socket, 1008, 'no hello');
-      }
-    }
-    this.#releaseSilent();
+    const nowMs = Date.now();
+    for (const bridge of this.#bridges()) if (lacksHello(bridge, nowMs)) close(bridge.socket, 'no hello');
+    this.#releaseInactive();
     this.#relieveBrokerless();
-    await this.#watchSockets();
+    await this.#planCheck();
   }
 
   async #welcome(socket: WebSocket, hello: Extract<BridgeFrame, { type: 'hello' }>): Promise<void> {
-    const former = this.#bridges().filter((one) => one.socket !== socket && one.attachment.bridgeId === hello.bridgeId);
-    const wasActive = former.some(({ attachment }) => attachment.role === 'active');
-    for (const one of former) {
-      write(one.socket, { ...one.attachment, role: null });
-      closeQuietly(one.socket, 1008, 'replaced by a newer connection of the same bridge');
+    const { bridgeId, brokerConnected: isBrokerConnected, instanceId = crypto.randomUUID() } = hello;
+    const former = this.#bridges().filter((bridge) => bridge.socket !== socket && bridge.bridgeId === bridgeId);
+    const wasActive = former.some(({ role }) => role === 'active');
+    for (const bridge of former) {
+      write(bridge.socket, { ...read(bridge.socket), role: null });
+      close(bridge.socket, 'replaced by a newer connection of the same bridge');
     }
-    this.#releaseSilent();
+    this.#releaseInactive();
     const active = this.#active();
     const role = wasActive || active === undefined || active.socket === socket ? 'active' : 'standby';
-    const { bridgeId, brokerConnected: isBrokerConnected, instanceId = crypto.randomUUID() } = hello;
     const nowMs = Date.now();
     write(socket, { ...read(socket), bridgeId, instanceId, role, isBrokerConnected, changedAtMs: nowMs });
-    const resumes = role === 'active' && this.#noteActive(instanceId);
+    logRole(bridgeId, role, 'hello');
+    const resumes = role === 'active' && this.#recordActive(instanceId);
     send(socket, { type: 'welcome', nowMs, role, resumes });
-    // It lost its network alone and still knows what it has published: it answers that from memory, and publishes what
-    // never reached it.
-    if (wasActive) this.#unsend(instanceId);
-    await this.#watchSockets();
+    // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
+    if (wasActive) this.#publishes.takeBackAll(instanceId);
+    await this.#planCheck();
   }
 
-  /** Gives up a socket; the longest-waiting standby becomes active if it was the active one. */
+  /** Takes the role from a socket; if that was the active one, a standby becomes active. */
   #release(socket: WebSocket): void {
     const attachment = read(socket);
     write(socket, { ...attachment, role: null });
+    if (attachment.role !== null) log('info', 'bridge gone', { bridgeId: attachment.bridgeId, role: attachment.role });
     if (attachment.role !== 'active') return;
-    const next = this.#longestWaiting();
-    if (next !== undefined) this.#promote(next);
+    const successor = successorAmong(this.#bridges(), Date.now());
+    if (successor !== undefined) this.#promote(successor, 'predecessor_gone');
   }
 
-  #longestWaiting(): Bridge | undefined {
-    return this.#bridges()
-      .filter(({ attachment }) => attachment.role === 'standby')
-      .filter((one) => Date.now() < silentAtMs(this.ctx, one))
-      .sort((one, other) => one.attachment.changedAtMs - other.attachment.changedAtMs)[0];
-  }
-
-  #promote({ socket, attachment }: Bridge): void {
+  #promote({ socket, bridgeId, instanceId }: Bridge, cause: RoleCause): void {
     const nowMs = Date.now();
-    write(socket, { ...attachment, role: 'active', changedAtMs: nowMs });
-    const resumes = this.#noteActive(attachment.instanceId);
+    write(socket, { ...read(socket), role: 'active', changedAtMs: nowMs });
+    logRole(bridgeId, 'active', cause);
+    const resumes = this.#recordActive(instanceId);
     send(socket, { type: 'role', nowMs, role: 'active', resumes });
-    this.#sendPending();
+    this.#publishes.sendWaiting(this.#recipient());
   }
 
-  /** True where nobody else was active in between. */
-  #noteActive(instanceId: string): boolean {
-    this.#giveUpAllBut(instanceId);
+  /** True where no other instance was active since this one was. */
+  #recordActive(instanceId: string): boolean {
+    this.#publishes.giveUpAllBut(instanceId);
     const { kv } = this.ctx.storage;
     if (kv.get(lastActiveKey) === instanceId) return true;
     kv.put(lastActiveKey, instanceId);
     return false;
   }
 
-  /** Whether a bridge that went had published what it took nobody can say: callers are told that it was not. */
-  #giveUpAllBut(instanceId: string): void {
-    for (const { sentTo, settle } of this.#pending.values()) {
-      if (sentTo !== null && sentTo !== instanceId) settle({ ok: false, reason: 'bridge_lost' });
-    }
-  }
-
   #relieveBrokerless(): void {
-    const active = this.#active();
-    if (active === undefined || brokerlessAtMs(active) > Date.now()) return;
-    const next = this.#longestWaiting();
-    if (next === undefined) return;
     const nowMs = Date.now();
-    write(active.socket, { ...active.attachment, role: 'standby', changedAtMs: nowMs });
+    const active = this.#active();
+    if (active === undefined || !mustMakeWay(active, nowMs)) return;
+    const successor = successorAmong(this.#bridges(), nowMs);
+    if (successor === undefined) return;
+    write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs });
+    logRole(active.bridgeId, 'standby', 'broker_unreachable');
     send(active.socket, { type: 'role', nowMs, role: 'standby' });
-    this.#promote(next);
+    this.#promote(successor, 'broker_unreachable');
   }
 
-  #releaseSilent(): void {
+  #releaseInactive(): void {
     for (const bridge of this.#bridges()) {
-      if (bridge.attachment.role === null || Date.now() < silentAtMs(this.ctx, bridge)) continue;
-      closeQuietly(bridge.socket, 1008, 'silent');
+      if (bridge.role === null || !isInactive(bridge, Date.now())) continue;
+      close(bridge.socket, 'silent');
       this.#release(bridge.socket);
     }
   }
 
-  #sendPending(): void {
+  #recipient(): Recipient | undefined {
     const active = this.#active();
-    for (const pending of this.#pending.values()) this.#send(pending, active);
-  }
-
-  #send(pending: Pending, active: Bridge | undefined): void {
-    if (active?.attachment.isBrokerConnected !== true || pending.sentTo !== null) return;
-    pending.sentTo = active.attachment.instanceId;
-    const messageExpirySeconds = Math.max(1, Math.ceil((pending.discardAtMs - Date.now()) / 1000));
-    send(active.socket, { ...pending.frame, messageExpirySeconds });
-  }
-
-  #unsend(instanceId: string): void {
-    for (const pending of this.#pending.values()) if (pending.sentTo === instanceId) pending.sentTo = null;
-  }
-
-  #settle(socket: WebSocket, frame: Extract<BridgeFrame, { type: 'published' | 'not-published' }>): void {
-    const pending = this.#pending.get(frame.id);
-    if (pending === undefined || pending.sentTo !== read(socket).instanceId) return;
-    if (frame.type === 'published') {
-      pending.settle({ ok: true, id: frame.id, publishedAtMs: Date.now(), hasSubscribers: frame.hasSubscribers });
-    } else if (frame.reason === 'broker_disconnected' || frame.reason === 'standby') {
-      // Not taken at all: whoever has a broker before it expires may have it. The bridge tells when it has one again.
-      pending.sentTo = null;
-      write(socket, { ...read(socket), isBrokerConnected: false, changedAtMs: Date.now() });
-    } else {
-      pending.settle({ ok: false, reason: frame.reason });
-    }
+    if (active?.isBrokerConnected !== true) return undefined;
+    const { socket, instanceId } = active;
+    return { instanceId, send: (frame) => send(socket, frame) };
   }
 
   #active(): Bridge | undefined {
-    return this.#bridges().find(({ attachment }) => attachment.role === 'active');
+    return this.#bridges().find(({ role }) => role === 'active');
   }
 
   #bridges(): Bridge[] {
-    return this.ctx
-      .getWebSockets()
-      .filter((socket) => socket.readyState === WebSocket.OPEN)
-      .map((socket) => ({ socket, attachment: read(socket) }));
+    const sockets = this.ctx.getWebSockets().filter((socket) => socket.readyState === WebSocket.OPEN);
+    return sockets.map((socket) => {
+      const attachment = read(socket);
+      const pingedAtMs = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+      return { ...attachment, socket, lastSeenAtMs: Math.max(pingedAtMs, attachment.openedAtMs) };
+    });
   }
 
-  /** Sets the alarm to when the next socket would be silent, nameless or brokerless for too long, where that matters. */
-  async #watchSockets(): Promise<void> {
-    const bridges = this.#bridges();
-    const hasStandby = bridges.some(({ attachment }) => attachment.role === 'standby');
-    const dueAtMs = bridges
-      .filter(({ attachment }) => hasStandby || attachment.role === null)
-      .map((bridge) =>
-        bridge.attachment.role === null
-          ? bridge.attachment.openedAtMs + helloWithinMs
-          : Math.min(silentAtMs(this.ctx, bridge), brokerlessAtMs(bridge)),
-      );
-    if (dueAtMs.length > 0) await this.ctx.storage.setAlarm(Math.min(...dueAtMs));
+  async #planCheck(): Promise<void> {
+    const atMs = nextCheckAtMs(this.#bridges());
+    if (atMs !== undefined) await this.ctx.storage.setAlarm(atMs);
   }
 }
 
-function silentAtMs(ctx: DurableObjectState, { socket, attachment }: Bridge): number {
-  const pingedAtMs = ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-  return Math.max(pingedAtMs, attachment.openedAtMs) + silentAfterMs;
-}
-
-function brokerlessAtMs({ attachment }: Bridge): number {
-  const isBrokerless = attachment.role === 'active' && !attachment.isBrokerConnected;
-  return isBrokerless ? attachment.changedAtMs + brokerlessForMs : Infinity;
+function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {
+  log('info', 'bridge role', { bridgeId, role, cause });
 }
 
 function readFrame(data: string | ArrayBuffer): BridgeFrame | undefined {
-  if (typeof data !== 'string') return undefined;
-  try {
-    return bridgeFrameSchema.safeParse(JSON.parse(data)).data;
-  } catch {
-    return undefined;
-  }
+  return typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
 }
 
 function read(socket: WebSocket): Attachment {
@@ -309,17 +224,10 @@ function write(socket: WebSocket, attachment: Attachment): void {
 }
 
 function send(socket: WebSocket, frame: WorkerFrame): void {
-  try {
-    socket.send(JSON.stringify(frame));
-  } catch {
-    // Closed a moment ago: its close handler releases it.
-  }
+  sendIfOpen(socket, JSON.stringify(frame));
 }
 
-function closeQuietly(socket: WebSocket, code: number, reason: string): void {
-  try {
-    socket.close(code, reason);
-  } catch {
-    // Closed already.
-  }
+function close(socket: WebSocket, cause: CloseCause): void {
+  log('warn', 'bridge disconnected', { bridgeId: read(socket).bridgeId, cause });
+  closeIfOpen(socket, 1008, cause);
 }

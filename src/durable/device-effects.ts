@@ -1,6 +1,6 @@
 // Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
 // is logged and never reaches the caller whose event caused it.
-import { writeDeviceCopy } from '../db/devices.ts';
+import { writeProjection } from '../db/devices.ts';
 import type { Effect } from '../domain/device/effects.ts';
 import type { DeviceEvent } from '../domain/device/events.ts';
 import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
@@ -136,7 +136,7 @@ export class DeviceEffects {
   /** What D1 did not take is tried again by the alarm. */
   async #writeProjection({ projection }: EffectOf<'write_projection'>): Promise<void> {
     try {
-      await writeDeviceCopy(this.#env.DB, this.#deviceId, projection);
+      await writeProjection(this.#env.DB, this.#deviceId, projection);
     } catch (error) {
       log('warn', 'projection not written', { ...this.#about(), ...describeError(error) });
       return;

@@ -1,54 +1,50 @@
-// One shard of the WebSocket relay (interface 6): who its sockets are, what each may see, and pushing to them.
-// Asks DeviceSession whether credentials are right; never touches the broker or a device's presence.
+// One shard of the WebSocket relay (contract 6): its sockets, their frames, and pushing to them. Credentials are checked
+// by DeviceSession; a relay session never reaches the broker nor changes a device's presence.
 import { DurableObject } from 'cloudflare:workers';
-import { readConfig } from '../config.ts';
-import { digestOf } from '../crypto/secrets.ts';
-import { verifyAccessToken } from '../crypto/tokens.ts';
-import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
+import { RefusedError, refuse, wireErrorOf, type Outcome, type Refusal } from '../domain/refusal.ts';
+import type { RevokeCause } from '../domain/revoke-cause.ts';
 import { parseJson } from '../domain/json.ts';
-import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
-import { isSameDevice, parseFilter, parseMessagingName } from '../domain/topics.ts';
-import { isAtOrBelow, noHighWaterMarks, raise, type HighWaterMarks } from '../domain/device/deduplication.ts';
-import { log } from '../log.ts';
+import { parseFilter, parseMessagingName } from '../domain/topics.ts';
+import { describeError, log } from '../log.ts';
 import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
+import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
+import { RelayAuthentication, type AuthRequest } from './relay-authentication.ts';
 import { RelayIndex } from './relay-index.ts';
-import { publishFor } from './relay-publish.ts';
 import type { RelayRun } from './relay-push.ts';
+import { PushedMessages } from './relay-pushed.ts';
 import {
-  closeQuietly,
-  maxAttachmentBytes,
-  readClient,
-  relayCodeOf,
-  reply,
-  sendQuietly,
-  writeClient,
+  authenticateWithinMs,
+  checkPublish,
+  checkSubscription,
+  deadlineOf,
+  isSameIdentity,
   type RelayClient,
-} from './relay-socket.ts';
+} from './relay-rules.ts';
+import { maxAttachmentBytes, readClient, relayCodeOf, reply, writeClient } from './relay-socket.ts';
 import { callDevice } from './stubs.ts';
 
-const authenticateWithinMs = 10_000;
 const maxFailedAuths = 3;
-const maxFilters = { device: 20, user: 200 } as const;
-
-type Identity = NonNullable<RelayClient['who']>;
 const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
-type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
+
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
+type CloseCause =
+  | RevokeCause
+  | 'frame larger than 16 KiB'
+  | 'not authenticated in time'
+  | 'token expired'
+  | 'too many failed authentications';
 
 export class RelayGateway extends DurableObject<Env> {
+  readonly #shard = this.ctx.id.name ?? '';
   readonly #index = new RelayIndex();
+  readonly #authentication: RelayAuthentication;
+  readonly #pushed = new PushedMessages();
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
   readonly #queues = new Map<WebSocket, Promise<void>>();
-  /** What was pushed already, per device, for batches that a bridge sends again. */
-  readonly #pushed = new Map<string, HighWaterMarks>();
-  /** Devices whose sessions were told that this shard listens, before a socket of it does. */
-  readonly #signingUp = new Map<string, number>();
-
-  /** Of those that are signing up, the devices whose credentials ended meanwhile. */
-  readonly #revoked = new Set<string>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
+    this.#authentication = new RelayAuthentication(env, this.#shard);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('{"action":"ping"}', '{"action":"pong"}'));
     for (const socket of ctx.getWebSockets()) {
       const client = readClient(socket);
@@ -60,36 +56,24 @@ export class RelayGateway extends DurableObject<Env> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const openedAtMs = Date.now();
-    this.#change(server, { openedAtMs, failedAuths: 0, who: null, filters: [], isEnded: false });
+    const socketId = crypto.randomUUID();
+    this.#change(server, { socketId, openedAtMs, failedAuths: 0, who: null, filters: [], isEnded: false });
     await this.#wakeBy(openedAtMs + authenticateWithinMs);
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  /** Pushes a batch; answers for which devices nobody listens here. */
+  /** Pushes a batch; answers which devices have no subscriber here. */
   push(runs: RelayRun[]): { nobodyFor: string[] } {
-    // Nobody comes or goes between the messages of one push: nothing is awaited here.
-    for (const run of runs) {
-      const { deviceId, topic, payloads, origin } = run;
-      const isPushed = this.#findPushed(run);
-      const listeners = this.#index.listenersTo(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
-      if (listeners.length === 0) continue;
-      const start = `{"topic":${JSON.stringify(topic)},"payload":`;
-      for (const [position, payload] of payloads.entries()) {
-        if (isPushed(position)) continue;
-        const isJson = origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
-        // The payload as it came is the parsed JSON written again; anything else goes as a string.
-        const text = `${start}${isJson ? payload : JSON.stringify(payload)}}`;
-        for (const socket of listeners) sendQuietly(socket, text);
-      }
-    }
+    // Nothing is awaited here, so that no socket comes or goes between two messages of one push.
+    for (const run of runs) this.#pushRun(run);
     const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
-    const nobodyFor = [...deviceIds].filter((deviceId) => !this.#hasListeners(deviceId));
-    for (const deviceId of nobodyFor) this.#pushed.delete(deviceId);
+    const nobodyFor = [...deviceIds].filter((deviceId) => !this.#hasSubscribers(deviceId));
+    for (const deviceId of nobodyFor) this.#pushed.forget(deviceId);
     return { nobodyFor };
   }
 
-  /** Ends what was allowed by a device's credentials, or, for a deleted device, by owning it. */
-  revoke(deviceId: string, cause: 'deleted' | 'disabled' | 'credentials rotated'): void {
+  /** Ends what a device's credentials allowed and, for a deleted device, what its owner subscribed to. */
+  revoke(deviceId: string, cause: RevokeCause): void {
     for (const socket of this.#index.socketsOf(deviceId)) {
       const client = readClient(socket);
       if (client.who?.kind === 'device') {
@@ -99,8 +83,8 @@ export class RelayGateway extends DurableObject<Env> {
         this.#change(socket, { ...client, filters });
       }
     }
-    if (this.#signingUp.has(deviceId)) this.#revoked.add(deviceId);
-    this.#pushed.delete(deviceId);
+    this.#authentication.onRevoked(deviceId);
+    this.#pushed.forget(deviceId);
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
@@ -115,16 +99,16 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override webSocketClose(socket: WebSocket, code: number): void {
-    // A client that closes without being answered waits ten seconds and reports 1006.
-    closeQuietly(socket, code === 1005 || code === 1006 ? 1000 : code, '');
+    answerClose(socket, code);
     this.#forget(socket);
   }
 
-  override webSocketError(socket: WebSocket): void {
+  override webSocketError(socket: WebSocket, error: unknown): void {
+    this.#log('warn', 'relay socket failed', socket, describeError(error));
     this.#forget(socket);
   }
 
-  /** Closes sockets that did not say in time who they are, and those whose token has expired. */
+  /** Closes sockets that did not authenticate in time, and those whose token has expired. */
   override async alarm(): Promise<void> {
     let nextMs = Infinity;
     for (const [socket, client] of this.#index.clients()) {
@@ -135,22 +119,45 @@ export class RelayGateway extends DurableObject<Env> {
     if (nextMs < Infinity) await this.#wakeBy(nextMs);
   }
 
-  /** Never throws: the frames behind this one wait for it. */
+  #pushRun(run: RelayRun): void {
+    const { deviceId, topic, payloads, origin } = run;
+    const positions = this.#pushed.takeNew(run);
+    const sockets = this.#index.subscribersOf(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
+    if (sockets.length === 0) return;
+    const start = `{"topic":${JSON.stringify(topic)},"payload":`;
+    const frames = positions.map((position) => {
+      const payload = payloads[position] ?? '';
+      const isJson = origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
+      // JSON goes as it came, without being written anew; anything else goes as a string.
+      return `${start}${isJson ? payload : JSON.stringify(payload)}}`;
+    });
+    for (const socket of sockets) {
+      const lost = frames.filter((frame) => !sendIfOpen(socket, frame)).length;
+      if (lost > 0) this.#log('warn', 'relay push lost', socket, { deviceId, lost });
+    }
+  }
+
+  /** Never rejects: the frames behind this one wait for it. */
   async #handle(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    // Closed by an earlier frame: nobody is there to be answered.
+    // Ended by an earlier frame.
     if (this.#index.clientOf(socket) === undefined) return;
     const body = typeof data === 'string' ? parseJson(data) : undefined;
     const request = relayRequestSchema.safeParse(body);
     if (!request.success) {
-      refuseUnreadable(socket, body);
+      const named = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined;
+      const action = relayActions.find((known) => known === named) ?? 'error';
+      this.#log('info', 'relay frame unreadable', socket, { action });
+      reply(socket, { action, code: 400, message: 'invalid_request' });
       return;
     }
+    const { action } = request.data;
     try {
       await this.#answer(socket, request.data);
     } catch (error) {
-      // The device's object could not be reached. Nothing is in effect; the client may try again.
-      log('warn', 'relay request failed', { error: String(error) });
-      reply(socket, { action: request.data.action, code: 500, message: 'internal_error' });
+      // Nothing is in effect; the client may try again.
+      const reason = error instanceof RefusedError ? error.refusal : describeError(error);
+      this.#log('warn', 'relay request failed', socket, { action, ...reason });
+      reply(socket, { action, code: 500, message: 'internal_error' });
     }
   }
 
@@ -160,13 +167,13 @@ export class RelayGateway extends DurableObject<Env> {
         await this.#authenticate(socket, request);
         break;
       case 'subscribe':
-        answerTopic(socket, request, await this.#refuseSubscription(socket, request.topic));
+        this.#answerTopic(socket, request, await this.#subscribe(socket, request.topic));
         break;
       case 'unsubscribe':
-        this.#unsubscribe(socket, request);
+        this.#answerTopic(socket, request, this.#unsubscribe(socket, request.topic));
         break;
       case 'publish':
-        answerTopic(socket, request, await publishFor(this.env, this.#index.clientOf(socket)?.who ?? null, request));
+        this.#answerTopic(socket, request, await this.#publish(socket, request));
         break;
       case 'ping':
         reply(socket, { action: 'pong' });
@@ -175,143 +182,96 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   async #authenticate(socket: WebSocket, request: AuthRequest): Promise<void> {
-    const outcome = 'token' in request ? await this.#checkToken(request.token) : await this.#checkDevice(request);
+    const outcome = await this.#authentication.authenticate(request);
     const client = this.#index.clientOf(socket);
     if (client === undefined) return;
-    if ('refusal' in outcome) {
+    if (!outcome.ok) {
       const failedAuths = client.failedAuths + 1;
       this.#change(socket, { ...client, failedAuths });
-      // Statuses of the HTTP interface do not apply: a failed auth is always 401 here (decisions, Relay).
+      const deviceId = 'username' in request ? parseMessagingName(request.username)?.deviceId : undefined;
+      this.#log('info', 'relay request refused', socket, { action: 'auth', deviceId, ...outcome.refusal });
+      // Always 401, whatever HTTP would answer (decision: relay).
       reply(socket, { action: 'auth', code: 401, message: wireErrorOf(outcome.refusal).message });
       if (failedAuths >= maxFailedAuths) this.#end(socket, 1008, 'too many failed authentications');
       return;
     }
-    const { who } = outcome;
-    // Another identity keeps nothing of what the former was allowed to see.
-    this.#change(socket, { ...client, who, filters: isSameClient(client.who, who) ? client.filters : [] });
+    const who = outcome.value;
+    // Another identity inherits no subscriptions.
+    this.#change(socket, { ...client, who, filters: isSameIdentity(client.who, who) ? client.filters : [] });
     reply(socket, { action: 'auth', code: 200, message: 'success' });
     if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
   }
 
-  async #checkToken(token: string): Promise<{ who: Identity } | { refusal: Refusal }> {
-    const access = await verifyAccessToken(readConfig(this.env), token);
-    if (!access.ok) return access;
-    return { who: { kind: 'user', userId: access.value.userId, expiresAtMs: access.value.expiresAtMs } };
+  async #subscribe(socket: WebSocket, filter: string): Promise<Outcome<null>> {
+    const checked = checkSubscription(this.#index.clientOf(socket), filter);
+    if (!checked.ok) return checked;
+    const { who, device, isNew } = checked.value;
+    if (!isNew) return done;
+    // The shard is registered with the device since its socket authenticated.
+    if (who.kind === 'device') return this.#addFilter(socket, filter);
+    return this.#authentication.registerForUser(who.userId, device, filter, () => this.#addFilter(socket, filter));
   }
 
-  async #checkDevice(
-    request: Extract<AuthRequest, { username: string }>,
-  ): Promise<{ who: Identity } | { refusal: Refusal }> {
-    const named = parseMessagingName(request.username);
-    if (named === undefined) return { refusal: { kind: 'not_found', what: 'device' } };
-    const passwordDigest = await digestOf(request.password);
-    const { productKey, deviceId } = named;
-    return this.#signUp(deviceId, async (relayShard) => {
-      const outcome = await callDevice(this.env, deviceId, 'authenticate', 'repeatable', (device) =>
-        device.authenticate({ productKey, passwordDigest, relayShard }),
-      );
-      if (!outcome.ok) return { refusal: outcome.refusal };
-      // Revoked again before the answer was here: there was no socket yet to be closed.
-      if (this.#revoked.has(deviceId)) {
-        return { refusal: { kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' } };
-      }
-      return { who: { kind: 'device', ...outcome.value } };
-    });
-  }
-
-  /** Subscribes, or says why not. */
-  async #refuseSubscription(socket: WebSocket, topic: string): Promise<Refusal | undefined> {
+  #addFilter(socket: WebSocket, filter: string): Outcome<null> {
     const client = this.#index.clientOf(socket);
-    const who = client?.who;
-    if (client === undefined || who === undefined || who === null) {
-      return { kind: 'credential_refused', credential: 'session', problem: 'missing' };
-    }
-    const device = parseFilter(topic)?.device;
-    const forbidden = { kind: 'topic_forbidden', action: 'subscribe', topic } as const;
-    if (device === undefined) return forbidden;
-    const use = { action: 'subscribe' as const, topic };
-    if (!mayUse(rightsOfDevice(who.kind === 'device' ? who : device), use)) return forbidden;
-    if (client.filters.includes(topic)) return undefined;
-    if (client.filters.length >= maxFilters[who.kind]) {
-      return { kind: 'limit_reached', limit: { name: 'relay_subscriptions', max: maxFilters[who.kind] } };
-    }
-    // A device's socket is signed up since it authenticated.
-    if (who.kind === 'device') return this.#addFilter(socket, topic);
-    return this.#signUp(device.deviceId, async (shard) => {
-      const outcome = await callDevice(this.env, device.deviceId, 'subscribe', 'repeatable', (session) =>
-        session.subscribe(who.userId, device.productKey, shard, topic),
-      );
-      // Whether somebody else's device exists is nobody's business on this channel.
-      return outcome.ok ? this.#addFilter(socket, topic) : forbidden;
-    });
+    if (client === undefined) return refuse({ kind: 'credential_refused', credential: 'session', problem: 'expired' });
+    if (this.#change(socket, { ...client, filters: [...client.filters, filter] })) return done;
+    return refuse({ kind: 'limit_reached', limit: { name: 'relay_attachment_bytes', max: maxAttachmentBytes } });
   }
 
-  #addFilter(socket: WebSocket, topic: string): Refusal | undefined {
-    const client = this.#index.clientOf(socket);
-    if (client === undefined) {
-      return { kind: 'credential_refused', credential: 'session', problem: 'expired' };
-    }
-    const isKept = this.#change(socket, { ...client, filters: [...client.filters, topic] });
-    return isKept
-      ? undefined
-      : { kind: 'limit_reached', limit: { name: 'relay_attachment_bytes', max: maxAttachmentBytes } };
-  }
-
-  /**
-   * Between a session's noting this shard and this shard's noting the socket, a push would find nobody here and have
-   * the shard dropped again: `hasListeners` counts those under way.
-   */
-  async #signUp<T>(deviceId: string, ask: (shard: string) => Promise<T>): Promise<T> {
-    this.#signingUp.set(deviceId, (this.#signingUp.get(deviceId) ?? 0) + 1);
-    try {
-      return await ask(this.ctx.id.name ?? '');
-    } finally {
-      const left = (this.#signingUp.get(deviceId) ?? 1) - 1;
-      if (left > 0) this.#signingUp.set(deviceId, left);
-      else {
-        this.#signingUp.delete(deviceId);
-        this.#revoked.delete(deviceId);
-      }
-    }
-  }
-
-  #unsubscribe(socket: WebSocket, { topic }: TopicRequest): void {
+  #unsubscribe(socket: WebSocket, topic: string): Outcome<null> {
     const client = this.#index.clientOf(socket);
     if (client === undefined || client.who === null) {
-      reply(socket, { action: 'unsubscribe', topic, code: 401, message: 'unauthorized' });
-      return;
+      return refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
     }
     this.#change(socket, { ...client, filters: client.filters.filter((filter) => filter !== topic) });
-    reply(socket, { action: 'unsubscribe', topic, code: 200, message: 'success' });
+    return done;
   }
 
-  #hasListeners(deviceId: string): boolean {
-    return this.#signingUp.has(deviceId) || this.#index.socketsOf(deviceId).length > 0;
+  /** As if the broker had brought the message; what it does is decided by the device's session. */
+  async #publish(
+    socket: WebSocket,
+    { topic, payload }: Extract<RelayRequest, { action: 'publish' }>,
+  ): Promise<Outcome<null>> {
+    const checked = checkPublish(this.#index.clientOf(socket)?.who, topic);
+    if (!checked.ok) return checked;
+    const { device, action } = checked.value;
+    const { productKey, deviceId, revocations } = device;
+    const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
+    const outcome = await callDevice(this.env, deviceId, 'publish', 'once', (session) =>
+      session.publish({ productKey, revocations }, action, text),
+    );
+    if (!outcome.ok) return outcome;
+    const taken = outcome.value;
+    if (taken.result !== 'rejected') return done;
+    return refuse({ kind: 'invalid_input', path: 'payload', problem: taken.reason });
   }
 
-  /** A user's socket lives no longer than its token; the alarm that closes it may be late. */
+  #answerTopic(
+    socket: WebSocket,
+    { action, topic }: Exclude<TopicRequest, { action: 'auth' }>,
+    outcome: Outcome<null>,
+  ): void {
+    if (outcome.ok) {
+      reply(socket, { action, topic, code: 200, message: 'success' });
+      return;
+    }
+    this.#log('info', 'relay request refused', socket, { action, topic, ...outcome.refusal });
+    const { message, detail } = wireErrorOf(
+      action === 'subscribe' ? hideForeign(outcome.refusal, topic) : outcome.refusal,
+    );
+    const text = detail === undefined ? message : `${message}: ${detail}`;
+    reply(socket, { action, topic, code: relayCodeOf(message), message: text });
+  }
+
+  #hasSubscribers(deviceId: string): boolean {
+    return this.#authentication.isRegistering(deviceId) || this.#index.socketsOf(deviceId).length > 0;
+  }
+
+  /** A user's socket may not outlive its token, and the alarm that closes it may be late. */
   #isStillAllowed(socket: WebSocket): boolean {
     const client = this.#index.clientOf(socket);
     return client !== undefined && deadlineOf(client) > Date.now();
-  }
-
-  /** Which of the messages an earlier push had, or cannot be told from such. They count as pushed from here on. */
-  #findPushed({ deviceId, origin }: RelayRun): (position: number) => boolean {
-    if (origin === undefined) return () => false;
-    const { spoolId, seqs, results } = origin;
-    const marks = this.#pushed.get(deviceId);
-    const pushed = new Set<number>();
-    let highest = 0;
-    for (const [position, seq] of seqs.entries()) {
-      // Pushed before this object last slept, as far as anybody can know.
-      const isForgotten = marks === undefined && highest === 0 && results[position] === 'duplicate';
-      const isOld = isForgotten || seq <= highest || isAtOrBelow(marks ?? noHighWaterMarks, spoolId, seq);
-      // The number of a repeated one is kept as well: the bridge may retry it, and then it is only known to be taken.
-      if (!isOld) highest = seq;
-      if (isOld || results[position] === 'redelivery') pushed.add(position);
-    }
-    if (highest > 0) this.#pushed.set(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
-    return (position) => pushed.has(position);
   }
 
   #change(socket: WebSocket, client: RelayClient): boolean {
@@ -320,16 +280,17 @@ export class RelayGateway extends DurableObject<Env> {
     return true;
   }
 
-  #end(socket: WebSocket, code: number, reason: string): void {
+  #end(socket: WebSocket, code: number, cause: CloseCause): void {
+    this.#log('info', 'relay socket closed', socket, { code, cause });
     this.#forget(socket);
-    closeQuietly(socket, code, reason);
+    closeIfOpen(socket, code, cause);
   }
 
   #forget(socket: WebSocket): void {
     for (const deviceId of this.#index.remove(socket)) {
-      if (!this.#hasListeners(deviceId)) this.#pushed.delete(deviceId);
+      if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
     }
-    // A close that is not answered yet survives a sleep: nothing must be pushed to the socket after it.
+    // The object may be evicted before the client answers the close: the socket must not be pushed to afterwards.
     writeClient(socket, { ...readClient(socket), isEnded: true, filters: [] });
   }
 
@@ -337,41 +298,22 @@ export class RelayGateway extends DurableObject<Env> {
     const plannedMs = await this.ctx.storage.getAlarm();
     if (plannedMs === null || plannedMs > atMs) await this.ctx.storage.setAlarm(atMs);
   }
+
+  #log(level: 'info' | 'warn', event: string, socket: WebSocket, fields: Record<string, unknown>): void {
+    log(level, event, { shard: this.#shard, socketId: readClient(socket).socketId, ...fields });
+  }
 }
 
-/** When a socket is closed unless it says who it is, or brings a fresh token. */
-function deadlineOf({ who, openedAtMs }: RelayClient): number {
-  if (who === null) return openedAtMs + authenticateWithinMs;
-  return who.kind === 'user' ? who.expiresAtMs : Infinity;
-}
+const done: Outcome<null> = { ok: true, value: null };
 
-function isSameClient(one: RelayClient['who'], other: Identity): boolean {
-  if (one?.kind === 'device' && other.kind === 'device') return isSameDevice(one, other);
-  return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
+/** Whether somebody else's device exists is not disclosed. */
+function hideForeign(refusal: Refusal, topic: string): Refusal {
+  const isForeign = refusal.kind === 'not_found' || refusal.kind === 'not_owner';
+  return isForeign ? { kind: 'topic_forbidden', action: 'subscribe', topic } : refusal;
 }
 
 function byteLengthOf(data: string | ArrayBuffer): number {
   if (typeof data !== 'string') return data.byteLength;
-  // Counting bytes is for the frames that are near the limit.
+  // Encoded only below the limit: a longer text has more bytes anyway.
   return data.length > maxRelayFrameBytes ? data.length : new TextEncoder().encode(data).length;
-}
-
-function answerTopic(
-  socket: WebSocket,
-  { action, topic }: { action: 'subscribe' | 'publish'; topic: string },
-  refusal: Refusal | undefined,
-): void {
-  if (refusal === undefined) {
-    reply(socket, { action, topic, code: 200, message: 'success' });
-    return;
-  }
-  const { message, detail } = wireErrorOf(refusal);
-  const text = detail === undefined ? message : `${message}: ${detail}`;
-  reply(socket, { action, topic, code: relayCodeOf(message), message: text });
-}
-
-function refuseUnreadable(socket: WebSocket, body: unknown): void {
-  const named = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined;
-  const action = relayActions.find((known) => known === named) ?? 'error';
-  reply(socket, { action, code: 400, message: 'invalid_request' });
 }

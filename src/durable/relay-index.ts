@@ -1,13 +1,13 @@
-// Which sockets of a relay shard hear of which device. Memory only: rebuilt from attachments when the object wakes.
+// Which sockets of a relay shard subscribe to which device. Memory only: rebuilt from the attachments when the object wakes.
 import { matchesFilter, parseFilter } from '../domain/topics.ts';
-import type { RelayClient } from './relay-socket.ts';
+import type { RelayClient } from './relay-rules.ts';
 
 export class RelayIndex {
   readonly #socketsByDevice = new Map<string, Map<WebSocket, string[]>>();
   readonly #devicesBySocket = new Map<WebSocket, Set<string>>();
   readonly #clients = new Map<WebSocket, RelayClient>();
 
-  /** Replaces what is known of a socket. One signed in as a device is listed under it without any filter, too. */
+  /** Replaces a socket's entry. One with device credentials is listed under its device even without a filter. */
   put(socket: WebSocket, client: RelayClient): void {
     this.remove(socket);
     this.#clients.set(socket, client);
@@ -18,7 +18,7 @@ export class RelayIndex {
     }
   }
 
-  /** Answers which devices the socket was listed under. */
+  /** @returns the devices the socket was listed under */
   remove(socket: WebSocket): Iterable<string> {
     const deviceIds = this.#devicesBySocket.get(socket) ?? [];
     for (const deviceId of deviceIds) {
@@ -35,7 +35,7 @@ export class RelayIndex {
     return this.#clients;
   }
 
-  /** The client behind a socket, without decoding its attachment: pushing asks this once a socket and message. */
+  /** Without decoding the attachment: pushing asks for it once per socket and run. */
   clientOf(socket: WebSocket): RelayClient | undefined {
     return this.#clients.get(socket);
   }
@@ -45,12 +45,12 @@ export class RelayIndex {
   }
 
   /** Each socket once, however many of its filters match. */
-  listenersTo(deviceId: string, topic: string): WebSocket[] {
-    const listeners: WebSocket[] = [];
+  subscribersOf(deviceId: string, topic: string): WebSocket[] {
+    const sockets: WebSocket[] = [];
     for (const [socket, filters] of this.#socketsByDevice.get(deviceId) ?? []) {
-      if (filters.some((filter) => matchesFilter(filter, topic))) listeners.push(socket);
+      if (filters.some((filter) => matchesFilter(filter, topic))) sockets.push(socket);
     }
-    return listeners;
+    return sockets;
   }
 
   #list(deviceId: string, socket: WebSocket): string[] {

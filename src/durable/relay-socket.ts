@@ -1,38 +1,17 @@
-// What the relay knows of one client socket: an attachment that outlives hibernation, decoded through a schema.
-import { z } from 'zod';
+// One client socket of the relay: its attachment, which survives hibernation, and the codes it is answered with.
 import type { ErrorMessage } from '../protocol/vocabulary.ts';
 import type { RelayReply } from '../protocol/relay.ts';
-
-const attachmentSchema = z.object({
-  openedAtMs: z.number(),
-  failedAuths: z.number(),
-  who: z
-    .discriminatedUnion('kind', [
-      z.object({
-        kind: z.literal('device'),
-        productKey: z.string(),
-        deviceId: z.string(),
-        /** How often the device's credentials had been revoked when it signed in. */
-        revocations: z.number(),
-      }),
-      z.object({ kind: z.literal('user'), userId: z.number(), expiresAtMs: z.number() }),
-    ])
-    .nullable(),
-  filters: z.array(z.string()),
-  /** Closed by this side, the client has not answered yet. */
-  isEnded: z.boolean(),
-});
-
-export type RelayClient = z.infer<typeof attachmentSchema>;
+import { sendIfOpen } from './open-socket.ts';
+import { relayClientSchema, type RelayClient } from './relay-rules.ts';
 
 /** The platform refuses larger attachments. */
 export const maxAttachmentBytes = 16_384;
 
 export function readClient(socket: WebSocket): RelayClient {
-  return attachmentSchema.parse(socket.deserializeAttachment());
+  return relayClientSchema.parse(socket.deserializeAttachment());
 }
 
-/** False where it does not fit: a socket with so many long filters has to open a second one. */
+/** False where it does not fit: the client needs a second socket for that many long filters. */
 export function writeClient(socket: WebSocket, client: RelayClient): boolean {
   if (JSON.stringify(client).length > maxAttachmentBytes - 1024) return false;
   socket.serializeAttachment(client);
@@ -40,28 +19,10 @@ export function writeClient(socket: WebSocket, client: RelayClient): boolean {
 }
 
 export function reply(socket: WebSocket, message: RelayReply): void {
-  sendQuietly(socket, JSON.stringify(message));
+  sendIfOpen(socket, JSON.stringify(message));
 }
 
-/** False where the socket is closed already. */
-export function sendQuietly(socket: WebSocket, text: string): boolean {
-  try {
-    socket.send(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-export function closeQuietly(socket: WebSocket, code: number, reason: string): void {
-  try {
-    socket.close(code, reason);
-  } catch {
-    // Closed already.
-  }
-}
-
-/** The `code` of a refusal; frames have no HTTP status, the numbers are those of contract 7. */
+/** The `code` of a refusal. Frames have no HTTP status; the numbers are those of contract 7. */
 export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 {
   switch (message) {
     case 'unauthorized':
@@ -78,7 +39,18 @@ export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 
     case 'internal_error':
     case 'broker_unavailable':
       return 500;
-    default:
+    case 'invalid_request':
+    case 'invalid_product_key':
+    case 'device_not_activated':
+    case 'no_control_params':
+    case 'invalid_control_params':
+    case 'email_exists':
+    case 'username_exists':
+    case 'weak_password':
+    case 'product_key_exists':
+    case 'product_has_devices':
+    case 'too_many_api_keys':
+    case 'too_many_requests':
       return 400;
   }
 }

@@ -25,7 +25,7 @@ export const knownProperties = {
   wifi_rssi: z.int(),
 } as const;
 
-/** A report as devices are asked to send it. Reading one is more lenient: see domain/property-report.ts. */
+/** A report as devices are asked to send it. Reading one is more lenient: see domain/json.ts. */
 export const propertyPostSchema = z.object({
   method: z.literal(propertyPostMethod).optional(),
   id: z.string().optional(),

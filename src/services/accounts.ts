@@ -7,7 +7,7 @@ import { findUser, findUserByName, insertUser } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
-import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
+import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
 
 const minPasswordLength = 8;
 
@@ -60,12 +60,12 @@ export async function changePassword(
   const user = await findUser(database, caller.userId);
   if (user === undefined) throw refuseAccount('session', 'unknown_account');
   // A stolen access token must not be a way to guess the password undisturbed.
-  const lane = await enterLane(database, user.foldedEmail, caller.clientAddress);
+  const attempt = await beginLoginAttempt(database, user.foldedEmail, caller.clientAddress);
   if (!(await checkPassword(oldPassword, user.passwordHash)).isRight) {
-    await countFailure(database, lane);
+    await countFailure(database, attempt);
     throw refuseAccount('account_password', 'wrong');
   }
-  await forgetFailures(database, lane);
+  await resetFailures(database, attempt);
   const isChanged = await replacePassword(database, {
     userId: user.id,
     oldHash: user.passwordHash,

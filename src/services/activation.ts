@@ -47,13 +47,13 @@ export async function activateDevice(context: ServiceContext, request: Activatio
     );
     if (provisioned.ok) {
       if (provisioned.value.isNew) await catchUpWithProduct(env, db, product, deviceId);
-      await provisionAtBroker(context, identity, { kind: 'allow', password }, startedAtMs);
+      await provisionAtBroker(context, identity, { kind: 'upsert', password }, startedAtMs);
       return answerOf(config, identity, deviceSecret, password);
     }
     if (provisioned.refusal.kind === 'device_disabled') throw new RefusedError(provisioned.refusal);
     // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
     // the broker can only be found through it.
-    await provisionAtBroker(context, identity, { kind: 'remove' }, Date.now());
+    await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
     await deleteDevice(db, deviceId);
   }
   throw new Error('activation failed: the device was deleted during each attempt');

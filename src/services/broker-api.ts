@@ -1,6 +1,5 @@
-// Calls a broker's management API: one way to ask, and one reading of what a refusal means. Which calls there are is each
-// provisioner's matter.
-import { BrokerAwayError } from './broker-provisioner.ts';
+// Calls a broker's HTTP management API and classifies its failures. Which calls are made is decided by the provisioners.
+import { BrokerCallError } from './broker-provisioner.ts';
 
 export type BrokerApi = { name: string; url: string; authorization: string };
 
@@ -13,13 +12,14 @@ export type BrokerApiCall = {
 };
 
 /**
- * @returns an answer with one of the statuses of `accepts`; its body is the caller's, to read or to cancel
- * @throws BrokerAwayError, or Error at any other status, as BrokerProvisioner says
+ * @returns an answer with one of the statuses in `accepts`; the caller reads or cancels its body
+ * @throws BrokerCallError
  */
 export async function callBrokerApi(
   { name, url, authorization }: BrokerApi,
   { method, path, body, accepts, signal }: BrokerApiCall,
 ): Promise<Response> {
+  const call = `${name} ${method} ${path.split('?')[0] ?? ''}`;
   const headers = { Authorization: authorization, 'Content-Type': 'application/json' };
   const response = await fetch(`${url}${path}`, {
     method,
@@ -27,14 +27,14 @@ export async function callBrokerApi(
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     signal,
   }).catch((error: unknown) => {
-    throw new BrokerAwayError(`${name}: ${String(error)}`);
+    throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
   });
   const { status } = response;
   if (accepts.includes(status)) return response;
-  // What a refusal says may repeat what it was sent: it is neither kept nor logged.
   await response.body?.cancel();
-  const message = `${name}: ${method} ${path.split('?')[0] ?? ''} answered ${status}`;
-  // A key that is refused is refused for every device, and so is a request too many.
-  if (status >= 500 || [401, 403, 429].includes(status)) throw new BrokerAwayError(message);
-  throw new Error(message);
+  // A refused API key and a rate limit concern every device, not this call alone.
+  const isAway = status >= 500 || [401, 403, 429].includes(status);
+  throw new BrokerCallError(
+    isAway ? { kind: 'broker_away', call, cause: { status } } : { kind: 'refused', call, status },
+  );
 }

@@ -1,24 +1,35 @@
-// Ends a device's session at a broker that offers EMQX's call for it (EMQX, and the local one); HiveMQ's is ended by what
-// provisions it, once its rights are gone. Best effort: what a revoked session still says changes nothing anyway.
+// Ends a device's sessions through EMQX's management API, which EMQX and the local broker offer. Best effort: whatever a
+// revoked session still publishes has no effect.
+import type { Config } from '../config.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
+import { callBrokerApi, type BrokerApi } from './broker-api.ts';
+import { BrokerCallError } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 
 const answerWithinMs = 2_000;
 
-/** Never throws, and never takes longer than two seconds. */
+export function emqxApiOf({ url, key, secret }: NonNullable<Config['broker']['api']>): BrokerApi {
+  return { name: 'EMQX', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
+}
+
+/** @throws BrokerCallError */
+export async function endEmqxSessions(api: BrokerApi, device: DeviceIdentity, withinMs: number): Promise<void> {
+  const path = `/clients/${encodeURIComponent(messagingName(device))}`;
+  const signal = AbortSignal.timeout(withinMs);
+  // 404: it is not connected.
+  const { body } = await callBrokerApi(api, { method: 'DELETE', path, accepts: [200, 204, 404], signal });
+  await body?.cancel();
+}
+
+/** Never rejects, and never takes longer than two seconds. */
 export async function disconnectClient({ config }: ServiceContext, device: DeviceIdentity): Promise<void> {
   const { api } = config.broker;
   if (api === undefined) return;
-  const url = `${api.url}/api/v5/clients/${encodeURIComponent(messagingName(device))}`;
-  const headers = { Authorization: `Basic ${btoa(`${api.key}:${api.secret}`)}` };
   try {
-    const signal = AbortSignal.timeout(answerWithinMs);
-    const { status, body } = await fetch(url, { method: 'DELETE', headers, signal });
-    await body?.cancel();
-    // 404: it was not connected.
-    if (status >= 300 && status !== 404) log('warn', 'broker session not ended', { deviceId: device.deviceId, status });
+    await endEmqxSessions(emqxApiOf(api), device, answerWithinMs);
   } catch (error) {
-    log('warn', 'broker session not ended', { deviceId: device.deviceId, ...describeError(error) });
+    const reason = error instanceof BrokerCallError ? { failure: error.failure } : describeError(error);
+    log('warn', 'broker session not ended', { deviceId: device.deviceId, ...reason });
   }
 }

@@ -1,10 +1,12 @@
-// EMQX 5's REST API: users and rules of its built-in database, and its list of banned users. Speaks HTTPS with an API
-// key; the password is said once and EMQX keeps its hash.
+// EMQX 5 over its REST API: users and rules of its built-in database, and its ban list. Experimental: checked against
+// recorded exchanges only, never against a running EMQX.
 import { z } from 'zod';
+import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName } from '../domain/topics.ts';
 import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
-import type { BrokerProvisioner } from './broker-provisioner.ts';
+import { emqxApiOf, endEmqxSessions } from './broker-client.ts';
+import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 import { aclOf } from './emqx-acl.ts';
 
@@ -19,8 +21,7 @@ type Call = Pick<BrokerApiCall, 'method' | 'path' | 'body' | 'accepts'>;
 
 export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
   if (config.broker.api === undefined) throw new Error('no broker API configured');
-  const { url, key, secret } = config.broker.api;
-  const api = { name: 'EMQX API', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
+  const api = emqxApiOf(config.broker.api);
 
   const ask = (given: Call): Promise<Response> =>
     callBrokerApi(api, { ...given, signal: AbortSignal.timeout(answerWithinMs) });
@@ -30,22 +31,20 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     await body?.cancel();
     return status;
   };
-
-  const endSessions = async (name: string): Promise<void> => {
-    await call({ method: 'DELETE', path: `/clients/${encodeURIComponent(name)}`, accepts: [204, 404] });
-  };
+  const endSessions: BrokerProvisioner['endSessions'] = (device) => endEmqxSessions(api, device, answerWithinMs);
   const ban = async (name: string): Promise<void> => {
     const body = { as: 'username', who: name, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
     const answer = await ask({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
     if (answer.status === 200) return answer.body?.cancel();
-    // 400 is said of a ban that is there, and of one that EMQX does not take.
-    const refusal: unknown = await answer.json().catch(() => undefined);
-    if (!alreadyExistsSchema.safeParse(refusal).success) throw new Error('EMQX API: POST /banned answered 400');
+    // EMQX answers 400 both to a ban that exists and to one that it rejects.
+    if (!alreadyExistsSchema.safeParse(parseJson(await answer.text())).success) {
+      throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status: 400 });
+    }
   };
   const liftBan = async (name: string): Promise<void> => {
     await call({ method: 'DELETE', path: `/banned/username/${encodeURIComponent(name)}`, accepts: [204, 404] });
   };
-  /** Changes what is there, makes what is not. */
+  /** Changes what exists and creates what does not. */
   const put = async (path: string, body: object, create: { path: string; body: object }): Promise<void> => {
     const status = await call({ method: 'PUT', path, body, accepts: [200, 204, 404] });
     if (status === 404) await call({ method: 'POST', ...create, accepts: [200, 201, 204] });
@@ -55,25 +54,26 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     upsertCredential: async (device, password) => {
       const username = messagingName(device);
       const own = encodeURIComponent(username);
-      // Rights first: whoever can log in finds them there.
+      // Rights come first, so that no login finds them missing.
       const rights = { username, rules: aclOf(rightsOfDevice(device)) };
       await put(`${rules}/${own}`, rights, { path: rules, body: [rights] });
       const credential = { password, is_superuser: false };
       await put(`${users}/${own}`, credential, { path: users, body: { user_id: username, ...credential } });
       await liftBan(username);
     },
-    revoke: async (device, how) => {
+    enable: (device) => liftBan(messagingName(device)),
+    disable: async (device) => {
+      await ban(messagingName(device));
+      await endSessions(device);
+    },
+    delete: async (device) => {
       const username = messagingName(device);
       const own = encodeURIComponent(username);
-      if (how === 'block') await ban(username);
-      else {
-        await call({ method: 'DELETE', path: `${users}/${own}`, accepts: [204, 404] });
-        await call({ method: 'DELETE', path: `${rules}/${own}`, accepts: [204, 404] });
-        await liftBan(username);
-      }
-      await endSessions(username);
+      await call({ method: 'DELETE', path: `${users}/${own}`, accepts: [204, 404] });
+      await call({ method: 'DELETE', path: `${rules}/${own}`, accepts: [204, 404] });
+      await liftBan(username);
+      await endSessions(device);
     },
-    unblock: async (device) => liftBan(messagingName(device)),
-    disconnect: async (device) => endSessions(messagingName(device)),
+    endSessions,
   };
 }

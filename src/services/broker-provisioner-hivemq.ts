@@ -1,6 +1,8 @@
-// HiveMQ Cloud's REST API: a credential a device, and a role with permissions of its own, because the variables of
-// HiveMQ's permissions know the whole username, product key and device id in one. What no permission allows is denied.
-// A device's role is the first thing made and the last one deleted: where there is none, nothing was left half-way.
+// HiveMQ Cloud over its REST API: one credential per device, and one role with its own permissions, because HiveMQ's
+// permission variables offer the whole username only, not product key and device id apart. What no permission allows is
+// denied. Experimental: checked against a stand-in written from its documentation only, never against a real HiveMQ Cloud.
+//
+// A device's role is created first and deleted last: where there is no role, no permission was left behind.
 import type { z } from 'zod';
 import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice, type TopicRight } from '../domain/topic-rights.ts';
@@ -15,10 +17,10 @@ import {
   type HivemqPage,
 } from '../protocol/hivemq-api.ts';
 import { callBrokerApi, type BrokerApi, type BrokerApiCall } from './broker-api.ts';
-import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
+import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 
-/** All calls of one operation. A wish is two operations at most, and must have ended when its claim ends after 30 s. */
+/** For all calls of one operation. An outbox entry is two operations at most, within its claim of 30 s. */
 const endsWithinMs = 12_000;
 const done = [200, 201, 202, 204];
 const roles = '/mqtt/roles';
@@ -29,42 +31,46 @@ export function createHivemqProvisioner({ config }: ServiceContext): BrokerProvi
   const { hivemqApi } = config.broker;
   if (hivemqApi === undefined) throw new Error('no HiveMQ API configured');
   const { url, token } = hivemqApi;
-  const begin = () => openCalls({ name: 'HiveMQ API', url, authorization: `Bearer ${token}` });
+  const begin = () => openCalls({ name: 'HiveMQ', url, authorization: `Bearer ${token}` });
   return {
     upsertCredential: async (device, password) => {
       const calls = begin();
       const credential = await findCredential(calls, device);
-      // Rights first: whoever can log in finds them there.
+      // Rights come first, so that no login finds them missing.
       const roleId = await grantRights(calls, device, roleAmong(credential?.roles, device));
+      // HiveMQ has no call that changes a password.
       if (credential !== undefined) await calls.send('DELETE', pathOfCredential(device), { orElse: 404 });
-      // A password cannot be changed.
       const body = { credentials: { username: messagingName(device), password } };
       await calls.send('POST', credentials, { body });
       await attachRole(calls, device, roleId);
     },
-    revoke: async (device, how) => {
-      const calls = begin();
-      if (how === 'block') await detachRole(calls, device);
-      else await calls.send('DELETE', pathOfCredential(device), { orElse: 404 });
-      await calls.send('DELETE', pathOfClient(device), { orElse: 404 });
-      if (how === 'remove') await deleteRights(calls, device);
-    },
-    unblock: async (device) => {
+    enable: async (device) => {
       const calls = begin();
       const credential = await findCredential(calls, device);
       if (credential === undefined || roleAmong(credential.roles, device) !== undefined) return;
       await attachRole(calls, device, await grantRights(calls, device));
     },
-    disconnect: async (device) => begin().send('DELETE', `${pathOfClient(device)}/connection`, { orElse: 404 }),
+    disable: async (device) => {
+      const calls = begin();
+      await detachRole(calls, device);
+      await calls.send('DELETE', pathOfClient(device), { orElse: 404 });
+    },
+    delete: async (device) => {
+      const calls = begin();
+      await calls.send('DELETE', pathOfCredential(device), { orElse: 404 });
+      await calls.send('DELETE', pathOfClient(device), { orElse: 404 });
+      await deleteRights(calls, device);
+    },
+    endSessions: (device) => begin().send('DELETE', `${pathOfClient(device)}/connection`, { orElse: 404 }),
   };
 }
 
 type Method = BrokerApiCall['method'];
 type Calls = {
-  /** `orElse`: a status that is as good. */
+  /** `orElse`: a further status that counts as success. */
   send: (method: Method, path: string, options?: { body?: object; orElse?: number }) => Promise<void>;
   read: <Answer>(schema: z.ZodType<Answer>, method: Method, path: string, body?: object) => Promise<Answer>;
-  /** @returns undefined where `status` is answered */
+  /** @returns undefined when the answer has `status` */
   readUnless: <Answer>(
     status: number,
     schema: z.ZodType<Answer>,
@@ -72,7 +78,7 @@ type Calls = {
     path: string,
     body?: object,
   ) => Promise<Answer | undefined>;
-  /** What a list holds, over all its pages. */
+  /** All pages of a list. */
   list: (schema: z.ZodType<HivemqPage>, path: string) => Promise<HivemqEntry[]>;
 };
 
@@ -81,11 +87,12 @@ function openCalls(api: BrokerApi): Calls {
   const call = (method: Method, path: string, body?: object, orElse?: number) =>
     callBrokerApi(api, { method, path, body, accepts: orElse === undefined ? done : [...done, orElse], signal });
   const answerOf = async <Answer>(response: Response, schema: z.ZodType<Answer>, what: string): Promise<Answer> => {
+    const call = `${api.name} ${what}`;
     const text = await response.text().catch((error: unknown) => {
-      throw new BrokerAwayError(`${api.name}: ${String(error)}`);
+      throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
     });
     const parsed = schema.safeParse(parseJson(text));
-    if (!parsed.success) throw new Error(`${api.name}: ${what} answered in an unknown shape`);
+    if (!parsed.success) throw new BrokerCallError({ kind: 'unreadable_answer', call });
     return parsed.data;
   };
   const read: Calls['read'] = async (schema, method, path, body) =>
@@ -108,7 +115,7 @@ function openCalls(api: BrokerApi): Calls {
       while (query !== '') {
         const page = await read(schema, 'GET', `${path}${query}`);
         entries.push(...page.entries);
-        // The next page's address may name any host: only its query is taken, so that the token stays with this one.
+        // The next page's address may name any host: only its query is used, so that the token goes to no other host.
         query = typeof page.next === 'string' ? new URL(page.next, api.url).search : '';
       }
       return entries;
@@ -121,20 +128,21 @@ function findCredential(calls: Calls, device: DeviceIdentity) {
 }
 
 /**
- * Makes what is missing of the device's role.
+ * Creates the device's role and permissions as far as they are missing.
  * @param roleId where it is known
  * @returns the role's id
  */
 async function grantRights(calls: Calls, device: DeviceIdentity, roleId?: string): Promise<string> {
-  const madeId = roleId === undefined ? await createRole(calls, device) : undefined;
-  const id = roleId ?? madeId ?? (await findRole(calls, device));
-  if (id === undefined) throw new Error('HiveMQ API: a role that is said to exist is not listed');
-  const attached = madeId === undefined ? await calls.list(permissionsSchema, `${pathOfRole(id)}/permissions`) : [];
+  const createdId = roleId === undefined ? await createRole(calls, device) : undefined;
+  const id = roleId ?? createdId ?? (await findRole(calls, device));
+  // Creating the role was answered with 409, but the list does not have it.
+  if (id === undefined) throw new BrokerCallError({ kind: 'unreadable_answer', call: `HiveMQ GET ${roles}` });
+  const attached = createdId === undefined ? await calls.list(permissionsSchema, `${pathOfRole(id)}/permissions`) : [];
   const wanted = rightsOfDevice(device).map((right) => permissionOf(device, right));
   const missing = wanted.filter(({ name }) => !attached.some((permission) => permission.name === name));
-  // Of a role that was there, a permission may have been made and not attached.
-  const isLookedFor = madeId === undefined && missing.length > 0;
-  const known = isLookedFor ? await calls.list(permissionsSchema, permissions) : [];
+  // A permission of an existing role may have been created and not attached.
+  const mayExist = createdId === undefined && missing.length > 0;
+  const known = mayExist ? await calls.list(permissionsSchema, permissions) : [];
   for (const permission of missing) {
     const foundId = known.find(({ name }) => name === permission.name)?.id;
     const permissionId = foundId ?? (await calls.read(createdPermissionSchema, 'POST', permissions, { permission }));
@@ -143,7 +151,7 @@ async function grantRights(calls: Calls, device: DeviceIdentity, roleId?: string
   return id;
 }
 
-/** The permissions go first: while one is there, so is the role. */
+/** Permissions before the role: as long as one of them exists, the role that leads to it does too. */
 async function deleteRights(calls: Calls, device: DeviceIdentity): Promise<void> {
   const roleId = await findRole(calls, device);
   if (roleId === undefined) return;
@@ -155,7 +163,7 @@ async function deleteRights(calls: Calls, device: DeviceIdentity): Promise<void>
   await calls.send('DELETE', pathOfRole(roleId), { orElse: 404 });
 }
 
-/** @returns undefined where it exists */
+/** @returns undefined when it exists */
 function createRole(calls: Calls, device: DeviceIdentity): Promise<string | undefined> {
   const role = { name: device.deviceId, description: descriptionOf(device) };
   return calls.readUnless(409, createdRoleSchema, 'POST', roles, { role });
@@ -180,7 +188,7 @@ function roleAmong(entries: readonly HivemqEntry[] | undefined, { deviceId }: De
   return entries?.find(({ name }) => name === deviceId)?.id;
 }
 
-/** A device's rights need no more exactness than this: those with `isExact` hold no wildcard. */
+/** HiveMQ has no exact match of a filter. Devices need none: their `isExact` rights hold no wildcards. */
 function permissionOf(device: DeviceIdentity, { action, topic, mayRetain }: TopicRight) {
   const below = topic.split('/').slice(4).join('/');
   return {

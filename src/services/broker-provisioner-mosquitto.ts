@@ -1,10 +1,10 @@
-// mosquitto's dynamic security: commands as messages on its control topic, which the bridge publishes in its own name.
-// mosquitto runs them before it acknowledges the message, and ends the sessions of whoever they concern. A command that
-// has nothing to do fails alone, so that each list below may be sent again.
+// mosquitto over its dynamic security plugin: commands on its control topic, published by the bridge. mosquitto executes
+// them before it acknowledges the message and ends the sessions of the clients they change. A command with nothing to do
+// fails alone, so that each list below may be repeated.
 import { rightsOfDevice, type TopicRight } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import { callBrokerLink } from '../durable/stubs.ts';
-import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
+import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 
 const controlTopic = '$CONTROL/dynamic-security/v1';
@@ -14,21 +14,20 @@ type Command = { command: string } & Record<string, unknown>;
 
 export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvisioner {
   const run = async (commands: Command[]): Promise<void> => {
+    const message = { topic: controlTopic, payload: JSON.stringify({ commands }) };
     const outcome = await callBrokerLink(env, 'publish', 'repeatable', (link) =>
-      link.publish({
-        topic: controlTopic,
-        payload: JSON.stringify({ commands }),
-        expiresAtMs: Date.now() + publishWithinMs,
-      }),
+      link.publish({ ...message, expiresAtMs: Date.now() + publishWithinMs }),
     );
-    // `refused` too: the bridge lacks the right to the control topic, which holds for every device.
-    if (!outcome.ok) throw new BrokerAwayError(`dynamic security: ${outcome.reason}`);
+    if (outcome.ok) return;
+    // `refused` included: the bridge lacks the right to the control topic, which concerns every device.
+    throw new BrokerCallError({ kind: 'broker_away', call: 'mosquitto dynamic security', cause: outcome.reason });
   };
   return {
-    upsertCredential: async (device, password) => run(upsertCommands(device, password)),
-    revoke: async (device, how) => run(how === 'block' ? [disable(device)] : removeCommands(device)),
-    unblock: async (device) => run([enable(device)]),
-    disconnect: async (device) => run([disable(device), enable(device)]),
+    upsertCredential: (device, password) => run(upsertCommands(device, password)),
+    enable: (device) => run([enable(device)]),
+    disable: (device) => run([disable(device)]),
+    delete: (device) => run(deleteCommands(device)),
+    endSessions: (device) => run([disable(device), enable(device)]),
   };
 }
 
@@ -37,14 +36,14 @@ function upsertCommands(device: DeviceIdentity, password: string): Command[] {
   const rolename = roleOf(device);
   return [
     { command: 'createRole', rolename, acls: rightsOfDevice(device).map(aclOf) },
-    // Bound to its client id, which is what keeps one device from taking another one's session over.
+    // Bound to its client id, so that no device can take over another one's session.
     { command: 'createClient', username, clientid: username, password, roles: [{ rolename }] },
     { command: 'setClientPassword', username, password },
     enable(device),
   ];
 }
 
-function removeCommands(device: DeviceIdentity): Command[] {
+function deleteCommands(device: DeviceIdentity): Command[] {
   return [
     { command: 'deleteClient', username: messagingName(device) },
     { command: 'deleteRole', rolename: roleOf(device) },
@@ -58,7 +57,7 @@ function roleOf(device: DeviceIdentity): string {
   return `device ${messagingName(device)}`;
 }
 
-/** Whether a message is retained mosquitto does not ask. */
+/** mosquitto has no right for retained messages. */
 function aclOf({ action, topic, isExact }: TopicRight) {
   const acltype = action === 'publish' ? 'publishClientSend' : isExact ? 'subscribeLiteral' : 'subscribePattern';
   return { acltype, topic, allow: true };

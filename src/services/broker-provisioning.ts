@@ -1,85 +1,98 @@
-// Pushes devices' credentials to a broker that cannot ask for them. Wishes are noted in D1 before the change they belong
-// to is answered, and delivered at once where the broker is there, every minute where it was not. Where the broker asks
-// for itself (configuration), all of this does nothing.
+// Pushes devices' credentials to a broker without a login hook. The outbox in D1 records an operation before the request
+// it belongs to is answered; it is delivered at once where the broker is reachable, otherwise every minute. Does nothing
+// where the broker has a login hook (configuration).
 import { waitUntil } from 'cloudflare:workers';
-import type { Config } from '../config.ts';
 import { openText, sealText } from '../crypto/sealed-text.ts';
-import { claimWish, finishWish, postponeWish, putWish, type BrokerWish } from '../db/broker-outbox.ts';
+import {
+  claimOutboxEntry,
+  completeOutboxEntry,
+  postponeOutboxEntry,
+  putOutboxEntry,
+  type OutboxEntry,
+} from '../db/broker-outbox.ts';
 import { openDatabase, type Database } from '../db/client.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import { createEmqxProvisioner } from './broker-provisioner-emqx.ts';
 import { createHivemqProvisioner } from './broker-provisioner-hivemq.ts';
 import { createMosquittoProvisioner } from './broker-provisioner-mosquitto.ts';
-import { BrokerAwayError, type BrokerProvisioner } from './broker-provisioner.ts';
+import { BrokerCallError, type BrokerFailure, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 
-export type Wish =
-  /** Lets the device in, with this password where it is a new one; with `endsSessions` it has to log in with it. */
-  | { kind: 'allow'; password?: string; endsSessions?: boolean }
-  /** Keeps it out until it is allowed again. */
-  | { kind: 'block' }
-  | { kind: 'remove' };
+export type BrokerOperation =
+  /** Lets the device in, with `password` where it is new; `endsSessions` forces a new login. */
+  | { kind: 'upsert'; password?: string; endsSessions?: boolean }
+  /** Refuses its logins until the next `upsert`. */
+  | { kind: 'disable' }
+  | { kind: 'delete' };
 
-/** A device that was just answered logs in at once: the broker is given this long to know it before the answer. */
-const patienceMs = 2_000;
+type Outbox = { context: ServiceContext; database: Database; provisioner: BrokerProvisioner };
+type Delivery = { kind: 'delivered' } | BrokerFailure | { kind: 'failed'; error: unknown };
+
+/** A device logs in right after its answer: the answer waits that long for the delivery. */
+const answerWaitMs = 2_000;
 const claimMs = 30_000;
-/** A deletion that is still under way delivers its wish itself. */
+/** After that a deletion that has not delivered its own operation counts as cut off. */
 const cutOffAfterMs = 30_000;
 const firstRetryMs = 5_000;
 const longestRetryMs = 10 * 60_000;
-/** One run of the minute's job; the next one takes the rest. */
-const maxDeliveries = 200;
+const maxDeliveriesPerRun = 200;
 
 /**
- * Notes what the broker shall know of a device and waits a little for it to know.
- * @param wishedAtMs when the request began, or the device ended: of two that cross, the later one counts
+ * Records the operation, starts its delivery and waits a moment for it.
+ * @param requestedAtMs when the request began; of two requests that cross, the later one wins
  */
 export async function provisionAtBroker(
   context: ServiceContext,
   device: DeviceIdentity,
-  wish: Wish,
-  wishedAtMs: number,
+  operation: BrokerOperation,
+  requestedAtMs: number,
 ): Promise<void> {
-  const provisioner = createProvisioner(context);
-  if (provisioner === undefined) return;
-  const database = openDatabase(context.env.DB, 'first-primary');
-  const { deviceId } = device;
-  await noteWish(context.config, database, device, wish, { wishedAtMs, dueAtMs: Date.now() });
-  const delivery = deliverNext(context, database, provisioner, deviceId).catch((error: unknown) => {
-    log('error', 'broker not provisioned', { deviceId, ...describeError(error) });
-  });
-  waitUntil(delivery.then((outcome) => (outcome === 'settled' ? deliverWishes(context) : undefined)));
-  await Promise.race([delivery, new Promise((resolve) => setTimeout(resolve, patienceMs))]);
+  const outbox = openOutbox(context);
+  if (outbox === undefined) return;
+  await record(outbox, device, operation, { requestedAtMs, dueAtMs: Date.now() });
+  const logFailure = (error: unknown) => {
+    log('error', 'broker outbox: delivery failed', { deviceId: device.deviceId, ...describeError(error) });
+    return 'failed' as const;
+  };
+  const delivery = deliverNext(outbox, device.deviceId).catch(logFailure);
+  waitUntil(
+    delivery.then((outcome) => (outcome === 'attempted' ? deliverOutbox(context) : undefined)).catch(logFailure),
+  );
+  await Promise.race([delivery, new Promise((resolve) => setTimeout(resolve, answerWaitMs))]);
 }
 
 /**
- * Notes that the broker shall forget a device that is about to be deleted. Delivered where the deletion is cut off and
- * never wishes it again.
- * @param wishedAtMs when the request began
+ * Records that a device about to be deleted is to be deleted at the broker too. Delivered only if the deletion is cut off
+ * before it does so itself.
+ * @param requestedAtMs when the request began
  */
-export async function noteRemovalAtBroker(
+export async function scheduleDeletionAtBroker(
   context: ServiceContext,
   device: DeviceIdentity,
-  wishedAtMs: number,
+  requestedAtMs: number,
 ): Promise<void> {
-  if (createProvisioner(context) === undefined) return;
-  const database = openDatabase(context.env.DB, 'first-primary');
-  const dueAtMs = Date.now() + cutOffAfterMs;
-  await noteWish(context.config, database, device, { kind: 'remove' }, { wishedAtMs, dueAtMs });
+  const outbox = openOutbox(context);
+  if (outbox === undefined) return;
+  await record(outbox, device, { kind: 'delete' }, { requestedAtMs, dueAtMs: Date.now() + cutOffAfterMs });
 }
 
-/** What is due, oldest first, until the broker is found to be away: every minute, and whenever it was just there. */
-export async function deliverWishes(context: ServiceContext): Promise<void> {
-  const provisioner = createProvisioner(context);
-  if (provisioner === undefined) return;
-  const database = openDatabase(context.env.DB, 'first-primary');
-  for (let count = 0; count < maxDeliveries; count++) {
-    if ((await deliverNext(context, database, provisioner)) !== 'settled') return;
+/** Delivers what is due, oldest first, until the broker is away: every minute, and after each successful delivery. */
+export async function deliverOutbox(context: ServiceContext): Promise<void> {
+  const outbox = openOutbox(context);
+  if (outbox === undefined) return;
+  for (let count = 0; count < maxDeliveriesPerRun; count++) {
+    if ((await deliverNext(outbox)) !== 'attempted') return;
   }
 }
 
-/** undefined where the broker asks for itself. */
+/** undefined where the broker has a login hook. */
+function openOutbox(context: ServiceContext): Outbox | undefined {
+  const provisioner = createProvisioner(context);
+  return provisioner && { context, provisioner, database: openDatabase(context.env.DB, 'first-primary') };
+}
+
 function createProvisioner(context: ServiceContext): BrokerProvisioner | undefined {
   switch (context.config.broker.provisioning) {
     case 'none':
@@ -93,64 +106,70 @@ function createProvisioner(context: ServiceContext): BrokerProvisioner | undefin
   }
 }
 
-async function noteWish(
-  config: Config,
-  database: Database,
+async function record(
+  { context, database }: Outbox,
   { productKey, deviceId }: DeviceIdentity,
-  wish: Wish,
-  { wishedAtMs, dueAtMs }: { wishedAtMs: number; dueAtMs: number },
+  operation: BrokerOperation,
+  { requestedAtMs, dueAtMs }: { requestedAtMs: number; dueAtMs: number },
 ): Promise<void> {
-  const password = wish.kind === 'allow' ? wish.password : undefined;
-  const sealedPassword = password === undefined ? null : await seal(config, deviceId, password);
-  const endsSessions = wish.kind === 'allow' && wish.endsSessions === true;
-  const row = { deviceId, productKey, wish: wish.kind, sealedPassword, endsSessions, wishedAt: wishedAtMs };
-  await putWish(database, row, dueAtMs);
+  const { kind, password, endsSessions } = { password: undefined, endsSessions: false, ...operation };
+  const [newestSecret = ''] = context.config.bridgeSecrets;
+  const sealedPassword = password === undefined ? null : await sealText(password, newestSecret, deviceId);
+  const times = { requestedAt: requestedAtMs, nextAttemptAt: dueAtMs };
+  await putOutboxEntry(database, { deviceId, productKey, operation: kind, sealedPassword, endsSessions, ...times });
 }
 
-async function deliverNext(
-  context: ServiceContext,
-  database: Database,
-  provisioner: BrokerProvisioner,
-  deviceId?: string,
-): Promise<'none' | 'settled' | 'away'> {
+/** `attempted`: the entry is delivered or postponed, and the broker can be asked for others. */
+async function deliverNext(outbox: Outbox, deviceId?: string): Promise<'nothing_due' | 'attempted' | 'broker_away'> {
+  const { database } = outbox;
   const nowMs = Date.now();
   const claim = { nowMs, untilMs: nowMs + claimMs, ...(deviceId === undefined ? {} : { deviceId }) };
-  const wish = await claimWish(database, claim);
-  if (wish === undefined) return 'none';
-  try {
-    await deliver(context.config, provisioner, wish);
-  } catch (error) {
-    await postponeWish(database, wish, Date.now() + retryDelayMs(wish.attempts));
-    const { deviceId: of, attempts } = wish;
-    log('warn', 'broker not provisioned yet', { deviceId: of, attempts: attempts + 1, error: String(error) });
-    return error instanceof BrokerAwayError ? 'away' : 'settled';
+  const entry = await claimOutboxEntry(database, claim);
+  if (entry === undefined) return 'nothing_due';
+  const delivery = await attempt(outbox, entry);
+  if (delivery.kind === 'delivered') {
+    const isCurrent = await completeOutboxEntry(database, entry, Date.now());
+    // An entry that replaced this one during its delivery found it claimed.
+    return isCurrent ? 'attempted' : deliverNext(outbox, entry.deviceId);
   }
-  const isLastWish = await finishWish(database, wish, Date.now());
-  // Another wish came while this one was delivered, and found it claimed.
-  return isLastWish ? 'settled' : deliverNext(context, database, provisioner, wish.deviceId);
+  const { operation, attempts } = entry;
+  const failure = delivery.kind === 'failed' ? describeError(delivery.error) : delivery;
+  const given = { deviceId: entry.deviceId, operation, attempts: attempts + 1 };
+  log('warn', 'broker outbox: not delivered yet', { ...given, ...failure });
+  await postponeOutboxEntry(database, entry, Date.now() + retryDelayMs(attempts));
+  return delivery.kind === 'broker_away' ? 'broker_away' : 'attempted';
 }
 
-async function deliver(config: Config, provisioner: BrokerProvisioner, row: BrokerWish): Promise<void> {
-  const { productKey, deviceId, wish, sealedPassword, endsSessions } = row;
+async function attempt(outbox: Outbox, entry: OutboxEntry): Promise<Delivery> {
+  try {
+    await deliver(outbox, entry);
+    return { kind: 'delivered' };
+  } catch (error) {
+    if (error instanceof BrokerCallError) return error.failure;
+    // The link to the bridge cannot be called; callBrokerLink has logged why.
+    if (error instanceof RefusedError) return { kind: 'broker_away', call: 'bridge link', cause: 'unreachable' };
+    return { kind: 'failed', error };
+  }
+}
+
+async function deliver(
+  { context, provisioner }: Outbox,
+  { productKey, deviceId, operation, sealedPassword, endsSessions }: OutboxEntry,
+): Promise<void> {
   const device = { productKey, deviceId };
-  if (wish === 'remove') return provisioner.revoke(device, 'remove');
+  if (operation === 'delete') return provisioner.delete(device);
   if (sealedPassword !== null) {
-    const password = await openText(sealedPassword, config.bridgeSecrets, deviceId);
-    // The secret was changed twice while the broker was away. The device has to activate again.
+    const password = await openText(sealedPassword, context.config.bridgeSecrets, deviceId);
+    // The bridge secret was replaced twice since. The device has to activate again.
     if (password === undefined) log('error', 'broker outbox: password cannot be opened any more', { deviceId });
     else await provisioner.upsertCredential(device, password);
   }
-  if (wish === 'block') return provisioner.revoke(device, 'block');
-  if (sealedPassword === null) await provisioner.unblock(device);
-  if (endsSessions) await provisioner.disconnect(device);
+  if (operation === 'disable') return provisioner.disable(device);
+  if (sealedPassword === null) await provisioner.enable(device);
+  if (endsSessions) await provisioner.endSessions(device);
 }
 
-function seal(config: Config, deviceId: string, password: string): Promise<string> {
-  const [newest = ''] = config.bridgeSecrets;
-  return sealText(password, newest, deviceId);
-}
-
-/** Full jitter, so that many devices' retries do not come as one. */
+/** Full jitter, so that the retries of many devices do not coincide. */
 function retryDelayMs(attempts: number): number {
   return Math.random() * Math.min(longestRetryMs, firstRetryMs * 2 ** attempts) + 1_000;
 }

@@ -8,7 +8,7 @@ import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { disconnectClient } from './broker-client.ts';
-import { noteRemovalAtBroker, provisionAtBroker } from './broker-provisioning.ts';
+import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { requireDeviceId } from './device-views.ts';
@@ -42,12 +42,12 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
   const device = { productKey: product.productKey, deviceId };
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
   // the device can be deleted again; until then it gets new credentials by activating.
-  await noteRemovalAtBroker(context, device, requestedAtMs);
+  await scheduleDeletionAtBroker(context, device, requestedAtMs);
   await callDevice(env, deviceId, 'delete', 'repeatable', (session) => session.delete());
   await Promise.all([
     disconnectClient(context, device),
     // An activation in between may have restored the credential: after the session's end none can.
-    provisionAtBroker(context, device, { kind: 'remove' }, Date.now()),
+    provisionAtBroker(context, device, { kind: 'delete' }, Date.now()),
   ]);
   await deleteDeviceRow(context.primary(), deviceId);
   return { deviceId };
@@ -74,10 +74,10 @@ export async function changeDevice(
   if (disabled === true) {
     await Promise.all([
       disconnectClient(context, identity),
-      provisionAtBroker(context, identity, { kind: 'block' }, requestedAtMs),
+      provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
     ]);
   }
-  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'allow' }, requestedAtMs);
+  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
   return describeDevice({ device: { ...device, ...changed }, product });
 }
 
@@ -97,7 +97,7 @@ export async function replaceCredentials(context: ServiceContext, userId: number
   );
   await Promise.all([
     disconnectClient(context, device),
-    provisionAtBroker(context, device, { kind: 'allow', password, endsSessions: true }, requestedAtMs),
+    provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),
   ]);
   return { deviceId, mqtt: describeConnection(config, device, password) };
 }

@@ -1,5 +1,5 @@
-// Topic rights as EMQX's rules, for the answer to a login and for its built-in database. The first rule that matches decides, and without the last one EMQX
-// would go on to other authorizers, whose default is to allow.
+// Topic rights as EMQX rules, for its login hook and for its built-in database. The first matching rule decides; without
+// the final deny, EMQX would ask its other authorizers, whose default is to allow.
 import type { TopicRight } from '../domain/topic-rights.ts';
 
 export function aclOf(rights: readonly TopicRight[]) {
@@ -7,7 +7,7 @@ export function aclOf(rights: readonly TopicRight[]) {
 }
 
 function ruleOf({ action, topic, isExact, mayRetain }: TopicRight) {
-  // `eq`: this text, wildcards and all. Without it a `+` would also admit a `#` in its place.
+  // `eq` matches the text literally. Without it a filter with `+` would also admit one with `#`.
   const rule = { permission: 'allow', action, topic: isExact ? `eq ${topic}` : topic };
   return action === 'publish' && !mayRetain ? { ...rule, retain: false } : rule;
 }

@@ -1,4 +1,4 @@
-// Removes rows whose time is over: they decide nothing any more and only cost storage.
+// Deletes expired rows of D1; the schedule calls it every minute.
 import { openDatabase } from '../db/client.ts';
 import { deleteExpiredRows } from '../db/expired-rows.ts';
 import type { ServiceContext } from './context.ts';

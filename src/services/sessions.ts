@@ -10,7 +10,7 @@ import { foldName } from '../domain/account-name.ts';
 import { RefusedError, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
-import { countFailure, enterLane, forgetFailures } from './login-attempts.ts';
+import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
 
 const refreshTokenMs = 30 * 24 * 3_600_000;
 // Phones refresh twice at once and lose answers: within this time a second use is an accident, later it is a theft.
@@ -31,17 +31,17 @@ export async function logIn(
   const database = context.primary();
   const foldedName = foldName(name);
   const user = await findUserByName(database, foldedName);
-  const lane = await enterLane(database, user?.foldedEmail ?? foldedName, clientAddress);
+  const attempt = await beginLoginAttempt(database, user?.foldedEmail ?? foldedName, clientAddress);
   const { isRight, isOutdated } = await checkPassword(password, user?.passwordHash ?? dummyHash);
   if (user === undefined || !isRight) {
-    await countFailure(database, lane);
+    await countFailure(database, attempt);
     throw new RefusedError({
       kind: 'credential_refused',
       credential: 'account_password',
       problem: user === undefined ? 'unknown_account' : 'wrong',
     });
   }
-  await forgetFailures(database, lane);
+  await resetFailures(database, attempt);
   const passwordHash = isOutdated ? await renewHash(database, user, password) : user.passwordHash;
   const pair = await startSession(context, database, user.id, passwordHash);
   return { user: { userId: user.id, username: user.username, email: user.email }, ...pair };

@@ -1,13 +1,13 @@
-// Reads one item of a bridge's batch. The schema in protocol/bridge.ts says what an item is; what nearly all look like
-// is told by hand, because zod may not compile its checks in a Worker and then takes longer than all else about an item.
+// Reads one item of a bridge's batch. The schema in protocol/bridge.ts defines an item; the shape that nearly all have is
+// recognised by hand, because zod cannot compile its checks in a Worker and would take longer than all the rest.
 import { uplinkItemSchema, type UplinkItem } from '../protocol/bridge.ts';
 
-/** undefined where the schema refuses it. */
+/** undefined where it does not match the schema. */
 export function readItem(raw: unknown): UplinkItem | undefined {
   return isPlain(raw) ? raw : uplinkItemSchema.safeParse(raw).data;
 }
 
-/** Text, neither delivered again nor retained. Stricter than the schema, never more lenient. */
+/** Text, neither redelivered nor retained. Stricter than the schema, never more lenient. */
 function isPlain(raw: unknown): raw is UplinkItem {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) return false;
   const { seq, topic, payload, payloadBase64, dup, retain, receivedAtMs } = raw as Record<string, unknown>;

@@ -1,27 +1,42 @@
-// Takes a batch from a bridge: one DeviceSession call a device, all in parallel, then one push a relay shard.
-// Touches no D1. Answers each message, so that one bad message never holds up another.
-import type { InboundMessage } from '../domain/device/inbox.ts';
+// Takes a batch from a bridge: one DeviceSession call per device, all in parallel, then one push per relay shard. Answers
+// each message by itself, so that a bad message or device never holds up another. Must not touch D1.
+import type { InboundMessage, RejectionReason } from '../domain/device/inbox.ts';
 import type { Subscription } from '../domain/device/subscriptions.ts';
 import { packMessages } from '../durable/message-columns.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
+import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
 import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import { log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
-import { maxBatchDevices, type UplinkResult } from '../protocol/bridge.ts';
+import { maxBatchDevices } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
-export type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
+type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
+
+type ItemResult = { seq: number } & (
+  | { result: 'accepted' }
+  | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' | 'not_text' }
+  | { result: 'rejected'; reason: RejectionReason }
+  | { result: 'retry'; reason: 'too_many_devices' | (typeof deviceFailures)[ObjectFailure] }
+);
+
+const deviceFailures = {
+  retryable: 'device_unreachable',
+  overloaded: 'device_overloaded',
+  broken: 'device_failed',
+} as const satisfies Record<ObjectFailure, string>;
 
 type Entry = { index: number; topic: string; message: InboundMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 
-/** Results stand in the order of the items. */
-export async function takeBatch(context: ServiceContext, batch: Batch): Promise<UplinkResult[]> {
-  const results: UplinkResult[] = [];
+/** @returns the results in the order of the items */
+export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
+  const results: ItemResult[] = [];
   const groups = new Groups();
-  // The bridge's clock may be wrong: what counts is how long before sending a message arrived.
+  // The bridge's clock may be wrong: what counts is how long before the sending a message arrived.
   const offsetMs = Date.now() - batch.sentAtMs;
   for (const [index, raw] of batch.items.entries()) {
     const item = readItem(raw);
@@ -58,18 +73,18 @@ export async function takeBatch(context: ServiceContext, batch: Batch): Promise<
   const deliveries: Delivery[] = [];
   await Promise.all(
     served.map(async ({ device, entries }) => {
-      // The mark of what was taken only ever rises: a lower number behind a higher one would count as seen.
+      // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
       entries.sort((one, other) => one.message.seq - other.message.seq);
-      const answered = await takeForDevice(context, batch.spoolId, device, entries);
+      const answered = await takeForDevice(env, batch.spoolId, device, entries);
       for (const [index, result] of answered.results) results[index] = result;
       deliveries.push(...answered.deliveries);
     }),
   );
-  await pushToRelays(context.env, deliveries);
+  await pushToRelays(env, deliveries);
   return results;
 }
 
-/** A batch's messages by device. Parses a topic once: busy devices fill whole batches with one. */
+/** A batch's messages by device. Each topic is parsed once: a busy device fills whole batches with one topic. */
 class Groups {
   readonly #byDevice = new Map<string, Group>();
   readonly #byTopic = new Map<string, { action: TopicAction; group: Group } | undefined>();
@@ -95,36 +110,37 @@ class Groups {
 }
 
 async function takeForDevice(
-  { env }: ServiceContext,
+  env: Env,
   spoolId: string,
   device: DeviceIdentity,
   entries: Entry[],
-): Promise<{ results: [index: number, result: UplinkResult][]; deliveries: Delivery[] }> {
+): Promise<{ results: [index: number, result: ItemResult][]; deliveries: Delivery[] }> {
   let ingested;
   try {
     const columns = packMessages(entries.map(({ message }) => message));
     ingested = await callDevice(env, device.deviceId, 'ingest', 'repeatable', (session) =>
       session.ingest(device.productKey, spoolId, columns),
     );
-  } catch {
-    // The object could not be reached (overloaded, moving): nothing of this device is lost, it comes again.
+  } catch (error) {
+    // Nothing of this device is lost: the bridge sends it again.
+    const isCallFailure = error instanceof RefusedError && error.refusal.kind === 'object_failed';
+    const reason = deviceFailures[isCallFailure ? error.refusal.failure : 'broken'];
+    const { deviceId } = device;
+    log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason, error: String(error) });
     return {
-      results: entries.map(({ index, message }) => [
-        index,
-        { seq: message.seq, result: 'retry', reason: 'device_unreachable' },
-      ]),
+      results: entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]),
       deliveries: [],
     };
   }
   const others = new Map(ingested.others.map((other) => [other.position, other]));
-  const results: [number, UplinkResult][] = [];
+  const results: [number, ItemResult][] = [];
   const runs: Required<RelayRun>[] = [];
   for (const [position, { index, topic, message }] of entries.entries()) {
     const { seq, payload } = message;
     const taken = others.get(position) ?? { result: 'accepted' as const };
     const reason = 'reason' in taken ? taken.reason : undefined;
     results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
-    // Subscribers see what the device sent, even what the service could not read; never the service's own echo.
+    // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement.
     if (taken.result === 'ignored') continue;
     let run = runs.at(-1);
     if (run?.topic !== topic) runs.push((run = startRun(device.deviceId, topic, spoolId)));

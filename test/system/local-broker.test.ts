@@ -7,7 +7,6 @@ import { type AddressInfo, connect as connectTcp } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { spawnLocalBroker } from '../rig/parts.ts';
-import { dataOf } from '../rig/api.ts';
 
 const hookSecret = 'hook-secret-of-the-local-broker-test';
 const productKey = 'switch-1';

@@ -1,4 +1,4 @@
-// Topic names and filters (contract 6, MQTT-4.7): what is one of ours, and whose.
+// Topic names and filters (contract 6, MQTT-4.7): which are a device's, and whose.
 import { describe, expect, it } from 'vitest';
 import {
   isDeviceId,

@@ -1,4 +1,4 @@
-// The object bridges dial in to: who is active, what happens to messages when a bridge goes, sleeps or lies.
+// The object that bridges dial in to: which one is active, and what happens to publishes when a bridge goes or restarts.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -29,8 +29,8 @@ async function publish(topic = '/sys/switch/dev_00000001/thing/service/property/
 type PublishFrame = { type: string; id: string; topic: string; expiresAtMs: number; messageExpirySeconds: number };
 const nextPublish = async (bridge: TestSocket) => (await bridge.next()) as PublishFrame;
 
-/** Lets a bridge look as if nothing had come from it for a long time. */
-async function makeSilent(bridgeId: string) {
+/** Makes a bridge look inactive. */
+async function makeInactive(bridgeId: string) {
   await runInDurableObject(link(), (_, state) => {
     for (const socket of state.getWebSockets()) {
       const attachment = socket.deserializeAttachment() as { bridgeId: string; openedAtMs: number };
@@ -45,7 +45,7 @@ async function loseBroker(bridge: TestSocket) {
   await vi.waitFor(async () => expect(await link().health()).toMatchObject({ brokerConnected: false }));
 }
 
-/** Lets the active bridge look as if it had been without its broker for a long time. */
+/** Makes the active bridge look as if it had lacked its broker for a long time. */
 async function makeBrokerless() {
   await runInDurableObject(link(), (_, state) => {
     for (const socket of state.getWebSockets()) {
@@ -117,7 +117,7 @@ describe('dialling in', () => {
     expect(await bridge.end()).toEqual({ code: 1008, reason: 'unreadable frame' });
   });
 
-  it('turns away a socket that never says hello', async () => {
+  it('closes a socket that never sends hello', async () => {
     const bridge = await openSocket(linkPath, { Authorization: `Bearer ${secret}` });
     await runInDurableObject(link(), (_, state) => {
       const [socket] = state.getWebSockets();
@@ -153,7 +153,7 @@ describe('roles', () => {
     expect((await dialIn('one')).role).toBe('standby');
   });
 
-  it('promotes a standby within ten seconds of the last ping of a bridge that fell silent', async () => {
+  it('promotes a standby within ten seconds of the last ping of an inactive bridge', async () => {
     const { bridge: active } = await dialIn('one');
     const { bridge: second } = await dialIn('two');
     await runInDurableObject(link(), async (_, state) => {
@@ -162,18 +162,18 @@ describe('roles', () => {
       const alarmAtMs = await state.storage.getAlarm();
       expect(alarmAtMs! - openedAtMs).toBeLessThanOrEqual(10_000);
     });
-    await makeSilent('one');
+    await makeInactive('one');
     expect(await runDurableObjectAlarm(link())).toBe(true);
     expect(await second.next()).toMatchObject({ type: 'role', role: 'active' });
     expect(await active.end()).toEqual({ code: 1008, reason: 'silent' });
   });
 
-  it('does not call a bridge silent that pings', async () => {
+  it('does not count a bridge that pings as inactive', async () => {
     const { bridge: active } = await dialIn('one');
     const { bridge: second } = await dialIn('two');
     await active.ask(linkPing);
-    await makeSilent('one');
-    await makeSilent('two');
+    await makeInactive('one');
+    await makeInactive('two');
     await second.ask(linkPing);
     await runDurableObjectAlarm(link());
     const answered = publish();
@@ -182,11 +182,11 @@ describe('roles', () => {
     expect((await answered).ok).toBe(true);
   });
 
-  it('passes a silent standby over', async () => {
+  it('does not promote an inactive standby', async () => {
     const { bridge: active } = await dialIn('one');
     await dialIn('two');
     const { bridge: third } = await dialIn('three');
-    await makeSilent('two');
+    await makeInactive('two');
     active.close();
     expect(await third.next()).toMatchObject({ type: 'role', role: 'active' });
   });
@@ -199,14 +199,14 @@ describe('roles', () => {
     expect((await former.end()).code).toBe(1008);
   });
 
-  it('makes a newcomer active at once where the active bridge fell silent', async () => {
+  it('makes a newcomer active at once where the active bridge is inactive', async () => {
     await dialIn('one');
-    await makeSilent('one');
+    await makeInactive('one');
     expect(await link().health()).toEqual({ bridgeConnected: false, brokerConnected: false });
     expect((await dialIn('two')).role).toBe('active');
   });
 
-  it('tells an active bridge whether another one was active since it was', async () => {
+  it('sends an active bridge whether another one was active in between', async () => {
     const { bridge: first, welcome } = await dialIn('one');
     expect(welcome).toMatchObject({ role: 'active', resumes: false });
     first.close();
@@ -350,7 +350,7 @@ describe('publishing', () => {
     expect((await answered).ok).toBe(true);
   });
 
-  it('says not delivered of what a bridge had taken that was restarted before its end was seen', async () => {
+  it('answers bridge_lost for what a bridge had when it restarted', async () => {
     const { bridge: former } = await dialIn('one');
     const answered = publish();
     await nextPublish(former);
@@ -360,7 +360,7 @@ describe('publishing', () => {
     expect(await bridge.ask(linkPing), 'and it is not given it again').toBe(linkPong);
   });
 
-  it('sends nothing twice to a bridge that was away, but hears its late answer', async () => {
+  it('sends nothing twice to a bridge that was away, but takes its late answer', async () => {
     const { bridge: former } = await dialIn('one');
     const answered = publish();
     const { id } = await nextPublish(former);
@@ -372,7 +372,7 @@ describe('publishing', () => {
     expect((await answered).ok).toBe(true);
   });
 
-  it('says not delivered of what a lost bridge had taken when another one becomes active', async () => {
+  it('answers bridge_lost for what a lost bridge had when another one becomes active', async () => {
     const { bridge: first } = await dialIn('one');
     const { bridge: second } = await dialIn('two');
     const answered = publish();
@@ -384,7 +384,7 @@ describe('publishing', () => {
     expect(await second.ask(linkPing), 'and the successor is not given it').toBe(linkPong);
   });
 
-  it('says so as well when the successor dials in later', async () => {
+  it('answers bridge_lost also when the successor dials in later', async () => {
     const { bridge: first } = await dialIn('one');
     const answered = publish();
     await nextPublish(first);

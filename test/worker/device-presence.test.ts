@@ -2,7 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { writeDeviceCopy } from '../../src/db/devices.ts';
+import { writeProjection } from '../../src/db/devices.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp, TestBridge, type Said } from '../rig/workerd/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
@@ -275,13 +275,13 @@ describe('the copy in D1', () => {
     const device = await activate();
     await connect(device);
     await expect.poll(async () => (await copyOf(device))?.connection_status).toBe(1);
-    const { connection_version: version } = (await env.DB.prepare(
-      'select connection_version from devices where device_id = ?',
+    const { projection_version: version } = (await env.DB.prepare(
+      'select projection_version from devices where device_id = ?',
     )
       .bind(device.deviceId)
-      .first<{ connection_version: number }>())!;
+      .first<{ projection_version: number }>())!;
     const older = { name: 'Older', isDisabled: true, connectionStatus: 2, lastOnlineAt: 1, version } as const;
-    await writeDeviceCopy(env.DB, device.deviceId, older);
+    await writeProjection(env.DB, device.deviceId, older);
     expect((await copyOf(device))?.connection_status).toBe(1);
   });
 });

@@ -1,5 +1,5 @@
-// Deletions that are cut off or crossed by an activation, at a broker that is told its credentials: none of them may
-// leave one behind there, and none a device that can neither log in nor be deleted.
+// Deletions that are cut off or crossed by an activation, at a broker that credentials are pushed to: none may leave a
+// credential behind there, nor a device that can neither log in nor be deleted.
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
@@ -38,12 +38,14 @@ function withWipe(wipe: () => Promise<void>): Env {
   return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ wipe }) } } as unknown as Env;
 }
 
-async function lastWish() {
-  const statement = env.DB.prepare('SELECT wish, delivered_at, next_attempt_at FROM broker_outbox WHERE device_id = ?');
-  return statement.bind(deviceId).first<{ wish: string; delivered_at: number | null; next_attempt_at: number }>();
+async function outboxEntry() {
+  const statement = env.DB.prepare(
+    'SELECT operation, delivered_at, next_attempt_at FROM broker_outbox WHERE device_id = ?',
+  );
+  return statement.bind(deviceId).first<{ operation: string; delivered_at: number | null; next_attempt_at: number }>();
 }
 
-const removed = { wish: 'remove', delivered_at: expect.any(Number) as number };
+const deleted = { operation: 'delete', delivered_at: expect.any(Number) as number };
 
 beforeEach(async () => {
   // EMQX finds whatever it is asked for.
@@ -55,59 +57,59 @@ beforeEach(async () => {
   deviceId = (await activate())!;
 });
 afterEach(async () => {
-  await env.DB.prepare('DROP TRIGGER IF EXISTS no_removals').run();
+  await env.DB.prepare('DROP TRIGGER IF EXISTS no_deletions').run();
   vi.restoreAllMocks();
 });
 
-async function refuseRemovals(): Promise<void> {
+async function refuseDeletions(): Promise<void> {
   await env.DB.prepare(
-    `CREATE TRIGGER no_removals BEFORE INSERT ON broker_outbox WHEN NEW.wish = 'remove'
-     BEGIN SELECT RAISE(ABORT, 'no removals'); END`,
+    `CREATE TRIGGER no_deletions BEFORE INSERT ON broker_outbox WHEN NEW.operation = 'delete'
+     BEGIN SELECT RAISE(ABORT, 'no deletions'); END`,
   ).run();
 }
 
-it('leaves a device as it was where the wish to remove it cannot be noted', async () => {
-  await refuseRemovals();
+it('leaves a device as it was where its deletion at the broker cannot be recorded', async () => {
+  await refuseDeletions();
   expect((await deleteDevice()).status).toBe(500);
   expect((await call('GET', `/devices/${deviceId}/status`)).status).toBe(200);
-  expect(await lastWish()).toMatchObject({ wish: 'allow' });
-  await env.DB.prepare('DROP TRIGGER no_removals').run();
+  expect(await outboxEntry()).toMatchObject({ operation: 'upsert' });
+  await env.DB.prepare('DROP TRIGGER no_deletions').run();
   expect((await deleteDevice()).status).toBe(200);
-  expect(await lastWish()).toMatchObject(removed);
+  expect(await outboxEntry()).toMatchObject(deleted);
 });
 
-it('removes the credential of a deletion that was cut off when the device activates again', async () => {
+it('deletes the credential of a deletion that was cut off when the device activates again', async () => {
   await sessionOf(deviceId).delete();
-  await refuseRemovals();
-  expect(await activate(), 'not before the wish is noted').toBeUndefined();
-  await env.DB.prepare('DROP TRIGGER no_removals').run();
+  await refuseDeletions();
+  expect(await activate(), 'not before the deletion is recorded').toBeUndefined();
+  await env.DB.prepare('DROP TRIGGER no_deletions').run();
   expect(await activate()).toMatch(/^dev_/);
   expect((await deleteDevice()).message).toBe('device_not_found');
-  expect(await lastWish()).toMatchObject(removed);
+  expect(await outboxEntry()).toMatchObject(deleted);
 });
 
-it('notes the removal of a deletion that ends at the wipe, to be delivered within a minute', async () => {
+it('records the deletion of a request that fails at the wipe, to be delivered within a minute', async () => {
   const failing = withWipe(() => Promise.reject(new Error('the session is away')));
   expect((await deleteDevice(failing)).status).toBe(500);
-  const wish = await lastWish();
-  expect(wish).toMatchObject({ wish: 'remove', delivered_at: null });
-  expect(wish!.next_attempt_at).toBeLessThan(Date.now() + 60_000);
+  const entry = await outboxEntry();
+  expect(entry).toMatchObject({ operation: 'delete', delivered_at: null });
+  expect(entry!.next_attempt_at).toBeLessThan(Date.now() + 60_000);
   expect((await deleteDevice()).status).toBe(200);
-  expect(await lastWish()).toMatchObject(removed);
+  expect(await outboxEntry()).toMatchObject(deleted);
 });
 
 it('lets a device whose wipe failed back in when it activates again', async () => {
   const failing = withWipe(() => Promise.reject(new Error('the session is away')));
   expect((await deleteDevice(failing)).status).toBe(500);
   expect(await activate()).toBe(deviceId);
-  expect(await lastWish()).toMatchObject({ wish: 'allow', delivered_at: expect.any(Number) as number });
+  expect(await outboxEntry()).toMatchObject({ operation: 'upsert', delivered_at: expect.any(Number) as number });
 });
 
-it('removes the credential of an activation that began after the deletion and came before its wipe', async () => {
+it('deletes the credential of an activation that began after the deletion and came before its wipe', async () => {
   const crossed = withWipe(async () => {
     expect(await activate()).toBe(deviceId);
     await sessionOf(deviceId).delete();
   });
   expect((await deleteDevice(crossed)).status).toBe(200);
-  expect(await lastWish()).toMatchObject(removed);
+  expect(await outboxEntry()).toMatchObject(deleted);
 });

@@ -1,13 +1,12 @@
-// HiveMQ Cloud told of devices through its REST API: each request byte by byte, against a stand-in for the API that is
-// written from its documentation; and the same end after a failure at any of the calls.
+// HiveMQ Cloud's REST API: each request byte by byte, against a stand-in for the API that is written from its
+// documentation; and the same end state after a failure at any of the calls.
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { createContext } from '../../src/services/context.ts';
 import { disconnectClient } from '../../src/services/broker-client.ts';
 import { createHivemqProvisioner } from '../../src/services/broker-provisioner-hivemq.ts';
-import { BrokerAwayError } from '../../src/services/broker-provisioner.ts';
-import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
+import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../src/services/broker-provisioning.ts';
 import { HivemqCloud, hivemqApiUrl, type Failure } from '../rig/workerd/hivemq-cloud.ts';
 
 const vars = {
@@ -20,6 +19,7 @@ const context = createContext(withHivemq, readConfig(withHivemq));
 const device = { productKey: 'acme', deviceId: 'dev_01abcdef' };
 const other = { productKey: 'acme', deviceId: 'dev_01abcdeg' };
 const name = 'acme&dev_01abcdef';
+const isAway = { failure: { kind: 'broker_away' } };
 const own = 'acme%26dev_01abcdef';
 
 let cloud: HivemqCloud;
@@ -95,7 +95,7 @@ describe('a device', () => {
   it('that was left half-way gets what is missing, and nothing twice', async () => {
     // The role and two permissions are made; the second of them is not attached.
     cloud.failure = { atCall: 6, how: 'refused' };
-    await expect(upsert()).rejects.toThrow(BrokerAwayError);
+    await expect(upsert()).rejects.toMatchObject(isAway);
     cloud.failure = undefined;
     expect(await askedDuring(upsert)).toEqual([
       `GET /mqtt/credentials/username/${own}`,
@@ -113,32 +113,32 @@ describe('a device', () => {
     ]);
   });
 
-  it('is blocked by taking its role away and ending its session, and let in again by giving the role back', async () => {
+  it('is disabled by detaching its role and ending its session, and enabled by attaching the role', async () => {
     await upsert();
     cloud.connect(name);
-    const blocking = await askedDuring(() => provisioner().revoke(device, 'block'));
-    expect(blocking).toEqual([
+    const disabling = await askedDuring(() => provisioner().disable(device));
+    expect(disabling).toEqual([
       `GET /mqtt/credentials/username/${own}`,
       `PUT /user/${own}/roles/1/detach`,
       `DELETE /mqtt/clients/${own}`,
     ]);
     expect(cloud.contents()).toMatchObject({ credentials: [{ username: name, roles: [] }], clients: [] });
-    expect(await askedDuring(() => provisioner().unblock(device))).toEqual([
+    expect(await askedDuring(() => provisioner().enable(device))).toEqual([
       `GET /mqtt/credentials/username/${own}`,
       makeRole,
       'GET /mqtt/roles?limit=2500',
       'GET /mqtt/roles/1/permissions?limit=2500',
       `PUT /user/${own}/roles/1/attach`,
     ]);
-    expect(await askedDuring(() => provisioner().unblock(device)), 'again').toHaveLength(1);
+    expect(await askedDuring(() => provisioner().enable(device)), 'again').toHaveLength(1);
   });
 
-  it('is forgotten with its credential, session, permissions and role, and nobody else is', async () => {
+  it('is deleted with its credential, session, permissions and role, and no other device is', async () => {
     await upsert('tk_other', other);
     const before = cloud.contents();
     await upsert();
     cloud.connect(name);
-    expect(await askedDuring(() => provisioner().revoke(device, 'remove'))).toEqual([
+    expect(await askedDuring(() => provisioner().delete(device))).toEqual([
       `DELETE /mqtt/credentials/username/${own}`,
       `DELETE /mqtt/clients/${own}`,
       'GET /mqtt/roles?limit=2500',
@@ -154,22 +154,22 @@ describe('a device', () => {
       'DELETE /mqtt/roles/6',
     ]);
     expect(cloud.contents()).toEqual(before);
-    expect(await askedDuring(() => provisioner().revoke(device, 'remove')), 'again').toHaveLength(3);
+    expect(await askedDuring(() => provisioner().delete(device)), 'again').toHaveLength(3);
   });
 
   it('is disconnected, connected or not', async () => {
     cloud.connect(name);
     for (const isConnected of [true, false]) {
-      const asked = await askedDuring(() => provisioner().disconnect(device));
+      const asked = await askedDuring(() => provisioner().endSessions(device));
       expect(asked, String(isConnected)).toEqual([`DELETE /mqtt/clients/${own}/connection`]);
       expect(cloud.contents().clients).toEqual([{ id: name, isConnected: false }]);
     }
   });
 
-  it('that nobody made known can be blocked, allowed and disconnected', async () => {
-    await provisioner().revoke(device, 'block');
-    await provisioner().unblock(device);
-    await provisioner().disconnect(device);
+  it('that is unknown can be disabled, enabled and disconnected', async () => {
+    await provisioner().disable(device);
+    await provisioner().enable(device);
+    await provisioner().endSessions(device);
     expect(cloud.contents()).toEqual(new HivemqCloud().contents());
   });
 });
@@ -179,19 +179,19 @@ describe('an operation that failed at any of its calls', () => {
     await upsert('tk_before');
     cloud.connect(name);
   };
-  const blocked = async () => {
+  const disabled = async () => {
     await known();
-    await provisioner().revoke(device, 'block');
+    await provisioner().disable(device);
   };
   const nothing = () => Promise.resolve();
 
   it.each([
-    ['makes a device known', nothing, () => upsert()],
+    ['creates a credential', nothing, () => upsert()],
     ['changes a password', known, () => upsert()],
-    ['blocks', known, () => provisioner().revoke(device, 'block')],
-    ['lets in again', blocked, () => provisioner().unblock(device)],
-    ['removes', known, () => provisioner().revoke(device, 'remove')],
-    ['disconnects', known, () => provisioner().disconnect(device)],
+    ['disables', known, () => provisioner().disable(device)],
+    ['enables', disabled, () => provisioner().enable(device)],
+    ['deletes', known, () => provisioner().delete(device)],
+    ['disconnects', known, () => provisioner().endSessions(device)],
   ])('%s when it is repeated', async (_, prepare, act) => {
     await prepare();
     const calls = (await askedDuring(act)).length;
@@ -201,7 +201,7 @@ describe('an operation that failed at any of its calls', () => {
         useCloud();
         await prepare();
         cloud.failure = { atCall: cloud.exchanges.length + call, how };
-        await expect(act(), `${how} at call ${call}`).rejects.toThrow(BrokerAwayError);
+        await expect(act(), `${how} at call ${call}`).rejects.toMatchObject(isAway);
         cloud.failure = undefined;
         await act();
         expect(cloud.contents(), `${how} at call ${call}`).toEqual(expected);
@@ -209,15 +209,15 @@ describe('an operation that failed at any of its calls', () => {
     }
   });
 
-  it('leaves nothing behind when the device is removed instead', async () => {
+  it('leaves nothing behind when the device is deleted instead', async () => {
     await upsert();
     const calls = cloud.exchanges.length;
     for (let call = 1; call <= calls; call++) {
       useCloud();
       cloud.failure = { atCall: call, how: 'unanswered' };
-      await expect(upsert()).rejects.toThrow(BrokerAwayError);
+      await expect(upsert()).rejects.toMatchObject(isAway);
       cloud.failure = undefined;
-      await provisioner().revoke(device, 'remove');
+      await provisioner().delete(device);
       expect(cloud.contents(), `at call ${call}`).toEqual(new HivemqCloud().contents());
     }
   });
@@ -259,7 +259,7 @@ describe('a list of several pages', () => {
     const asked = await askedDuring(() => upsert('tk_next'));
     expect(asked.filter((call) => call.startsWith('GET /mqtt/roles/6/permissions'))).toHaveLength(4);
     expect(asked.filter((call) => call.startsWith('POST /mqtt/permissions'))).toEqual([]);
-    await provisioner().revoke(device, 'remove');
+    await provisioner().delete(device);
     expect(cloud.contents().permissions.map((each) => String(each['name']).split(' ')[0])).toEqual(
       Array(4).fill('dev_01abcdeg'),
     );
@@ -281,14 +281,15 @@ describe('an answer', () => {
   ])('with %s stops the operation and not the ones of other devices', async (_, call, body) => {
     instead(call, body);
     const failed = upsert();
-    await expect(failed).rejects.toThrow(/^HiveMQ API: .* answered in an unknown shape$/);
-    await expect(failed).rejects.not.toBeInstanceOf(BrokerAwayError);
+    await expect(failed).rejects.toMatchObject({ failure: { kind: 'unreadable_answer', call: `HiveMQ ${call}` } });
     expect(cloud.contents().credentials).toEqual([]);
   });
 
   it('with a role that exists and is not listed stops the operation', async () => {
     instead('POST /mqtt/roles', '{"errors":[{"title":"Conflict","detail":"exists"}]}', 409);
-    await expect(upsert()).rejects.toThrow('a role that is said to exist is not listed');
+    await expect(upsert()).rejects.toMatchObject({
+      failure: { kind: 'unreadable_answer', call: 'HiveMQ GET /mqtt/roles' },
+    });
     expect(cloud.contents()).toEqual(new HivemqCloud().contents());
   });
 
@@ -299,8 +300,9 @@ describe('an answer', () => {
 });
 
 describe('through the outbox', () => {
-  let lastWishAtMs = 0;
-  const provision = (wish: Wish, to = device) => provisionAtBroker(context, to, wish, ++lastWishAtMs);
+  let lastRequestAtMs = 0;
+  const provision = (operation: BrokerOperation, to = device) =>
+    provisionAtBroker(context, to, operation, ++lastRequestAtMs);
   const outbox = async () =>
     (await env.DB.prepare('SELECT delivered_at, sealed_password FROM broker_outbox').all()).results;
   const skipWait = () => env.DB.prepare('UPDATE broker_outbox SET next_attempt_at = 0, claimed_until = 0').run();
@@ -311,9 +313,9 @@ describe('through the outbox', () => {
   });
 
   it('changes a password, then disconnects who holds the old one', async () => {
-    await provision({ kind: 'allow', password: 'tk_first' });
+    await provision({ kind: 'upsert', password: 'tk_first' });
     cloud.connect(name);
-    const asked = await askedDuring(() => provision({ kind: 'allow', password: 'tk_next', endsSessions: true }));
+    const asked = await askedDuring(() => provision({ kind: 'upsert', password: 'tk_next', endsSessions: true }));
     expect(asked.slice(-3)).toEqual([
       makeCredential('tk_next'),
       `PUT /user/${own}/roles/1/attach`,
@@ -322,16 +324,16 @@ describe('through the outbox', () => {
     expect(await outbox()).toEqual([delivered]);
   });
 
-  it.each([500, 503, 401, 403, 429])('keeps every wish while the API answers %d', async (answered) => {
+  it.each([500, 503, 401, 403, 429])('keeps every entry while the API answers %d', async (answered) => {
     cloud.override = () => new Response('{"errors":[]}', { status: answered });
-    await provision({ kind: 'allow', password: 'tk_first' });
-    await provision({ kind: 'block' }, other);
+    await provision({ kind: 'upsert', password: 'tk_first' });
+    await provision({ kind: 'disable' }, other);
     await skipWait();
-    expect(await askedDuring(() => deliverWishes(context)), 'it is away for all of them').toHaveLength(1);
+    expect(await askedDuring(() => deliverOutbox(context)), 'it is away for all of them').toHaveLength(1);
     expect((await outbox()).map((row) => row['delivered_at'])).toEqual([null, null]);
     cloud.override = undefined;
     await skipWait();
-    await deliverWishes(context);
+    await deliverOutbox(context);
     expect(await outbox()).toEqual([delivered, delivered]);
     expect(cloud.contents().credentials).toEqual([{ username: name, password: 'tk_first', roles: ['dev_01abcdef'] }]);
   });
@@ -345,8 +347,8 @@ describe('through the outbox', () => {
       `${method} ${path}` === 'POST /mqtt/credentials'
         ? new Response('{"errors":[{"title":"Bad","detail":"tk_of-the-device said"}]}', { status: 422 })
         : undefined;
-    await provision({ kind: 'allow', password: 'tk_of-the-device' });
-    expect(lines.join()).toContain('HiveMQ API: POST /mqtt/credentials answered 422');
+    await provision({ kind: 'upsert', password: 'tk_of-the-device' });
+    expect(lines.join()).toContain('"call":"HiveMQ POST /mqtt/credentials","status":422');
     expect(lines.join()).not.toMatch(/tk_of|token-of-the-tests/);
   });
 

@@ -1,5 +1,5 @@
-// Credentials pushed to a broker that cannot ask: noted with the change, delivered at once or when the broker is back,
-// in order, once; never readable in the database. mosquitto's commands go to a bridge, EMQX's calls to a recording.
+// Credentials pushed to a broker without a login hook: recorded with the change, delivered at once or when the broker is
+// back, in order, once; never readable in the database. mosquitto's commands go to a bridge, EMQX's calls are recorded.
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -7,7 +7,7 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { createContext } from '../../src/services/context.ts';
-import { deliverWishes, provisionAtBroker, type Wish } from '../../src/services/broker-provisioning.ts';
+import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../src/services/broker-provisioning.ts';
 import { deleteExpired } from '../../src/services/housekeeping.ts';
 import { createUser, type TestUser } from '../rig/workerd/client.ts';
 import { withEmqx } from '../rig/workerd/emqx.ts';
@@ -30,8 +30,9 @@ async function skipWait(): Promise<void> {
 
 const device = { productKey: 'acme', deviceId: 'dev_01abcdef' };
 const other = { productKey: 'acme', deviceId: 'dev_01abcdeg' };
-let lastWishAtMs = 0;
-const provision = (of: Env, wish: Wish, to = device) => provisionAtBroker(contextOf(of), to, wish, ++lastWishAtMs);
+let lastRequestAtMs = 0;
+const provision = (of: Env, operation: BrokerOperation, to = device) =>
+  provisionAtBroker(contextOf(of), to, operation, ++lastRequestAtMs);
 
 beforeEach(async () => {
   await env.DB.prepare('DELETE FROM broker_outbox').run();
@@ -55,10 +56,10 @@ describe('mosquitto', () => {
     return (JSON.parse(payload) as { commands: Command[] }).commands;
   }
 
-  /** A wish that the broker does not take this time. */
-  async function provisionInVain(from: TestSocket, wish: Wish, to = device): Promise<void> {
+  /** An operation that the broker refuses this time. */
+  async function provisionRefused(from: TestSocket, operation: BrokerOperation, to = device): Promise<void> {
     const refused = takeCommands(from, { type: 'not-published', reason: 'refused' });
-    await provision(withMosquitto, wish, to);
+    await provision(withMosquitto, operation, to);
     await refused;
   }
 
@@ -146,93 +147,93 @@ describe('mosquitto', () => {
       const connected = await dialIn();
       await skipWait();
       const commands = takeCommands(connected);
-      await deliverWishes(contextOf(withMosquitto));
+      await deliverOutbox(contextOf(withMosquitto));
       expect(await commands).toEqual(upsertOf(mqtt.password, { productKey: `q-${user.userId}`, deviceId }));
       expect(await outbox()).toMatchObject([{ sealed_password: null, delivered_at: expect.any(Number) as number }]);
     });
   });
 
-  it('blocks, allows again, and ends sessions', async () => {
+  it('disables, enables, and ends sessions', async () => {
     const connected = await dialIn();
-    const take = async (wish: Wish, lists = 1) => {
+    const take = async (operation: BrokerOperation, lists = 1) => {
       const taken = (async () => {
         const commands = [];
         while (commands.length < lists) commands.push(await takeCommands(connected));
         return commands;
       })();
-      await provision(withMosquitto, wish);
+      await provision(withMosquitto, operation);
       return taken;
     };
     const [disable, enable] = [
       { command: 'disableClient', ...named },
       { command: 'enableClient', ...named },
     ];
-    expect(await take({ kind: 'block' })).toEqual([[disable]]);
-    expect(await take({ kind: 'allow' })).toEqual([[enable]]);
-    const rotated = await take({ kind: 'allow', password: 'tk_new', endsSessions: true }, 2);
+    expect(await take({ kind: 'disable' })).toEqual([[disable]]);
+    expect(await take({ kind: 'upsert' })).toEqual([[enable]]);
+    const rotated = await take({ kind: 'upsert', password: 'tk_new', endsSessions: true }, 2);
     expect(rotated).toEqual([upsertOf('tk_new'), [disable, enable]]);
   });
 
-  it('delivers the last of several wishes alone, with the password of the one before', async () => {
+  it('delivers only the last of several operations, with the password of the one before', async () => {
     const connected = await dialIn();
-    await provisionInVain(connected, { kind: 'allow', password: 'tk_first' });
-    await provisionInVain(connected, { kind: 'block' });
+    await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
+    await provisionRefused(connected, { kind: 'disable' });
     await skipWait();
     const taken = (async () => [await takeCommands(connected), await takeCommands(connected)])();
-    await deliverWishes(contextOf(withMosquitto));
+    await deliverOutbox(contextOf(withMosquitto));
     expect(await taken).toEqual([upsertOf('tk_first'), [{ command: 'disableClient', ...named }]]);
     expect(await connected.ask(linkPing)).toBe(linkPong);
   });
 
-  it('forgets an undelivered password when the device is removed', async () => {
+  it('forgets an undelivered password when the device is deleted', async () => {
     const connected = await dialIn();
-    await provisionInVain(connected, { kind: 'allow', password: 'tk_first' });
-    await provisionInVain(connected, { kind: 'remove' });
-    expect(await outbox()).toMatchObject([{ wish: 'remove', sealed_password: null }]);
+    await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
+    await provisionRefused(connected, { kind: 'delete' });
+    expect(await outbox()).toMatchObject([{ operation: 'delete', sealed_password: null }]);
   });
 
   it('lets the request win that began later, however late the other one ends', async () => {
     const connected = await dialIn();
     const first = takeCommands(connected);
-    await provisionAtBroker(contextOf(withMosquitto), device, { kind: 'allow', password: 'tk_later' }, 2_000_000);
+    await provisionAtBroker(contextOf(withMosquitto), device, { kind: 'upsert', password: 'tk_later' }, 2_000_000);
     expect(await first).toEqual(upsertOf('tk_later'));
-    await provisionAtBroker(contextOf(withMosquitto), device, { kind: 'allow', password: 'tk_earlier' }, 1_999_999);
+    await provisionAtBroker(contextOf(withMosquitto), device, { kind: 'upsert', password: 'tk_earlier' }, 1_999_999);
     expect(await connected.ask(linkPing), 'nothing is sent').toBe(linkPong);
   });
 
-  it('delivers a wish that comes while another one of the device is on its way after it', async () => {
+  it('delivers an operation that is requested during the delivery of another one after it', async () => {
     const connected = await dialIn();
-    const first = provision(withMosquitto, { kind: 'allow', password: 'tk_first' });
+    const first = provision(withMosquitto, { kind: 'upsert', password: 'tk_first' });
     const frame = (await connected.next()) as { id: string };
-    await provision(withMosquitto, { kind: 'block' });
+    await provision(withMosquitto, { kind: 'disable' });
     expect(await connected.ask(linkPing), 'it waits for the one under way').toBe(linkPong);
     connected.send({ type: 'published', id: frame.id, hasSubscribers: true });
     await takeCommands(connected);
     expect(await takeCommands(connected)).toEqual([{ command: 'disableClient', ...named }]);
     await first;
     await vi.waitFor(async () =>
-      expect(await outbox()).toMatchObject([{ wish: 'block', delivered_at: expect.any(Number) as number }]),
+      expect(await outbox()).toMatchObject([{ operation: 'disable', delivered_at: expect.any(Number) as number }]),
     );
   });
 
-  it('delivers each wish once, however many deliver at the same time', async () => {
+  it('delivers each entry once, however many deliver at the same time', async () => {
     const connected = await dialIn();
-    await provisionInVain(connected, { kind: 'allow', password: 'tk_first' });
+    await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
     await skipWait();
     const commands = takeCommands(connected);
-    await Promise.all([1, 2, 3].map(() => deliverWishes(contextOf(withMosquitto))));
+    await Promise.all([1, 2, 3].map(() => deliverOutbox(contextOf(withMosquitto))));
     expect(await commands).toEqual(upsertOf('tk_first'));
     expect(await connected.ask(linkPing)).toBe(linkPong);
   });
 
-  it('stops at the first wish that finds the broker away, and waits longer each time', async () => {
+  it('stops at the first entry that finds the broker away, and waits longer each time', async () => {
     const connected = await dialIn();
-    await provisionInVain(connected, { kind: 'block' });
-    await provisionInVain(connected, { kind: 'block' }, other);
+    await provisionRefused(connected, { kind: 'disable' });
+    await provisionRefused(connected, { kind: 'disable' }, other);
     for (let round = 1; round <= 5; round++) {
       await skipWait();
       const refused = takeCommands(connected, { type: 'not-published', reason: 'refused' });
-      await deliverWishes(contextOf(withMosquitto));
+      await deliverOutbox(contextOf(withMosquitto));
       await refused;
       expect(await connected.ask(linkPing)).toBe(linkPong);
     }
@@ -241,33 +242,33 @@ describe('mosquitto', () => {
 
   it('opens what was sealed under the bridge secret before the present one', async () => {
     const connected = await dialIn();
-    await provisionInVain(connected, { kind: 'allow', password: 'tk_first' });
+    await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
     const next = 'the-next-bridge-secret-of-the-worker-tests';
     const rotated = { ...withMosquitto, BRIDGE_SECRETS: `${next},${bridgeSecret}` };
     await skipWait();
     const commands = takeCommands(connected);
-    await deliverWishes(contextOf(rotated));
+    await deliverOutbox(contextOf(rotated));
     expect(await commands).toEqual(upsertOf('tk_first'));
   });
 
   it('gives up a password that nothing opens any more, loudly, and carries on', async () => {
     const connected = await dialIn();
-    await provisionInVain(connected, { kind: 'allow', password: 'tk_first' });
+    await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
     const error = vi.spyOn(console, 'error').mockImplementation(() => undefined);
     await skipWait();
-    await deliverWishes(contextOf({ ...withMosquitto, BRIDGE_SECRETS: 'a-wholly-different-secret-of-the-tests' }));
+    await deliverOutbox(contextOf({ ...withMosquitto, BRIDGE_SECRETS: 'a-wholly-different-secret-of-the-tests' }));
     expect(await connected.ask(linkPing)).toBe(linkPong);
     expect(String(error.mock.calls[0]?.[0])).toContain('cannot be opened');
     error.mockRestore();
     expect(await outbox()).toMatchObject([{ sealed_password: null, delivered_at: expect.any(Number) as number }]);
   });
 
-  it('removes delivered wishes after an hour', async () => {
+  it('removes delivered entries after an hour', async () => {
     const connected = await dialIn();
     const commands = takeCommands(connected);
-    await provision(withMosquitto, { kind: 'block' });
+    await provision(withMosquitto, { kind: 'disable' });
     await commands;
-    await provisionInVain(connected, { kind: 'block' }, other);
+    await provisionRefused(connected, { kind: 'disable' }, other);
     await deleteExpired(contextOf(withMosquitto));
     expect(await outbox()).toHaveLength(2);
     await env.DB.prepare('UPDATE broker_outbox SET delivered_at = delivered_at - 3600001').run();
@@ -314,7 +315,7 @@ describe('EMQX', () => {
       if (method === 'POST') return { status: 201, body: { user_id: 'acme&dev_01abcdef', is_superuser: false } };
       return method === 'DELETE' ? notFound : { status: 204 };
     };
-    await provision(withEmqx, { kind: 'allow', password: 'tk_first' });
+    await provision(withEmqx, { kind: 'upsert', password: 'tk_first' });
     expect(calls()).toEqual([
       `PUT ${rule}/${name}`,
       `PUT ${user}/${name}`,
@@ -349,7 +350,7 @@ describe('EMQX', () => {
 
   it('changes a user that is there, and ends its sessions where that is asked', async () => {
     answers = ({ url }) => (url.startsWith(user) ? { status: 200, body: { user_id: 'x' } } : { status: 204 });
-    await provision(withEmqx, { kind: 'allow', password: 'tk_next', endsSessions: true });
+    await provision(withEmqx, { kind: 'upsert', password: 'tk_next', endsSessions: true });
     expect(calls()).toEqual([
       `PUT ${rule}/${name}`,
       `PUT ${user}/${name}`,
@@ -360,8 +361,8 @@ describe('EMQX', () => {
 
   it('bans and lifts the ban', async () => {
     answers = ({ method }) => (method === 'DELETE' ? { status: 204 } : { status: 200, body: {} });
-    await provision(withEmqx, { kind: 'block' });
-    await provision(withEmqx, { kind: 'allow' });
+    await provision(withEmqx, { kind: 'disable' });
+    await provision(withEmqx, { kind: 'upsert' });
     expect(calls()).toEqual([
       `POST ${api}/banned`,
       `DELETE ${api}/clients/${name}`,
@@ -383,7 +384,7 @@ describe('EMQX', () => {
 
   it('takes a device that is banned already for banned', async () => {
     answers = ({ method }) => (method === 'POST' ? bannedAlready : { status: 204 });
-    await provision(withEmqx, { kind: 'block' });
+    await provision(withEmqx, { kind: 'disable' });
     expect(calls()).toEqual([`POST ${api}/banned`, `DELETE ${api}/clients/${name}`]);
     expect(await outbox()).toMatchObject([{ delivered_at: expect.any(Number) as number }]);
   });
@@ -393,17 +394,17 @@ describe('EMQX', () => {
     ['is answered with nothing that EMQX says', { status: 400 }],
   ])('keeps trying a ban that %s', async (_, refusal) => {
     answers = ({ method }) => (method === 'POST' ? refusal : { status: 204 });
-    await provision(withEmqx, { kind: 'block' });
+    await provision(withEmqx, { kind: 'disable' });
     expect(await outbox()).toMatchObject([{ delivered_at: null, attempts: 1 }]);
     answers = ({ method }) => (method === 'POST' ? { status: 200, body: {} } : { status: 204 });
     await skipWait();
-    await deliverWishes(contextOf(withEmqx));
+    await deliverOutbox(contextOf(withEmqx));
     expect(await outbox()).toMatchObject([{ delivered_at: expect.any(Number) as number }]);
   });
 
   it('removes user, rules, ban and sessions, whatever of them is there', async () => {
     answers = () => notFound;
-    await provision(withEmqx, { kind: 'remove' });
+    await provision(withEmqx, { kind: 'delete' });
     expect(calls()).toEqual([
       `DELETE ${user}/${name}`,
       `DELETE ${rule}/${name}`,
@@ -413,30 +414,30 @@ describe('EMQX', () => {
     expect(await outbox()).toMatchObject([{ delivered_at: expect.any(Number) as number }]);
   });
 
-  it.each([500, 503, 401, 429])('leaves the other wishes alone while the API answers %d', async (status) => {
+  it.each([500, 503, 401, 429])('does not try the other entries while the API answers %d', async (status) => {
     answers = () => ({ status });
-    await provision(withEmqx, { kind: 'block' });
-    await provision(withEmqx, { kind: 'block' }, other);
+    await provision(withEmqx, { kind: 'disable' });
+    await provision(withEmqx, { kind: 'disable' }, other);
     exchanges.length = 0;
     await skipWait();
-    await deliverWishes(contextOf(withEmqx));
+    await deliverOutbox(contextOf(withEmqx));
     expect(exchanges).toHaveLength(1);
     answers = ({ method }) => (method === 'DELETE' ? { status: 204 } : { status: 200, body: {} });
     await skipWait();
-    await deliverWishes(contextOf(withEmqx));
+    await deliverOutbox(contextOf(withEmqx));
     expect((await outbox()).every(({ delivered_at: deliveredAt }) => deliveredAt !== null)).toBe(true);
   });
 
-  it('is not held up by one wish that the API refuses for ever', async () => {
+  it('is not held up by one entry that the API refuses for ever', async () => {
     answers = () => ({ status: 500 });
-    await provision(withEmqx, { kind: 'block' });
-    await provision(withEmqx, { kind: 'block' }, other);
+    await provision(withEmqx, { kind: 'disable' });
+    await provision(withEmqx, { kind: 'disable' }, other);
     answers = ({ method, body }) => {
       if (method === 'DELETE') return { status: 204 };
       return (body as { who: string }).who === 'acme&dev_01abcdef' ? { status: 409 } : { status: 200, body: {} };
     };
     await skipWait();
-    await deliverWishes(contextOf(withEmqx));
+    await deliverOutbox(contextOf(withEmqx));
     const rows = await outbox();
     expect(rows.filter(({ delivered_at: deliveredAt }) => deliveredAt === null)).toMatchObject([{ attempts: 2 }]);
     expect(rows).toHaveLength(2);
@@ -448,14 +449,14 @@ describe('EMQX', () => {
       vi.spyOn(console, level).mockImplementation((line) => lines.push(String(line)));
     }
     answers = ({ body }) => ({ status: 422, body: { echo: body } });
-    await provision(withEmqx, { kind: 'allow', password: 'tk_of-the-device' });
-    expect(lines.join()).toContain('broker not provisioned yet');
+    await provision(withEmqx, { kind: 'upsert', password: 'tk_of-the-device' });
+    expect(lines.join()).toContain('broker outbox: not delivered yet');
     expect(lines.join()).not.toMatch(/tk_of|secret-of-the-tests|key-of-the-tests/);
   });
 });
 
-it('does nothing where the broker asks for itself', async () => {
-  await provision(env, { kind: 'allow', password: 'tk_first' });
+it('does nothing where the broker has a login hook', async () => {
+  await provision(env, { kind: 'upsert', password: 'tk_first' });
   expect(await outbox()).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
-// The WebSocket relay (contract 6, decision: relay, field notes 50-53): who may hear what, for how long, and that sleep,
-// retries and races neither lose nor double a push.
+// The WebSocket relay (contract 6, decision: relay): who receives what, for how long, and that hibernation, retries and
+// races neither lose nor double a push.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
@@ -52,7 +52,7 @@ async function report(...items: ReturnType<typeof itemOf>[]): Promise<void> {
   expect(code).toBe(200);
 }
 
-/** Announces a device once, so that later messages of a test are the only ones. */
+/** Announces a device once, so that the later messages of a test are the only ones. */
 async function comeOnline(device: DeviceIdentity): Promise<void> {
   await report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
 }
@@ -62,7 +62,7 @@ async function listenersOf({ productKey, deviceId }: DeviceIdentity) {
   return [...subscriptions];
 }
 
-describe('signing in with device credentials', () => {
+describe('authenticating with device credentials', () => {
   it('answers auth and pushes exactly topic and payload of the device', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
@@ -114,6 +114,28 @@ describe('signing in with device credentials', () => {
     expect(await socket.ask(ping), 'nothing was delivered').toEqual(pong);
   });
 
+  it('logs why a request was refused, with the shard and the socket, and without the password', async () => {
+    const lines: string[] = [];
+    const log = vi.spyOn(console, 'info').mockImplementation((line) => void lines.push(String(line)));
+    const [device, other] = [await provisionDevice(), await provisionDevice()];
+    const socket = await openRelay();
+    await socket.ask({ ...authOf(device), password: 'tk_wrong' });
+    await socket.ask(authOf(device));
+    await socket.ask({ action: 'subscribe', topic: topicOf(other, 'status') });
+    await socket.ask({ action: 'publish', topic: topicOf(other, 'status'), payload: {} });
+    log.mockRestore();
+    const parsed = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    const refused = parsed.filter(({ event }) => event === 'relay request refused');
+    const { deviceId } = device;
+    const of = { shard: shardName, socketId: refused[0]?.['socketId'] };
+    expect(refused).toMatchObject([
+      { ...of, action: 'auth', deviceId, kind: 'credential_refused', problem: 'wrong' },
+      { ...of, action: 'subscribe', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
+      { ...of, action: 'publish', kind: 'topic_forbidden', topic: topicOf(other, 'status') },
+    ]);
+    expect(lines.join()).not.toMatch(/tk_/);
+  });
+
   it('closes with 1008 after the third failed auth', async () => {
     const device = await provisionDevice();
     const socket = await openRelay();
@@ -123,7 +145,7 @@ describe('signing in with device credentials', () => {
     expect(await socket.end()).toEqual({ code: 1008, reason: 'too many failed authentications' });
   });
 
-  it('closes with 1008 a socket that does not say in time who it is', async () => {
+  it('closes with 1008 a socket that does not authenticate in time', async () => {
     const late = await openRelay();
     const inTime = await listenAs(await provisionDevice());
     await runInDurableObject(shard(), (gateway, state) => {
@@ -203,7 +225,7 @@ describe('subscribing', () => {
     expect(await socket.ask(ping)).toEqual(pong);
   });
 
-  it('pushes a message once, however many filters match, to every socket that listens', async () => {
+  it('pushes a message once, however many filters match, to every subscribed socket', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
     const topic = topicOf(device, 'thing/event/property/post');
@@ -339,7 +361,7 @@ describe('frames', () => {
   });
 });
 
-describe("signing in with a user's token", () => {
+describe("authenticating with a user's token", () => {
   const ownerId = 4711;
 
   it('may subscribe to several devices of the user and to none of anybody else', async () => {
@@ -462,7 +484,7 @@ describe('what outlives what', () => {
     expect(await socket.next()).toEqual({ topic, payload: { n: 2 } });
   });
 
-  it('drops a shard with nobody left from the device, and takes it up again', async () => {
+  it('removes a shard without subscribers from the device, and registers it again', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
     const topic = topicOf(device, 'thing/event/property/post');
@@ -477,7 +499,7 @@ describe('what outlives what', () => {
     expect(await next.next()).toEqual({ topic, payload: { back: true } });
   });
 
-  it('does not drop a shard for a sign-up that the push has not seen', async () => {
+  it('does not remove a shard that registered again after the push', async () => {
     const device = await provisionDevice();
     await sessionOf(device.deviceId).subscribe(1, device.productKey, shardName, '#');
     const [seen] = await listenersOf(device);
@@ -486,7 +508,7 @@ describe('what outlives what', () => {
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
   });
 
-  it('does not drop a shard while a sign-up of it is on its way back from the device', async () => {
+  it('does not remove a shard while a registration of it is under way', async () => {
     const device = await provisionDevice();
     await comeOnline(device);
     const topic = topicOf(device, 'thing/event/property/post');
@@ -528,7 +550,7 @@ describe('what outlives what', () => {
     expect(await again.ask(authOf(device))).toEqual({ action: 'auth', code: 401, message: 'device_not_found' });
   });
 
-  it('gives back what it remembers of a device when its last socket goes', async () => {
+  it('forgets what it pushed of a device when its last socket goes', async () => {
     const device = await provisionDevice();
     const origin = { spoolId: 's', seqs: [1], results: ['accepted' as const] };
     const run = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['{}'], origin };

@@ -109,7 +109,7 @@ describe('a batch', () => {
     expect(await positionOf(device), 'the old report did not come into effect again').toBe('down');
   });
 
-  it('says again why it was rejected: the first answer may have been lost', async () => {
+  it('repeats why it was rejected: the first answer may have been lost', async () => {
     const device = await provisionDevice();
     const items = [
       itemOf(device, 'no json'),
@@ -132,7 +132,7 @@ describe('a batch', () => {
     expect(await positionOf(device)).toBe('down');
   });
 
-  it('counts a new spool anew', async () => {
+  it('starts a new high-water mark for a new spool', async () => {
     const device = await provisionDevice();
     await post([itemOf(device, report('up'))]);
     expect(await post([{ ...itemOf(device, report('down')), seq: 1 }], 'spool-2')).toEqual([
@@ -165,27 +165,34 @@ describe('a batch', () => {
     for (const device of devices) expect(await positionOf(device)).toBe('down');
   });
 
-  it('asks for a retry of the one device whose object cannot be reached', async () => {
-    const [reachable, unreachable] = [await provisionDevice(), await provisionDevice()];
-    const items = [
-      itemOf(reachable, report('up')),
-      itemOf(unreachable, report('up')),
-      itemOf(reachable, report('down')),
-    ];
-    const broken = overrideSessions((deviceId) => ({
-      ingest: (...call) =>
-        deviceId === unreachable.deviceId
-          ? Promise.reject(new Error('Durable Object is overloaded'))
-          : sessionOf(deviceId).ingest(...call),
-    }));
-    expect(await takeBatch(broken, { spoolId: 'spool-4', sentAtMs: Date.now(), items })).toEqual([
-      { seq: items[0]!.seq, result: 'accepted' },
-      { seq: items[1]!.seq, result: 'retry', reason: 'device_unreachable' },
-      { seq: items[2]!.seq, result: 'accepted' },
-    ]);
-    expect(await post([items[1]!], 'spool-4')).toEqual([{ seq: items[1]!.seq, result: 'accepted' }]);
-    expect(await positionOf(unreachable)).toBe('up');
-  });
+  it.each([
+    ['device_unreachable', { retryable: true }],
+    ['device_overloaded', { overloaded: true, retryable: true }],
+    ['device_failed', {}],
+  ])(
+    'asks for a retry of the one device whose object fails, with the failure as the reason: %s',
+    async (reason, marks) => {
+      const [reachable, unreachable] = [await provisionDevice(), await provisionDevice()];
+      const items = [
+        itemOf(reachable, report('up')),
+        itemOf(unreachable, report('up')),
+        itemOf(reachable, report('down')),
+      ];
+      const broken = overrideSessions((deviceId) => ({
+        ingest: (...call) =>
+          deviceId === unreachable.deviceId
+            ? Promise.reject(Object.assign(new Error('the object failed'), marks))
+            : sessionOf(deviceId).ingest(...call),
+      }));
+      expect(await takeBatch(broken, { spoolId: 'spool-4', sentAtMs: Date.now(), items })).toEqual([
+        { seq: items[0]!.seq, result: 'accepted' },
+        { seq: items[1]!.seq, result: 'retry', reason },
+        { seq: items[2]!.seq, result: 'accepted' },
+      ]);
+      expect(await post([items[1]!], 'spool-4')).toEqual([{ seq: items[1]!.seq, result: 'accepted' }]);
+      expect(await positionOf(unreachable)).toBe('up');
+    },
+  );
 
   it('asks for a retry of the devices that are too many for one request', async () => {
     const items = Array.from({ length: maxBatchDevices + 1 }, (_, index) =>

@@ -2,7 +2,7 @@
 // no clock, no storage and no configuration beside the state; what it wants done is in the effects.
 import { topicActions } from '../../protocol/mqtt.ts';
 import { loginRefusalReasonOf, refuse, type Outcome, type Refusal } from '../refusal.ts';
-import type { RevocationCause } from '../revocation.ts';
+import type { RevokeCause } from '../revoke-cause.ts';
 import { matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { adoptAlarm, noAlarm, planAlarm } from './alarm.ts';
 import { acceptRequest, applyPublication, applyReturn, cancelCommand, noCommands, publishDue } from './commands.ts';
@@ -277,7 +277,7 @@ export function refuseUnlessOwner({ identity }: DeviceState, userId: number): Re
   return identity.ownerId === userId ? undefined : { kind: 'not_owner', of: 'device', id: identity.deviceId };
 }
 
-function endRelaySessions(state: DeviceState, cause: RevocationCause, effects: Effect[]): void {
+function endRelaySessions(state: DeviceState, cause: RevokeCause, effects: Effect[]): void {
   effects.push({ kind: 'end_relay_sessions', cause, shards: state.subscriptions.map(({ shard }) => shard) });
 }
 

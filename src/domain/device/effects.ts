@@ -1,6 +1,6 @@
 // What a decision asks the shell to do once its state is written: one closed union. Plain data, so that a test can read
 // it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
-import type { RevocationCause } from '../revocation.ts';
+import type { RevokeCause } from '../revoke-cause.ts';
 import type { Subscription } from './subscriptions.ts';
 
 export type Effect =
@@ -19,7 +19,7 @@ export type Effect =
   | { kind: 'publish_announcement'; topic: string; payload: string; time: number; expiresAtMs: number }
   /** Write the projection in D1; the success comes back as `projection_written`. */
   | { kind: 'write_projection'; projection: Projection }
-  | { kind: 'end_relay_sessions'; cause: RevocationCause; shards: readonly string[] }
+  | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[] }
   /** Whoever waits for this command's end may look again. */
   | { kind: 'notify_waiting'; commandId: string }
   /** The handling of a message threw: it is rejected, and its reason is for the log. */

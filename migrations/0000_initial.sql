@@ -9,6 +9,22 @@ CREATE TABLE `api_keys` (
 );
 --> statement-breakpoint
 CREATE INDEX `api_keys_user` ON `api_keys` (`user_id`,`created_at`,`key_id`);--> statement-breakpoint
+CREATE TABLE `broker_outbox` (
+	`device_id` text PRIMARY KEY NOT NULL,
+	`product_key` text NOT NULL,
+	`version` integer NOT NULL,
+	`operation` text NOT NULL,
+	`sealed_password` text,
+	`ends_sessions` integer NOT NULL,
+	`requested_at` integer NOT NULL,
+	`attempts` integer NOT NULL,
+	`next_attempt_at` integer NOT NULL,
+	`claimed_until` integer NOT NULL,
+	`delivered_at` integer
+);
+--> statement-breakpoint
+CREATE INDEX `broker_outbox_due` ON `broker_outbox` (`next_attempt_at`) WHERE "broker_outbox"."delivered_at" is null;--> statement-breakpoint
+CREATE INDEX `broker_outbox_delivered` ON `broker_outbox` (`delivered_at`) WHERE "broker_outbox"."delivered_at" is not null;--> statement-breakpoint
 CREATE TABLE `devices` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`device_id` text NOT NULL,
@@ -21,7 +37,7 @@ CREATE TABLE `devices` (
 	`chip_model` text NOT NULL,
 	`is_disabled` integer DEFAULT false NOT NULL,
 	`connection_status` integer NOT NULL,
-	`connection_version` integer DEFAULT 0 NOT NULL,
+	`projection_version` integer DEFAULT 0 NOT NULL,
 	`last_online_at` integer,
 	`activated_at` integer,
 	`created_at` integer NOT NULL,
@@ -36,7 +52,7 @@ CREATE INDEX `devices_owner` ON `devices` (`owner_id`,`created_at`,`id`);--> sta
 CREATE INDEX `devices_owner_product` ON `devices` (`owner_id`,`product_id`,`created_at`,`id`);--> statement-breakpoint
 CREATE INDEX `devices_owner_status` ON `devices` (`owner_id`,`is_disabled`,`connection_status`,`created_at`,`id`);--> statement-breakpoint
 CREATE TABLE `login_attempts` (
-	`lane` text PRIMARY KEY NOT NULL,
+	`throttle_key` text PRIMARY KEY NOT NULL,
 	`failures` integer NOT NULL,
 	`retry_at` integer NOT NULL,
 	`is_trusted` integer NOT NULL,
@@ -47,7 +63,7 @@ CREATE INDEX `login_attempts_expiry` ON `login_attempts` (`expires_at`);--> stat
 CREATE TABLE `product_changes` (
 	`product_id` integer PRIMARY KEY NOT NULL,
 	`changed_at` integer NOT NULL,
-	`told_up_to` integer NOT NULL,
+	`cursor` integer NOT NULL,
 	FOREIGN KEY (`product_id`) REFERENCES `products`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint

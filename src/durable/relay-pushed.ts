@@ -1,0 +1,31 @@
+// What was pushed already, per device, so that a batch that a bridge retries is pushed once. Memory only: after an
+// eviction it relies on what the device's session says of each message.
+import { isAtOrBelow, noHighWaterMarks, raise, type HighWaterMarks } from '../domain/device/deduplication.ts';
+import type { RelayRun } from './relay-push.ts';
+
+export class PushedMessages {
+  readonly #marks = new Map<string, HighWaterMarks>();
+
+  forget(deviceId: string): void {
+    this.#marks.delete(deviceId);
+  }
+
+  /** Positions of the messages that are still to be pushed. They count as pushed from here on. */
+  takeNew({ deviceId, payloads, origin }: RelayRun): number[] {
+    if (origin === undefined) return [...payloads.keys()];
+    const { spoolId, seqs, results } = origin;
+    const marks = this.#marks.get(deviceId);
+    const positions: number[] = [];
+    let highest = 0;
+    for (const [position, seq] of seqs.entries()) {
+      // Nothing is known here, but the session took it before: it was pushed before the eviction.
+      const isForgotten = marks === undefined && highest === 0 && results[position] === 'duplicate';
+      if (isForgotten || seq <= highest || isAtOrBelow(marks ?? noHighWaterMarks, spoolId, seq)) continue;
+      // Raised by a redelivery too: the bridge may retry it, and then the session calls it a duplicate.
+      highest = seq;
+      if (results[position] !== 'redelivery') positions.push(position);
+    }
+    if (highest > 0) this.#marks.set(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
+    return positions;
+  }
+}

@@ -1,0 +1,83 @@
+// What the relay knows of a client, and what follows from that alone. Pure; whether a device exists and whose it is, only
+// its session knows.
+import { z } from 'zod';
+import { refuse, type Outcome } from '../domain/refusal.ts';
+import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
+import { isSameDevice, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import type { TopicAction } from '../protocol/mqtt.ts';
+
+/** What a socket's attachment holds. */
+export const relayClientSchema = z.object({
+  /** For the log. */
+  socketId: z.string(),
+  openedAtMs: z.number(),
+  failedAuths: z.number(),
+  who: z
+    .discriminatedUnion('kind', [
+      z.object({
+        kind: z.literal('device'),
+        productKey: z.string(),
+        deviceId: z.string(),
+        /** How often the device's credentials had been revoked when it authenticated. */
+        revocations: z.number(),
+      }),
+      z.object({ kind: z.literal('user'), userId: z.number(), expiresAtMs: z.number() }),
+    ])
+    .nullable(),
+  filters: z.array(z.string()),
+  /** Closed by this side; the client has not answered yet. */
+  isEnded: z.boolean(),
+});
+
+export type RelayClient = z.infer<typeof relayClientSchema>;
+export type RelayIdentity = NonNullable<RelayClient['who']>;
+
+export const authenticateWithinMs = 10_000;
+const maxFilters = { device: 20, user: 200 } as const;
+
+type Who = RelayClient['who'] | undefined;
+
+/** When the socket is closed unless it authenticates, or sends a fresh token. */
+export function deadlineOf({ who, openedAtMs }: RelayClient): number {
+  if (who === null) return openedAtMs + authenticateWithinMs;
+  return who.kind === 'user' ? who.expiresAtMs : Infinity;
+}
+
+export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
+  if (one?.kind === 'device' && other.kind === 'device') return isSameDevice(one, other);
+  return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
+}
+
+/** The device that `filter` stays inside of; for a user its owner is still to be checked. */
+export function checkSubscription(
+  client: RelayClient | undefined,
+  filter: string,
+): Outcome<{ who: RelayIdentity; device: DeviceIdentity; isNew: boolean }> {
+  if (client === undefined || client.who === null) return notAuthenticated;
+  const { who, filters } = client;
+  const device = parseFilter(filter)?.device;
+  const rights = device && rightsOfDevice(who.kind === 'device' ? who : device);
+  if (device === undefined || rights === undefined || !mayUse(rights, { action: 'subscribe', topic: filter })) {
+    return refuse({ kind: 'topic_forbidden', action: 'subscribe', topic: filter });
+  }
+  const isNew = !filters.includes(filter);
+  if (isNew && filters.length >= maxFilters[who.kind]) {
+    return refuse({ kind: 'limit_reached', limit: { name: 'relay_subscriptions', max: maxFilters[who.kind] } });
+  }
+  return { ok: true, value: { who, device, isNew } };
+}
+
+/** Only a client with device credentials publishes, and only on the three topics that the device itself publishes on. */
+export function checkPublish(
+  who: Who,
+  topic: string,
+): Outcome<{ device: Extract<RelayIdentity, { kind: 'device' }>; action: TopicAction }> {
+  if (who === undefined || who === null) return notAuthenticated;
+  const action = parseTopic(topic)?.action;
+  if (who.kind === 'device' && action !== undefined && mayUse(rightsOfDevice(who), { action: 'publish', topic })) {
+    return { ok: true, value: { device: who, action } };
+  }
+  return refuse({ kind: 'topic_forbidden', action: 'publish', topic });
+}
+
+const notAuthenticated = refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
