@@ -57,8 +57,8 @@ function isOnlineAfter(rules: PresenceRules, ...steps: [PresenceEvent, number][]
   return run(rules, ...steps).at(-1)!.state.isOnline;
 }
 
-function toldIn(outcomes: PresenceOutcome[]): (string | undefined)[] {
-  return outcomes.map(({ tell }) => tell);
+function announcedIn(outcomes: PresenceOutcome[]): (string | undefined)[] {
+  return outcomes.map(({ announce }) => announce);
 }
 
 describe('a device is online', () => {
@@ -97,7 +97,7 @@ describe('a device is online', () => {
       [authenticated, minute],
       [announced('offline', minute + 300), minute + 400],
     );
-    expect(outcomes.at(-1)).toMatchObject({ state: { isOnline: true }, tell: 'online' });
+    expect(outcomes.at(-1)).toMatchObject({ state: { isOnline: true }, announce: 'online' });
   });
 
   it('although an end of an earlier session arrives an hour late', () => {
@@ -134,7 +134,7 @@ describe('a device is offline', () => {
 
   it('by silence where its own word is all there is, even if the broker reports sessions', () => {
     const outcomes = run(reporting, [message(0), 0], [due, silenceMs]);
-    expect(outcomes.at(-1)).toMatchObject({ transition: { isOnline: false, reason: 'silence' }, tell: 'offline' });
+    expect(outcomes.at(-1)).toMatchObject({ transition: { isOnline: false, reason: 'silence' }, announce: 'offline' });
   });
 
   it('although the report of its session begins after the report of its end', () => {
@@ -184,8 +184,8 @@ describe('a farewell', () => {
 
 describe('subscribers', () => {
   it('are told what the device did not say itself', () => {
-    expect(toldIn(run(reporting, [connected(0), 0]))).toEqual(['online']);
-    expect(toldIn(run(reporting, [announced('online', 0), 0], [connected(0), 1]))).toEqual([undefined, undefined]);
+    expect(announcedIn(run(reporting, [connected(0), 0]))).toEqual(['online']);
+    expect(announcedIn(run(reporting, [announced('online', 0), 0], [connected(0), 1]))).toEqual([undefined, undefined]);
   });
 
   it('hear of no flapping that ends within the grace', () => {
@@ -197,7 +197,7 @@ describe('subscribers', () => {
       [connected(minute + 4_500), minute + 4_600],
       [due, minute + 9 * second],
     );
-    expect(toldIn(outcomes)).toEqual(['online', undefined, undefined, undefined, undefined]);
+    expect(announcedIn(outcomes)).toEqual(['online', undefined, undefined, undefined, undefined]);
     expect(outcomes.map(({ transition }) => transition?.isOnline)).toEqual([true, false, undefined, true, undefined]);
   });
 
@@ -207,9 +207,9 @@ describe('subscribers', () => {
       [disconnected(0, minute), minute],
       [due, minute + 5 * second],
     ];
-    expect(toldIn(run(reporting, ...steps))).toEqual(['online', undefined, 'offline']);
+    expect(announcedIn(run(reporting, ...steps))).toEqual(['online', undefined, 'offline']);
     const hasty = { ...reporting, offlineGraceMs: 0 };
-    expect(toldIn(run(hasty, ...steps))).toEqual(['online', 'offline', undefined]);
+    expect(announcedIn(run(hasty, ...steps))).toEqual(['online', 'offline', undefined]);
   });
 
   it('are corrected where a late announcement told them what is not true', () => {
@@ -220,15 +220,15 @@ describe('subscribers', () => {
       [due, minute + 5 * second],
       [announced('online', 30 * second), minute + 8 * second],
     );
-    expect(outcomes.at(-1)).toMatchObject({ state: { isOnline: false }, tell: 'offline' });
+    expect(outcomes.at(-1)).toMatchObject({ state: { isOnline: false }, announce: 'offline' });
   });
 
   it('of a disabled device are told that it is offline, and the truth when it is enabled', () => {
     const { state } = run(reporting, [connected(0), 0]).at(-1)!;
     const disabled = decidePresence(state, due, { ...reporting, isDisabled: true }, start + minute);
-    expect(disabled).toMatchObject({ state: { isOnline: true }, tell: 'offline', transition: undefined });
+    expect(disabled).toMatchObject({ state: { isOnline: true }, announce: 'offline', transition: undefined });
     const enabled = decidePresence(disabled.state, due, reporting, start + 2 * minute);
-    expect(enabled).toMatchObject({ state: { isOnline: true }, tell: 'online', transition: undefined });
+    expect(enabled).toMatchObject({ state: { isOnline: true }, announce: 'online', transition: undefined });
   });
 });
 
@@ -381,20 +381,20 @@ function observe(sessions: Session[], rules: PresenceRules, chance: Chance): Arr
 /** Everything that arrives, in the order of arrival, with silence judged whenever it is due. */
 function live(arrivals: Arrival[], rules: PresenceRules, untilAt: number): PresenceState {
   let state = initialPresence;
-  const judge = (at: number) => {
+  const applyEvent = (at: number) => {
     for (let dueAtMs = nextDue(); dueAtMs !== null && dueAtMs <= start + at; dueAtMs = nextDue()) {
       state = decidePresence(state, due, rules, dueAtMs).state;
     }
   };
   const nextDue = () => {
-    const times = [state.tellAtMs, inactivityDueAtMs(state, rules)].filter((time) => time !== null);
+    const times = [state.announceAtMs, inactivityDueAtMs(state, rules)].filter((time) => time !== null);
     return times.length === 0 ? null : Math.min(...times);
   };
   for (const { event, at } of arrivals.toSorted((one, other) => one.at - other.at)) {
-    judge(at);
+    applyEvent(at);
     state = decidePresence(state, event, rules, start + at).state;
   }
-  judge(untilAt);
+  applyEvent(untilAt);
   return state;
 }
 
@@ -412,7 +412,7 @@ describe('every history of two or three sessions', () => {
         const state = live(arrivals, reporting, untilAt);
         expect(state.isOnline).toBe(isTrulyOnline(sessions));
         // In the end subscribers believe what is true, too.
-        expect(state.told ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
+        expect(state.lastAnnounced ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
       }),
       { numRuns: 10_000, seed: fuzzSeed },
     );
@@ -431,7 +431,7 @@ describe('every history of two or three sessions', () => {
         }
         const state = live(arrivals, silent, untilAt);
         expect(state.isOnline).toBe(isTrulyOnline(sessions));
-        expect(state.told ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
+        expect(state.lastAnnounced ?? 'offline').toBe(state.isOnline ? 'online' : 'offline');
       }),
       { numRuns: 10_000, seed: fuzzSeed },
     );

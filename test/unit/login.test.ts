@@ -14,6 +14,6 @@ const { logIn } = (await import(path)) as Sessions;
 
 it('hashes the password for an unknown name, too, so that both take as long', async () => {
   const given = { name: 'nobody', password: 'wrong horse', clientAddress: '192.0.2.1' };
-  await expect(logIn({ env: {} }, given)).rejects.toThrow();
+  await expect(logIn({ primary: () => ({}) }, given)).rejects.toThrow();
   expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash);
 });

@@ -371,8 +371,8 @@ describe('storage', () => {
       const { json } = storage.sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one();
       type Row = { presence: { connection: Record<string, unknown> }; properties: unknown; subscriptions: unknown };
       const { presence, properties, subscriptions } = JSON.parse(json) as Row;
-      const { isOnline, lastOnlineAtMs, told } = presence.connection;
-      const connection = { isOnline, lastOnlineAtMs, told };
+      const { isOnline, lastOnlineAtMs, lastAnnounced } = presence.connection;
+      const connection = { isOnline, lastOnlineAtMs, lastAnnounced };
       const earlier = JSON.stringify({ presence: { connection }, properties, subscriptions });
       storage.sql.exec("UPDATE slice SET json = ? WHERE name = 'activity'", earlier);
     });

@@ -7,7 +7,7 @@ import type { AlarmSlice, DeviceState } from './state.ts';
 
 export const noAlarm: AlarmSlice = { setAtMs: null, isForInactivity: false };
 
-/** The state as it was loaded, with what the alarm in storage tells of the last message. */
+/** The state as it was loaded, with the time of the last message where the alarm records it. */
 export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: number): DeviceState {
   const adopted = { ...state, alarm: { ...state.alarm, setAtMs } };
   const { connection } = state.presence;
@@ -38,7 +38,7 @@ export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
   return { ...state, alarm: { setAtMs: dueAtMs, isForInactivity: willBeForInactivity } };
 }
 
-/** Whether the alarm in storage tells of the last message, so that the message needs no row. */
+/** Whether the alarm in storage records the last message, so that the message needs no row. */
 export function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
   const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state));
   if (inactiveAtMs === null) return true;

@@ -1,5 +1,5 @@
-// The life of one command: what is known of it, and the honest word for that. Pure: takes what happened and when, in
-// the service's clock. Publishes nothing and stores nothing.
+// The life of one command: its steps, and the state that they amount to. Times are the service's clock. Publishes and
+// stores nothing.
 import type { ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
@@ -10,11 +10,11 @@ export type Command = {
   number: number;
   params: ControlParams;
   acceptedAtMs: number;
-  /** Nobody is waiting for a reply any more; a kept one is not published after it. */
+  /** No reply is expected after it; a queued command is not published after it. */
   expiresAtMs: number;
-  /** To be published again whenever the device comes back, until it replies. */
+  /** Queued: published again whenever the device comes back, until it replies. */
   isQueued: boolean;
-  /** The device was away when it was published last, as far as anybody knew. */
+  /** The device was offline when it was published last, as far as was known. */
   isAwaitingDevice: boolean;
   publishedAtMs: number | null;
   brokerAcknowledgedAtMs: number | null;
@@ -23,7 +23,7 @@ export type Command = {
   confirmedAtMs: number | null;
   undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
   cancelledBecause: 'requested' | 'replaced' | null;
-  /** Publications this return of the device is still worth, and when the next is due. */
+  /** Publications left for this return of the device, and when the next is due. */
   attemptsLeft: number;
   attemptAtMs: number | null;
 };
@@ -33,11 +33,11 @@ export type Publication = { startedAtMs: number; acknowledgedAtMs: number; hasRe
 /** Long enough for a slow device, short enough that nobody is surprised by a switch that moves. */
 const lifeMs = 10_000;
 const attemptsPerReturn = 2;
-/** A device subscribes a moment after its session began; what was published in between it never got. */
+/** A device subscribes a moment after its session began and does not receive what was published in between. */
 const secondAttemptAfterMs = 2_000;
 const brokerRetryAfterMs = 10_000;
 
-/** Repeating it changes nothing: it names where to go, not that to move. Everything else is momentary. */
+/** It names a target, so that repeating it changes nothing. Every other command is momentary. */
 export function isIdempotent(params: ControlParams): boolean {
   if ('switch' in params) return false;
   return 'angle' in params || 'position' in params;
@@ -100,7 +100,7 @@ export function markUnpublished(command: Command, isKnown: boolean, nowMs: numbe
   return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
 }
 
-/** The device replied; its first word counts. */
+/** The device replied; its first reply counts. */
 export function markReplied(command: Command, replyCode: number | null, nowMs: number): Command {
   if (command.deviceAcknowledgedAtMs !== null) return command;
   return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };
@@ -130,7 +130,7 @@ export function markCancelled(command: Command, cancelledBecause: 'requested' | 
   return { ...command, cancelledBecause, attemptAtMs: null };
 }
 
-/** The device is here again: a kept command that nothing has settled is due now, unless it is under way already. */
+/** The device is back: a queued command that has not ended is due now, unless it is under way already. */
 export function markReturned(command: Command, nowMs: number): Command {
   const untilNextMs = (command.attemptAtMs ?? 0) - nowMs;
   const isUnderWay = untilNextMs > 0 && untilNextMs <= secondAttemptAfterMs;
@@ -138,13 +138,13 @@ export function markReturned(command: Command, nowMs: number): Command {
   return { ...command, attemptsLeft: attemptsPerReturn, attemptAtMs: nowMs };
 }
 
-/** Kept, and neither answered nor ended: it may still have to be published. */
+/** Queued, and neither answered nor ended: it may still have to be published. */
 export function isPending(command: Command, nowMs: number): boolean {
   const isSettled = command.deviceAcknowledgedAtMs !== null || command.confirmedAtMs !== null;
   return command.isQueued && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
 }
 
-/** What can still be learned of it from reports or done for it: worth being at hand when the object wakes. */
+/** Its state can still change by a report or a publication: loaded when the object wakes. */
 export function isOpen(command: Command, nowMs: number): boolean {
   const { confirmedAtMs, cancelledBecause, undeliveredBecause, replyCode } = command;
   const isConfirmable = visibleResult(command.params) !== undefined && confirmedAtMs === null && isSuccess(replyCode);
@@ -164,7 +164,7 @@ export function describeCommand(
   if (command.confirmedAtMs !== null) return { state: 'confirmed', reason: null };
   if (command.deviceAcknowledgedAtMs !== null) return { state: 'acknowledged', reason: null };
   if (cancelledBecause !== null) return { state: 'cancelled', reason: cancelledBecause };
-  // A bridge that went away with it may have published it: to call it undelivered might not be true.
+  // A bridge that was lost with it may have published it: `undelivered` might not be true.
   if (undeliveredBecause === 'outcome_unknown') return { state: 'expired', reason: undeliveredBecause };
   if (undeliveredBecause !== null) return { state: 'undelivered', reason: undeliveredBecause };
   if (nowMs >= command.expiresAtMs) return { state: 'expired', reason: 'no_reply' };

@@ -108,7 +108,7 @@ export function applyReply(
   return changeCommand(state, commandId, (command) => markReplied(command, code, nowMs));
 }
 
-/** A report may show the result of the newest published command; an older one's cannot be told from it any more. */
+/** A report may show the result of the newest published command; the results of older ones cannot be distinguished from it. */
 export function confirmByReport(
   state: DeviceState,
   reported: ReadonlyMap<string, Json>,

@@ -1,6 +1,5 @@
-// Whether a device is online: one pure state machine over everything that says something about it. Knows no broker,
-// no storage and no clock: `nowMs` is given, and times inside events are the broker's for sessions, the bridge's for
-// messages, never the device's. Being disabled is kept apart: it decides what subscribers are told and nothing else.
+// Whether a device is online: one state machine over all evidence of its connection. Times in events are the broker's for
+// sessions and the bridge's for messages, never the device's. Being disabled only decides what subscribers are told.
 import type { TransitionReason } from '../../protocol/vocabulary.ts';
 
 export type PresenceState = {
@@ -16,16 +15,16 @@ export type PresenceState = {
   /** The newest session that is known to be over, by its start; or the last end that named no session. */
   endedSessionStartedAtMs: number | null;
   unnamedEndAtMs: number | null;
-  /** Until then an offline may be the last will of the session before. */
+  /** Until then an offline announcement may be the last will of the session before. */
   oldWillUntilMs: number | null;
-  /** When the device had gone, and by whose word: what was sent before that does not bring it back. */
-  goneAtMs: number | null;
-  goneBy: 'broker' | 'device' | 'service' | null;
+  /** When the device went offline and who reported it: messages sent before that do not bring it back. */
+  offlineAtMs: number | null;
+  offlineBy: 'broker' | 'device' | 'service' | null;
   lastOnlineAtMs: number | null;
-  /** What subscribers of the status topic were told last, by the device or by the service. */
-  told: 'online' | 'offline' | null;
-  /** When an offline that is held back, in case the device only flaps, has to be told. */
-  tellAtMs: number | null;
+  /** The last announcement on the status topic, by the device or by the service. */
+  lastAnnounced: 'online' | 'offline' | null;
+  /** When an offline announcement is due that is held back in case the device reconnects at once. */
+  announceAtMs: number | null;
 };
 
 export type PresenceEvent =
@@ -35,21 +34,21 @@ export type PresenceEvent =
   | { kind: 'disconnected'; sessionStartedAtMs: number | null; endedAtMs: number; reason: string }
   /** The login was accepted: proof of a session only where the broker reports no connects. */
   | { kind: 'authenticated' }
-  /** The device, or its will, said so on the status topic. */
+  /** The device, or its will, published on the status topic. */
   | { kind: 'announced'; status: 'online' | 'offline'; atMs: number }
   | { kind: 'message'; atMs: number }
   /** The credentials of its session ended. */
   | { kind: 'revoked' }
-  /** Time has passed, or the device was disabled or enabled: what is due is judged. */
+  /** Time has passed, or the device was disabled or enabled. */
   | { kind: 'due' };
 
 export type PresenceRules = {
-  /** The broker reports connects and disconnects; otherwise silence is watched. */
+  /** The broker reports connects and disconnects; otherwise inactivity is watched. */
   reportsConnections: boolean;
   inactivityTimeoutMs: number;
-  /** How long a lost connection is held back before subscribers are told. */
+  /** How long the announcement of a lost connection is held back. */
   offlineGraceMs: number;
-  /** Subscribers of a disabled device are told that it is offline, whatever its connection does. */
+  /** A disabled device is announced as offline, whatever its connection does. */
   isDisabled: boolean;
 };
 
@@ -59,20 +58,20 @@ export type PresenceOutcome = {
   state: PresenceState;
   /** Set where `isOnline` changed. */
   transition: PresenceTransition | undefined;
-  /** What the service has to publish, because subscribers believe something else. */
-  tell: 'online' | 'offline' | undefined;
+  /** What the service has to publish, because the last announcement is not true any more. */
+  announce: 'online' | 'offline' | undefined;
   /** The device has come back, or reconnected while its old session still looked alive. */
   hasReturned: boolean;
 };
 
-/** What one event does to the connection; telling comes after. */
+/** What one event does to the connection, before announcements are considered. */
 type Move = { state: PresenceState; reason: TransitionReason; detail?: string; atMs: number; hasReturned?: boolean };
 
 /** Bridge and broker have clocks of their own: a message this much younger than an end may still belong before it. */
 const reorderingMs = 2_000;
 /** The will of a session that another one replaced arrives within this time of the new session's start. */
 const oldWillMs = 5_000;
-/** So does the farewell of one that nobody had reported. */
+/** The same for the offline announcement of a session that nobody had reported. */
 const unknownFarewellMs = 1_000;
 /** Ends of a session that another one of the same client replaced: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
@@ -86,19 +85,19 @@ export const initialPresence: PresenceState = {
   endedSessionStartedAtMs: null,
   unnamedEndAtMs: null,
   oldWillUntilMs: null,
-  goneAtMs: null,
-  goneBy: null,
+  offlineAtMs: null,
+  offlineBy: null,
   lastOnlineAtMs: null,
-  told: null,
-  tellAtMs: null,
+  lastAnnounced: null,
+  announceAtMs: null,
 };
 
-/** Signs of life are recorded this coarsely where silence is watched, because each record costs a row. */
+/** How coarsely the last message is recorded where inactivity is watched: each record costs a row. */
 export function recordResolutionMs(keepAliveSeconds: number): number {
   return keepAliveSeconds * 400;
 }
 
-/** One and a half keep-alive periods (tolerance 39), the resolution of the record, and a little for the network. */
+/** One and a half keep-alive periods (field note 39), the resolution of the record, and a little for the network. */
 export function inactivityTimeoutMs(keepAliveSeconds: number): number {
   return keepAliveSeconds * 1_600 + recordResolutionMs(keepAliveSeconds);
 }
@@ -109,7 +108,7 @@ export function decidePresence(
   rules: PresenceRules,
   nowMs: number,
 ): PresenceOutcome {
-  const move = judge(before, event, rules, nowMs);
+  const move = applyEvent(before, event, rules, nowMs);
   const {
     state,
     reason,
@@ -119,16 +118,16 @@ export function decidePresence(
   } = move ?? { state: before, reason: 'silence', atMs: 0 };
   const hasChanged = state.isOnline !== before.isOnline;
   const isHeldBack = hasChanged && reason === 'disconnected';
-  const told = event.kind === 'announced' ? event.status : state.told;
+  const lastAnnounced = event.kind === 'announced' ? event.status : state.lastAnnounced;
   return {
-    ...tellSubscribers({ ...state, told }, isHeldBack ? rules.offlineGraceMs : 0, rules, nowMs),
+    ...planAnnouncement({ ...state, lastAnnounced }, isHeldBack ? rules.offlineGraceMs : 0, rules, nowMs),
     transition: hasChanged ? { isOnline: state.isOnline, reason, detail, atMs: Math.min(atMs, nowMs) } : undefined,
     hasReturned: hasReturned || (hasChanged && state.isOnline),
   };
 }
 
 /**
- * When a device that stays silent counts as gone. A device that is online by its own word alone is watched even where
+ * When an inactive device counts as offline. A device that is online by its messages alone is watched even where
  * the broker reports connections: the report may have been lost, or the message may be an old one that was queued.
  */
 export function inactivityDueAtMs(state: PresenceState, rules: PresenceRules): number | null {
@@ -136,7 +135,7 @@ export function inactivityDueAtMs(state: PresenceState, rules: PresenceRules): n
   return (state.lastOnlineAtMs ?? 0) + rules.inactivityTimeoutMs;
 }
 
-function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules, nowMs: number): Move | undefined {
+function applyEvent(state: PresenceState, event: PresenceEvent, rules: PresenceRules, nowMs: number): Move | undefined {
   switch (event.kind) {
     case 'connected':
       return beginSession(state, event.sessionStartedAtMs, 'connected', nowMs);
@@ -145,13 +144,15 @@ function judge(state: PresenceState, event: PresenceEvent, rules: PresenceRules,
     case 'disconnected':
       return endSession(state, event, nowMs);
     case 'announced':
-      return event.status === 'online' ? hear(state, event, rules, nowMs) : hearOffline(state, event.atMs, nowMs);
+      return event.status === 'online'
+        ? applyMessage(state, event, rules, nowMs)
+        : applyOfflineAnnouncement(state, event.atMs, nowMs);
     case 'message':
-      return hear(state, event, rules, nowMs);
+      return applyMessage(state, event, rules, nowMs);
     case 'revoked':
       return goOffline({ ...state, isSessionOpen: false }, 'service', 'revoked', nowMs, nowMs);
     case 'due':
-      return judgeInactivity(state, rules, nowMs);
+      return applyInactivity(state, rules, nowMs);
   }
 }
 
@@ -178,18 +179,18 @@ function beginSession(
     sessionStartedAtMs: startedAtMs,
     oldWillUntilMs: oldWillUntil(state, seenAtMs),
   };
-  // The report of the beginning may come after the device's own farewell in that very session.
-  const isFarewellKnown = state.goneBy === 'device' && (state.goneAtMs ?? 0) > seenAtMs + oldWillMs;
+  // The report of the session's start may arrive after the device's offline announcement in that session.
+  const isFarewellKnown = state.offlineBy === 'device' && (state.offlineAtMs ?? 0) > seenAtMs + oldWillMs;
   if (!state.isOnline && isFarewellKnown) return { state: began, reason, atMs: seenAtMs };
   return { ...goOnline(began, reason, seenAtMs, nowMs), hasReturned: true };
 }
 
-/** Until when an offline may be the last word of a session before this one; null where there was none. */
+/** Until when an offline announcement may belong to an earlier session; null where there was none. */
 function oldWillUntil(state: PresenceState, startedAtMs: number): number | null {
-  // A session may speak before it is reported: then the device is online by this very session.
+  // A session's messages may arrive before its report: then the device is online by this very session.
   const isOwnWord = !state.isSessionOpen && (state.onlineSinceMs ?? 0) >= startedAtMs - reorderingMs;
   const wasThere = state.isOnline && !isOwnWord;
-  const isFirst = !wasThere && state.goneAtMs === null && state.sessionStartedAtMs === null && state.logins < 2;
+  const isFirst = !wasThere && state.offlineAtMs === null && state.sessionStartedAtMs === null && state.logins < 2;
   if (isFirst) return null;
   const hasJustGone = !state.isOnline && startedAtMs - (state.lastOnlineAtMs ?? 0) < oldWillMs;
   return startedAtMs + (wasThere || hasJustGone ? oldWillMs : unknownFarewellMs);
@@ -210,14 +211,14 @@ function endSession(
   }
   if (endedAtMs < newestAtMs || endedAtMs <= (state.unnamedEndAtMs ?? -Infinity)) return undefined;
   const ended: PresenceState = { ...state, unnamedEndAtMs: endedAtMs, isSessionOpen: false };
-  // Whose end this is nobody can say: that of the session before, most likely. Silence will tell.
+  // Most likely the end of the session before. If it was this one's, inactivity shows it.
   if (state.isOnline && endedAtMs < (state.oldWillUntilMs ?? 0))
     return { state: ended, reason: 'disconnected', atMs: 0 };
   return goOffline(ended, 'broker', 'disconnected', endedAtMs, nowMs, reason);
 }
 
-/** A sign of life: brings a device online unless it was sent before the end that is already known. */
-function hear(
+/** A message or announcement: brings a device online unless it was sent before the end that is already known. */
+function applyMessage(
   state: PresenceState,
   { kind, atMs }: Extract<PresenceEvent, { atMs: number }>,
   rules: PresenceRules,
@@ -226,27 +227,28 @@ function hear(
   if (state.isOnline) {
     const online = goOnline(state, kind, atMs, nowMs);
     if (kind === 'message') return online;
-    // The bridge hears a will before what the new session says first.
+    // A will arrives at the bridge before the first message of the new session.
     const isOfThisSession = atMs >= (state.sessionStartedAtMs ?? 0);
     return isOfThisSession
       ? { ...online, state: { ...online.state, oldWillUntilMs: null }, hasReturned: true }
       : online;
   }
-  const isBeforeEnd = atMs <= (state.goneAtMs ?? -Infinity) + (state.goneBy === 'broker' ? reorderingMs : 0);
+  const isBeforeEnd = atMs <= (state.offlineAtMs ?? -Infinity) + (state.offlineBy === 'broker' ? reorderingMs : 0);
   const online = goOnline(state, kind, atMs, nowMs);
   const isTooOld = (inactivityDueAtMs(online.state, rules) ?? Infinity) <= nowMs;
   return isBeforeEnd || isTooOld ? undefined : online;
 }
 
-function hearOffline(state: PresenceState, atMs: number, nowMs: number): Move | undefined {
+function applyOfflineAnnouncement(state: PresenceState, atMs: number, nowMs: number): Move | undefined {
   const isBeforeLife = atMs < (state.lastOnlineAtMs ?? -Infinity);
   const isOldWill = state.isOnline && atMs < (state.oldWillUntilMs ?? 0);
-  const isOfKnownEnd = state.goneBy === 'broker' && !state.isOnline && atMs <= (state.goneAtMs ?? 0) + reorderingMs;
+  const isOfKnownEnd =
+    state.offlineBy === 'broker' && !state.isOnline && atMs <= (state.offlineAtMs ?? 0) + reorderingMs;
   if (isBeforeLife || isOldWill || isOfKnownEnd) return undefined;
   return goOffline(state, 'device', 'announced', atMs, nowMs);
 }
 
-function judgeInactivity(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
+function applyInactivity(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
   if ((inactivityDueAtMs(state, rules) ?? Infinity) > nowMs) return undefined;
   return goOffline(state, 'service', 'silence', state.lastOnlineAtMs ?? nowMs, nowMs);
 }
@@ -260,29 +262,29 @@ function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, 
 
 function goOffline(
   state: PresenceState,
-  goneBy: 'broker' | 'device' | 'service',
+  offlineBy: 'broker' | 'device' | 'service',
   reason: TransitionReason,
   atMs: number,
   nowMs: number,
   detail = '',
 ): Move {
-  const goneAtMs = Math.min(atMs, nowMs);
-  const lastOnlineAtMs = state.isOnline ? Math.max(state.lastOnlineAtMs ?? 0, goneAtMs) : state.lastOnlineAtMs;
-  const gone = { isOnline: false, oldWillUntilMs: null, goneAtMs, goneBy, lastOnlineAtMs };
-  return { state: { ...state, ...gone }, reason, detail, atMs: goneAtMs };
+  const offlineAtMs = Math.min(atMs, nowMs);
+  const lastOnlineAtMs = state.isOnline ? Math.max(state.lastOnlineAtMs ?? 0, offlineAtMs) : state.lastOnlineAtMs;
+  const gone = { isOnline: false, oldWillUntilMs: null, offlineAtMs, offlineBy, lastOnlineAtMs };
+  return { state: { ...state, ...gone }, reason, detail, atMs: offlineAtMs };
 }
 
-/** Compares what subscribers believe with what is true, and says what they have to be told now. */
-function tellSubscribers(
+/** Compares the last announcement with the truth, and plans the next one. */
+function planAnnouncement(
   state: PresenceState,
   graceMs: number,
   rules: PresenceRules,
   nowMs: number,
-): Pick<PresenceOutcome, 'state' | 'tell'> {
+): Pick<PresenceOutcome, 'state' | 'announce'> {
   const truth = state.isOnline && !rules.isDisabled ? 'online' : 'offline';
-  const isBelieved = state.told === truth || (state.told === null && truth === 'offline');
-  if (isBelieved) return { state: { ...state, tellAtMs: null }, tell: undefined };
-  const tellAtMs = truth === 'online' || rules.isDisabled ? nowMs : (state.tellAtMs ?? nowMs + graceMs);
-  if (tellAtMs > nowMs) return { state: { ...state, tellAtMs }, tell: undefined };
-  return { state: { ...state, told: truth, tellAtMs: null }, tell: truth };
+  const isBelieved = state.lastAnnounced === truth || (state.lastAnnounced === null && truth === 'offline');
+  if (isBelieved) return { state: { ...state, announceAtMs: null }, announce: undefined };
+  const announceAtMs = truth === 'online' || rules.isDisabled ? nowMs : (state.announceAtMs ?? nowMs + graceMs);
+  if (announceAtMs > nowMs) return { state: { ...state, announceAtMs }, announce: undefined };
+  return { state: { ...state, lastAnnounced: truth, announceAtMs: null }, announce: truth };
 }

@@ -205,7 +205,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const refusal = refuseUnlessOwner(state, userId);
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const changed = markProjectionBehind({ ...state, identity: { ...state.identity, ...change } });
-    // Subscribers of a disabled device are told that it is offline, and the truth when it is enabled.
+    // A disabled device is announced as offline, an enabled one as what it is.
     const next = applyPresence(changed, { kind: 'due' }, nowMs, effects).state;
     if (change.isDisabled === true) endRelaySessions(next, 'disabled', effects);
     const { name, isDisabled } = next.identity;

@@ -124,7 +124,7 @@ function takeMessage(
     return { state: noted, result: { result: 'redelivery' } };
   }
   const noted = { ...state, deduplication: noteNew(deduplication, delivery) };
-  // A retained message tells of the past: the broker hands it to every new subscription.
+  // A retained message is an old one: the broker sends it to every new subscription.
   if (message.isRetained) return { state: noted, result: { result: 'ignored' } };
   const meaning = readMessage(action, payload);
   if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {

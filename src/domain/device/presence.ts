@@ -1,4 +1,4 @@
-// Slice: presence with what follows from it: the history of transitions, what subscribers of the status topic are told,
+// Slice: presence with what follows from it: the history of transitions, the service's announcements on the status topic,
 // and the projection in D1. The rules of being online are connection.ts.
 import { topicActions } from '../../protocol/mqtt.ts';
 import { parseJson } from '../json.ts';
@@ -48,7 +48,7 @@ export function applyPresence(
   effects: Effect[],
 ): { state: DeviceState; hasReturned: boolean } {
   const decided = decidePresence(state.presence.connection, event, rulesOf(state), nowMs);
-  const { transition, tell, hasReturned } = decided;
+  const { transition, hasReturned } = decided;
   let next = withPresence(state, { connection: decided.state });
   if (transition !== undefined) {
     const number = next.presence.transitions + 1;
@@ -57,11 +57,11 @@ export function applyPresence(
     next = appendHistory(withPresence(next, { transitions: number }), { kind: 'transition', number, entry });
     next = markProjectionBehind(next);
   }
-  if (tell !== undefined) next = announce(next, tell, nowMs, effects);
+  if (decided.announce !== undefined) next = announce(next, decided.announce, nowMs, effects);
   return { state: next, hasReturned };
 }
 
-/** D1 is to be told; the effect is added at the end of the decision, once for all changes of it. */
+/** D1 is behind; the effect is added at the end of the decision, once for all changes of it. */
 export function markProjectionBehind(state: DeviceState): DeviceState {
   return withPresence(state, {
     projectionVersion: state.presence.projectionVersion + 1,
@@ -126,7 +126,7 @@ export function planRetry(state: DeviceState, nowMs: number): DeviceState {
 
 /** When something other than inactivity is due. */
 export function presenceDueAtMs({ presence }: DeviceState): number {
-  return Math.min(presence.connection.tellAtMs ?? Infinity, presence.retryAtMs ?? Infinity);
+  return Math.min(presence.connection.announceAtMs ?? Infinity, presence.retryAtMs ?? Infinity);
 }
 
 function announce(state: DeviceState, status: 'online' | 'offline', nowMs: number, effects: Effect[]): DeviceState {

@@ -85,6 +85,6 @@ type InFlight = { commandId: string; startedAtMs: number; record: IdempotencyRec
 export type AlarmSlice = {
   /** As set in storage; null where none is. */
   setAtMs: number | null;
-  /** It is set for the device's inactivity, and so tells when its last message was. */
+  /** It is set for the device's inactivity, and so records when its last message was. */
   isForInactivity: boolean;
 };
