@@ -7,7 +7,7 @@ import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
-import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
+import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks.ts';
 import { aclOf } from '../../services/emqx-acl.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
 

@@ -7,7 +7,7 @@ import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
 import { contextOf } from '../../http/service-context.ts';
-import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks-mosquitto-go-auth.ts';
+import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks.ts';
 import { decideConnect, refuseDelivery, refuseTopic } from '../../services/messaging-auth.ts';
 
 export const mosquittoGoAuthHookRoutes = createRouter();

@@ -11,7 +11,7 @@ import {
   rabbitmqTopicSchema,
   rabbitmqUserSchema,
   rabbitmqVhostSchema,
-} from '../../protocol/hooks-rabbitmq.ts';
+} from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, rightsOfUser } from '../../services/messaging-auth.ts';
 
 export const rabbitmqHookRoutes = createRouter();

@@ -12,7 +12,7 @@ import {
   vernemqRegisterSchema,
   vernemqSessionSchema,
   vernemqSubscribeSchema,
-} from '../../protocol/hooks-vernemq.ts';
+} from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
 
 export const vernemqHookRoutes = createRouter();
