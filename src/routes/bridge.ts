@@ -5,7 +5,7 @@ import { createRouter, requireUpgrade, validJson } from '../http/router.ts';
 import { requireSecret } from '../http/secret-header.ts';
 import { contextOf } from '../http/service-context.ts';
 import { maxBatchBytes, uplinkBatchSchema } from '../protocol/bridge.ts';
-import { openBridgeLink } from '../services/bridge-link.ts';
+import { openBridgeLink } from '../services/sockets.ts';
 import { takeBatch } from '../services/uplink.ts';
 
 export const bridgeRoutes = createRouter();

@@ -3,7 +3,7 @@ import { readClientAddress } from '../http/client-address.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
 import { contextOf } from '../http/service-context.ts';
-import { openRelay } from '../services/relay.ts';
+import { openRelay } from '../services/sockets.ts';
 
 export const relayRoutes = createRouter();
 
