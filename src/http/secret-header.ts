@@ -12,7 +12,7 @@ export function requireSecret(which: 'bridgeSecrets' | 'brokerHookSecrets') {
     const header = c.req.header('Authorization');
     const inPath = /^\/hooks\/[^/]+\/s\/([^/]+)\//.exec(c.req.path)?.[1];
     const secret = /^Bearer +(\S+)$/i.exec(header ?? '')?.[1] ?? (inPath && tryDecodeURIComponent(inPath));
-    if (secret === undefined || !(await isOneOf(secret, c.var.config[which]))) {
+    if (secret === undefined || !(await isOneOf(secret, c.var.context.config[which]))) {
       const credential = which === 'bridgeSecrets' ? 'bridge_secret' : 'hook_secret';
       const problem = secret !== undefined ? 'wrong' : header === undefined ? 'missing' : 'malformed';
       throw new RefusedError({ kind: 'credential_refused', credential, problem });

@@ -6,7 +6,6 @@ import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import { contextOf } from '../../http/service-context.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks.ts';
 import { decideConnect, refuseDelivery, refuseTopic } from '../../services/messaging-auth.ts';
 
@@ -14,7 +13,7 @@ export const mosquittoGoAuthHookRoutes = createRouter();
 
 mosquittoGoAuthHookRoutes.post('/user', validJson(goAuthUserSchema, denyLogin), async (c) => {
   const { username, password, clientid: clientId } = c.req.valid('json');
-  const decision = await decideConnect(contextOf(c), { clientId, username, password });
+  const decision = await decideConnect(c.var.context, { clientId, username, password });
   return decision.ok ? allow(c) : denyLogin(c, decision.refusal);
 });
 
