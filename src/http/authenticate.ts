@@ -2,7 +2,7 @@
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
-import { refuse, unwrap, type Outcome } from '../domain/refusal.ts';
+import { credentialRefused, refuse, unwrap, type Outcome } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/api-keys.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 
@@ -31,7 +31,7 @@ export async function readBearer(c: Asking): Promise<Outcome<UserCaller>> {
   const token = /^Bearer +(\S+)$/i.exec(header?.trim() ?? '')?.[1];
   if (token === undefined) {
     const problem = header === undefined ? 'missing' : 'malformed';
-    return refuse({ kind: 'credential_refused', credential: 'access_token', problem });
+    return refuse(credentialRefused('access_token', problem));
   }
   const access = await verifyAccessToken(c.var.context.config, token);
   if (!access.ok) return access;
@@ -46,8 +46,8 @@ async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
   const secret = pair.find((part) => part.startsWith('sk_'));
   if (keyId === undefined || secret === undefined) {
     const problem = pair.includes('') ? 'missing' : 'malformed';
-    return refuse({ kind: 'credential_refused', credential: 'api_key', problem });
+    return refuse(credentialRefused('api_key', problem));
   }
   const key = await authenticateKey(c.var.context, keyId, secret);
-  return key.ok ? { ok: true, value: { kind: 'api-key', userId: key.value.userId, keyId } } : key;
+  return key.ok ? { ok: true, value: { kind: 'api-key', userId: key.value, keyId } } : key;
 }

@@ -4,7 +4,7 @@
 import { createMiddleware } from 'hono/factory';
 import { tryDecodeURIComponent } from 'hono/utils/url';
 import { isOneOf } from '../crypto/secrets.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
 export function requireSecret(which: 'bridgeSecrets' | 'brokerHookSecrets') {
@@ -15,7 +15,7 @@ export function requireSecret(which: 'bridgeSecrets' | 'brokerHookSecrets') {
     if (secret === undefined || !(await isOneOf(secret, c.var.context.config[which]))) {
       const credential = which === 'bridgeSecrets' ? 'bridge_secret' : 'hook_secret';
       const problem = secret !== undefined ? 'wrong' : header === undefined ? 'missing' : 'malformed';
-      throw new RefusedError({ kind: 'credential_refused', credential, problem });
+      throw new RefusedError(credentialRefused(credential, problem));
     }
     await next();
   });
