@@ -45,7 +45,6 @@ export const goAuthUserSchema = z.object({ username: nameSchema, password: nameS
 export const goAuthAclSchema = z.object({
   username: nameSchema,
   topic: topicSchema,
-  /** mosquitto's access: 1 a message is delivered, 2 published, 3 both, 4 a subscription. */
   acc: z.coerce.number().pipe(z.literal([1, 2, 3, 4])),
 });
 
