@@ -34,12 +34,7 @@ const tags = [
 ];
 
 const securitySchemes = {
-  bearerAuth: {
-    type: 'http',
-    scheme: 'bearer',
-    bearerFormat: 'JWT',
-    description: 'The `token` of login or refresh.',
-  },
+  bearerAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The `token` of login or refresh.' },
   apiKeyId: {
     type: 'apiKey',
     in: 'header',
