@@ -8,12 +8,10 @@ import { onError, onNotFound } from './http/on-error.ts';
 import { readBody } from './http/request-body.ts';
 import { logRequest } from './http/request-log.ts';
 import { createRouter } from './http/router.ts';
-import { registerSecuritySchemes } from './http/security-schemes.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
-import { deviceViewRoutes } from './routes/device-views.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -21,9 +19,10 @@ import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
 import { userRoutes } from './routes/users.ts';
+import { createContext } from './services/context.ts';
 
-const loadConfig = createMiddleware<AppEnv>(async (c, next) => {
-  c.set('config', readConfig(c.env));
+const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
+  c.set('context', createContext(c.env, readConfig(c.env)));
   await next();
 });
 
@@ -31,13 +30,11 @@ export function createApp() {
   const app = createRouter();
   app.onError(onError);
   app.notFound(onNotFound);
-  registerSecuritySchemes(app);
-
   app.use(logRequest);
   // Pages: their headers let them run the scripts of this origin.
   app.route('/docs', docsRoutes);
 
-  app.use(setAnswerHeaders, loadConfig);
+  app.use(setAnswerHeaders, createServiceContext);
 
   // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);
@@ -58,7 +55,6 @@ function createApi() {
     .route('/users', userRoutes)
     .route('/products', productRoutes)
     .route('/devices', deviceRoutes)
-    .route('/devices', deviceViewRoutes)
     .route('/devices', deviceCommandRoutes);
 }
 export type Api = ReturnType<typeof createApi>;

@@ -2,39 +2,28 @@
 // A missing or short secret fails every request with its name in the log; secrets have no default.
 import { z } from 'zod';
 
-const secretListSchema = z
-  .string()
-  .default('')
-  .transform((text) => text.split(',').filter((part) => part !== ''))
-  .pipe(z.array(z.string().min(32, 'each secret needs 32 characters')).min(1, 'is missing').max(2, 'two live at once'));
+const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
-const signingKeysSchema = z
-  .string()
-  .default('')
-  .transform((text) => text.split(',').filter((part) => part !== ''))
-  .pipe(
-    z
-      .array(z.string().regex(/^[A-Za-z0-9_-]{1,32}:.{32,}$/, 'has the form kid:secret, the secret 32 characters long'))
-      .min(1, 'is missing')
-      .max(2, 'two live at once'),
-  )
-  .transform((entries) =>
-    entries.map((entry) => {
-      const colon = entry.indexOf(':');
-      return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
-    }),
-  );
+/** Secrets that are live at once: two while one replaces the other. */
+const liveSecretsSchema = (secretSchema: z.ZodType<string, string>) =>
+  z.string().default('').transform(partsOf).pipe(z.array(secretSchema).min(1, 'is missing').max(2, 'two live at once'));
+
+const secretListSchema = liveSecretsSchema(z.string().min(32, 'each secret needs 32 characters'));
+
+const signingKeysSchema = liveSecretsSchema(
+  z.string().regex(/^[A-Za-z0-9_-]{1,32}:.{32,}$/, 'has the form kid:secret, the secret 32 characters long'),
+).transform((entries) =>
+  entries.map((entry) => {
+    const colon = entry.indexOf(':');
+    return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
+  }),
+);
 
 const integerSchema = (min: number, max: number) => z.coerce.number().pipe(z.int().min(min).max(max));
 
 const originListSchema = z
   .string()
-  .transform((text) =>
-    text
-      .split(',')
-      .map((origin) => origin.trim())
-      .filter((origin) => origin !== ''),
-  )
+  .transform((text) => partsOf(text.replaceAll(/\s*,\s*/g, ',').trim()))
   // Browsers send an origin without a path or a slash: one with them would never match.
   .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, 'has the form https://host or *')));
 

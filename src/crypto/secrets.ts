@@ -16,7 +16,8 @@ export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
 
 /** SHA-256 in lower-case hex, for secrets that are random; passwords are hashed with scrypt. */
 export async function digestOf(secret: string): Promise<string> {
-  return toHex(await sha256(secret));
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(secret)));
+  return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** Whether a secret has this digest, in time that does not depend on how much of it is right. */
@@ -40,14 +41,6 @@ export async function isOneOf(given: string, live: readonly string[]): Promise<b
   const liveDigests = digestsByList.get(live) ?? (await Promise.all(live.map(digestOf)));
   digestsByList.set(live, liveDigests);
   return liveDigests.map((candidate) => isEqualDigest(candidate, digest)).includes(true);
-}
-
-async function sha256(text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
-}
-
-function toHex(bytes: Uint8Array): string {
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 function randomText(alphabet: string, length: number): string {

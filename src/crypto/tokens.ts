@@ -1,7 +1,7 @@
 // Access tokens: signed JWTs of one narrow form, made and checked by jose. Refresh tokens are opaque secrets, made in
 // secrets.ts.
 import { decodeProtectedHeader, errors, jwtVerify, SignJWT, type CryptoKey } from 'jose';
-import { refuse, type Outcome } from '../domain/refusal.ts';
+import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
 
 /** The first key signs, every key verifies: put a new one in front, remove the old one after a token's lifetime. */
 export type TokenConfig = {
@@ -34,11 +34,11 @@ export async function signAccessToken(config: TokenConfig, userId: number, sessi
 
 /** Reads no storage: a session that was ended is noticed when the token expires. */
 export async function verifyAccessToken(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
-  if (token.length > maxTokenBytes) return refuseToken('malformed');
+  if (token.length > maxTokenBytes) return refuse(credentialRefused('access_token', 'malformed'));
   try {
     const { kid } = decodeProtectedHeader(token);
     const key = config.signingKeys.find((candidate) => candidate.kid === kid);
-    if (key === undefined) return refuseToken('wrong');
+    if (key === undefined) return refuse(credentialRefused('access_token', 'wrong'));
     const { payload } = await jwtVerify(token, await importKey(key.secret), {
       algorithms: [algorithm],
       typ: type,
@@ -47,21 +47,19 @@ export async function verifyAccessToken(config: TokenConfig, token: string): Pro
       requiredClaims: ['sub', 'iat', 'exp'],
     });
     const { sub = '', exp = 0, sid } = payload;
-    if (!/^[1-9]\d{0,14}$/.test(sub) || typeof sid !== 'string') return refuseToken('malformed');
+    if (!/^[1-9]\d{0,14}$/.test(sub) || typeof sid !== 'string')
+      return refuse(credentialRefused('access_token', 'malformed'));
     return { ok: true, value: { userId: Number(sub), sessionId: sid, expiresAtMs: exp * 1000 } };
   } catch (error) {
-    if (error instanceof errors.JWTExpired) return refuseToken('expired');
+    if (error instanceof errors.JWTExpired) return refuse(credentialRefused('access_token', 'expired'));
     if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWTClaimValidationFailed) {
-      return refuseToken('wrong');
+      return refuse(credentialRefused('access_token', 'wrong'));
     }
     // Other errors of jose, and the TypeErrors that it throws for a header it cannot decode.
-    if (error instanceof errors.JOSEError || error instanceof TypeError) return refuseToken('malformed');
+    if (error instanceof errors.JOSEError || error instanceof TypeError)
+      return refuse(credentialRefused('access_token', 'malformed'));
     throw error;
   }
-}
-
-function refuseToken(problem: 'malformed' | 'wrong' | 'expired') {
-  return refuse({ kind: 'credential_refused', credential: 'access_token', problem });
 }
 
 // Keys, not promises of keys: workerd does not allow a promise of one request to be awaited in another.

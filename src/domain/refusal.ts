@@ -16,6 +16,8 @@ type Credential =
   | 'bridge_secret'
   | 'hook_secret';
 
+type CredentialProblem = 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
+
 export type Limit = {
   name: `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes` | 'api_keys_per_user' | 'relay_subscriptions';
   max: number;
@@ -30,11 +32,7 @@ export type Refusal =
   | { kind: 'invalid_input'; path: string; problem: string }
   | { kind: 'limit_reached'; limit: Limit }
   | { kind: 'rate_limited'; limit: string; retryAfterSeconds: number }
-  | {
-      kind: 'credential_refused';
-      credential: Credential;
-      problem: 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
-    }
+  | { kind: 'credential_refused'; credential: Credential; problem: CredentialProblem }
   | { kind: 'wrong_client_id' }
   | { kind: 'not_found'; what: 'route' | 'product' | 'command' | 'api_key' | 'device'; id?: string }
   /** Of an activation. */
@@ -72,6 +70,10 @@ export class RefusedError extends Error {
 export function unwrap<T>(outcome: Outcome<T>): T {
   if (!outcome.ok) throw new RefusedError(outcome.refusal);
   return outcome.value;
+}
+
+export function credentialRefused(credential: Credential, problem: CredentialProblem): Refusal {
+  return { kind: 'credential_refused', credential, problem };
 }
 
 export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {

@@ -14,7 +14,7 @@ type Remote<Namespace> =
           : never;
       }
     : never;
-type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
+export type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
 

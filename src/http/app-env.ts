@@ -1,6 +1,6 @@
 // What every handler finds in its Hono context. Types only.
-import type { Config } from '../config.ts';
 import type { Refusal } from '../domain/refusal.ts';
+import type { ServiceContext } from '../services/context.ts';
 
 /** Who asks. An API key acts for its user, except where a route wants the user in person. */
 export type UserCaller = { kind: 'user'; userId: number; sessionId: string };
@@ -9,5 +9,5 @@ export type Caller = UserCaller | { kind: 'api-key'; userId: number; keyId: stri
 export type AppEnv = {
   Bindings: Env;
   /** `refusal`: why the request was refused, for its log line (request-log.ts). */
-  Variables: { config: Config; requestId: string; caller: Caller; refusal: Refusal | undefined };
+  Variables: { context: ServiceContext; requestId: string; caller: Caller; refusal: Refusal | undefined };
 };

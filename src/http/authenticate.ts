@@ -2,16 +2,15 @@
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
-import { refuse, unwrap, type Outcome } from '../domain/refusal.ts';
+import { credentialRefused, refuse, unwrap, type Outcome } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/api-keys.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
-import { contextOf } from './service-context.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
 
 /** `user`: a bearer token only; `user-or-key`: an API key pair as well (decision: accounts). */
-export function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts) {
+function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts) {
   return createMiddleware<AppEnv & { Variables: { caller: CallerOf<Accepts> } }>(async (c, next) => {
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
     const isByKey = accepts === 'user-or-key' && c.req.header('Authorization') === undefined;
@@ -20,14 +19,21 @@ export function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Ac
   });
 }
 
+/** For `createRoute`; the schemes are declared in routes/reference.ts. */
+export const byUser = { security: [{ bearerAuth: [] }], middleware: authenticate('user') };
+export const byUserOrKey = {
+  security: [{ bearerAuth: [] }, { apiKeyId: [], apiKeySecret: [] }],
+  middleware: authenticate('user-or-key'),
+};
+
 export async function readBearer(c: Asking): Promise<Outcome<UserCaller>> {
   const header = c.req.header('Authorization');
   const token = /^Bearer +(\S+)$/i.exec(header?.trim() ?? '')?.[1];
   if (token === undefined) {
     const problem = header === undefined ? 'missing' : 'malformed';
-    return refuse({ kind: 'credential_refused', credential: 'access_token', problem });
+    return refuse(credentialRefused('access_token', problem));
   }
-  const access = await verifyAccessToken(c.var.config, token);
+  const access = await verifyAccessToken(c.var.context.config, token);
   if (!access.ok) return access;
   const { userId, sessionId } = access.value;
   return { ok: true, value: { kind: 'user', userId, sessionId } };
@@ -40,8 +46,8 @@ async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
   const secret = pair.find((part) => part.startsWith('sk_'));
   if (keyId === undefined || secret === undefined) {
     const problem = pair.includes('') ? 'missing' : 'malformed';
-    return refuse({ kind: 'credential_refused', credential: 'api_key', problem });
+    return refuse(credentialRefused('api_key', problem));
   }
-  const key = await authenticateKey(contextOf(c), keyId, secret);
-  return key.ok ? { ok: true, value: { kind: 'api-key', userId: key.value.userId, keyId } } : key;
+  const key = await authenticateKey(c.var.context, keyId, secret);
+  return key.ok ? { ok: true, value: { kind: 'api-key', userId: key.value, keyId } } : key;
 }

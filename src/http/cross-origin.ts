@@ -9,7 +9,7 @@ const allowMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const maxAge = 86_400;
 
 const byOrigin = cors({
-  origin: (origin, c) => ((c.var as AppEnv['Variables']).config.corsOrigins.includes(origin) ? origin : null),
+  origin: (origin, c) => ((c.var as AppEnv['Variables']).context.config.corsOrigins.includes(origin) ? origin : null),
   allowMethods,
   exposeHeaders,
   maxAge,
@@ -17,5 +17,5 @@ const byOrigin = cors({
 const byAnyOrigin = cors({ origin: '*', allowMethods, exposeHeaders, maxAge });
 
 export const allowOrigins = createMiddleware<AppEnv>((c, next) =>
-  c.var.config.corsOrigins.includes('*') ? byAnyOrigin(c, next) : byOrigin(c, next),
+  c.var.context.config.corsOrigins.includes('*') ? byAnyOrigin(c, next) : byOrigin(c, next),
 );

@@ -3,24 +3,19 @@ import { z } from '@hono/zod-openapi';
 import type { Context, TypedResponse } from 'hono';
 import type { JSONParsed } from 'hono/utils/types';
 import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
-import type { ErrorMessage } from '../protocol/vocabulary.ts';
+import { statusByError, type ErrorMessage } from '../protocol/vocabulary.ts';
 import type { AppEnv } from './app-env.ts';
-import { statusOf, statusOfRefusal, type ErrorStatus } from './error-status.ts';
 import { noteRefusal } from './request-log.ts';
 
 const maxMessageBytes = 200;
 
-function envelopeOf<T extends z.ZodType>(schema: T) {
-  return z.object({
-    code: z.literal(200).openapi({ type: 'integer', enum: [200], example: 200 }),
-    message: z.literal('success'),
-    data: schema,
-  });
-}
+type ErrorStatus = (typeof statusByError)[ErrorMessage];
 
-/** The route response of a success, for `createRoute`. */
-export function dataAnswer<T extends z.ZodType>(schema: T) {
-  return { 200: { description: 'success', content: { 'application/json': { schema: envelopeOf(schema) } } } };
+/** The responses of a route for `createRoute`: its data, and the errors it can raise. */
+export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessage[]) {
+  const code = z.literal(200).openapi({ type: 'integer', enum: [200], example: 200 });
+  const schema = z.object({ code, message: z.literal('success'), data });
+  return { 200: { description: 'success', content: { 'application/json': { schema } } }, ...errorAnswers(...errors) };
 }
 
 type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };
@@ -33,21 +28,20 @@ export function answer<T>(c: Context, data: T): Response & TypedResponse<Envelop
 /** Answers a refusal and logs why. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */
 export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
   const { message, detail, retryAfterSeconds } = wireErrorOf(refusal);
-  const status = statusOfRefusal(refusal, message);
+  // 413 tells the bridge to halve a batch; the contract's own routes never answer it.
+  const isLargeBatch = refusal.kind === 'limit_reached' && refusal.limit.name === 'uplink_batch_bytes';
+  const status = isLargeBatch ? 413 : statusByError[message];
   if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
   noteRefusal(c, refusal);
   const text = detail === undefined ? message : cutToBytes(`${message}: ${detail}`, maxMessageBytes);
   return c.json({ code: status, message: text, data: null }, status);
 }
 
-/** Route responses for the errors a route can raise, grouped by status, for `createRoute`. */
+/** The errors of a route by their status; `internal_error` is always one. */
 export function errorAnswers(...messages: ErrorMessage[]) {
-  const always: ErrorMessage[] = ['internal_error'];
-  const grouped = Map.groupBy([...new Set([...messages, ...always])], statusOf);
-  return Object.fromEntries([...grouped].map(([status, group]) => [status, errorAnswer(status, group)])) as Record<
-    ErrorStatus,
-    ReturnType<typeof errorAnswer>
-  >;
+  const grouped = Map.groupBy<ErrorStatus, ErrorMessage>([...messages, 'internal_error'], (one) => statusByError[one]);
+  const answers = [...grouped].map(([status, group]) => [status, errorAnswer(status, group)] as const);
+  return Object.fromEntries(answers) as Record<ErrorStatus, ReturnType<typeof errorAnswer>>;
 }
 
 function errorAnswer(status: ErrorStatus, messages: ErrorMessage[]) {

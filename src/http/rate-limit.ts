@@ -7,23 +7,16 @@ import { describeError, log } from '../log.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 
-const bindingByLimit = {
-  register: 'REGISTER_LIMIT',
-  login: 'LOGIN_LIMIT',
-  refresh: 'REFRESH_LIMIT',
-  activation: 'ACTIVATION_LIMIT',
-  control: 'CONTROL_LIMIT',
-  relay: 'RELAY_LIMIT',
-} as const satisfies Record<string, keyof Env>;
+type LimitName = Extract<keyof Env, `${string}_LIMIT`>;
 
 // The binding does not say when it allows requests again; after one whole period of wrangler.toml it does.
 const periodSeconds = 60;
 
-/** Refuses with 429 above the limit of wrangler.toml. `control` counts by user and so goes after `authenticate`. */
-export function limitRate(limit: keyof typeof bindingByLimit) {
+/** Refuses with 429 above the limit of wrangler.toml. `CONTROL_LIMIT` counts by user and so goes after `authenticate`. */
+export function limitRate(limit: LimitName) {
   return createMiddleware<AppEnv>(async (c, next) => {
-    if (c.var.config.rateLimits === 'production') {
-      const key = limit === 'control' ? `user ${c.var.caller.userId}` : readClientAddress(c);
+    if (c.var.context.config.rateLimits === 'production') {
+      const key = limit === 'CONTROL_LIMIT' ? `user ${c.var.caller.userId}` : readClientAddress(c);
       if (!(await isWithin(c, limit, key))) {
         throw new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds: periodSeconds });
       }
@@ -32,9 +25,9 @@ export function limitRate(limit: keyof typeof bindingByLimit) {
   });
 }
 
-async function isWithin(c: Context<AppEnv>, limit: keyof typeof bindingByLimit, key: string): Promise<boolean> {
+async function isWithin(c: Context<AppEnv>, limit: LimitName, key: string): Promise<boolean> {
   try {
-    return (await c.env[bindingByLimit[limit]].limit({ key })).success;
+    return (await c.env[limit].limit({ key })).success;
   } catch (error) {
     // A broken limiter must not refuse every request.
     log('warn', 'rate limiter failed', { limit, requestId: c.var.requestId, ...describeError(error) });

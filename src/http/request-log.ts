@@ -11,8 +11,9 @@ import type { AppEnv } from './app-env.ts';
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
   const { method } = c.req;
-  const given = readId(c.req.header('X-Request-Id')) ?? readId(c.req.header('CF-Ray'));
-  const requestId = given ?? crypto.randomUUID();
+  // An id from outside is used where it cannot be mistaken for anything else in a log.
+  const givenIds = [c.req.header('X-Request-Id'), c.req.header('CF-Ray')];
+  const requestId = givenIds.find((id) => id !== undefined && /^[\w.-]{1,64}$/.test(id)) ?? crypto.randomUUID();
   c.set('requestId', requestId);
   c.header('X-Request-Id', requestId);
   await next();
@@ -37,9 +38,4 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
 export function noteRefusal(c: Context<AppEnv>, refusal: Refusal): void {
   if (c.var.refusal === undefined) c.set('refusal', refusal);
   else log('info', 'refused as well', { requestId: c.var.requestId, refusal });
-}
-
-/** An id from outside is taken over where it cannot be mistaken for anything else in a log. */
-function readId(given: string | undefined): string | undefined {
-  return given !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : undefined;
 }

@@ -92,11 +92,7 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('broker'), connected: z.boolean() }),
   /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where the broker did not say. */
-  z.object({
-    type: z.literal('published'),
-    id: z.string(),
-    hasSubscribers: z.boolean().nullable(),
-  }),
+  z.object({ type: z.literal('published'), id: z.string(), hasSubscribers: z.boolean().nullable() }),
   /**
    * `broker_disconnected` and `standby`: nothing left the bridge, another one may publish it. `cancelled`: it was sent
    * and the connection ended before the broker answered, so the outcome is unknown; it must not be tried again.
@@ -114,11 +110,7 @@ export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>
  * `nowMs` is the Worker's clock, which `expiresAtMs` refers to. `resumes`: no other bridge was active since this instance
  * was, so that no other had its session with the broker.
  */
-const roleFields = {
-  nowMs: z.int(),
-  role: z.enum(['active', 'standby']),
-  resumes: z.boolean().optional(),
-};
+const roleFields = { nowMs: z.int(), role: z.enum(['active', 'standby']), resumes: z.boolean().optional() };
 
 export const workerFrameSchema = z.discriminatedUnion('type', [
   /** Answer to `hello`. */

@@ -17,10 +17,7 @@ export const newControlSchema = z
   .meta({ title: 'new form' });
 
 export const legacyControlSchema = z
-  .strictObject({
-    switch: z.boolean().optional(),
-    angle: z.int().min(0).max(180).optional(),
-  })
+  .strictObject({ switch: z.boolean().optional(), angle: z.int().min(0).max(180).optional() })
   .meta({ title: 'legacy form', minProperties: 1 });
 
 /** Both forms as the reference shows them: what `parseControl` accepts. */

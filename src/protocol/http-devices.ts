@@ -18,6 +18,7 @@ export const activateBodySchema = z
     chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
   })
   .openapi('ActivateRequest');
+export type ActivateBody = z.infer<typeof activateBodySchema>;
 
 const connectionSchema = z.object({
   server: z.string().openapi({ example: 'broker.example.com' }),

@@ -1,15 +1,12 @@
 // The answer of the health address: every part up, or an error that names the missing ones.
 import { z } from '@hono/zod-openapi';
 
+const upSchema = z.literal('up');
+
 export const healthSchema = z
   .object({
     status: z.literal('ok'),
-    parts: z.object({
-      api: z.literal('up'),
-      database: z.literal('up'),
-      bridge: z.literal('up'),
-      broker: z.literal('up'),
-    }),
+    parts: z.object({ api: upSchema, database: upSchema, bridge: upSchema, broker: upSchema }),
   })
   .openapi('Health');
 

@@ -2,27 +2,26 @@
 // it.
 import { z } from '@hono/zod-openapi';
 
-// Lone surrogates would be stored as U+FFFD, and two different texts as the same one.
-function isTextOf(text: string, min: number, max: number): boolean {
-  const length = Array.from(text).length;
-  return length >= min && length <= max && text.isWellFormed();
-}
-
 /** Lengths count code points, as JSON Schema does. */
 export function textSchema(min: number, max: number) {
-  return z
-    .string()
-    .regex(/^[^\u0000]*$/, 'must not contain NUL')
-    .refine((text) => isTextOf(text, min, max), `must have ${min} to ${max} characters`)
-    .openapi({ minLength: min, maxLength: max });
+  return limitedText(/^[^\u0000]*$/, 'must not contain NUL', min, max);
 }
 
 /** As `textSchema`, without line breaks and other control characters. */
 export function lineSchema(min: number, max: number) {
+  return limitedText(/^[^\u0000-\u001f\u007f]*$/, 'must not contain control characters', min, max);
+}
+
+function limitedText(pattern: RegExp, problem: string, min: number, max: number) {
+  const isWithin = (text: string) => {
+    const length = Array.from(text).length;
+    // Lone surrogates would be stored as U+FFFD, and two different texts as the same one.
+    return length >= min && length <= max && text.isWellFormed();
+  };
   return z
     .string()
-    .regex(/^[^\u0000-\u001f\u007f]*$/, 'must not contain control characters')
-    .refine((text) => isTextOf(text, min, max), `must have ${min} to ${max} characters`)
+    .regex(pattern, problem)
+    .refine(isWithin, `must have ${min} to ${max} characters`)
     .openapi({ minLength: min, maxLength: max });
 }
 

@@ -48,7 +48,4 @@ export const propertySetReplySchema = z.object({
   code: z.int().optional(),
 });
 
-export const statusSchema = z.object({
-  status: z.enum(['online', 'offline']),
-  time: z.unknown().optional(),
-});
+export const statusSchema = z.object({ status: z.enum(['online', 'offline']), time: z.unknown().optional() });

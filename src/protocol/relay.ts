@@ -7,11 +7,7 @@ export const maxRelayFrameBytes = 16 * 1024;
 const topicSchema = z.string().max(256);
 
 export const relayRequestSchemas = {
-  deviceAuth: z.object({
-    action: z.literal('auth'),
-    username: z.string().max(256),
-    password: z.string().max(256),
-  }),
+  deviceAuth: z.object({ action: z.literal('auth'), username: z.string().max(256), password: z.string().max(256) }),
   userAuth: z.object({ action: z.literal('auth'), token: z.string().max(4096) }),
   subscribe: z.object({ action: z.literal('subscribe'), topic: topicSchema }),
   unsubscribe: z.object({ action: z.literal('unsubscribe'), topic: topicSchema }),
@@ -24,14 +20,7 @@ export const relayRequestSchemas = {
   ping: z.object({ action: z.literal('ping') }),
 };
 
-export const relayRequestSchema = z.union([
-  relayRequestSchemas.deviceAuth,
-  relayRequestSchemas.userAuth,
-  relayRequestSchemas.subscribe,
-  relayRequestSchemas.unsubscribe,
-  relayRequestSchemas.publish,
-  relayRequestSchemas.ping,
-]);
+export const relayRequestSchema = z.union(Object.values(relayRequestSchemas));
 export type RelayRequest = z.infer<typeof relayRequestSchema>;
 
 const outcome = { code: z.int(), message: z.string() };

@@ -1,11 +1,9 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { createRoute, z } from '@hono/zod-openapi';
-import { authenticate } from '../http/authenticate.ts';
-import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { byUser } from '../http/authenticate.ts';
+import { answer, responsesOf } from '../http/envelope.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
-import { byUser } from '../http/security-schemes.ts';
-import { contextOf } from '../http/service-context.ts';
 import { pageQuery } from '../protocol/http.ts';
 import {
   apiKeyBodySchema,
@@ -16,7 +14,7 @@ import {
 } from '../protocol/http-api-keys.ts';
 import { createApiKey, pageApiKeys, removeApiKey } from '../services/api-keys.ts';
 
-const asUser = { tags: ['API keys'], security: byUser, middleware: authenticate('user') };
+const asUser = { tags: ['API keys'], ...byUser };
 
 const createKeyRoute = createRoute({
   method: 'post',
@@ -25,10 +23,7 @@ const createKeyRoute = createRoute({
   description: 'The value is shown this once. A user has at most 20 keys.',
   ...asUser,
   request: { body: jsonBody(apiKeyBodySchema) },
-  responses: {
-    ...dataAnswer(createdApiKeySchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'too_many_api_keys'),
-  },
+  responses: responsesOf(createdApiKeySchema, 'invalid_request', 'unauthorized', 'too_many_api_keys'),
 });
 
 const listKeysRoute = createRoute({
@@ -37,7 +32,7 @@ const listKeysRoute = createRoute({
   summary: 'List your API keys, newest first',
   ...asUser,
   request: { query: z.object(pageQuery) },
-  responses: { ...dataAnswer(apiKeyPageSchema), ...errorAnswers('invalid_request', 'unauthorized') },
+  responses: responsesOf(apiKeyPageSchema, 'invalid_request', 'unauthorized'),
 });
 
 const deleteKeyRoute = createRoute({
@@ -46,20 +41,17 @@ const deleteKeyRoute = createRoute({
   summary: 'Delete an API key',
   ...asUser,
   request: { params: keyIdParamSchema },
-  responses: {
-    ...dataAnswer(deletedApiKeySchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'not_found'),
-  },
+  responses: responsesOf(deletedApiKeySchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
 });
 
 export const apiKeyRoutes = createRouter()
   .openapi(createKeyRoute, async (c) => {
     const { description } = c.req.valid('json');
-    return answer(c, await createApiKey(contextOf(c), c.var.caller.userId, description));
+    return answer(c, await createApiKey(c.var.context, c.var.caller.userId, description));
   })
   .openapi(listKeysRoute, async (c) =>
-    answer(c, await pageApiKeys(contextOf(c), c.var.caller.userId, c.req.valid('query'))),
+    answer(c, await pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
   .openapi(deleteKeyRoute, async (c) =>
-    answer(c, await removeApiKey(contextOf(c), c.var.caller.userId, c.req.valid('param').keyId)),
+    answer(c, await removeApiKey(c.var.context, c.var.caller.userId, c.req.valid('param').keyId)),
   );

@@ -4,7 +4,10 @@ import { z } from 'zod';
 import { topicOf } from '../domain/topics.ts';
 import { controlBodySchema } from '../protocol/control.ts';
 import {
+  propertyPostMethod,
   propertyPostSchema,
+  propertySetMethod,
+  propertySetReplyMethod,
   propertySetReplySchema,
   propertySetSchema,
   statusSchema,
@@ -26,11 +29,12 @@ type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
 const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
 const exampleName = `${exampleDevice.productKey}&${exampleDevice.deviceId}`;
 const exampleTopic = topicOf(exampleDevice, topicActions.propertyPost);
+const time = 1772366400000;
 const exampleReport = {
-  method: 'thing.event.property.post',
+  method: propertyPostMethod,
   id: '17',
   params: { position: 'up', angle: 90, wifi_rssi: -58 },
-  time: 1772366400000,
+  time,
 };
 
 const deviceMessages: Record<string, Message> = {
@@ -45,24 +49,19 @@ const deviceMessages: Record<string, Message> = {
     summary: 'A command: `params` holds exactly the members of the control body that the caller sent.',
     schema: propertySetSchema.extend({ params: controlBodySchema }),
     examples: [
-      {
-        method: 'thing.service.property.set',
-        id: '3h5k7m9p2q4r6s8t',
-        params: { action: 'toggle', position: 'up' },
-        time: 1772366400000,
-      },
-      { method: 'thing.service.property.set', id: '4j6m8n', params: { switch: true, angle: 90 }, time: 1772366400000 },
+      { method: propertySetMethod, id: '3h5k7m9p2q4r6s8t', params: { action: 'toggle', position: 'up' }, time },
+      { method: propertySetMethod, id: '4j6m8n', params: { switch: true, angle: 90 }, time },
     ],
   },
   CommandReply: {
     summary: 'That a command was carried out, with its `id`. Never a report: it changes no state.',
     schema: propertySetReplySchema,
-    examples: [{ method: 'thing.service.property.set_reply', id: '3h5k7m9p2q4r6s8t', code: 200, time: 1772366400000 }],
+    examples: [{ method: propertySetReplyMethod, id: '3h5k7m9p2q4r6s8t', code: 200, time }],
   },
   Status: {
     summary: 'Online or offline: announced by the device, or by the service where the device could not announce it.',
     schema: statusSchema,
-    examples: [{ status: 'online', time: 1772366400000 }],
+    examples: [{ status: 'online', time }],
   },
 };
 
@@ -155,6 +154,7 @@ const provisioningMessages: Record<string, Message> = {
   },
 };
 
+const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
 const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
@@ -212,10 +212,8 @@ export function describeMessaging(version: string, broker: { host: string; port:
       provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Provisioning status', 'StatusNotification'),
     },
     operations: {
-      receiveReport: operation('receive', 'propertyPost', ['PropertyReport', 'CommandReply'], {
-        bindings: { mqtt: { qos: 1, retain: false } },
-      }),
-      sendCommand: operation('send', 'propertySet', ['Command'], { bindings: { mqtt: { qos: 1, retain: false } } }),
+      receiveReport: operation('receive', 'propertyPost', ['PropertyReport', 'CommandReply'], atLeastOnce),
+      sendCommand: operation('send', 'propertySet', ['Command'], atLeastOnce),
       receiveCommandReply: operation('receive', 'propertySetReply', ['CommandReply']),
       receiveStatus: operation('receive', 'status', ['Status']),
       sendStatus: operation('send', 'status', ['Status']),

@@ -3,9 +3,8 @@ import { answer, answerRefusal } from '../http/envelope.ts';
 import { readBody } from '../http/request-body.ts';
 import { createRouter, requireUpgrade, validJson } from '../http/router.ts';
 import { requireSecret } from '../http/secret-header.ts';
-import { contextOf } from '../http/service-context.ts';
 import { maxBatchBytes, uplinkBatchSchema } from '../protocol/bridge.ts';
-import { openBridgeLink } from '../services/bridge-link.ts';
+import { openBridgeLink } from '../services/sockets.ts';
 import { takeBatch } from '../services/uplink.ts';
 
 export const bridgeRoutes = createRouter();
@@ -16,7 +15,7 @@ bridgeRoutes.post(
   '/uplink',
   readBody({ name: 'uplink_batch_bytes', max: maxBatchBytes }),
   validJson(uplinkBatchSchema, answerRefusal),
-  async (c) => answer(c, { results: await takeBatch(contextOf(c), c.req.valid('json')) }),
+  async (c) => answer(c, { results: await takeBatch(c.var.context, c.req.valid('json')) }),
 );
 
-bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(contextOf(c), c.req.raw));
+bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

@@ -1,12 +1,10 @@
 // Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
-import { authenticate } from '../http/authenticate.ts';
-import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { byUserOrKey } from '../http/authenticate.ts';
+import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
-import { byUserOrKey } from '../http/security-schemes.ts';
-import { contextOf } from '../http/service-context.ts';
 import {
   commandPageSchema,
   commandParamSchema,
@@ -20,7 +18,7 @@ import {
 import { deviceIdParamSchema, pageQuerySchema } from '../protocol/http-devices.ts';
 import { cancelCommand, controlDevice, pageCommands, readCommand } from '../services/control.ts';
 
-const signedIn = { tags: ['Commands'], security: byUserOrKey, middleware: authenticate('user-or-key') };
+const signedIn = { tags: ['Commands'], ...byUserOrKey };
 
 const controlRoute = createRoute({
   method: 'post',
@@ -31,27 +29,25 @@ const controlRoute = createRoute({
     'is published once and expires after 10 s, unless the caller asks with `ttl` to keep it for a device that is away. ' +
     'Nothing is ever retained at the broker.',
   ...signedIn,
-  middleware: [authenticate('user-or-key'), limitRate('control')] as const,
+  middleware: [byUserOrKey.middleware, limitRate('CONTROL_LIMIT')] as const,
   request: {
     params: deviceIdParamSchema,
     query: controlQuerySchema,
     headers: controlHeadersSchema,
     body: jsonBody(controlBodySchema, { examples: controlExamples }),
   },
-  responses: {
-    ...dataAnswer(commandReceiptSchema),
-    ...errorAnswers(
-      'invalid_request',
-      'no_control_params',
-      'invalid_control_params',
-      'unauthorized',
-      'forbidden',
-      'device_disabled',
-      'device_not_found',
-      'too_many_requests',
-      'broker_unavailable',
-    ),
-  },
+  responses: responsesOf(
+    commandReceiptSchema,
+    'invalid_request',
+    'no_control_params',
+    'invalid_control_params',
+    'unauthorized',
+    'forbidden',
+    'device_disabled',
+    'device_not_found',
+    'too_many_requests',
+    'broker_unavailable',
+  ),
 });
 
 const listCommandsRoute = createRoute({
@@ -60,10 +56,7 @@ const listCommandsRoute = createRoute({
   summary: 'List the last hundred commands of a device, newest first',
   ...signedIn,
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
-  responses: {
-    ...dataAnswer(commandPageSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
-  },
+  responses: responsesOf(commandPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
 const readCommandRoute = createRoute({
@@ -72,10 +65,7 @@ const readCommandRoute = createRoute({
   summary: 'Read how far a command has come',
   ...signedIn,
   request: { params: commandParamSchema },
-  responses: {
-    ...dataAnswer(commandSchema),
-    ...errorAnswers('unauthorized', 'forbidden', 'device_not_found', 'not_found'),
-  },
+  responses: responsesOf(commandSchema, 'unauthorized', 'forbidden', 'device_not_found', 'not_found'),
 });
 
 const cancelCommandRoute = createRoute({
@@ -85,10 +75,14 @@ const cancelCommandRoute = createRoute({
   description: 'What was published to a device that is there cannot be taken back: 400, with the state it is in.',
   ...signedIn,
   request: { params: commandParamSchema },
-  responses: {
-    ...dataAnswer(commandSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found', 'not_found'),
-  },
+  responses: responsesOf(
+    commandSchema,
+    'invalid_request',
+    'unauthorized',
+    'forbidden',
+    'device_not_found',
+    'not_found',
+  ),
 });
 
 export const deviceCommandRoutes = createRouter()
@@ -97,17 +91,17 @@ export const deviceCommandRoutes = createRouter()
     const { wait, ttl } = c.req.valid('query');
     const idempotencyKey = c.req.valid('header')['idempotency-key'];
     const options = { waitSeconds: wait, ttlSeconds: ttl, idempotencyKey };
-    return answer(c, await controlDevice(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('json'), options));
+    return answer(c, await controlDevice(c.var.context, c.var.caller.userId, deviceId, c.req.valid('json'), options));
   })
   .openapi(listCommandsRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
-    return answer(c, await pageCommands(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('query')));
+    return answer(c, await pageCommands(c.var.context, c.var.caller.userId, deviceId, c.req.valid('query')));
   })
   .openapi(readCommandRoute, async (c) => {
     const { deviceId, commandId } = c.req.valid('param');
-    return answer(c, await readCommand(contextOf(c), c.var.caller.userId, deviceId, commandId));
+    return answer(c, await readCommand(c.var.context, c.var.caller.userId, deviceId, commandId));
   })
   .openapi(cancelCommandRoute, async (c) => {
     const { deviceId, commandId } = c.req.valid('param');
-    return answer(c, await cancelCommand(contextOf(c), c.var.caller.userId, deviceId, commandId));
+    return answer(c, await cancelCommand(c.var.context, c.var.caller.userId, deviceId, commandId));
   });

@@ -1,27 +1,30 @@
-// Device records and activation over HTTP (contract 4.3): parse, one service call, answer.
+// Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
-import { authenticate } from '../http/authenticate.ts';
-import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { byUserOrKey } from '../http/authenticate.ts';
+import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
-import { byUserOrKey } from '../http/security-schemes.ts';
-import { contextOf } from '../http/service-context.ts';
 import {
   activateBodySchema,
   activationSchema,
   changeDeviceBodySchema,
   credentialsSchema,
   deletedDeviceSchema,
+  deviceEventPageSchema,
   deviceIdParamSchema,
   devicePageSchema,
+  devicePropertiesSchema,
   deviceSchema,
   listDevicesQuerySchema,
+  pageQuerySchema,
+  statusViewSchema,
 } from '../protocol/http-devices.ts';
 import { activateDevice } from '../services/activation.ts';
+import { pageEvents, readProperties, readStatus } from '../services/device-views.ts';
 import { changeDevice, deleteDevice, pageDevices, readDevice, replaceCredentials } from '../services/devices.ts';
 
-const signedIn = { tags: ['Devices'], security: byUserOrKey, middleware: authenticate('user-or-key') };
+const signedIn = { tags: ['Devices'], ...byUserOrKey };
 
 const activateRoute = createRoute({
   method: 'post',
@@ -32,18 +35,16 @@ const activateRoute = createRoute({
     'Called by the device itself. Activating the same product key and serial once more gives the same device with a ' +
     'new secret and a new messaging password; earlier passwords stay valid until ten minutes after a newer one was ' +
     'first used.',
-  middleware: limitRate('activation'),
+  middleware: limitRate('ACTIVATION_LIMIT'),
   request: { body: jsonBody(activateBodySchema) },
-  responses: {
-    ...dataAnswer(activationSchema),
-    ...errorAnswers(
-      'invalid_request',
-      'invalid_product_key',
-      'product_disabled',
-      'device_disabled',
-      'too_many_requests',
-    ),
-  },
+  responses: responsesOf(
+    activationSchema,
+    'invalid_request',
+    'invalid_product_key',
+    'product_disabled',
+    'device_disabled',
+    'too_many_requests',
+  ),
 });
 
 const listRoute = createRoute({
@@ -52,7 +53,7 @@ const listRoute = createRoute({
   summary: 'List your devices, newest first',
   ...signedIn,
   request: { query: listDevicesQuerySchema },
-  responses: { ...dataAnswer(devicePageSchema), ...errorAnswers('invalid_request', 'unauthorized') },
+  responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized'),
 });
 
 const readRoute = createRoute({
@@ -61,7 +62,7 @@ const readRoute = createRoute({
   summary: 'Read one device',
   ...signedIn,
   request: { params: deviceIdParamSchema },
-  responses: { ...dataAnswer(deviceSchema), ...errorAnswers('unauthorized', 'forbidden', 'device_not_found') },
+  responses: responsesOf(deviceSchema, 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
 const changeRoute = createRoute({
@@ -73,10 +74,7 @@ const changeRoute = createRoute({
     'commands. Enabling it restores all of that with the credentials it has.',
   ...signedIn,
   request: { params: deviceIdParamSchema, body: jsonBody(changeDeviceBodySchema) },
-  responses: {
-    ...dataAnswer(deviceSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
-  },
+  responses: responsesOf(deviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
 const credentialsRoute = createRoute({
@@ -86,10 +84,7 @@ const credentialsRoute = createRoute({
   description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
   ...signedIn,
   request: { params: deviceIdParamSchema },
-  responses: {
-    ...dataAnswer(credentialsSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
-  },
+  responses: responsesOf(credentialsSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
 const deleteRoute = createRoute({
@@ -99,29 +94,66 @@ const deleteRoute = createRoute({
   description: 'Its credentials end, its relay sessions are closed; the same serial activates as a new device.',
   ...signedIn,
   request: { params: deviceIdParamSchema },
-  responses: {
-    ...dataAnswer(deletedDeviceSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
-  },
+  responses: responsesOf(deletedDeviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+});
+
+const statusRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/status',
+  summary: 'Read what is true of a device now',
+  ...signedIn,
+  request: { params: deviceIdParamSchema },
+  responses: responsesOf(statusViewSchema, 'unauthorized', 'forbidden', 'device_not_found'),
+});
+
+const eventsRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/events',
+  summary: 'List when a device came and went, and its refused logins, newest first',
+  description:
+    'The last hundred, each with its reason. Changes that were not announced because the device was back within the ' +
+    'grace of its product are listed as well. Refused logins are one event for each reason and hour.',
+  ...signedIn,
+  request: { params: deviceIdParamSchema, query: pageQuerySchema },
+  responses: responsesOf(deviceEventPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+});
+
+const propertiesRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/properties',
+  summary: 'Read what a device reported last',
+  ...signedIn,
+  request: { params: deviceIdParamSchema },
+  responses: responsesOf(devicePropertiesSchema, 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
 export const deviceRoutes = createRouter()
-  .openapi(activateRoute, async (c) => answer(c, await activateDevice(contextOf(c), c.req.valid('json'))))
+  .openapi(activateRoute, async (c) => answer(c, await activateDevice(c.var.context, c.req.valid('json'))))
   .openapi(listRoute, async (c) => {
     const { productKey, status, page, size } = c.req.valid('query');
     const filter = { ownerId: c.var.caller.userId, productKey, statusCode: status };
-    return answer(c, await pageDevices(contextOf(c), filter, { page, size }));
+    return answer(c, await pageDevices(c.var.context, filter, { page, size }));
   })
   .openapi(readRoute, async (c) =>
-    answer(c, await readDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await readDevice(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
   )
   .openapi(changeRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
-    return answer(c, await changeDevice(contextOf(c), c.var.caller.userId, deviceId, c.req.valid('json')));
+    return answer(c, await changeDevice(c.var.context, c.var.caller.userId, deviceId, c.req.valid('json')));
   })
   .openapi(credentialsRoute, async (c) =>
-    answer(c, await replaceCredentials(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await replaceCredentials(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
   )
   .openapi(deleteRoute, async (c) =>
-    answer(c, await deleteDevice(contextOf(c), c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await deleteDevice(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+  )
+  .openapi(statusRoute, async (c) =>
+    answer(c, await readStatus(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+  )
+  .openapi(eventsRoute, async (c) => {
+    const { deviceId } = c.req.valid('param');
+    return answer(c, await pageEvents(c.var.context, c.var.caller.userId, deviceId, c.req.valid('query')));
+  })
+  .openapi(propertiesRoute, async (c) =>
+    answer(c, await readProperties(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
   );

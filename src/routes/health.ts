@@ -1,8 +1,7 @@
 // For deployment checks and monitors, without authentication: whether the service works, and what is missing.
 import { createRoute } from '@hono/zod-openapi';
-import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { answer, responsesOf } from '../http/envelope.ts';
 import { createRouter } from '../http/router.ts';
-import { contextOf } from '../http/service-context.ts';
 import { healthSchema, unhealthySchema } from '../protocol/http-health.ts';
 import { findMissingParts } from '../services/health.ts';
 
@@ -12,14 +11,13 @@ const healthRoute = createRoute({
   tags: ['Health'],
   summary: 'Check every part of the service',
   responses: {
-    ...dataAnswer(healthSchema),
+    ...responsesOf(healthSchema),
     503: { description: 'unavailable', content: { 'application/json': { schema: unhealthySchema } } },
-    ...errorAnswers(),
   },
 });
 
 export const healthRoutes = createRouter().openapi(healthRoute, async (c) => {
-  const missing = await findMissingParts(contextOf(c));
+  const missing = await findMissingParts(c.var.context);
   if (missing.length > 0) {
     return c.json({ code: 503 as const, message: `unavailable: ${missing.join(', ')}`, data: null }, 503);
   }

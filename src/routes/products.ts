@@ -1,11 +1,9 @@
 // The product catalogue (contract 4.2): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
-import { authenticate } from '../http/authenticate.ts';
-import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { byUserOrKey } from '../http/authenticate.ts';
+import { answer, responsesOf } from '../http/envelope.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
-import { byUserOrKey } from '../http/security-schemes.ts';
-import { contextOf } from '../http/service-context.ts';
 import {
   createdProductSchema,
   createProductBodySchema,
@@ -18,7 +16,7 @@ import {
 } from '../protocol/http-products.ts';
 import { changeProduct, createProduct, pageProducts, readProduct, removeProduct } from '../services/products.ts';
 
-const signedIn = { tags: ['Products'], security: byUserOrKey, middleware: authenticate('user-or-key') };
+const signedIn = { tags: ['Products'], ...byUserOrKey };
 
 const createProductRoute = createRoute({
   method: 'post',
@@ -27,10 +25,7 @@ const createProductRoute = createRoute({
   description: 'A product key is unique over all users; one you deleted can be taken up again by you alone.',
   ...signedIn,
   request: { body: jsonBody(createProductBodySchema) },
-  responses: {
-    ...dataAnswer(createdProductSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'product_key_exists'),
-  },
+  responses: responsesOf(createdProductSchema, 'invalid_request', 'unauthorized', 'product_key_exists'),
 });
 
 const listProductsRoute = createRoute({
@@ -39,7 +34,7 @@ const listProductsRoute = createRoute({
   summary: 'List your products, newest first',
   ...signedIn,
   request: { query: listProductsQuerySchema },
-  responses: { ...dataAnswer(productPageSchema), ...errorAnswers('invalid_request', 'unauthorized') },
+  responses: responsesOf(productPageSchema, 'invalid_request', 'unauthorized'),
 });
 
 const readProductRoute = createRoute({
@@ -48,7 +43,7 @@ const readProductRoute = createRoute({
   summary: 'Read one product',
   ...signedIn,
   request: { params: productKeyParamSchema },
-  responses: { ...dataAnswer(productSchema), ...errorAnswers('unauthorized', 'forbidden', 'not_found') },
+  responses: responsesOf(productSchema, 'unauthorized', 'forbidden', 'not_found'),
 });
 
 const changeProductRoute = createRoute({
@@ -58,10 +53,7 @@ const changeProductRoute = createRoute({
   description: 'Any subset of the fields; those left out keep their values.',
   ...signedIn,
   request: { params: productKeyParamSchema, body: jsonBody(updateProductBodySchema) },
-  responses: {
-    ...dataAnswer(productSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'not_found'),
-  },
+  responses: responsesOf(productSchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
 });
 
 const deleteProductRoute = createRoute({
@@ -70,29 +62,33 @@ const deleteProductRoute = createRoute({
   summary: 'Delete a product without devices',
   ...signedIn,
   request: { params: productKeyParamSchema },
-  responses: {
-    ...dataAnswer(deletedProductSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'forbidden', 'not_found', 'product_has_devices'),
-  },
+  responses: responsesOf(
+    deletedProductSchema,
+    'invalid_request',
+    'unauthorized',
+    'forbidden',
+    'not_found',
+    'product_has_devices',
+  ),
 });
 
 export const productRoutes = createRouter()
   .openapi(createProductRoute, async (c) =>
-    answer(c, await createProduct(contextOf(c), c.var.caller.userId, c.req.valid('json'))),
+    answer(c, await createProduct(c.var.context, c.var.caller.userId, c.req.valid('json'))),
   )
   .openapi(listProductsRoute, async (c) => {
     const { category, page, size } = c.req.valid('query');
     // Forms send an empty filter for none; no product has an empty category.
     const filter = { ownerId: c.var.caller.userId, category: category === '' ? undefined : category };
-    return answer(c, await pageProducts(contextOf(c), filter, { page, size }));
+    return answer(c, await pageProducts(c.var.context, filter, { page, size }));
   })
   .openapi(readProductRoute, async (c) =>
-    answer(c, await readProduct(contextOf(c), c.var.caller.userId, c.req.valid('param').productKey)),
+    answer(c, await readProduct(c.var.context, c.var.caller.userId, c.req.valid('param').productKey)),
   )
   .openapi(changeProductRoute, async (c) => {
     const { productKey } = c.req.valid('param');
-    return answer(c, await changeProduct(contextOf(c), c.var.caller.userId, productKey, c.req.valid('json')));
+    return answer(c, await changeProduct(c.var.context, c.var.caller.userId, productKey, c.req.valid('json')));
   })
   .openapi(deleteProductRoute, async (c) =>
-    answer(c, await removeProduct(contextOf(c), c.var.caller.userId, c.req.valid('param').productKey)),
+    answer(c, await removeProduct(c.var.context, c.var.caller.userId, c.req.valid('param').productKey)),
   );

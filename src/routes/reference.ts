@@ -33,6 +33,22 @@ const tags = [
   { name: 'Reference', description: 'These documents, for tools.' },
 ];
 
+const securitySchemes = {
+  bearerAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The `token` of login or refresh.' },
+  apiKeyId: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-API-Key',
+    description: 'The `keyId` (`ak_...`) of an API key; the pair is also accepted the other way round.',
+  },
+  apiKeySecret: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-API-Secret',
+    description: 'The `apiKey` (`sk_...`) of the same API key.',
+  },
+} as const;
+
 const documentAnswer = (description: string) => ({
   200: { description, content: { 'application/json': { schema: z.looseObject({}) } } },
   ...errorAnswers(),
@@ -64,7 +80,7 @@ export function referenceRoutes(app: OpenAPIHono<AppEnv>) {
       return sendDocument(c, openApi);
     })
     .openapi(asyncApiRoute, (c) => {
-      asyncApi ??= JSON.stringify(describeMessaging(contractVersion, c.var.config.broker));
+      asyncApi ??= JSON.stringify(describeMessaging(contractVersion, c.var.context.config.broker));
       return sendDocument(c, asyncApi);
     });
 }
@@ -72,6 +88,7 @@ export function referenceRoutes(app: OpenAPIHono<AppEnv>) {
 function describeRoutes(app: OpenAPIHono<AppEnv>) {
   const servers = [{ url: '/', description: 'This server' }];
   const document = app.getOpenAPI31Document({ openapi: '3.1.0', info, tags, servers });
+  document.components = { ...document.components, securitySchemes };
   for (const [path, methods] of Object.entries(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(methods) as [string, { operationId?: string }][]) {
       operation.operationId = operationIdOf(method, path);

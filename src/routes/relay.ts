@@ -2,11 +2,10 @@
 import { readClientAddress } from '../http/client-address.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
-import { contextOf } from '../http/service-context.ts';
-import { openRelay } from '../services/relay.ts';
+import { openRelay } from '../services/sockets.ts';
 
 export const relayRoutes = createRouter();
 
-relayRoutes.get('/', limitRate('relay'), requireUpgrade, (c) =>
-  openRelay(contextOf(c), c.req.raw, readClientAddress(c)),
+relayRoutes.get('/', limitRate('RELAY_LIMIT'), requireUpgrade, (c) =>
+  openRelay(c.var.context, c.req.raw, readClientAddress(c)),
 );

@@ -1,13 +1,11 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { createRoute } from '@hono/zod-openapi';
-import { authenticate, readBearer } from '../http/authenticate.ts';
+import { byUser, byUserOrKey, readBearer } from '../http/authenticate.ts';
 import { readClientAddress } from '../http/client-address.ts';
-import { answer, dataAnswer, errorAnswers } from '../http/envelope.ts';
+import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
-import { byUser, byUserOrKey } from '../http/security-schemes.ts';
-import { contextOf } from '../http/service-context.ts';
 import {
   accountSchema,
   loggedOutSchema,
@@ -31,12 +29,16 @@ const registerRoute = createRoute({
   path: '/register',
   tags,
   summary: 'Create an account',
-  middleware: limitRate('register'),
+  middleware: limitRate('REGISTER_LIMIT'),
   request: { body: jsonBody(registerBodySchema) },
-  responses: {
-    ...dataAnswer(userSchema),
-    ...errorAnswers('invalid_request', 'weak_password', 'email_exists', 'username_exists', 'too_many_requests'),
-  },
+  responses: responsesOf(
+    userSchema,
+    'invalid_request',
+    'weak_password',
+    'email_exists',
+    'username_exists',
+    'too_many_requests',
+  ),
 });
 
 const loginRoute = createRoute({
@@ -46,12 +48,9 @@ const loginRoute = createRoute({
   summary: 'Log in with a username or an email',
   description:
     'After five wrong passwords for one account each further attempt has to wait, from 1 s doubling to 15 minutes.',
-  middleware: limitRate('login'),
+  middleware: limitRate('LOGIN_LIMIT'),
   request: { body: jsonBody(loginBodySchema) },
-  responses: {
-    ...dataAnswer(sessionSchema),
-    ...errorAnswers('invalid_request', 'invalid_password', 'too_many_requests'),
-  },
+  responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'too_many_requests'),
 });
 
 const refreshRoute = createRoute({
@@ -62,12 +61,9 @@ const refreshRoute = createRoute({
   description:
     'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
     'answered with a fresh pair, a later one ends the session.',
-  middleware: limitRate('refresh'),
+  middleware: limitRate('REFRESH_LIMIT'),
   request: { body: jsonBody(refreshBodySchema) },
-  responses: {
-    ...dataAnswer(tokenPairSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'too_many_requests'),
-  },
+  responses: responsesOf(tokenPairSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
 });
 
 const meRoute = createRoute({
@@ -75,9 +71,8 @@ const meRoute = createRoute({
   path: '/me',
   tags,
   summary: 'Read your own account',
-  security: byUserOrKey,
-  middleware: authenticate('user-or-key'),
-  responses: { ...dataAnswer(accountSchema), ...errorAnswers('unauthorized') },
+  ...byUserOrKey,
+  responses: responsesOf(accountSchema, 'unauthorized'),
 });
 
 const logoutRoute = createRoute({
@@ -88,13 +83,10 @@ const logoutRoute = createRoute({
   description:
     'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
     'An access token that was issued before stays valid until it expires.',
-  security: [...byUser, {}],
-  middleware: limitRate('refresh'),
+  security: [...byUser.security, {}],
+  middleware: limitRate('REFRESH_LIMIT'),
   request: { body: jsonBody(logoutBodySchema, { isRequired: false }) },
-  responses: {
-    ...dataAnswer(loggedOutSchema),
-    ...errorAnswers('invalid_request', 'unauthorized', 'too_many_requests'),
-  },
+  responses: responsesOf(loggedOutSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
 });
 
 const passwordRoute = createRoute({
@@ -103,37 +95,41 @@ const passwordRoute = createRoute({
   tags,
   summary: 'Change your password',
   description: 'Ends all other sessions: their refresh tokens are gone, their access tokens expire.',
-  security: byUser,
-  middleware: [authenticate('user'), limitRate('login')] as const,
+  security: byUser.security,
+  middleware: [byUser.middleware, limitRate('LOGIN_LIMIT')] as const,
   request: { body: jsonBody(passwordBodySchema) },
-  responses: {
-    ...dataAnswer(passwordChangedSchema),
-    ...errorAnswers('invalid_request', 'weak_password', 'unauthorized', 'invalid_password', 'too_many_requests'),
-  },
+  responses: responsesOf(
+    passwordChangedSchema,
+    'invalid_request',
+    'weak_password',
+    'unauthorized',
+    'invalid_password',
+    'too_many_requests',
+  ),
 });
 
 export const userRoutes = createRouter()
   .openapi(registerRoute, async (c) => {
     const { username, email, password } = c.req.valid('json');
-    return answer(c, await registerUser(contextOf(c), { username: username ?? email, email, password }));
+    return answer(c, await registerUser(c.var.context, { username: username ?? email, email, password }));
   })
   .openapi(loginRoute, async (c) => {
     const { username, email, password } = c.req.valid('json');
     const clientAddress = readClientAddress(c);
-    return answer(c, await logIn(contextOf(c), { name: username ?? email ?? '', password, clientAddress }));
+    return answer(c, await logIn(c.var.context, { name: username ?? email ?? '', password, clientAddress }));
   })
   .openapi(refreshRoute, async (c) => {
     const { refreshToken } = c.req.valid('json');
-    return answer(c, await refreshSession(contextOf(c), refreshToken));
+    return answer(c, await refreshSession(c.var.context, refreshToken));
   })
-  .openapi(meRoute, async (c) => answer(c, await readAccount(contextOf(c), c.var.caller.userId)))
+  .openapi(meRoute, async (c) => answer(c, await readAccount(c.var.context, c.var.caller.userId)))
   .openapi(logoutRoute, async (c) => {
     const { refreshToken } = c.req.valid('json');
-    await logOut(contextOf(c), refreshToken, await readBearer(c));
+    await logOut(c.var.context, refreshToken, await readBearer(c));
     return answer(c, { message: 'logged_out' as const });
   })
   .openapi(passwordRoute, async (c) => {
     const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-    await changePassword(contextOf(c), caller, c.req.valid('json'));
+    await changePassword(c.var.context, caller, c.req.valid('json'));
     return answer(c, { message: 'password_changed' as const });
   });

@@ -5,7 +5,7 @@ import type { Database } from '../db/client.ts';
 import { replacePassword } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, insertUser } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
 
@@ -23,14 +23,8 @@ export async function registerUser(
   await refuseTaken(database, names);
   const passwordHash = await hashPassword(password);
   const projectId = createId('prj_', 8);
-  const userId = await insertUser(database, {
-    username,
-    email,
-    ...names,
-    passwordHash,
-    projectId,
-    createdAt: Date.now(),
-  });
+  const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now() };
+  const userId = await insertUser(database, user);
   if (userId === undefined) {
     await refuseTaken(database, names);
     throw new Error('a registration failed on names that are free');
@@ -41,7 +35,7 @@ export async function registerUser(
 /** @throws RefusedError unauthorized where the account is gone */
 export async function readAccount(context: ServiceContext, userId: number) {
   const user = await findUser(context.primary(), userId);
-  if (user === undefined) throw refuseAccount('session', 'unknown_account');
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
   const { username, email, createdAt } = user;
   return { userId, username, email, createdAt: new Date(createdAt).toISOString() };
 }
@@ -58,12 +52,12 @@ export async function changePassword(
   refuseWeak(newPassword);
   const database = context.primary();
   const user = await findUser(database, caller.userId);
-  if (user === undefined) throw refuseAccount('session', 'unknown_account');
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
   // A stolen access token must not be a way to guess the password undisturbed.
   const attempt = await beginLoginAttempt(database, user.foldedEmail, caller.clientAddress);
   if (!(await checkPassword(oldPassword, user.passwordHash)).isRight) {
     await countFailure(database, attempt);
-    throw refuseAccount('account_password', 'wrong');
+    throw new RefusedError(credentialRefused('account_password', 'wrong'));
   }
   await resetFailures(database, attempt);
   const isChanged = await replacePassword(database, {
@@ -73,14 +67,7 @@ export async function changePassword(
     keptFamily: caller.sessionId,
   });
   // Another change came first: the given password is no longer the current one.
-  if (!isChanged) throw refuseAccount('account_password', 'revoked');
-}
-
-function refuseAccount(
-  credential: 'session' | 'account_password',
-  problem: 'unknown_account' | 'wrong' | 'revoked',
-): RefusedError {
-  return new RefusedError({ kind: 'credential_refused', credential, problem });
+  if (!isChanged) throw new RefusedError(credentialRefused('account_password', 'revoked'));
 }
 
 function refuseWeak(password: string): void {

@@ -8,24 +8,18 @@ import { findProduct, type ProductRow } from '../db/products.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
+import type { ActivateBody } from '../protocol/http-devices.ts';
 import { topicActions } from '../protocol/mqtt.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
-
-export type ActivationRequest = {
-  productKey: string;
-  deviceSN: string;
-  firmwareVersion?: string | undefined;
-  chipModel?: string | undefined;
-};
 
 const maxNameLength = 100;
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 
 /** @throws RefusedError invalid_product_key, product_disabled, device_disabled */
-export async function activateDevice(context: ServiceContext, request: ActivationRequest) {
+export async function activateDevice(context: ServiceContext, request: ActivateBody) {
   const { env, config } = context;
   const startedAtMs = Date.now();
   const db = context.primary();
@@ -80,7 +74,7 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
 async function findOrMakeDevice(
   db: Database,
   product: ProductRow,
-  { deviceSN, ...reported }: ActivationRequest,
+  { deviceSN, ...reported }: ActivateBody,
 ): Promise<DeviceRow | undefined> {
   const known = await findDeviceBySerial(db, product.id, deviceSN);
   const firmwareVersion = reported.firmwareVersion ?? known?.firmwareVersion ?? '';

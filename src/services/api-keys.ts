@@ -4,7 +4,7 @@ import { runInBackground } from '../background.ts';
 import { createSecret, digestOf, hasDigest } from '../crypto/secrets.ts';
 import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../db/api-keys.ts';
 import type { PageRequest } from '../domain/pagination.ts';
-import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
+import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 
 const maxKeysPerUser = 20;
@@ -29,9 +29,7 @@ export async function createApiKey(context: ServiceContext, userId: number, desc
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
   const outcome = await insertApiKey(context.primary(), row, maxKeysPerUser);
-  if (outcome === 'no-user') {
-    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
-  }
+  if (outcome === 'no-user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome === 'too-many') {
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'api_keys_per_user', max: maxKeysPerUser } });
   }
@@ -67,20 +65,18 @@ export async function authenticateKey(
   context: ServiceContext,
   keyId: string,
   secret: string,
-): Promise<Outcome<{ userId: number }>> {
-  if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret)) return refuseKey('malformed');
+): Promise<Outcome<number>> {
+  if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
+    return refuse(credentialRefused('api_key', 'malformed'));
   const key = await readKey(context, keyId);
-  if (key === undefined || !(await hasDigest(secret, key.secretHash))) return refuseKey('wrong');
+  if (key === undefined || !(await hasDigest(secret, key.secretHash)))
+    return refuse(credentialRefused('api_key', 'wrong'));
   const nowMs = Date.now();
   if (nowMs - (key.lastUsedAt ?? 0) >= touchEveryMs) {
     key.lastUsedAt = nowMs;
     runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
   }
-  return { ok: true, value: { userId: key.userId } };
-}
-
-function refuseKey(problem: 'malformed' | 'wrong') {
-  return refuse({ kind: 'credential_refused', credential: 'api_key', problem });
+  return { ok: true, value: key.userId };
 }
 
 async function readKey(context: ServiceContext, keyId: string): Promise<CachedKey | undefined> {

@@ -6,7 +6,7 @@ import type { Page, PageRequest } from '../domain/pagination.ts';
 import type { CommandView } from '../domain/device/commands.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
-import { requireDeviceId } from './device-views.ts';
+import { askDevice, requireDeviceId } from './device-views.ts';
 
 export type ControlOptions = {
   /** Holds the answer until the device replied. */
@@ -31,11 +31,8 @@ export async function controlDevice(
   requireDeviceId(deviceId);
   const params = unwrap(parseControl(body));
   if (options.ttlSeconds !== undefined && !isIdempotent(params)) {
-    throw new RefusedError({
-      kind: 'invalid_input',
-      path: 'ttl',
-      problem: 'only toggle with position and angle can be kept',
-    });
+    const problem = 'only toggle with position and angle can be kept';
+    throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
   }
   const receipt = unwrap(
     await callDevice(env, deviceId, 'command', 'once', (device) => device.command(userId, { params, ...options })),
@@ -51,34 +48,24 @@ export async function controlDevice(
 }
 
 /** @throws RefusedError device_not_found, forbidden */
-export async function pageCommands({ env }: ServiceContext, userId: number, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = unwrap<Page<CommandView>>(
-    await callDevice(env, requireDeviceId(deviceId), 'listCommands', 'repeatable', (device) =>
-      device.listCommands(userId, page),
-    ),
+export async function pageCommands(context: ServiceContext, userId: number, deviceId: string, page: PageRequest) {
+  const { list, ...rest } = await askDevice<Page<CommandView>>(context, deviceId, 'listCommands', (device) =>
+    device.listCommands(userId, page),
   );
   return { list: list.map(describeCommand), ...rest };
 }
 
 /** @throws RefusedError device_not_found, forbidden, not_found */
-export async function readCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
+export async function readCommand(context: ServiceContext, userId: number, deviceId: string, commandId: string) {
   return describeCommand(
-    unwrap(
-      await callDevice(env, requireDeviceId(deviceId), 'readCommand', 'repeatable', (device) =>
-        device.readCommand(userId, commandId),
-      ),
-    ),
+    await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(userId, commandId)),
   );
 }
 
 /** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it no longer waits */
-export async function cancelCommand({ env }: ServiceContext, userId: number, deviceId: string, commandId: string) {
+export async function cancelCommand(context: ServiceContext, userId: number, deviceId: string, commandId: string) {
   return describeCommand(
-    unwrap(
-      await callDevice(env, requireDeviceId(deviceId), 'cancelCommand', 'repeatable', (device) =>
-        device.cancelCommand(userId, commandId),
-      ),
-    ),
+    await askDevice(context, deviceId, 'cancelCommand', (device) => device.cancelCommand(userId, commandId)),
   );
 }
 

@@ -3,7 +3,7 @@
 import { createSecret, digestOf } from '../crypto/secrets.ts';
 import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
 import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
-import { RefusedError, unwrap } from '../domain/refusal.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
@@ -11,7 +11,7 @@ import { disconnectClient } from './broker-client.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
-import { requireDeviceId } from './device-views.ts';
+import { askDevice } from './device-views.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -36,14 +36,13 @@ export async function readDevice(context: ServiceContext, userId: number, device
  * @throws RefusedError device_not_found, forbidden
  */
 export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
-  const { env } = context;
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, userId, deviceId);
   const device = { productKey: product.productKey, deviceId };
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
-  await callDevice(env, deviceId, 'delete', 'repeatable', (session) => session.delete());
+  await callDevice(context.env, deviceId, 'delete', 'repeatable', (session) => session.delete());
   await Promise.all([
     disconnectClient(context, device),
     // An activation in between may have restored the credential: after the session's end none can.
@@ -67,9 +66,7 @@ export async function changeDevice(
   const requestedAtMs = Date.now();
   const { device, product } = await requireDevice(context, userId, deviceId);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
-  const changed = unwrap(
-    await callDevice(context.env, deviceId, 'administer', 'repeatable', (device) => device.administer(userId, change)),
-  );
+  const changed = await askDevice(context, deviceId, 'administer', (session) => session.administer(userId, change));
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
     await Promise.all([
@@ -86,20 +83,17 @@ export async function changeDevice(
  * @throws RefusedError device_not_found, forbidden
  */
 export async function replaceCredentials(context: ServiceContext, userId: number, deviceId: string) {
-  const { env, config } = context;
   const requestedAtMs = Date.now();
   const password = createSecret('tk_', 48);
   const passwordDigest = await digestOf(password);
-  const device = unwrap(
-    await callDevice(env, requireDeviceId(deviceId), 'replaceCredentials', 'repeatable', (device) =>
-      device.replaceCredentials(userId, passwordDigest),
-    ),
+  const device = await askDevice(context, deviceId, 'replaceCredentials', (session) =>
+    session.replaceCredentials(userId, passwordDigest),
   );
   await Promise.all([
     disconnectClient(context, device),
     provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),
   ]);
-  return { deviceId, mqtt: describeConnection(config, device, password) };
+  return { deviceId, mqtt: describeConnection(context.config, device, password) };
 }
 
 async function requireDevice(context: ServiceContext, userId: number, deviceId: string): Promise<DeviceWithProduct> {

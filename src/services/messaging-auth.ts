@@ -12,12 +12,15 @@ import {
 } from '../domain/topic-rights.ts';
 import { messagingName, parseMessagingName } from '../domain/topics.ts';
 import type { PresenceEvent } from '../domain/device/connection.ts';
-import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
+import { credentialRefused, refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
 /** `peer` is the network address of the client, where the broker tells it. */
 export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
+
+/** Some brokers ask again when they deliver a message. */
+type Delivery = { action: 'receive'; topic: string };
 
 /** The rights of whoever may log in, or why it may not. */
 export async function decideConnect(
@@ -39,15 +42,10 @@ export async function decideConnect(
 }
 
 /** Why a name that has logged in may not do this; undefined where it may. Calls nothing: brokers ask once a message. */
-export function refuseTopic(username: string, use: TopicUse): Refusal | undefined {
-  const isAllowed = mayUse(rightsOfUser(username) ?? [], use);
+export function refuseTopic(username: string, use: TopicUse | Delivery): Refusal | undefined {
+  const rights = rightsOfUser(username) ?? [];
+  const isAllowed = use.action === 'receive' ? mayReceive(rights, use.topic) : mayUse(rights, use);
   return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
-}
-
-/** As `refuseTopic`, for brokers that ask again when they deliver a message. */
-export function refuseDelivery(username: string, topic: string): Refusal | undefined {
-  const isAllowed = mayReceive(rightsOfUser(username) ?? [], topic);
-  return isAllowed ? undefined : { kind: 'topic_forbidden', action: 'receive', topic };
 }
 
 /** undefined for a name that cannot have logged in. */
@@ -73,7 +71,5 @@ export async function reportConnection(
 async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {
   if (request.clientId !== bridgeName) return refuse({ kind: 'wrong_client_id' });
   const isBridge = await isOneOf(request.password, context.config.bridgeSecrets);
-  return isBridge
-    ? { ok: true, value: bridgeRights }
-    : refuse({ kind: 'credential_refused', credential: 'bridge_password', problem: 'wrong' });
+  return isBridge ? { ok: true, value: bridgeRights } : refuse(credentialRefused('bridge_password', 'wrong'));
 }

@@ -10,7 +10,7 @@ import {
   type ProductRow,
 } from '../db/products.ts';
 import type { PageRequest } from '../domain/pagination.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
@@ -21,9 +21,7 @@ export async function createProduct(context: ServiceContext, ownerId: number, bo
   const database = context.primary();
   const nowMs = Date.now();
   const productId = await insertProduct(database, { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs });
-  if (productId === 'no-owner') {
-    throw new RefusedError({ kind: 'credential_refused', credential: 'session', problem: 'unknown_account' });
-  }
+  if (productId === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (productId === undefined) throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
   return { productId, productKey: body.productKey, name: body.name };
 }

@@ -7,7 +7,7 @@ import type { Database } from '../db/client.ts';
 import { deleteFamily, findRefreshToken, insertFirstToken, rotateToken } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
-import { RefusedError, type Outcome, type Refusal } from '../domain/refusal.ts';
+import { credentialRefused, RefusedError, type Outcome } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
@@ -17,8 +17,6 @@ const refreshTokenMs = 30 * 24 * 3_600_000;
 const rotationGraceMs = 30_000;
 // The form that `createRefreshToken` makes: 43 characters of 62 are 256 bits.
 const refreshTokenPattern = /^rt_[A-Za-z0-9]{43}$/;
-
-export type TokenPair = { token: string; refreshToken: string; expiresIn: number };
 
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
@@ -35,11 +33,8 @@ export async function logIn(
   const { isRight, isOutdated } = await checkPassword(password, user?.passwordHash ?? dummyHash);
   if (user === undefined || !isRight) {
     await countFailure(database, attempt);
-    throw new RefusedError({
-      kind: 'credential_refused',
-      credential: 'account_password',
-      problem: user === undefined ? 'unknown_account' : 'wrong',
-    });
+    const problem = user === undefined ? 'unknown_account' : 'wrong';
+    throw new RefusedError(credentialRefused('account_password', problem));
   }
   await resetFailures(database, attempt);
   const passwordHash = isOutdated ? await renewHash(database, user, password) : user.passwordHash;
@@ -51,8 +46,8 @@ export async function logIn(
  * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago.
  * @throws RefusedError unauthorized
  */
-export async function refreshSession(context: ServiceContext, refreshToken: string): Promise<TokenPair> {
-  if (!refreshTokenPattern.test(refreshToken)) throw new RefusedError(refusedToken('malformed'));
+export async function refreshSession(context: ServiceContext, refreshToken: string) {
+  if (!refreshTokenPattern.test(refreshToken)) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
   const database = context.primary();
   const nowMs = Date.now();
   const [hash, next] = await Promise.all([digestOf(refreshToken), createRefreshToken(nowMs)]);
@@ -64,7 +59,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
       log('warn', 'refresh token reused, session ended', { userId: known.userId });
     }
     const problem = known === undefined ? 'wrong' : known.rotatedAt === null ? 'expired' : 'reused';
-    throw new RefusedError(refusedToken(problem));
+    throw new RefusedError(credentialRefused('refresh_token', problem));
   }
   return createPair(context, rotated.userId, rotated.family, next.refreshToken);
 }
@@ -81,42 +76,24 @@ export async function logOut(
   const database = context.primary();
   const known = refreshToken === undefined ? undefined : await findRefreshToken(database, await digestOf(refreshToken));
   if (known === undefined && !bearer.ok) {
-    throw new RefusedError(refreshToken === undefined ? bearer.refusal : refusedToken('wrong'));
+    throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
   const family = known?.family ?? (bearer.ok ? bearer.value.sessionId : undefined);
   if (family !== undefined) await deleteFamily(database, family);
 }
 
-function refusedToken(problem: 'malformed' | 'wrong' | 'expired' | 'reused'): Refusal {
-  return { kind: 'credential_refused', credential: 'refresh_token', problem };
-}
-
-async function startSession(
-  context: ServiceContext,
-  database: Database,
-  userId: number,
-  passwordHash: string,
-): Promise<TokenPair> {
+async function startSession(context: ServiceContext, database: Database, userId: number, passwordHash: string) {
   const createdAt = Date.now();
   const { refreshToken, hash, expiresAt } = await createRefreshToken(createdAt);
   const family = crypto.randomUUID();
   if (!(await insertFirstToken(database, { hash, family, userId, createdAt, expiresAt }, passwordHash))) {
-    throw new RefusedError({ kind: 'credential_refused', credential: 'account_password', problem: 'revoked' });
+    throw new RefusedError(credentialRefused('account_password', 'revoked'));
   }
   return createPair(context, userId, family, refreshToken);
 }
 
-async function createPair(
-  { config }: ServiceContext,
-  userId: number,
-  family: string,
-  refreshToken: string,
-): Promise<TokenPair> {
-  return {
-    token: await signAccessToken(config, userId, family),
-    refreshToken,
-    expiresIn: config.accessTokenSeconds,
-  };
+async function createPair({ config }: ServiceContext, userId: number, family: string, refreshToken: string) {
+  return { token: await signAccessToken(config, userId, family), refreshToken, expiresIn: config.accessTokenSeconds };
 }
 
 async function createRefreshToken(nowMs: number) {

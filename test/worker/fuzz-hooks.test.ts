@@ -6,20 +6,21 @@ import { z } from 'zod';
 import { createApp } from '../../src/app.ts';
 import { messagingName, topicOf } from '../../src/domain/topics.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
-import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../src/protocol/hooks-emqx.ts';
-import { goAuthAclSchema, goAuthUserSchema } from '../../src/protocol/hooks-mosquitto-go-auth.ts';
 import {
+  emqxAuthzSchema,
+  emqxConnectSchema,
+  emqxEventSchema,
+  goAuthAclSchema,
+  goAuthUserSchema,
   rabbitmqResourceSchema,
   rabbitmqTopicSchema,
   rabbitmqUserSchema,
   rabbitmqVhostSchema,
-} from '../../src/protocol/hooks-rabbitmq.ts';
-import {
   vernemqPublishSchema,
   vernemqRegisterSchema,
   vernemqSessionSchema,
   vernemqSubscribeSchema,
-} from '../../src/protocol/hooks-vernemq.ts';
+} from '../../src/protocol/hooks.ts';
 import { planFuzzing } from '../rig/fuzzing.ts';
 import { bodyTextFor, hostileText, spoiledFor } from '../rig/hostile-json.ts';
 import type { JsonSchema } from '../rig/json-schema.ts';

@@ -2,8 +2,7 @@
 // is for test/conformance to show.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { statusOf } from '../../src/http/error-status.ts';
-import { errorMessages } from '../../src/protocol/vocabulary.ts';
+import { statusByError } from '../../src/protocol/vocabulary.ts';
 import { createSchemaCheck } from '../rig/json-schema.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { send } from '../rig/workerd/client.ts';
@@ -74,13 +73,13 @@ describe('the OpenAPI document', () => {
 
   it('names every error of the service but those that only devices and brokers meet', () => {
     const named = new Set(operations.flatMap(messagesOf));
-    expect(errorMessages.filter((message) => !named.has(message))).toEqual([
+    expect(Object.keys(statusByError).filter((message) => !named.has(message))).toEqual([
       'device_not_activated',
       'invalid_client_id',
     ]);
     for (const operation of operations) {
       for (const message of messagesOf(operation)) {
-        const status = String(statusOf(message as (typeof errorMessages)[number]));
+        const status = String(statusByError[message as keyof typeof statusByError]);
         expect(operation.responses[status], `${nameOf(operation)} ${message}`).toBeDefined();
       }
     }

@@ -6,8 +6,7 @@ import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import { contextOf } from '../../http/service-context.ts';
-import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks-emqx.ts';
+import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks.ts';
 import { aclOf } from '../../services/emqx-acl.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
 
@@ -15,7 +14,7 @@ export const emqxHookRoutes = createRouter();
 
 emqxHookRoutes.post('/connect', validJson(emqxConnectSchema, denyLogin), async (c) => {
   const { clientid: clientId, username, password, peerhost: peer } = c.req.valid('json');
-  const decision = await decideConnect(contextOf(c), { clientId, username, password, peer });
+  const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
   if (!decision.ok) return denyLogin(c, decision.refusal);
   return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.value) });
 });
@@ -33,7 +32,7 @@ const ignore = (c: Context) => c.body(null, 204);
 emqxHookRoutes.post('/events', validJson(emqxEventSchema, ignore), async (c) => {
   const event = c.req.valid('json');
   await reportConnection(
-    contextOf(c),
+    c.var.context,
     event.clientid,
     event.event === 'client.connected'
       ? { kind: 'connected', sessionStartedAtMs: event.connected_at }

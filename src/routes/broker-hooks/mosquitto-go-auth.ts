@@ -6,15 +6,17 @@ import { wireErrorOf, type Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import { contextOf } from '../../http/service-context.ts';
-import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks-mosquitto-go-auth.ts';
-import { decideConnect, refuseDelivery, refuseTopic } from '../../services/messaging-auth.ts';
+import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks.ts';
+import { decideConnect, refuseTopic } from '../../services/messaging-auth.ts';
 
 export const mosquittoGoAuthHookRoutes = createRouter();
 
+/** What mosquitto's access numbers ask for. */
+const actionsByAccess = { 1: ['receive'], 2: ['publish'], 3: ['receive', 'publish'], 4: ['subscribe'] } as const;
+
 mosquittoGoAuthHookRoutes.post('/user', validJson(goAuthUserSchema, denyLogin), async (c) => {
   const { username, password, clientid: clientId } = c.req.valid('json');
-  const decision = await decideConnect(contextOf(c), { clientId, username, password });
+  const decision = await decideConnect(c.var.context, { clientId, username, password });
   return decision.ok ? allow(c) : denyLogin(c, decision.refusal);
 });
 
@@ -23,24 +25,10 @@ mosquittoGoAuthHookRoutes.post('/superuser', (c) => c.json({ ok: false, error: '
 
 mosquittoGoAuthHookRoutes.post('/acl', validJson(goAuthAclSchema, deny), (c) => {
   const { username, topic, acc } = c.req.valid('json');
-  const refusal = refuseAccess(username, topic, acc);
+  const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }));
+  const refusal = refusals.find((one) => one !== undefined);
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });
-
-function refuseAccess(username: string, topic: string, access: 1 | 2 | 3 | 4): Refusal | undefined {
-  const refuseRead = () => refuseDelivery(username, topic);
-  const refuseWrite = () => refuseTopic(username, { action: 'publish', topic });
-  switch (access) {
-    case 1:
-      return refuseRead();
-    case 2:
-      return refuseWrite();
-    case 3:
-      return refuseRead() ?? refuseWrite();
-    case 4:
-      return refuseTopic(username, { action: 'subscribe', topic });
-  }
-}
 
 function allow(c: Context) {
   return c.json({ ok: true, error: '' });

@@ -5,13 +5,12 @@ import type { Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import { contextOf } from '../../http/service-context.ts';
 import {
   rabbitmqResourceSchema,
   rabbitmqTopicSchema,
   rabbitmqUserSchema,
   rabbitmqVhostSchema,
-} from '../../protocol/hooks-rabbitmq.ts';
+} from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, rightsOfUser } from '../../services/messaging-auth.ts';
 
 export const rabbitmqHookRoutes = createRouter();
@@ -22,7 +21,7 @@ const methods = ['GET', 'POST'];
 
 rabbitmqHookRoutes.on(methods, '/user', validJson(rabbitmqUserSchema, deny), async (c) => {
   const { username, password, client_id: clientId } = c.req.valid('json');
-  const decision = await decideConnect(contextOf(c), { clientId, username, password });
+  const decision = await decideConnect(c.var.context, { clientId, username, password });
   return decision.ok ? allow(c) : deny(c, decision.refusal);
 });
 

@@ -6,13 +6,12 @@ import type { Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import { contextOf } from '../../http/service-context.ts';
 import {
   vernemqPublishSchema,
   vernemqRegisterSchema,
   vernemqSessionSchema,
   vernemqSubscribeSchema,
-} from '../../protocol/hooks-vernemq.ts';
+} from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
 
 export const vernemqHookRoutes = createRouter();
@@ -24,7 +23,7 @@ const sessionEnds = ['/on_client_offline', '/on_client_gone'];
 
 vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(vernemqRegisterSchema, deny), async (c) => {
   const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
-  const decision = await decideConnect(contextOf(c), { clientId, username, password, peer });
+  const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
   return decision.ok ? allow(c) : deny(c, decision.refusal);
 });
 
@@ -62,7 +61,7 @@ vernemqHookRoutes.on('POST', sessionEnds, validJson(vernemqSessionSchema, ignore
 });
 
 async function report(c: Context<AppEnv>, clientId: string, event: Parameters<typeof reportConnection>[2]) {
-  await reportConnection(contextOf(c), clientId, event);
+  await reportConnection(c.var.context, clientId, event);
   return c.json({});
 }
 

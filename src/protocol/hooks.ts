@@ -1,0 +1,96 @@
+// Requests of the brokers' hooks: the members that are read here. Shapes only.
+import { z } from 'zod';
+
+const nameSchema = z.string().max(512);
+const topicSchema = z.string().max(65_535);
+/** Only for the events of the device: a login is never refused for it. */
+const addressSchema = z.string().max(64).optional().catch(undefined);
+
+// EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events.
+
+export const emqxConnectSchema = z.object({
+  clientid: nameSchema,
+  username: nameSchema,
+  password: nameSchema,
+  peerhost: addressSchema,
+});
+
+export const emqxAuthzSchema = z.object({
+  username: nameSchema,
+  topic: topicSchema,
+  action: z.enum(['publish', 'subscribe']),
+  /** Absent where the configured body leaves it out; a placeholder between quotes arrives as text. */
+  retain: z.union([z.boolean(), z.enum(['true', 'false', '1', '0', 'undefined', ''])]).optional(),
+});
+
+/** Milliseconds, as a number or, from a body template with quotes, as text. */
+const timeSchema = z.coerce.number().pipe(z.int().positive());
+
+export const emqxEventSchema = z.discriminatedUnion('event', [
+  z.object({ event: z.literal('client.connected'), clientid: nameSchema, connected_at: timeSchema }),
+  z.object({
+    event: z.literal('client.disconnected'),
+    clientid: nameSchema,
+    /** Not every version says which session ended: then the template's placeholder arrives as some other text. */
+    connected_at: z.union([timeSchema, z.unknown().transform(() => undefined)]).optional(),
+    disconnected_at: timeSchema,
+    reason: z.string().max(256).default('unknown'),
+  }),
+]);
+
+// mosquitto-go-auth's HTTP backend, JSON or form-encoded.
+
+export const goAuthUserSchema = z.object({ username: nameSchema, password: nameSchema, clientid: nameSchema });
+
+export const goAuthAclSchema = z.object({
+  username: nameSchema,
+  topic: topicSchema,
+  acc: z.coerce.number().pipe(z.literal([1, 2, 3, 4])),
+});
+
+// RabbitMQ's rabbitmq_auth_backend_http, form-encoded, as its MQTT plugin causes them.
+
+export const rabbitmqUserSchema = z.object({
+  username: nameSchema,
+  password: nameSchema,
+  /** Sent for MQTT logins alone. */
+  client_id: nameSchema,
+});
+
+export const rabbitmqVhostSchema = z.object({ username: nameSchema });
+
+export const rabbitmqResourceSchema = z.object({
+  username: nameSchema,
+  resource: z.enum(['queue', 'exchange']),
+  name: nameSchema,
+  permission: z.enum(['configure', 'write', 'read']),
+});
+
+export const rabbitmqTopicSchema = z.object({
+  username: nameSchema,
+  /** The exchange. */
+  name: nameSchema,
+  /** `write` publishes, `read` subscribes. */
+  permission: z.enum(['write', 'read']),
+  /** The MQTT topic or filter with `.` for `/` and `*` for `+`. */
+  routing_key: topicSchema,
+});
+
+// VerneMQ's webhooks for MQTT 3 and 5.
+
+export const vernemqRegisterSchema = z.object({
+  client_id: nameSchema,
+  username: nameSchema,
+  password: nameSchema,
+  peer_addr: addressSchema,
+});
+
+export const vernemqPublishSchema = z.object({ username: nameSchema, topic: topicSchema, retain: z.boolean() });
+
+export const vernemqSubscribeSchema = z.object({
+  username: nameSchema,
+  topics: z.array(z.object({ topic: topicSchema, qos: z.int() })).min(1),
+});
+
+/** on_client_wakeup, on_client_offline, on_client_gone. They carry no time. */
+export const vernemqSessionSchema = z.object({ client_id: nameSchema });
