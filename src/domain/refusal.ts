@@ -32,8 +32,8 @@ export type Refusal =
   | { kind: 'invalid_input'; path: string; problem: string }
   | { kind: 'limit_reached'; limit: Limit }
   | { kind: 'rate_limited'; limit: string; retryAfterSeconds: number }
-  | { kind: 'credential_refused'; credential: Credential; problem: CredentialProblem }
-  | { kind: 'wrong_client_id' }
+  | { kind: 'credential_refused'; credential: Credential; problem: CredentialProblem; deviceId?: string }
+  | { kind: 'wrong_client_id'; deviceId?: string }
   | { kind: 'not_found'; what: 'route' | 'product' | 'command' | 'api_key' | 'device'; id?: string }
   /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }

@@ -3,7 +3,8 @@ import { z } from '@hono/zod-openapi';
 import type { Context, TypedResponse } from 'hono';
 import type { JSONParsed } from 'hono/utils/types';
 import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
-import { statusByError, type ErrorMessage } from '../protocol/vocabulary.ts';
+import type { ErrorMessage } from '../protocol/vocabulary.ts';
+import { statusByError } from './error-status.ts';
 import type { AppEnv } from './app-env.ts';
 import { noteRefusal } from './request-log.ts';
 

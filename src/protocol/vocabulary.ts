@@ -36,29 +36,27 @@ export type TransitionReason = (typeof transitionReasons)[number];
 export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
 export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 
-/** Error messages of contract 7 and decision: envelope, each with the HTTP status that is also its body's `code`. */
-export const statusByError = {
-  invalid_request: 400,
-  invalid_product_key: 400,
-  device_not_activated: 400,
-  no_control_params: 400,
-  invalid_control_params: 400,
-  email_exists: 400,
-  username_exists: 400,
-  weak_password: 400,
-  product_key_exists: 400,
-  product_has_devices: 400,
-  too_many_api_keys: 400,
-  unauthorized: 401,
-  invalid_password: 401,
-  invalid_client_id: 401,
-  forbidden: 403,
-  product_disabled: 403,
-  device_disabled: 403,
-  not_found: 404,
-  device_not_found: 404,
-  too_many_requests: 429,
-  internal_error: 500,
-  broker_unavailable: 500,
-} as const;
-export type ErrorMessage = keyof typeof statusByError;
+/** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */
+export type ErrorMessage =
+  | 'invalid_request'
+  | 'invalid_product_key'
+  | 'device_not_activated'
+  | 'no_control_params'
+  | 'invalid_control_params'
+  | 'email_exists'
+  | 'username_exists'
+  | 'weak_password'
+  | 'product_key_exists'
+  | 'product_has_devices'
+  | 'too_many_api_keys'
+  | 'unauthorized'
+  | 'invalid_password'
+  | 'invalid_client_id'
+  | 'forbidden'
+  | 'product_disabled'
+  | 'device_disabled'
+  | 'not_found'
+  | 'device_not_found'
+  | 'too_many_requests'
+  | 'internal_error'
+  | 'broker_unavailable';

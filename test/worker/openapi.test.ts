@@ -2,7 +2,7 @@
 // is for test/conformance to show.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
-import { statusByError } from '../../src/protocol/vocabulary.ts';
+import { statusByError } from '../../src/http/error-status.ts';
 import { createSchemaCheck } from '../rig/json-schema.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { send } from '../rig/workerd/client.ts';

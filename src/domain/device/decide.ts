@@ -248,11 +248,12 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
 function refuseLogin(state: DeviceState, event: EventOf<'login_attempted'>, nowMs: number): Refusal | undefined {
   const { credentials, identity } = state;
   if (event.productKey !== identity.productKey) return noDevice(state);
-  if (!event.isClientIdRight) return { kind: 'wrong_client_id' };
+  const { deviceId } = identity;
+  if (!event.isClientIdRight) return { kind: 'wrong_client_id', deviceId };
   const isValid = validPasswords(credentials.passwords, nowMs).some(({ digest }) => digest === event.matchedDigest);
   if (!isValid) {
     const problem = event.matchedDigest === undefined ? 'wrong' : 'revoked';
-    return { kind: 'credential_refused', credential: 'messaging_password', problem };
+    return { kind: 'credential_refused', credential: 'messaging_password', problem, deviceId };
   }
   return identity.isDisabled ? disabled(state) : undefined;
 }
