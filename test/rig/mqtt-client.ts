@@ -59,7 +59,7 @@ export class MqttTestClient {
 
   /** Publishes and ignores whether the broker refuses, by an answer or by closing the connection. */
   async tryPublish(topic: string, body: unknown): Promise<void> {
-    const done = this.client.publishAsync(topic, JSON.stringify(body), { qos: 1 }).catch(() => undefined);
+    const done = Promise.allSettled([this.client.publishAsync(topic, JSON.stringify(body), { qos: 1 })]);
     await Promise.race([done, this.untilClosed()]);
   }
 

@@ -41,7 +41,13 @@ function stop(): void {
   if (isStopping) return;
   isStopping = true;
   if (worker === undefined) process.exit(0);
-  void worker.stop().finally(() => process.exit(0));
+  worker.stop().then(
+    () => process.exit(0),
+    (error: unknown) => {
+      log('error', 'cannot_stop', { error: String(error) });
+      process.exit(1);
+    },
+  );
 }
 
 // Preferred: on a signal Miniflare's own hook kills workerd at once, and nothing waits for its end.
