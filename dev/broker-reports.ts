@@ -23,7 +23,7 @@ export type SessionReports = {
 export function createSessionReports(callHook: CallHook, log: Log): SessionReports {
   /** By client: resolves when its last report so far is accepted or dropped. */
   const deliveries = new Map<string, Promise<void>>();
-  const stopping = new AbortController();
+  let isClosed = false;
 
   function report(
     event: string,
@@ -31,15 +31,17 @@ export function createSessionReports(callHook: CallHook, log: Log): SessionRepor
     more: { timestamp: number },
   ): void {
     const body = { event, clientid: clientId, username, connected_at: connectedAtMs, ...more };
-    const delivery = (deliveries.get(clientId) ?? Promise.resolve()).then(() => deliver(body));
+    const previous = deliveries.get(clientId) ?? Promise.resolve();
+    const delivery: Promise<void> = previous
+      .then(() => deliver(body))
+      .then(() => {
+        if (deliveries.get(clientId) === delivery) deliveries.delete(clientId);
+      });
     deliveries.set(clientId, delivery);
-    void delivery.then(() => {
-      if (deliveries.get(clientId) === delivery) deliveries.delete(clientId);
-    });
   }
 
   async function deliver(body: object): Promise<void> {
-    for (let attempt = 0; !stopping.signal.aborted; attempt += 1) {
+    for (let attempt = 0; !isClosed; attempt += 1) {
       const answer = await callHook(body);
       if (!('failure' in answer)) {
         // Another attempt cannot make the Worker understand a report that it could not read.
@@ -47,9 +49,7 @@ export function createSessionReports(callHook: CallHook, log: Log): SessionRepor
         return;
       }
       const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(attempt, 10));
-      const pause = sleep(ceilingMs * (0.5 + Math.random() / 2), undefined, { signal: stopping.signal });
-      // Rejects only when the broker ends, which the loop looks at.
-      await pause.catch(() => undefined);
+      await sleep(ceilingMs * (0.5 + Math.random() / 2), undefined, { ref: false });
     }
   }
 
@@ -63,7 +63,7 @@ export function createSessionReports(callHook: CallHook, log: Log): SessionRepor
     countPending: () => deliveries.size,
     close: async (patienceMs) => {
       await Promise.race([Promise.all(deliveries.values()), sleep(patienceMs)]);
-      stopping.abort();
+      isClosed = true;
     },
   };
 }

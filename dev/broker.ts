@@ -31,7 +31,13 @@ try {
   const stop = () => {
     if (isStopping) return;
     isStopping = true;
-    void broker.close().finally(() => process.exit(0));
+    broker.close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log('error', 'cannot_stop', { error: String(error) });
+        process.exit(1);
+      },
+    );
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);

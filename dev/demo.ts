@@ -1,12 +1,12 @@
 // The main job on the terminal as it happens: a virtual switch activates, comes online, gets a command, replies, and a
 // relay subscriber shows each step. Uses the public interface alone, and may be run any number of times.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { dataOf, describeFailure } from '../test/rig/api.ts';
 import { eventually } from '../test/rig/changes.ts';
 import { RelayFollower } from '../test/rig/relay-client.ts';
 import { openDemoAccount } from './demo-account.ts';
 import { say, warn } from './terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from './virtual-device.ts';
-import { dataOf } from '../test/rig/api.ts';
 
 const serial = 'DEMO-SWITCH-1';
 const stepTimeoutMs = 10_000;
@@ -26,7 +26,9 @@ export async function startDemo({ apiUrl, stateDir, signal }: DemoOptions): Prom
   const online = Promise.withResolvers<undefined>();
   const onEvent = createDeviceStory(performance.now(), () => online.resolve(undefined));
   const device = new VirtualDevice({ apiUrl, productKey, serial, onEvent });
-  signal.addEventListener('abort', () => void device.stop());
+  signal.addEventListener('abort', () => {
+    device.stop().catch((error: unknown) => warn('device', `did not disconnect in order: ${describeFailure(error)}`));
+  });
   const activation = await device.start();
 
   async function tell(): Promise<void> {

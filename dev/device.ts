@@ -2,6 +2,7 @@
 // no accounts and sends no commands.
 import { parseArgs } from 'node:util';
 import { whenNpmIsGone } from './npm-parent.ts';
+import { fail } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
 const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--serial PREFIX]
@@ -71,26 +72,22 @@ async function startAll(): Promise<void> {
 const timer = setInterval(showProgress, progressEveryMs);
 let isStopping = false;
 
-async function stop(): Promise<void> {
+function stop(): void {
   if (isStopping) process.exit(1);
   isStopping = true;
   clearInterval(timer);
   showProgress();
-  await Promise.race([Promise.allSettled(devices.map((device) => device.stop())), waitMs(2_000)]);
   if (process.stdout.isTTY) process.stdout.write('\n');
-  process.exit(0);
+  setTimeout(() => process.exit(0), 2_000);
+  Promise.all(devices.map((device) => device.stop())).then(() => process.exit(0), fail);
 }
 
-process.on('SIGINT', () => void stop());
-process.on('SIGTERM', () => void stop());
-whenNpmIsGone(() => void stop());
+process.on('SIGINT', stop);
+process.on('SIGTERM', stop);
+whenNpmIsGone(stop);
 startAll().catch((error: unknown) => {
-  if (!isStopping) throw error;
+  if (!isStopping) fail(error);
 });
-
-function waitMs(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
 
 type Arguments = { api: string; product: string; count: number; interval: number; will: boolean; serial: string };
 

@@ -2,7 +2,7 @@
 // Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askHealth } from '../test/rig/api.ts';
+import { askHealth, describeFailure } from '../test/rig/api.ts';
 import { buildWorker } from '../test/rig/built-worker.ts';
 import { bridgePart, brokerPart, type Place, type Ports, workerPart } from '../test/rig/parts.ts';
 import { startDemo } from './demo.ts';
@@ -27,19 +27,19 @@ let stoppedAtMs = 0;
 const stopping = new AbortController();
 
 process.on('SIGINT', interrupt);
-process.on('SIGTERM', () => void stop(0));
-process.on('SIGHUP', () => void stop(0));
-whenNpmIsGone(() => void stop(0));
+process.on('SIGTERM', stop);
+process.on('SIGHUP', stop);
+whenNpmIsGone(stop);
 // The reader of the output is gone: end as on Ctrl-C.
-process.stdout.on('error', () => void stop(0));
+process.stdout.on('error', stop);
 process.on('exit', () => supervisor?.killAll());
 
 try {
   await run(readSettings(process.env));
 } catch (error) {
   if (!isStopping()) {
-    fail(error instanceof Error ? error.message : String(error));
-    await stop(1);
+    await endParts();
+    fail(error);
   }
 }
 
@@ -51,7 +51,7 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = new Supervisor(stateDir, (name) => void reportHealed(api, name));
+  supervisor = new Supervisor(stateDir, (name) => reportHealed(api, name));
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(brokerPart(place))]);
   await supervisor.start(bridgePart(place));
   await waitForHealth(api);
@@ -128,7 +128,7 @@ async function showDemo(api: string, { stateDir }: Settings, addresses: Addresse
 }
 
 function tellDemoEnded(error: unknown): void {
-  if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
+  if (!isStopping()) warn('demo', `stopped: ${describeFailure(error)}`);
 }
 
 /** Shows what is missing every few seconds until nothing is. */
@@ -145,18 +145,15 @@ async function waitForHealth(api: string): Promise<void> {
   }
 }
 
-async function reportHealed(api: string, name: string): Promise<void> {
+function reportHealed(api: string, name: string): void {
   const sinceMs = performance.now();
-  try {
-    await waitForHealth(api);
-    if (!isStopping())
-      say(
-        'health',
-        `all parts connected again ${Math.round(performance.now() - sinceMs)} ms after the ${name} came back`,
-      );
-  } catch (error) {
-    warn('health', error instanceof Error ? error.message : String(error));
-  }
+  waitForHealth(api).then(
+    () => {
+      const tookMs = Math.round(performance.now() - sinceMs);
+      if (!isStopping()) say('health', `all parts connected again ${tookMs} ms after the ${name} came back`);
+    },
+    (error: unknown) => warn('health', describeFailure(error)),
+  );
 }
 
 function isStopping(): boolean {
@@ -166,15 +163,18 @@ function isStopping(): boolean {
 /** The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment. */
 function interrupt(): void {
   if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
-  void stop(0);
+  stop();
 }
 
-async function stop(exitCode: number): Promise<void> {
+function stop(): void {
   if (isStopping()) return;
   stoppedAtMs = performance.now();
+  if (supervisor !== undefined) print('\nStopping');
+  endParts().then(() => process.exit(0), fail);
+}
+
+async function endParts(): Promise<void> {
   stopping.abort();
-  if (supervisor !== undefined) print(exitCode === 0 ? '\nStopping' : '');
   await supervisor?.stop();
   if (claimedDir !== undefined) releaseStateDir(claimedDir);
-  process.exit(exitCode);
 }

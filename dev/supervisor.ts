@@ -8,7 +8,7 @@ import { openLogFile } from './log-files.ts';
 import { type PartPids, writeParts } from './parts-file.ts';
 import { killGroup } from '../test/rig/built-worker.ts';
 import type { Part } from '../test/rig/parts.ts';
-import { createTroubleFilter, say, warn } from './terminal.ts';
+import { createTroubleFilter, fail, say, warn } from './terminal.ts';
 
 const steadyAfterMs = 30_000;
 const firstPauseMs = 200;
@@ -93,7 +93,7 @@ export class Supervisor {
   #watch(running: Running): void {
     running.child.once('exit', (code, signal) => {
       if (running.child.pid !== undefined) killGroup(running.child.pid);
-      if (!this.#isStopping) void this.#restart(running, signal ?? `exit code ${code ?? 'unknown'}`);
+      if (!this.#isStopping) this.#restart(running, signal ?? `exit code ${code ?? 'unknown'}`).catch(fail);
     });
   }
 

@@ -1,5 +1,6 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import pc from 'picocolors';
+import { describeFailure } from '../test/rig/api.ts';
 import type { LogLevel } from './json-log.ts';
 
 const { isTTY } = process.stdout;
@@ -30,8 +31,10 @@ export function warn(who: string, text: string): void {
   say(who, colours.yellow(text));
 }
 
-export function fail(text: string): void {
-  process.stderr.write(`${colours.red(text)}\n`);
+/** Says why this process ends, and ends it. */
+export function fail(error: unknown): never {
+  process.stderr.write(`${colours.red(describeFailure(error))}\n`);
+  process.exit(1);
 }
 
 /** Shows the lines of a part's JSON log that need eyes; the same trouble once every few seconds. */

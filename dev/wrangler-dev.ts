@@ -38,6 +38,5 @@ try {
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
   process.exit(await runWrangler(['dev', ...place, '--env-file', secretsFile(stateDir), ...overrides]));
 } catch (error) {
-  fail(error instanceof Error ? error.message : String(error));
-  process.exit(1);
+  fail(error);
 }
