@@ -114,9 +114,13 @@ export class Device extends MqttTestClient {
   }
 }
 
-/** Sends without Nagle's delay, which would add 40 ms to a message that follows another one. */
 async function connectAsync(url: string, options: IClientOptions): Promise<MqttClient> {
   const client = await mqtt.connectAsync(url, { ...noReconnect, ...options }, false);
-  (client.stream as { setNoDelay?: (on: boolean) => void }).setNoDelay?.(true);
+  sendWithoutDelay(client);
   return client;
+}
+
+/** Without Nagle's delay, which would add 40 ms to a message that follows another one. */
+export function sendWithoutDelay(client: MqttClient): void {
+  (client.stream as { setNoDelay?: (on: boolean) => void }).setNoDelay?.(true);
 }
