@@ -1,5 +1,5 @@
 // The thread of publishers.ts: writes ready-made packets and counts acknowledgements. It must not look into either.
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Load, PublisherData } from './publishers.ts';
@@ -14,21 +14,21 @@ const pubackBytes = 4;
  */
 const maxUnderWay = 10_000;
 const lookAgainMs = 1;
+const noLoad: Load = { bytes: new Uint8Array(), ends: new Uint32Array() };
 
 const { port, connections, arrived } = workerData as PublisherData;
 const sockets = await Promise.all(Array.from({ length: connections }, (_, index) => openConnection(index)));
 
 let sentInAll = 0;
 
-parentPort?.on('message', (loads: Load[]) => {
+if (parentPort === null) throw new Error('publisher-thread.ts runs as a thread of publishers.ts');
+const messages = on(parentPort, 'message') as AsyncIterable<[Load[]]>;
+parentPort.postMessage('connected');
+for await (const [loads] of messages) {
   sentInAll = 0;
-  const sent = loads.map((load, index) => {
-    const socket = sockets[index];
-    return socket === undefined ? Promise.resolve() : send(socket, load);
-  });
-  void Promise.all(sent).then(() => parentPort?.postMessage('acknowledged'));
-});
-parentPort?.postMessage('connected');
+  await Promise.all(sockets.map((socket, index) => send(socket, loads[index] ?? noLoad)));
+  parentPort.postMessage('acknowledged');
+}
 
 /** MQTT 3.1.1, clean session, no keep-alive. */
 async function openConnection(index: number): Promise<Socket> {

@@ -109,7 +109,10 @@ let isStopping = false;
 const stopBySignal = (): void => {
   if (isStopping) return;
   isStopping = true;
-  void Promise.resolve(rig?.stop()).finally(() => process.exit(130));
+  Promise.resolve(rig?.stop()).then(
+    () => process.exit(130),
+    (error: unknown) => fail(error, 1),
+  );
 };
 process.on('SIGINT', stopBySignal);
 process.on('SIGTERM', stopBySignal);

@@ -4,13 +4,7 @@ import { z } from 'zod';
 import { type Acl, aclSchema } from './broker-acl.ts';
 import type { CallHook } from './hook-caller.ts';
 
-type LoginRequest = {
-  clientid: string;
-  username: string;
-  password: string;
-  peerhost: string;
-  proto_ver: number;
-};
+type LoginRequest = { clientid: string; username: string; password: string; peerhost: string; proto_ver: number };
 /** `returnCode` is MQTT 3.1.1's CONNACK code (MQTT-3.2.2.3). */
 type LoginAnswer = { allowed: true; acl: Acl } | { allowed: false; returnCode: 2 | 3 | 4 | 5; reason: string };
 
@@ -23,22 +17,13 @@ const answerSchema = z.object({
 export async function askLogin(callHook: CallHook, request: LoginRequest): Promise<LoginAnswer> {
   const answer = await callHook(request);
   if ('failure' in answer) return { allowed: false, returnCode: 3, reason: answer.failure };
-  const parsed = answer.status === 200 ? answerSchema.safeParse(parseJson(answer.text)) : undefined;
-  if (parsed?.success !== true) {
-    const reason = `the connect hook answered ${answer.status} ${answer.text.slice(0, 100)}`;
+  const parsed = answerSchema.safeParse(answer.body);
+  if (!parsed.success) {
+    const reason = `the connect hook answered ${answer.status} ${JSON.stringify(answer.body).slice(0, 100)}`;
     return { allowed: false, returnCode: 3, reason };
   }
   const { result, message: reason = 'not authorized', acl = [] } = parsed.data;
   if (result === 'allow') return { allowed: true, acl };
   const codes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
   return { allowed: false, returnCode: codes[reason] ?? 5, reason };
-}
-
-/** Text that is no JSON stays text, which the schema refuses. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    return `${text} (${String(error)})`;
-  }
 }

@@ -3,7 +3,7 @@
 // had, and their devices show as online until they connect again. Knows nothing of MQTT.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallHook } from './hook-caller.ts';
-import type { Log } from './json-log.ts';
+import type { Log } from '../test/rig/part-process.ts';
 
 const firstRetryMs = 100;
 const longestRetryMs = 3_000;
@@ -14,8 +14,6 @@ export type SessionRecord = { clientId: string; username: string; connectedAtMs:
 export type SessionReports = {
   opened: (session: SessionRecord) => void;
   ended: (session: SessionRecord, reason: EndReason) => void;
-  /** Clients with reports that were not accepted yet. */
-  countPending: () => number;
   /** Waits that long for what can still be delivered, and drops the rest. */
   close: (patienceMs: number) => Promise<void>;
 };
@@ -23,33 +21,33 @@ export type SessionReports = {
 export function createSessionReports(callHook: CallHook, log: Log): SessionReports {
   /** By client: resolves when its last report so far is accepted or dropped. */
   const deliveries = new Map<string, Promise<void>>();
-  const stopping = new AbortController();
+  let isClosed = false;
 
   function report(
     event: string,
     { clientId, username, connectedAtMs }: SessionRecord,
-    more: { timestamp: number },
+    details: { timestamp: number; disconnected_at?: number; reason?: EndReason },
   ): void {
-    const body = { event, clientid: clientId, username, connected_at: connectedAtMs, ...more };
-    const delivery = (deliveries.get(clientId) ?? Promise.resolve()).then(() => deliver(body));
+    const body = { event, clientid: clientId, username, connected_at: connectedAtMs, ...details };
+    const previous = deliveries.get(clientId) ?? Promise.resolve();
+    const delivery: Promise<void> = previous
+      .then(() => deliver(body))
+      .then(() => {
+        if (deliveries.get(clientId) === delivery) deliveries.delete(clientId);
+      });
     deliveries.set(clientId, delivery);
-    void delivery.then(() => {
-      if (deliveries.get(clientId) === delivery) deliveries.delete(clientId);
-    });
   }
 
   async function deliver(body: object): Promise<void> {
-    for (let attempt = 0; !stopping.signal.aborted; attempt += 1) {
+    for (let attempt = 0; !isClosed; attempt += 1) {
       const answer = await callHook(body);
       if (!('failure' in answer)) {
         // Another attempt cannot make the Worker understand a report that it could not read.
-        if (answer.status === 400) log('error', 'report_not_understood', { body, answer: answer.text.slice(0, 200) });
+        if (answer.status === 400) log('error', 'report_not_understood', { body, answer: answer.body });
         return;
       }
-      const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(attempt, 10));
-      const pause = sleep(ceilingMs * (0.5 + Math.random() / 2), undefined, { signal: stopping.signal });
-      // Rejects only when the broker ends, which the loop looks at.
-      await pause.catch(() => undefined);
+      const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** attempt);
+      await sleep(ceilingMs * (0.5 + Math.random() / 2), undefined, { ref: false });
     }
   }
 
@@ -57,13 +55,11 @@ export function createSessionReports(callHook: CallHook, log: Log): SessionRepor
     opened: (session) => report('client.connected', session, { timestamp: session.connectedAtMs }),
     ended: (session, reason) => {
       const endedAtMs = Math.max(Date.now(), session.connectedAtMs);
-      const more = { disconnected_at: endedAtMs, reason, timestamp: endedAtMs };
-      report('client.disconnected', session, more);
+      report('client.disconnected', session, { disconnected_at: endedAtMs, reason, timestamp: endedAtMs });
     },
-    countPending: () => deliveries.size,
     close: async (patienceMs) => {
       await Promise.race([Promise.all(deliveries.values()), sleep(patienceMs)]);
-      stopping.abort();
+      isClosed = true;
     },
   };
 }

@@ -1,23 +1,23 @@
 // The local MQTT broker: aedes behind TCP and WebSocket. The Worker decides logins and topics and is told of every
 // session. MQTT 3.1 and 3.1.1 only. Everything is kept in memory and ends with the process.
-import type { EventEmitter } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
+import type { Log } from '../test/rig/part-process.ts';
 import { type Acl, mayPublish, mayReceive, maySubscribe } from './broker-acl.ts';
 import { createAdminServer } from './broker-admin.ts';
 import { askLogin } from './broker-login.ts';
 import { createSessionReports } from './broker-reports.ts';
 import { trackSessions } from './broker-sessions.ts';
 import { type CallHook, createHookCaller } from './hook-caller.ts';
-import type { Log } from './json-log.ts';
 
 /** Where a refused message goes instead: nobody may subscribe under `$`. */
 const refusedTopic = '$SYS/refused';
 const lastReportsMs = 500;
 
-export type BrokerOptions = {
+type BrokerOptions = {
   workerUrl: string;
   hookSecret: string;
   apiKey: string;
@@ -30,11 +30,10 @@ export type BrokerOptions = {
   adminPort: number;
   log: Log;
 };
-export type RunningBroker = { mqttPort: number; wsPort: number; adminPort: number; close: () => Promise<void> };
 
 type Login = { username: string; acl: Acl; hasLoggedRefusal: boolean };
 
-export async function startBroker(options: BrokerOptions): Promise<RunningBroker> {
+export async function startBroker(options: BrokerOptions) {
   const { workerUrl, hookSecret, host, log } = options;
   const callHook = (path: string) => createHookCaller({ url: new URL(path, workerUrl), hookSecret, log });
   const logins = new WeakMap<Client, Login>();
@@ -43,24 +42,23 @@ export async function startBroker(options: BrokerOptions): Promise<RunningBroker
   const web = createWebSocketFront(aedes);
   const reports = createSessionReports(callHook('/hooks/emqx/events'), log);
   const sessions = trackSessions(aedes, reports, (client) => logins.get(client)?.username ?? '');
-  const health = () => ({ sessions: sessions.count(), pendingEvents: reports.countPending() });
-  const admin = createAdminServer({ ...options, kick: sessions.kick, health });
-  const mqttPort = await listen(tcp, options.mqttPort, host);
-  const wsPort = await listen(web, options.wsPort, host);
-  const adminPort = await listen(admin, options.adminPort, '127.0.0.1');
+  const admin = createAdminServer({ ...options, kick: sessions.kick });
+  const ready = {
+    mqttPort: await listen(tcp, options.mqttPort, host),
+    wsPort: await listen(web, options.wsPort, host),
+    adminPort: await listen(admin, options.adminPort, '127.0.0.1'),
+  };
 
-  async function close(): Promise<void> {
+  async function stop(): Promise<void> {
     tcp.close();
     web.close();
     admin.close();
     admin.closeAllConnections();
     sessions.endAll('broker_restart');
-    await new Promise<void>((resolve) => {
-      aedes.close(resolve);
-    });
+    await new Promise<void>((resolve) => aedes.close(resolve));
     await reports.close(lastReportsMs);
   }
-  return { mqttPort, wsPort, adminPort, close };
+  return { ready, stop };
 }
 
 async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, log: Log): Promise<Aedes> {
@@ -71,10 +69,8 @@ async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, l
     // A subscriber that does not read delays the deliveries to all others until it is dropped.
     drainTimeout: 10_000,
     authenticate: (client, username, password, done) => {
-      void authenticate(client, username ?? '', password?.toString() ?? '').then(
-        (error) => {
-          done(error, error === null);
-        },
+      authenticate(client, username ?? '', password?.toString() ?? '').then(
+        (error) => done(error, error === null),
         (error: unknown) => {
           log('error', 'login_failed', { clientId: client.id, error: String(error) });
           done(refusal(3, 'internal error'), false);
@@ -157,12 +153,7 @@ function createWebSocketFront(aedes: Aedes): Server {
   return http;
 }
 
-function listen(server: Server, port: number, host: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      server.off('error', reject);
-      resolve((server.address() as AddressInfo).port);
-    });
-  });
+async function listen(server: Server, port: number, host: string): Promise<number> {
+  await once(server.listen(port, host), 'listening');
+  return (server.address() as AddressInfo).port;
 }

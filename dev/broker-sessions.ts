@@ -6,14 +6,8 @@ import type { EndReason, SessionRecord, SessionReports } from './broker-reports.
 
 type Session = SessionRecord & { client: Client; endReason?: EndReason };
 
-export type Sessions = {
-  kick: (clientId: string) => boolean;
-  count: () => number;
-  endAll: (reason: EndReason) => void;
-};
-
 /** `usernameOf` answers for clients that have logged in. */
-export function trackSessions(aedes: Aedes, reports: SessionReports, usernameOf: (client: Client) => string): Sessions {
+export function trackSessions(aedes: Aedes, reports: SessionReports, usernameOf: (client: Client) => string) {
   const current = new Map<string, Session>();
 
   function open(client: Client): void {
@@ -54,13 +48,10 @@ export function trackSessions(aedes: Aedes, reports: SessionReports, usernameOf:
     if (session !== undefined && session.client !== client) keepRegistered(aedes, session.client);
   });
 
-  return {
-    kick,
-    count: () => current.size,
-    endAll: (reason) => {
-      for (const session of [...current.values()]) end(session, reason);
-    },
-  };
+  function endAll(reason: EndReason): void {
+    for (const session of [...current.values()]) end(session, reason);
+  }
+  return { kick, endAll };
 }
 
 /**

@@ -1,17 +1,15 @@
 // The main job on the terminal as it happens: a virtual switch activates, comes online, gets a command, replies, and a
 // relay subscriber shows each step. Uses the public interface alone, and may be run any number of times.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { dataOf, describeFailure } from '../test/rig/api.ts';
 import { eventually } from '../test/rig/changes.ts';
 import { RelayFollower } from '../test/rig/relay-client.ts';
 import { openDemoAccount } from './demo-account.ts';
-import { say, warn } from './terminal.ts';
+import { say, shorten, warn } from './terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from './virtual-device.ts';
-import { dataOf } from '../test/rig/api.ts';
 
 const serial = 'DEMO-SWITCH-1';
 const stepTimeoutMs = 10_000;
 const reconnectEveryMs = 1_000;
-const shownPayloadLength = 140;
 
 export type DemoOptions = { apiUrl: string; stateDir: string; signal: AbortSignal };
 /** `story` is over when the command has been sent; device and subscriber go on until `signal` says stop. */
@@ -23,15 +21,16 @@ export async function startDemo({ apiUrl, stateDir, signal }: DemoOptions): Prom
   const { email, isNew, productKey } = account;
   say('api', `demo user ${email} ${isNew ? 'registered' : 'signed in'}, product ${productKey}`);
 
-  const online = Promise.withResolvers<undefined>();
-  const onEvent = createDeviceStory(performance.now(), () => online.resolve(undefined));
+  const startedAtMs = performance.now();
+  const onEvent = (event: DeviceEvent) => showDevice(event, startedAtMs);
   const device = new VirtualDevice({ apiUrl, productKey, serial, onEvent });
-  signal.addEventListener('abort', () => void device.stop());
+  signal.addEventListener('abort', () => {
+    device.stop().catch((error: unknown) => warn('device', `did not disconnect in order: ${describeFailure(error)}`));
+  });
   const activation = await device.start();
 
   async function tell(): Promise<void> {
     await subscribe(apiUrl, activation, signal);
-    await within(online.promise, 'the device did not get its MQTT session');
     await showOnline(account, activation.deviceId);
     await sendCommand(account, activation.deviceId);
   }
@@ -46,45 +45,35 @@ async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: A
   const events = {
     onPushText: (text: string) => {
       const { topic, payload } = JSON.parse(text) as { topic: string; payload: unknown };
-      say('relay', `pushed ${topic.replace(root, '')} ${summarize(payload)}`);
+      say('relay', `pushed ${topic.replace(root, '')} ${shorten(payload)}`);
     },
-    onLost: () => warn('relay', 'connection lost, coming back'),
+    onLost: () => warn('relay', 'connection lost, connecting again'),
     onBack: () => {
       shown.clear();
-      say('relay', `subscribed to ${root}#`);
+      say('relay', `subscribed again to ${root}#`);
     },
     onFailedAttempt: (reason: string) => {
       if (!shown.has(reason)) warn('relay', reason);
       shown.add(reason);
     },
   };
+  say('relay', `subscribing to ${root}#`);
   const relay = await RelayFollower.start(apiUrl, { username, password }, [`${root}#`], events, reconnectEveryMs);
-  say('relay', `subscribed to ${root}#`);
   signal.addEventListener('abort', () => relay.close());
   if (signal.aborted) relay.close();
 }
 
 /** Shows transitions and commands; the report every 30 seconds shows as what the relay pushes. */
-function createDeviceStory(startedAtMs: number, onOnline: () => void): (event: DeviceEvent) => void {
-  let isOnline = false;
-  return (event) => {
-    if (event.type === 'activated') {
-      say('device', `activated as ${event.activation.deviceId} (${sinceMs(startedAtMs)} ms)`);
-    } else if (event.type === 'activation-failed') {
-      warn('device', `activation failed, trying again: ${event.reason}`);
-    } else if (event.type === 'online') {
-      isOnline = true;
-      say('device', 'MQTT session accepted');
-      onOnline();
-    } else if (event.type === 'offline' && isOnline) {
-      isOnline = false;
-      warn('device', 'MQTT connection lost, coming back');
-    } else if (event.type === 'commanded') {
-      say('device', `received command ${event.id}: ${JSON.stringify(event.params)}`);
-    } else if (event.type === 'replied') {
-      say('device', `replied to ${event.id}`);
-    }
-  };
+function showDevice(event: DeviceEvent, startedAtMs: number): void {
+  if (event.type === 'activated') {
+    say('device', `activated as ${event.activation.deviceId} (${sinceMs(startedAtMs)} ms)`);
+  } else if (event.type === 'activation-failed') {
+    warn('device', `activation failed, trying again: ${event.reason}`);
+  } else if (event.type === 'online') say('device', 'MQTT session accepted');
+  else if (event.type === 'offline') warn('device', 'MQTT connection lost, connecting again');
+  else if (event.type === 'commanded') {
+    say('device', `received command ${event.id}: ${JSON.stringify(event.params)}`);
+  } else if (event.type === 'replied') say('device', `replied to ${event.id}`);
 }
 
 async function showOnline({ api }: Owner, deviceId: string): Promise<void> {
@@ -101,16 +90,6 @@ async function sendCommand({ api }: Owner, deviceId: string): Promise<void> {
     api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json: body }),
   );
   say('api', `answered ${message}: the broker has it (${sinceMs(sentAtMs)} ms)`);
-}
-
-function summarize(payload: unknown): string {
-  const text = JSON.stringify(payload);
-  return text.length > shownPayloadLength ? `${text.slice(0, shownPayloadLength)}…` : text;
-}
-
-async function within(promise: Promise<unknown>, complaint: string): Promise<void> {
-  const expired = sleep(stepTimeoutMs, 'expired', { ref: false });
-  if ((await Promise.race([promise, expired])) === 'expired') throw new Error(complaint);
 }
 
 function sinceMs(startMs: number): number {

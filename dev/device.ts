@@ -1,7 +1,9 @@
 // `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
 // no accounts and sends no commands.
 import { parseArgs } from 'node:util';
+import { describeFailure } from '../test/rig/api.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
+import { fail, print } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
 const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--serial PREFIX]
@@ -22,27 +24,23 @@ const tally = { activated: 0, online: 0, reports: 0, commands: 0, refusals: 0 };
 let lastProblem = '';
 let lastLine = '';
 
-const devices = Array.from({ length: count }, (_, index) => {
-  let isOnline = false;
-  return new VirtualDevice({
-    apiUrl: api,
-    productKey: product,
-    serial: `${serial}-${index + 1}`,
-    reportEveryMs: interval * 1000,
-    hasWill: will,
-    onEvent: (event) => {
-      if (event.type === 'online' || event.type === 'offline') {
-        const isNow = event.type === 'online';
-        if (isNow !== isOnline) tally.online += isNow ? 1 : -1;
-        isOnline = isNow;
-      }
-      countEvent(event);
-    },
-  });
-});
+const devices = Array.from(
+  { length: count },
+  (_, index) =>
+    new VirtualDevice({
+      apiUrl: api,
+      productKey: product,
+      serial: `${serial}-${index + 1}`,
+      reportEveryMs: interval * 1000,
+      hasWill: will,
+      onEvent: countEvent,
+    }),
+);
 
 function countEvent(event: DeviceEvent): void {
   if (event.type === 'activated') tally.activated += 1;
+  if (event.type === 'online') tally.online += 1;
+  if (event.type === 'offline') tally.online -= 1;
   if (event.type === 'reported') tally.reports += 1;
   if (event.type === 'commanded') tally.commands += 1;
   if (event.type === 'activation-failed' || event.type === 'connection-failed') {
@@ -71,30 +69,24 @@ async function startAll(): Promise<void> {
 const timer = setInterval(showProgress, progressEveryMs);
 let isStopping = false;
 
-async function stop(): Promise<void> {
+function stop(): void {
   if (isStopping) process.exit(1);
   isStopping = true;
   clearInterval(timer);
   showProgress();
-  await Promise.race([Promise.allSettled(devices.map((device) => device.stop())), waitMs(2_000)]);
   if (process.stdout.isTTY) process.stdout.write('\n');
-  process.exit(0);
+  setTimeout(() => process.exit(0), 2_000);
+  Promise.all(devices.map((device) => device.stop())).then(() => process.exit(0), fail);
 }
 
-process.on('SIGINT', () => void stop());
-process.on('SIGTERM', () => void stop());
-whenNpmIsGone(() => void stop());
+process.on('SIGINT', stop);
+process.on('SIGTERM', stop);
+whenNpmIsGone(stop);
 startAll().catch((error: unknown) => {
-  if (!isStopping) throw error;
+  if (!isStopping) fail(error);
 });
 
-function waitMs(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-type Arguments = { api: string; product: string; count: number; interval: number; will: boolean; serial: string };
-
-function readArguments(): Arguments {
+function readArguments() {
   try {
     const { values } = parseArgs({
       options: {
@@ -107,7 +99,10 @@ function readArguments(): Arguments {
         help: { type: 'boolean', default: false },
       },
     });
-    if (values.help) exitWith(0, usage);
+    if (values.help) {
+      print(usage);
+      process.exit(0);
+    }
     const { api, product, will, serial } = values;
     if (api === undefined || !URL.canParse(api)) throw new Error('--api needs the address of the service');
     if (product === undefined) throw new Error('--product needs a product key');
@@ -117,11 +112,6 @@ function readArguments(): Arguments {
     if (!(interval > 0)) throw new Error('--interval needs a number of seconds');
     return { api, product, count, interval, will, serial };
   } catch (error) {
-    return exitWith(1, `${error instanceof Error ? error.message : String(error)}\n\n${usage}`);
+    return fail(`${describeFailure(error)}\n\n${usage}`);
   }
-}
-
-function exitWith(code: number, text: string): never {
-  (code === 0 ? process.stdout : process.stderr).write(`${text}\n`);
-  process.exit(code);
 }

@@ -1,13 +1,13 @@
 // Posts to the Worker's broker hooks with the hook secret, a time limit and a limit of requests at once: a reconnect
 // storm waits here instead of opening a socket to the Worker per device. Retries nothing.
 import { describeFailure } from '../test/rig/api.ts';
-import type { Log } from './json-log.ts';
+import type { Log } from '../test/rig/part-process.ts';
 
 const answerTimeoutMs = 5_000;
 const maxAtOnce = 64;
 
-/** `failure` says why there was no answer to this very request: everything but 2xx and 400. */
-type HookAnswer = { status: number; text: string } | { failure: string };
+/** `failure` says why there was no JSON or empty answer with 2xx or 400. */
+type HookAnswer = { status: number; body: unknown } | { failure: string };
 export type CallHook = (body: unknown) => Promise<HookAnswer>;
 
 /** Logs the beginning of an outage once. */
@@ -23,7 +23,8 @@ export function createHookCaller(options: { url: URL; hookSecret: string; log: L
       const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal });
       const { status } = response;
       const text = await response.text();
-      return response.ok || status === 400 ? { status, text } : { failure: `${url.pathname} answered ${status}` };
+      if (!response.ok && status !== 400) return { failure: `${url.pathname} answered ${status}` };
+      return { status, body: text === '' ? null : (JSON.parse(text) as unknown) };
     } catch (error) {
       return { failure: describeFailure(error) };
     }

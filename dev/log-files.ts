@@ -4,13 +4,11 @@ import { join } from 'node:path';
 
 const maxBytes = 10 * 1024 * 1024;
 
-export type LogFile = (line: string) => void;
-
-export function openLogFile(stateDir: string, part: string): LogFile {
+export function openLogFile(stateDir: string, part: string): (line: string) => void {
   const dir = join(stateDir, 'logs');
   mkdirSync(dir, { recursive: true });
   const path = join(dir, `${part}.log`);
-  let size = sizeOf(path);
+  let size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   return (line) => {
     if (size > maxBytes) {
       renameSync(path, `${path}.1`);
@@ -20,8 +18,4 @@ export function openLogFile(stateDir: string, part: string): LogFile {
     appendFileSync(path, `${line}\n`, { mode: 0o600 });
     size += line.length + 1;
   };
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

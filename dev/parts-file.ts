@@ -24,7 +24,8 @@ export async function claimStateDir(stateDir: string): Promise<void> {
   if (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.ts')) {
     throw new Error(`Latchwork already runs with ${stateDir} (pid ${pid}): stop it, or choose STATE_DIR=<folder>`);
   }
-  const leftOvers = Object.values(readParts(stateDir));
+  const text = readText(join(stateDir, 'parts.json'));
+  const leftOvers = text === '' ? [] : Object.values(JSON.parse(text) as PartPids);
   await Promise.all(leftOvers.map((part) => clearGroup(part.pid, stateDir, leftOversTimeoutMs)));
   writeFileSync(path, String(process.pid));
   writeParts(stateDir, {});
@@ -33,11 +34,6 @@ export async function claimStateDir(stateDir: string): Promise<void> {
 export function releaseStateDir(stateDir: string): void {
   writeParts(stateDir, {});
   rmSync(join(stateDir, 'start.pid'), { force: true });
-}
-
-function readParts(stateDir: string): PartPids {
-  const text = readText(join(stateDir, 'parts.json'));
-  return text === '' ? {} : (JSON.parse(text) as PartPids);
 }
 
 function readText(path: string): string {

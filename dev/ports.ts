@@ -1,24 +1,27 @@
 // Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Holds no
 // port: the part takes it a moment later.
 import { createServer } from 'node:net';
-import type { WantedPort } from './settings.ts';
+import type { Ports } from '../test/rig/parts.ts';
+import type { Settings } from './settings.ts';
+import { print } from './terminal.ts';
 
 const triesForNext = 50;
 
-/**
- * @throws Error when the port was chosen by a setting and is taken.
- * `taken` collects the choices of one start, so that two parts never share one.
- */
-export async function choosePort(wanted: WantedPort, host: string, taken: Set<number>): Promise<number> {
-  const { name, port, isExplicit } = wanted;
-  const last = isExplicit ? port : Math.min(65535, port + triesForNext);
-  for (let candidate = port; candidate <= last; candidate += 1) {
-    if (taken.has(candidate) || !(await isFree(candidate, host))) continue;
-    taken.add(candidate);
-    return candidate;
+/** @throws Error when a port that was chosen by a setting is taken */
+export async function choosePorts(wanted: Settings['ports'], host: string): Promise<Ports> {
+  const chosen = new Map<string, number>();
+  for (const [part, { name, port, isExplicit }] of Object.entries(wanted)) {
+    const last = isExplicit ? port : Math.min(65535, port + triesForNext);
+    let candidate = port;
+    while ([...chosen.values()].includes(candidate) || !(await isFree(candidate, host))) {
+      const which = isExplicit ? `Port ${port} is taken` : `No free port from ${port} to ${last}`;
+      if (candidate === last) throw new Error(`${which}: choose another one with ${name}=<port>`);
+      candidate += 1;
+    }
+    if (candidate !== port) print(`Port ${port} is taken, using ${candidate} instead (choose with ${name}=<port>)`);
+    chosen.set(part, candidate);
   }
-  const which = isExplicit ? `Port ${port} is taken` : `No free port from ${port} to ${last}`;
-  throw new Error(`${which}: choose another one with ${name}=<port>`);
+  return Object.fromEntries(chosen) as Ports;
 }
 
 function isFree(port: number, host: string): Promise<boolean> {

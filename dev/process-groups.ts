@@ -13,7 +13,8 @@ export async function clearGroup(groupId: number, stateDir: string, patienceMs: 
   if (!existsSync('/proc/self/stat')) return;
   const deadlineMs = Date.now() + patienceMs;
   while (Date.now() < deadlineMs) {
-    const environments = membersOf(groupId).map((pid) => read(`/proc/${pid}/environ`));
+    const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+    const environments = pids.filter((pid) => groupOf(pid) === groupId).map((pid) => read(`/proc/${pid}/environ`));
     // Empty once a process has begun to end, while its sockets may still be open.
     const isEnding = environments.includes('');
     const isOurs = environments.some((environment) => environment.includes(`=${stateDir}`));
@@ -21,10 +22,6 @@ export async function clearGroup(groupId: number, stateDir: string, patienceMs: 
     if (isOurs) killGroup(groupId);
     await sleep(20);
   }
-}
-
-function membersOf(groupId: number): string[] {
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name) && groupOf(name) === groupId);
 }
 
 /** Whether that number is alive and its command line holds `text`. Without /proc, being alive has to do. */

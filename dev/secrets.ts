@@ -4,40 +4,24 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import type { LocalSecrets } from '../test/rig/parts.ts';
-
-const names: (keyof LocalSecrets)[] = [
-  'JWT_SECRETS',
-  'BRIDGE_SECRETS',
-  'BROKER_HOOK_SECRETS',
-  'BROKER_API_KEY',
-  'BROKER_API_SECRET',
-];
+import { type LocalSecrets, secretNames } from '../test/rig/parts.ts';
 
 export function secretsFile(stateDir: string): string {
   return join(stateDir, 'secrets.env');
 }
 
 export function loadSecrets(stateDir: string): LocalSecrets {
-  prepareStateDir(stateDir);
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+  // The state folder may lie anywhere in the repository: it tells git to ignore it.
+  writeFileSync(join(stateDir, '.gitignore'), '*\n');
   const path = secretsFile(stateDir);
   const known = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
-  const secrets = Object.fromEntries(names.map((name) => [name, known[name] ?? generate(name)])) as LocalSecrets;
-  if (names.some((name) => known[name] === undefined)) {
-    const lines = names.map((name) => `${name}=${secrets[name]}`);
-    writePrivateFile(
-      path,
-      `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('\n')}\n`,
-    );
+  const secrets = Object.fromEntries(secretNames.map((name) => [name, known[name] ?? generate(name)])) as LocalSecrets;
+  if (secretNames.some((name) => known[name] === undefined)) {
+    const lines = secretNames.map((name) => `${name}=${secrets[name]}\n`);
+    writePrivateFile(path, `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('')}`);
   }
   return secrets;
-}
-
-/** A state folder ignores itself, wherever in the repository it was put. */
-function prepareStateDir(stateDir: string): void {
-  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
-  const ignoreFile = join(stateDir, '.gitignore');
-  if (!existsSync(ignoreFile)) writeFileSync(ignoreFile, '*\n');
 }
 
 export function writePrivateFile(path: string, text: string): void {

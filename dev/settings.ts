@@ -1,13 +1,12 @@
 // What a person can choose for `npm start` and `npm run dev`, read from the environment once and checked. ports.ts
 // handles ports that are taken.
 import { resolve } from 'node:path';
+import type { Ports } from '../test/rig/parts.ts';
 
-export type WantedPort = { name: string; port: number; isExplicit: boolean };
+type WantedPort = { name: string; port: number; isExplicit: boolean };
 
 export type Settings = {
-  apiPort: WantedPort;
-  mqttPort: WantedPort;
-  wsPort: WantedPort;
+  ports: Record<keyof Ports, WantedPort>;
   stateDir: string;
   hasDemo: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
@@ -20,9 +19,13 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     throw new Error(`PUBLIC_HOST is "${publicHost}": give a bare host name or IPv4 address, e.g. 192.168.1.20`);
   }
   return {
-    apiPort: readPort(env, 'API_PORT', 8787),
-    mqttPort: readPort(env, 'MQTT_PORT', 1883),
-    wsPort: readPort(env, 'MQTT_WS_PORT', 8083),
+    ports: {
+      api: readPort(env, 'API_PORT', 8787),
+      mqtt: readPort(env, 'MQTT_PORT', 1883),
+      ws: readPort(env, 'MQTT_WS_PORT', 8083),
+      brokerAdmin: readPort(env, 'BROKER_ADMIN_PORT', 18083),
+      bridgeHealth: readPort(env, 'HEALTH_PORT', 18084),
+    },
     stateDir: resolve(env['STATE_DIR'] ?? '.latchwork'),
     hasDemo: env['DEMO'] !== '0',
     publicHost,

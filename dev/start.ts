@@ -2,13 +2,13 @@
 // Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askHealth } from '../test/rig/api.ts';
+import { askHealth, describeFailure } from '../test/rig/api.ts';
 import { buildWorker } from '../test/rig/built-worker.ts';
-import { bridgePart, brokerPart, type Place, type Ports, workerPart } from '../test/rig/parts.ts';
+import { bridgePart, brokerPart, type Place, workerPart } from '../test/rig/parts.ts';
 import { startDemo } from './demo.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
-import { choosePort } from './ports.ts';
+import { choosePorts } from './ports.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { Supervisor } from './supervisor.ts';
@@ -20,45 +20,51 @@ const patienceMs = 20_000;
 const doubleSignalMs = 250;
 
 const startedAtMs = performance.now();
-const apiHost = '127.0.0.1';
 let supervisor: Supervisor | undefined;
 let claimedDir: string | undefined;
 let stoppedAtMs = 0;
 const stopping = new AbortController();
 
 process.on('SIGINT', interrupt);
-process.on('SIGTERM', () => void stop(0));
-process.on('SIGHUP', () => void stop(0));
-whenNpmIsGone(() => void stop(0));
+process.on('SIGTERM', stop);
+process.on('SIGHUP', stop);
+whenNpmIsGone(stop);
 // The reader of the output is gone: end as on Ctrl-C.
-process.stdout.on('error', () => void stop(0));
+process.stdout.on('error', stop);
 process.on('exit', () => supervisor?.killAll());
 
 try {
   await run(readSettings(process.env));
 } catch (error) {
   if (!isStopping()) {
-    fail(error instanceof Error ? error.message : String(error));
-    await stop(1);
+    await endParts();
+    fail(error);
   }
 }
 
 async function run(settings: Settings): Promise<void> {
   const { stateDir } = settings;
   const place = await choosePlace(settings);
-  const api = `http://${apiHost}:${place.ports.api}`;
+  const api = `http://127.0.0.1:${place.ports.api}`;
   const buildDir = join(stateDir, 'build');
+  print('Building the Worker, then starting broker, Worker and bridge: this takes a few seconds');
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = new Supervisor(stateDir, (name) => void reportHealed(api, name));
+  supervisor = new Supervisor(stateDir, (name) => reportHealed(api, name));
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(brokerPart(place))]);
   await supervisor.start(bridgePart(place));
   await waitForHealth(api);
   if (isStopping()) return;
 
-  const addresses = addressesOf(place);
-  printHeader(settings, place, addresses, supervisor);
+  const { shownHost, ports } = place;
+  const addresses = {
+    api: `http://${shownHost}:${ports.api}`,
+    relay: `ws://${shownHost}:${ports.api}/mqtt`,
+    mqttHost: shownHost,
+    mqttPort: ports.mqtt,
+  };
+  printHeader(settings, ports.ws, addresses, supervisor);
   if (settings.hasDemo) await showDemo(api, settings, addresses);
   else print(describeFirstSteps(addresses).join('\n'));
 }
@@ -70,45 +76,24 @@ async function choosePlace(settings: Settings): Promise<Place> {
   await claimStateDir(stateDir);
   claimedDir = stateDir;
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-  const taken = new Set<number>();
-  const inner = (name: string, port: number) => choosePort({ name, port, isExplicit: false }, '127.0.0.1', taken);
-  const ports: Ports = {
-    api: await choosePort(settings.apiPort, bindHost, taken),
-    mqtt: await choosePort(settings.mqttPort, bindHost, taken),
-    ws: await choosePort(settings.wsPort, bindHost, taken),
-    brokerAdmin: await inner('BROKER_ADMIN_PORT', 18083),
-    bridgeHealth: await inner('HEALTH_PORT', 18084),
-  };
-  for (const { name, port } of [settings.apiPort, settings.mqttPort, settings.wsPort]) {
-    const chosen = { API_PORT: ports.api, MQTT_PORT: ports.mqtt, MQTT_WS_PORT: ports.ws }[name] ?? port;
-    if (chosen !== port) print(`Port ${port} is taken, using ${chosen} instead (choose with ${name}=<port>)`);
-  }
+  const ports = await choosePorts(settings.ports, bindHost);
   return { stateDir, bindHost, shownHost: publicHost ?? '127.0.0.1', ports, secrets };
 }
 
-function addressesOf({ shownHost, ports }: Place): Addresses {
-  return {
-    api: `http://${shownHost}:${ports.api}`,
-    relay: `ws://${shownHost}:${ports.api}/mqtt`,
-    mqttHost: shownHost,
-    mqttPort: ports.mqtt,
-  };
-}
-
-function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
-  const pid = (name: string) => colours.dim(`${name} pid ${parts.pidOf(name) ?? 0}`);
+function printHeader(settings: Settings, wsPort: number, addresses: Addresses, parts: Supervisor): void {
+  const pid = (name: string) => colours.dim(`pid ${parts.pidOf(name) ?? 0}`);
   const { mqttHost, mqttPort, api, relay } = addresses;
   const folder = relative(process.cwd(), settings.stateDir);
   const reach =
     settings.publicHost === undefined
-      ? 'this machine only; PUBLIC_HOST=<LAN address> lets real boards join'
-      : `open to the network as ${settings.publicHost}`;
+      ? 'reachable from this machine only; PUBLIC_HOST=<LAN address> lets real boards connect'
+      : `reachable from the network as ${settings.publicHost}`;
   const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
   print();
   print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
-  print(`  API     ${api}/api/v1, described at ${api}/docs   ${pid('worker')}`);
+  print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
   print(`  Relay   ${relay}`);
-  print(`  MQTT    ${mqttHost}:${mqttPort}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
+  print(`  MQTT    ${mqttHost}:${mqttPort}, ws://${mqttHost}:${wsPort}/mqtt   ${pid('broker')}`);
   print(`  Bridge  ${pid('bridge')}`);
   print(`  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env)`);
   print(colours.dim(`  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
@@ -128,7 +113,7 @@ async function showDemo(api: string, { stateDir }: Settings, addresses: Addresse
 }
 
 function tellDemoEnded(error: unknown): void {
-  if (!isStopping()) warn('demo', `stopped: ${error instanceof Error ? error.message : String(error)}`);
+  if (!isStopping()) warn('demo', `stopped: ${describeFailure(error)}`);
 }
 
 /** Shows what is missing every few seconds until nothing is. */
@@ -145,18 +130,15 @@ async function waitForHealth(api: string): Promise<void> {
   }
 }
 
-async function reportHealed(api: string, name: string): Promise<void> {
+function reportHealed(api: string, name: string): void {
   const sinceMs = performance.now();
-  try {
-    await waitForHealth(api);
-    if (!isStopping())
-      say(
-        'health',
-        `all parts connected again ${Math.round(performance.now() - sinceMs)} ms after the ${name} came back`,
-      );
-  } catch (error) {
-    warn('health', error instanceof Error ? error.message : String(error));
-  }
+  waitForHealth(api).then(
+    () => {
+      const tookMs = Math.round(performance.now() - sinceMs);
+      if (!isStopping()) say('health', `all parts connected again ${tookMs} ms after the ${name} came back`);
+    },
+    (error: unknown) => warn('health', describeFailure(error)),
+  );
 }
 
 function isStopping(): boolean {
@@ -166,15 +148,18 @@ function isStopping(): boolean {
 /** The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment. */
 function interrupt(): void {
   if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
-  void stop(0);
+  stop();
 }
 
-async function stop(exitCode: number): Promise<void> {
+function stop(): void {
   if (isStopping()) return;
   stoppedAtMs = performance.now();
+  if (supervisor !== undefined) print('\nStopping');
+  endParts().then(() => process.exit(0), fail);
+}
+
+async function endParts(): Promise<void> {
   stopping.abort();
-  if (supervisor !== undefined) print(exitCode === 0 ? '\nStopping' : '');
   await supervisor?.stop();
   if (claimedDir !== undefined) releaseStateDir(claimedDir);
-  process.exit(exitCode);
 }

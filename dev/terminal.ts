@@ -1,6 +1,6 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import pc from 'picocolors';
-import type { LogLevel } from './json-log.ts';
+import { describeFailure } from '../test/rig/api.ts';
 
 const { isTTY } = process.stdout;
 const hasColours = isTTY && (process.env['NO_COLOR'] ?? '') === '';
@@ -30,56 +30,55 @@ export function warn(who: string, text: string): void {
   say(who, colours.yellow(text));
 }
 
-export function fail(text: string): void {
-  process.stderr.write(`${colours.red(text)}\n`);
+/** Says why this process ends, and ends it. */
+export function fail(error: unknown): never {
+  process.stderr.write(`${colours.red(describeFailure(error))}\n`);
+  process.exit(1);
 }
-
-/** Shows the lines of a part's JSON log that need eyes; the same trouble once every few seconds. */
-export function createTroubleFilter(part: string): (line: string) => void {
-  const shownAtMs = new Map<string, number>();
-  return (line) => {
-    const entry = readLine(line);
-    if (entry === undefined || (entry.level !== 'warn' && entry.level !== 'error')) return;
-    const key = `${entry.level} ${entry.event}`;
-    if (Date.now() - (shownAtMs.get(key) ?? 0) < repeatAfterMs) return;
-    shownAtMs.set(key, Date.now());
-    const paint = entry.level === 'error' ? colours.red : colours.yellow;
-    say(part, paint(`${entry.event.replaceAll('_', ' ')}${entry.details}`));
-  };
-}
-
-type LogLine = { level: LogLevel; event: string; details: string };
 
 /** Stacks stay in the log file. */
 const leftOut = ['time', 'part', 'level', 'event', 'message', 'stack', 'requestId'];
 
-function readLine(line: string): LogLine | undefined {
-  if (!line.startsWith('{')) return undefined;
-  try {
-    const entry = JSON.parse(line) as Record<string, unknown>;
+/** Shows warnings and errors of a part's JSON log; the same event once every few seconds. */
+export function createTroubleFilter(part: string): (line: string) => void {
+  const shownAtMs = new Map<string, number>();
+  return (line) => {
+    const entry = readLine(line);
     const { level } = entry;
     // The Worker and the broker log an `event`, the bridge a `message`.
     const event = entry['event'] ?? entry['message'];
-    if (typeof level !== 'string' || typeof event !== 'string') return undefined;
+    if ((level !== 'warn' && level !== 'error') || typeof event !== 'string') return;
+    const key = `${level} ${event}`;
+    if (Date.now() - (shownAtMs.get(key) ?? 0) < repeatAfterMs) return;
+    shownAtMs.set(key, Date.now());
     const fields = Object.entries(entry).filter(([name]) => !leftOut.includes(name));
     const details = fields.map(([name, value]) => `${name}=${shorten(value)}`).join(', ');
-    return { level: level as LogLevel, event, details: details === '' ? '' : `: ${details}` };
+    const text = `${event.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
+    say(part, level === 'error' ? colours.red(text) : colours.yellow(text));
+  };
+}
+
+/** Text and cut-off lines are in the log file alone. */
+function readLine(line: string): Record<string, unknown> {
+  try {
+    return line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : {};
   } catch (error) {
-    // A line that was cut off is in the log file.
-    if (error instanceof SyntaxError) return undefined;
+    if (error instanceof SyntaxError) return {};
     throw error;
   }
 }
 
-function shorten(value: unknown): string {
+export function shorten(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   const oneLine = text.replaceAll(/\s+/g, ' ');
   return oneLine.length > 160 ? `${oneLine.slice(0, 160)}…` : oneLine;
 }
 
 function clock(): string {
-  const now = new Date();
-  const two = (value: number) => String(value).padStart(2, '0');
-  const milliseconds = String(now.getMilliseconds()).padStart(3, '0');
-  return `${two(now.getHours())}:${two(now.getMinutes())}:${two(now.getSeconds())}.${milliseconds}`;
+  return new Date().toLocaleTimeString('en-GB', {
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    fractionalSecondDigits: 3,
+  });
 }

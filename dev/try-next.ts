@@ -24,7 +24,7 @@ export function describeDemoSteps(addresses: Addresses, demo: Demo): string[] {
     title('Watch the relay (in this folder)'),
     relayLine(addresses.relay, username, password, filter),
     '',
-    title('Be a board yourself; one connection a board, so the subscription ends when you publish'),
+    title('Act as a device with the mosquitto clients; a second connection of the same device ends the first'),
     `BOARD=$(curl -s ${api}/api/v1/devices/activate ${json} -d '${activationBody}')`,
     `of() { echo "$BOARD" | sed 's/.*"'$1'":"\\([^"]*\\)".*/\\1/'; }`,
     `board() { tool=$1; shift; $tool -h ${host} -p ${port} -i "$(of clientId)" -u "$(of username)" -P "$(of password)" "$@"; }`,

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '../src/protocol/mqtt.ts';
 import { activate, type Activation } from '../test/rig/accounts.ts';
 import { connectApi, describeFailure } from '../test/rig/api.ts';
+import { sendWithoutDelay } from '../test/rig/mqtt-client.ts';
 import { initialState, moveSwitch, type SwitchState } from './virtual-switch.ts';
 
 const activationRetryMs = 5_000;
@@ -45,6 +46,7 @@ export class VirtualDevice {
   readonly #stopping = new AbortController();
   #state: SwitchState = initialState;
   #nextId = 1;
+  #isOnline = false;
   #client: MqttClient | undefined;
   #reportTimer: NodeJS.Timeout | undefined;
   #backTimer: NodeJS.Timeout | undefined;
@@ -107,7 +109,8 @@ export class VirtualDevice {
     });
     this.#client = client;
     client.on('connect', () => {
-      setNoDelay(client);
+      sendWithoutDelay(client);
+      this.#isOnline = true;
       client.subscribe(topics.propertySet, { qos: 1 });
       this.#emit({ type: 'online' });
       this.#report(topics.propertyPost);
@@ -118,7 +121,10 @@ export class VirtualDevice {
         this.#execute(payload, topics.propertyPost);
       }
     });
-    client.on('close', () => this.#emit({ type: 'offline' }));
+    client.on('close', () => {
+      if (this.#isOnline) this.#emit({ type: 'offline' });
+      this.#isOnline = false;
+    });
     client.on('error', (error) => this.#emit({ type: 'connection-failed', reason: describeFailure(error) }));
     this.#reportTimer = setInterval(() => this.#report(topics.propertyPost), reportEveryMs);
   }
@@ -168,10 +174,4 @@ function readCommand(payload: Buffer): z.infer<typeof commandSchema> | undefined
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
-}
-
-/** mqtt.js leaves Nagle's algorithm on, which would add 40 ms to a reply followed by a report. */
-function setNoDelay(client: MqttClient): void {
-  const stream = client.stream as { setNoDelay?: (noDelay: boolean) => void };
-  stream.setNoDelay?.(true);
 }

@@ -28,16 +28,15 @@ async function runWrangler(args: string[], env: Record<string, string> = {}): Pr
 }
 
 try {
-  const { apiPort, publicHost, stateDir } = readSettings(process.env);
+  const { ports, publicHost, stateDir } = readSettings(process.env);
   loadSecrets(stateDir);
   // With CI set it does not ask before it applies the migrations.
   const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
   if (migrated !== 0) process.exit(migrated);
-  const place = ['--port', String(apiPort.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
+  const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
   const vars = { MQTT_HOST: publicHost ?? '127.0.0.1', RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed' };
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
   process.exit(await runWrangler(['dev', ...place, '--env-file', secretsFile(stateDir), ...overrides]));
 } catch (error) {
-  fail(error instanceof Error ? error.message : String(error));
-  process.exit(1);
+  fail(error);
 }

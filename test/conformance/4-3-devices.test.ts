@@ -109,9 +109,9 @@ describe.each(schemes)('devices with $scheme', ({ api, headers }) => {
     const params = { deviceId };
     expect(await dataOf(api.devices[':deviceId'].$delete({ param: params }))).toEqual({ deviceId });
     const device = api.devices[':deviceId'];
-    for (const call of [device.$get({ param: params }), device.status.$get({ param: params })]) {
-      await expect(dataOf<Response>(call)).rejects.toMatchObject({ code: 404, reason: 'device_not_found' });
-    }
+    const notFound = { code: 404, reason: 'device_not_found' };
+    await expect(dataOf(device.$get({ param: params }))).rejects.toMatchObject(notFound);
+    await expect(dataOf(device.status.$get({ param: params }))).rejects.toMatchObject(notFound);
     expect((await dataOf(api.devices.$get({ query: { productKey } }))).total).toBe(0);
     const { username, password, clientId } = mqtt;
     expect(await refusalOf(service.mqttUrl, { username, password, clientId })).toMatch(/^code \d/);

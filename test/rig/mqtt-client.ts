@@ -59,7 +59,7 @@ export class MqttTestClient {
 
   /** Publishes and ignores whether the broker refuses, by an answer or by closing the connection. */
   async tryPublish(topic: string, body: unknown): Promise<void> {
-    const done = this.client.publishAsync(topic, JSON.stringify(body), { qos: 1 }).catch(() => undefined);
+    const done = Promise.allSettled([this.client.publishAsync(topic, JSON.stringify(body), { qos: 1 })]);
     await Promise.race([done, this.untilClosed()]);
   }
 
@@ -114,9 +114,13 @@ export class Device extends MqttTestClient {
   }
 }
 
-/** Sends without Nagle's delay, which would add 40 ms to a message that follows another one. */
 async function connectAsync(url: string, options: IClientOptions): Promise<MqttClient> {
   const client = await mqtt.connectAsync(url, { ...noReconnect, ...options }, false);
-  (client.stream as { setNoDelay?: (on: boolean) => void }).setNoDelay?.(true);
+  sendWithoutDelay(client);
   return client;
+}
+
+/** Without Nagle's delay, which would add 40 ms to a message that follows another one. */
+export function sendWithoutDelay(client: MqttClient): void {
+  (client.stream as { setNoDelay?: (on: boolean) => void }).setNoDelay?.(true);
 }

@@ -8,10 +8,14 @@ import { spawnWorker } from './built-worker.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-export type LocalSecrets = Record<
-  'JWT_SECRETS' | 'BRIDGE_SECRETS' | 'BROKER_HOOK_SECRETS' | 'BROKER_API_KEY' | 'BROKER_API_SECRET',
-  string
->;
+export const secretNames = [
+  'JWT_SECRETS',
+  'BRIDGE_SECRETS',
+  'BROKER_HOOK_SECRETS',
+  'BROKER_API_KEY',
+  'BROKER_API_SECRET',
+] as const;
+export type LocalSecrets = Record<(typeof secretNames)[number], string>;
 export type Ports = { api: number; mqtt: number; ws: number; brokerAdmin: number; bridgeHealth: number };
 export type Place = { stateDir: string; bindHost: string; shownHost: string; ports: Ports; secrets: LocalSecrets };
 

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket, type ClientOptions } from 'ws';
 import { Changes } from './changes.ts';
+import { inBackground } from './in-background.ts';
 
 export type Frame = Record<string, unknown>;
 export type RelayLogin = { token: string } | { username: string; password: string };
@@ -182,7 +183,7 @@ export class RelayFollower {
 
   #take(client: RelayClient): void {
     this.#client = client;
-    client.onClosed(() => void this.#comeBack());
+    client.onClosed(() => inBackground(this.#comeBack()));
   }
 
   async #comeBack(): Promise<void> {

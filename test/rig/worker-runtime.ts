@@ -74,7 +74,11 @@ export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; st
     await miniflare.ready;
     const url = await miniflare.unsafeGetDirectURL();
     await applyMigrations(await miniflare.getD1Database('DB'), join(root, 'migrations'));
-    const schedule = setInterval(() => void runSchedule(miniflare, onLog), scheduleEveryMs);
+    const schedule = setInterval(() => {
+      runSchedule(miniflare).catch((error: unknown) => {
+        onLog({ level: 'warn', message: `schedule not run: ${String(error)}` });
+      });
+    }, scheduleEveryMs);
     return {
       url,
       stop: () => {
@@ -89,14 +93,10 @@ export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; st
 }
 
 /** Cron triggers do not fire in Miniflare by themselves. */
-async function runSchedule(miniflare: Miniflare, onLog: RuntimeOptions['onLog']): Promise<void> {
-  try {
-    const worker = await miniflare.getWorker('latchwork');
-    const { outcome } = await worker.scheduled({ cron: '* * * * *' });
-    if (outcome !== 'ok') onLog({ level: 'warn', message: `schedule ended with ${outcome}` });
-  } catch (error) {
-    onLog({ level: 'warn', message: `schedule not run: ${String(error)}` });
-  }
+async function runSchedule(miniflare: Miniflare): Promise<void> {
+  const worker = await miniflare.getWorker('latchwork');
+  const { outcome } = await worker.scheduled({ cron: '* * * * *' });
+  if (outcome !== 'ok') throw new Error(`it ended with ${outcome}`);
 }
 
 function overrideVars(vars: Record<string, unknown>, env: RuntimeOptions['env']): Record<string, unknown> {

@@ -20,6 +20,7 @@ import {
 } from '../../src/protocol/bridge.ts';
 import { bridgeSecret } from './bridge-process.ts';
 import { Changes } from './changes.ts';
+import { inBackground } from './in-background.ts';
 
 type Role = 'active' | 'standby';
 type Bridge = { socket: WebSocket; instanceId: string | undefined; role: Role; isBrokerConnected: boolean };
@@ -81,7 +82,7 @@ export class WorkerSide {
 
   private constructor(assignRole: (bridgeId: string) => Role) {
     this.assignRole = assignRole;
-    this.#server = createServer((request, response) => void this.#takeRequest(request, response));
+    this.#server = createServer((request, response) => inBackground(this.#takeRequest(request, response)));
     this.#server.on('upgrade', (request, socket, head) => {
       if (request.url !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
         socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
