@@ -32,12 +32,13 @@ describe.each(Object.entries(vendors))('a login that %s is told to refuse', (_, 
   it('leaves its reason in the log, and no password', async () => {
     const device = await provisionDevice();
     const wrong = await logIn({ ...device, password: 'tk_wrongwrong' });
+    const { deviceId } = device;
     expect(wrong.refusals).toEqual([
-      { kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' },
+      { kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong', deviceId },
     ]);
     expect(wrong.text).not.toContain('tk_wrong');
     expect(wrong.text).not.toContain(hookSecret);
-    expect((await logIn(device, 'another')).refusals).toEqual([{ kind: 'wrong_client_id' }]);
+    expect((await logIn(device, 'another')).refusals).toEqual([{ kind: 'wrong_client_id', deviceId }]);
     expect((await logIn({ ...device, name: 'somebody' })).refusals).toEqual([
       { kind: 'not_found', what: 'device', id: 'somebody' },
     ]);

@@ -573,7 +573,7 @@ describe('what outlives what', () => {
       passwordDigest: await digestOf(`${device.password}x`),
       relayShard: shardName,
     });
-    expect(refused).toEqual({
+    expect(refused).toMatchObject({
       ok: false,
       refusal: { kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' },
     });

@@ -274,7 +274,7 @@ function applyPresenceAndReturn(
   return applied.hasReturned ? applyReturn(applied.state, nowMs, effects) : applied.state;
 }
 
-export function refuseUnlessOwner({ identity }: DeviceState, userId: number): Refusal | undefined {
+function refuseUnlessOwner({ identity }: DeviceState, userId: number): Refusal | undefined {
   return identity.ownerId === userId ? undefined : { kind: 'not_owner', of: 'device', id: identity.deviceId };
 }
 

@@ -16,7 +16,6 @@ export type SavedRows = {
   };
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
 };
-export type RowName = keyof SavedRows;
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
