@@ -35,8 +35,12 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { presence, properties, subscriptions, deduplication, alarm } = rows.activity === undefined ? saved : state;
   const { identity, credentials } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
+  const { settings, commands, newHistory } = state;
+  // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
-    ...state,
+    settings,
+    commands,
+    newHistory,
     identity,
     credentials,
     presence,
