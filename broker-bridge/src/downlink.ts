@@ -1,5 +1,6 @@
 // Commands from the Worker: each is published once and before it expires, or reported as not published with the reason.
 // It keeps no command for later.
+import { setTimeout as wait } from 'node:timers/promises';
 import type { BridgeFrame, NotPublishedReason, PublishFrame } from '../../src/protocol/bridge.ts';
 import type { Broker } from './broker.ts';
 import { runDetached } from './detached.ts';
@@ -82,13 +83,8 @@ export class Downlink {
     this.#isStopped = true;
     this.#refuseWaiting();
     if (this.#underWay === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, maxMs);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
   }
 
   #refuseWaiting(): void {
@@ -105,16 +101,14 @@ export class Downlink {
 
   /** Reports a command that cannot be published now; false where it can. */
   #refuse(frame: PublishFrame): boolean {
-    const reason = this.#findObstacle(frame);
-    if (reason !== null) this.#finish(frame.id, { type: 'not-published', id: frame.id, reason });
-    return reason !== null;
-  }
-
-  #findObstacle(frame: PublishFrame): NotPublishedReason | null {
-    if (!isPublishable(frame.topic)) return 'invalid';
-    if (this.#role === 'standby') return 'standby';
-    if (frame.expiresAtMs - this.#link.nowMs() < minLeftMs) return 'expired';
-    return this.#broker.isConnected && !this.#isStopped ? null : 'broker_disconnected';
+    let reason: NotPublishedReason;
+    if (!isPublishable(frame.topic)) reason = 'invalid';
+    else if (this.#role === 'standby') reason = 'standby';
+    else if (frame.expiresAtMs - this.#link.nowMs() < minLeftMs) reason = 'expired';
+    else if (!this.#broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
+    else return false;
+    this.#finish(frame.id, { type: 'not-published', reason });
+    return true;
   }
 
   async #publish({ frame, sinceMs }: Waiting): Promise<void> {
@@ -129,21 +123,21 @@ export class Downlink {
     const outcome = await this.#broker.publish(frame.topic, frame.payload, expirySeconds);
     clearTimeout(timer);
     this.#underWay -= 1;
-    this.#finish(frame.id, describeOutcome(frame.id, outcome), outcome);
+    this.#finish(frame.id, outcome);
     if (this.#underWay === 0) this.#onIdle?.();
     this.#publishWaiting();
   }
 
-  #finish(id: string, result: ResultFrame, outcome?: PublishOutcome): void {
+  #finish(id: string, outcome: PublishOutcome): void {
     const command = this.#commands.get(id);
     if (command === undefined) return;
-    this.#metrics.commands.inc({ outcome: result.type === 'published' ? 'published' : result.reason });
-    command.result = result;
+    const { type } = outcome;
+    this.#metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
+    command.result = type === 'published' ? { ...outcome, id } : { type, id, reason: outcome.reason };
     command.finishedAtMs = Date.now();
     this.#sendResult(command);
-    if (result.type === 'published') return;
-    const { reason } = result;
-    const reasonCode = outcome?.kind === 'refused' ? outcome.reasonCode : undefined;
+    if (type === 'published') return;
+    const { reason, reasonCode } = outcome;
     this.#log.info('a command is not published', { id, reason, reasonCode });
     // Nothing left this bridge: if the Worker sends it again in time, it may be published after all.
     if (reason === 'broker_disconnected' || reason === 'standby') this.#commands.delete(id);
@@ -165,18 +159,4 @@ export class Downlink {
 /** MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have. */
 function isPublishable(topic: string): boolean {
   return topic !== '' && !/[+#\0]/.test(topic) && Buffer.byteLength(topic) <= maxTopicBytes;
-}
-
-function describeOutcome(id: string, outcome: PublishOutcome): ResultFrame {
-  switch (outcome.kind) {
-    case 'acknowledged':
-      return { type: 'published', id, hasSubscribers: outcome.hasSubscribers };
-    case 'refused':
-      return { type: 'not-published', id, reason: 'refused' };
-    case 'not-sent':
-      return { type: 'not-published', id, reason: 'broker_disconnected' };
-    case 'unanswered':
-      // Not "disconnected": the Worker would send the command to another bridge, and the device might act twice.
-      return { type: 'not-published', id, reason: 'cancelled' };
-  }
 }

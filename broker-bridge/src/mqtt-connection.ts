@@ -4,18 +4,17 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { uplinkFilters } from '../../src/protocol/bridge.ts';
+import { uplinkFilters, type NotPublishedReason } from '../../src/protocol/bridge.ts';
 import type { MqttConfig } from './config.ts';
 import { describeError } from './log.ts';
 
-export type MqttVersion = '5' | '3.1.1';
+const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
+export type MqttVersion = keyof typeof protocolVersions;
 
+/** `reasonCode` is the broker's, where it refused. */
 export type PublishOutcome =
-  | { kind: 'acknowledged'; hasSubscribers: boolean | null }
-  | { kind: 'refused'; reasonCode: number }
-  | { kind: 'not-sent' }
-  /** Sent, but the connection ended before the answer: the broker may have it or not. */
-  | { kind: 'unanswered' };
+  | { type: 'published'; hasSubscribers: boolean | null }
+  | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
 
 export type IncomingMessage = {
   topic: string;
@@ -49,8 +48,7 @@ export type ConnectionEvents = {
 const sessionTakenOver = 0x8e;
 const noMatchingSubscribers = 0x10;
 const refusedSubscription = 0x80;
-const connectTimeoutMs = 10_000;
-const subscribeTimeoutMs = 10_000;
+const answerTimeoutMs = 10_000;
 const resubscribeAfterMs = 30_000;
 const disconnectTimeoutMs = 1000;
 
@@ -64,12 +62,14 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
+  readonly #end: ConnectionEnd = {
+    wasReached: true,
+    refusedCode: null,
+    isTakenOver: false,
+    cause: 'closed by the broker',
+  };
   #isOpen = false;
   #hasEnded = false;
-  #wasReached = true;
-  #isTakenOver = false;
-  #refusedCode: number | null = null;
-  #cause = 'closed by the broker';
   #acks: number[] = [];
   #pubackCode = 0;
   #lastPacketAtMs = Date.now();
@@ -103,7 +103,7 @@ export class MqttConnection {
   publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
     return new Promise((resolve) => {
       if (!this.#isOpen) {
-        resolve({ kind: 'not-sent' });
+        resolve({ type: 'not-published', reason: 'broker_disconnected' });
         return;
       }
       const finish = (outcome: PublishOutcome): void => {
@@ -111,39 +111,34 @@ export class MqttConnection {
       };
       this.#unanswered.add(finish);
       const properties = this.#version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
-      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => {
-        finish(this.#readPuback());
-      });
+      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => finish(this.#readPuback()));
     });
   }
 
-  /** True when the broker has sent nothing since then. */
-  isInactiveSince(atMs: number): boolean {
-    return this.#lastPacketAtMs < atMs;
+  /** Cuts the connection if the broker has sent nothing since `atMs`, when a publish went out that is still unanswered. */
+  cutIfInactiveSince(atMs: number): void {
+    if (this.#lastPacketAtMs < atMs) this.cut('the broker does not answer');
   }
 
   /** Sends DISCONNECT, which keeps the broker session; resolves when the connection is closed. */
   async end(): Promise<void> {
     if (this.#hasEnded) return;
-    this.#cause = 'ended by this bridge';
+    this.#end.cause = 'ended by this bridge';
     this.#writeAcks();
-    const wasOpen = this.#isOpen;
+    const { stream } = this.#client;
+    const protocolVersion = protocolVersions[this.#version];
+    // Not the library's end(): that waits for answers that may never come.
+    if (this.#isOpen) stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, { protocolVersion }));
+    else stream.destroy();
     this.#isOpen = false;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
-      this.#client.once('close', () => {
-        clearTimeout(timer);
-        resolve();
-      });
-      // Not the library's end(): that waits for answers that may never come.
-      if (wasOpen) this.#client.stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, this.#packetOptions()));
-      else this.#client.stream.destroy();
-    });
+    const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
+    await new Promise<void>((resolve) => this.#client.once('close', resolve));
+    clearTimeout(timer);
   }
 
   /** Cuts the connection; what the operating system has not sent yet is discarded where that is possible. */
   cut(cause: string): void {
-    this.#cause = cause;
+    this.#end.cause = cause;
     const { stream } = this.#client;
     if (stream instanceof Socket && !(stream instanceof TLSSocket) && !stream.connecting) stream.resetAndDestroy();
     else stream.destroy();
@@ -159,7 +154,7 @@ export class MqttConnection {
     });
     client.on('connect', () => this.#subscribe());
     client.on('disconnect', (packet) => {
-      this.#isTakenOver = packet.reasonCode === sessionTakenOver;
+      this.#end.isTakenOver = packet.reasonCode === sessionTakenOver;
       this.#fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
     });
     client.on('error', (error) => this.#fail(describeError(error)));
@@ -167,12 +162,12 @@ export class MqttConnection {
   }
 
   #noteStreamError(error: NodeJS.ErrnoException): void {
-    this.#cause = describeError(error);
-    this.#wasReached = error.code === 'ECONNRESET';
+    this.#end.cause = describeError(error);
+    this.#end.wasReached = error.code === 'ECONNRESET';
   }
 
   #fail(cause: string): void {
-    this.#cause = cause;
+    this.#end.cause = cause;
     this.#client.stream.destroy();
   }
 
@@ -182,29 +177,23 @@ export class MqttConnection {
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
-    for (const finish of [...this.#unanswered]) finish({ kind: 'unanswered' });
-    this.#events.onEnd({
-      wasReached: this.#wasReached,
-      refusedCode: this.#refusedCode,
-      isTakenOver: this.#isTakenOver,
-      cause: this.#cause,
-    });
+    // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
+    for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
+    this.#events.onEnd(this.#end);
   }
 
   #readConnack(packet: IConnackPacket): void {
     const code = packet.reasonCode ?? packet.returnCode ?? 0;
-    if (code !== 0) {
-      this.#refusedCode = code;
-      return;
+    if (code !== 0) this.#end.refusedCode = code;
+    else {
+      this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
+      this.#events.onSession(packet.sessionPresent);
     }
-    this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
-    this.#events.onSession(packet.sessionPresent);
   }
 
   #subscribe(): void {
-    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), subscribeTimeoutMs);
-    // `nl`: a bridge must not receive its own messages. `rh` 1: retained messages come with a new session, not at every
-    // connect.
+    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
+    // `nl`: no messages of its own. `rh` 1: retained messages come with a new session, not at every connect.
     const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
     this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
       clearTimeout(this.#subscribeTimer);
@@ -236,12 +225,10 @@ export class MqttConnection {
 
   #readPuback(): PublishOutcome {
     const code = this.#pubackCode;
-    if (code !== 0 && code !== noMatchingSubscribers) return { kind: 'refused', reasonCode: code };
-    return { kind: 'acknowledged', hasSubscribers: this.#version === '5' ? code === 0 : null };
-  }
-
-  #packetOptions(): { protocolVersion: 4 | 5 } {
-    return { protocolVersion: this.#version === '5' ? 5 : 4 };
+    if (code !== 0 && code !== noMatchingSubscribers) {
+      return { type: 'not-published', reason: 'refused', reasonCode: code };
+    }
+    return { type: 'published', hasSubscribers: this.#version === '5' ? code === 0 : null };
   }
 }
 
@@ -256,20 +243,14 @@ function encodePubacks(packetIds: readonly number[]): Buffer {
 }
 
 function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
-  const tls = {
-    ...(config.ca === undefined ? {} : { ca: config.ca }),
-    ...(config.cert === undefined ? {} : { cert: config.cert }),
-    ...(config.key === undefined ? {} : { key: config.key }),
-    ...(config.servername === undefined ? {} : { servername: config.servername }),
-  };
   return {
     clientId: config.clientId,
     ...(config.username === undefined ? {} : { username: config.username }),
     ...(config.password === undefined ? {} : { password: config.password }),
-    protocolVersion: version === '5' ? 5 : 4,
+    protocolVersion: protocolVersions[version],
     clean: false,
     keepalive: 30,
-    connectTimeout: connectTimeoutMs,
+    connectTimeout: answerTimeoutMs,
     manualConnect: true,
     // Each connection has a client of its own: the library must not publish again what an earlier one did not finish.
     reconnectPeriod: 0,
@@ -277,8 +258,8 @@ function connectOptions(config: MqttConfig, version: MqttVersion): IClientOption
     queueQoSZero: false,
     // The library's own looks for DEBUG in the environment several times a message.
     log: () => undefined,
-    ...tls,
-    wsOptions: { ...tls, perMessageDeflate: false },
+    ...config.tls,
+    wsOptions: { ...config.tls, perMessageDeflate: false },
     ...(version === '5' ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500 } } : {}),
   };
 }
