@@ -15,13 +15,6 @@ import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
 import { WorkerLink, type Role } from './worker-link.ts';
 
-export type BridgeState = {
-  broker: 'connected' | 'disconnected';
-  link: 'connected' | 'disconnected';
-  /** Null until the Worker has assigned one. */
-  role: Role | null;
-};
-
 /** How long to wait for a bridge that still uses the folder. */
 const lockWaitMs = 15_000;
 const commandDrainMs = 1000;
@@ -38,6 +31,7 @@ export class Bridge {
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
   readonly #health: HealthServer;
+  /** Null until the Worker has assigned one. */
   #role: Role | null = null;
   #isStopping = false;
   #reportState: () => void = () => undefined;
@@ -82,19 +76,17 @@ export class Bridge {
       bridgeId: config.bridgeId,
       log,
       isBrokerConnected: () => this.#broker.isConnected,
-      events: {
-        onRole: (role, resumes) => this.#setRole(role, resumes),
-        onPublish: (frame) => this.#downlink.take(frame),
-        onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
-        onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
-      },
+      onRole: (role, resumes) => this.#setRole(role, resumes),
+      onPublish: (frame) => this.#downlink.take(frame),
+      onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
+      onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
     });
     this.#downlink = new Downlink(this.#broker, this.#link, log, metrics);
     this.#health = new HealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
 
-  get state(): BridgeState {
+  get state() {
     return {
       broker: this.#broker.isConnected ? 'connected' : 'disconnected',
       link: this.#link.isConnected ? 'connected' : 'disconnected',
@@ -165,8 +157,7 @@ export class Bridge {
     observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
     observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', oldestAgeSeconds);
     observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
-    const unanswered = (): number => this.#broker.unanswered;
-    observe('commands_unanswered', 'Commands that the broker has not acknowledged yet', unanswered);
+    observe('commands_unanswered', 'Commands not acknowledged by the broker yet', () => this.#broker.unanswered);
     observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);
     observe('link_connected', '1 while the Worker answers on the link', () => this.#link.isConnected);
     observe('active', '1 while this bridge is the active one', () => this.#role === 'active');
