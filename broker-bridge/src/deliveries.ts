@@ -18,7 +18,7 @@ export class Deliveries {
   constructor(spooled: Float64Array) {
     for (let at = 0; at + 2 < spooled.length; at += 3) {
       const [packetId = 0, digest = NaN, seq = 0] = spooled.subarray(at, at + 3);
-      this.#remember(packetId, digest, seq);
+      this.remember({ packetId, digest }, seq);
     }
   }
 
@@ -37,11 +37,7 @@ export class Deliveries {
     return this.#digests[packetId] === digest ? (this.#seqs[packetId] ?? null) : null;
   }
 
-  remember({ packetId, digest }: Delivery, seq: number): void {
-    this.#remember(packetId, digest, seq);
-  }
-
-  #remember(packetId: number, digest: number, seq: number): void {
+  remember({ packetId, digest }: Omit<Delivery, 'session'>, seq: number): void {
     this.#digests[packetId] = digest;
     this.#seqs[packetId] = seq;
   }
