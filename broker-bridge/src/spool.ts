@@ -4,7 +4,13 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Delivery } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import { itemNumbers, itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
+import {
+  itemOverheadBytes,
+  numbersPerItem,
+  type OpenedSpool,
+  type SpoolGroup,
+  type SpoolItem,
+} from './spool-database.ts';
 import { SpoolThread } from './spool-thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
@@ -265,7 +271,7 @@ function countBytes({ topic, payload }: SpoolItem): number {
 }
 
 function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
-  const numbers = new Float64Array(group.length * itemNumbers.length);
+  const numbers = new Float64Array(group.length * numbersPerItem);
   const payloads = new Uint8Array(group.reduce((sum, { item }) => sum + item.payload.length, 0));
   const topics = new Map<string, number>();
   const flagged: SpoolGroup['flagged'] = [];
@@ -284,7 +290,7 @@ function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean
       numbers[at + 5] = delivery.digest;
       numbers[at + 6] = redeliveryOf ?? seq;
     }
-    at += itemNumbers.length;
+    at += numbersPerItem;
     payloads.set(payload, payloadAt);
     payloadAt += payload.length;
     if (dup || retain) flagged.push({ seq, retain, dup, soleReader, redeliveryOf });
