@@ -81,7 +81,7 @@ export class Bridge {
       onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
       onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
     });
-    this.#downlink = new Downlink(this.#broker, this.#link, log, metrics);
+    this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
     this.#health = new HealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
@@ -146,10 +146,8 @@ export class Bridge {
   }
 
   #observe(): void {
-    const oldestAgeSeconds = (): number => {
-      const oldestAtMs = this.#uplink.oldestReceivedAtMs();
-      return oldestAtMs === null ? 0 : Math.max(0, Date.now() - oldestAtMs) / 1000;
-    };
+    const oldestAgeSeconds = (): number =>
+      Math.max(0, Date.now() - (this.#uplink.oldestReceivedAtMs() ?? Infinity)) / 1000;
     const { observe } = this.#metrics;
     const spool = this.#spool;
     observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);

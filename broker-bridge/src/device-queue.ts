@@ -113,10 +113,3 @@ export class DeviceQueue<T extends Queued> {
     for (const item of items) this.#readyBytes += sign * item.bytes;
   }
 }
-
-/** The first three levels of a topic after its leading slash, `/sys/{productKey}/{deviceId}`: who sent it. */
-export function nameDevice(topic: string): string {
-  let end = 0;
-  for (let level = 0; level < 3 && end !== -1; level += 1) end = topic.indexOf('/', end + 1);
-  return end === -1 ? topic : topic.slice(0, end);
-}

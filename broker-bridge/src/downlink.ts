@@ -12,6 +12,7 @@ import type { Role, WorkerLink } from './worker-link.ts';
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
 /** `sentAtMs` is null while the Worker may not have received the result. */
 type Command = { result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
+type Parts = { broker: Broker; link: WorkerLink; log: Log; metrics: Metrics };
 type Waiting = { frame: PublishFrame; sinceMs: number };
 
 /** Longer than any command lives: one that is sent again later than this has expired. */
@@ -26,10 +27,7 @@ const maxInactivityMs = 60_000;
 const maxTopicBytes = 65_535;
 
 export class Downlink {
-  readonly #broker: Broker;
-  readonly #link: WorkerLink;
-  readonly #log: Log;
-  readonly #metrics: Metrics;
+  readonly #parts: Parts;
   readonly #commands = new Map<string, Command>();
   /** Commands that wait because the broker's receive maximum is reached. */
   #waiting: Waiting[] = [];
@@ -38,11 +36,8 @@ export class Downlink {
   #isStopped = false;
   #onIdle: (() => void) | null = null;
 
-  constructor(broker: Broker, link: WorkerLink, log: Log, metrics: Metrics) {
-    this.#broker = broker;
-    this.#link = link;
-    this.#log = log;
-    this.#metrics = metrics;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   setRole(role: Role): void {
@@ -92,7 +87,7 @@ export class Downlink {
   }
 
   #publishWaiting(): void {
-    while (this.#broker.mayPublishMore) {
+    while (this.#parts.broker.mayPublishMore) {
       const next = this.#waiting.shift();
       if (next === undefined) return;
       if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
@@ -104,8 +99,8 @@ export class Downlink {
     let reason: NotPublishedReason;
     if (!isPublishable(frame.topic)) reason = 'invalid';
     else if (this.#role === 'standby') reason = 'standby';
-    else if (frame.expiresAtMs - this.#link.nowMs() < minLeftMs) reason = 'expired';
-    else if (!this.#broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
+    else if (frame.expiresAtMs - this.#parts.link.nowMs() < minLeftMs) reason = 'expired';
+    else if (!this.#parts.broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
     else return false;
     this.#finish(frame.id, { type: 'not-published', reason });
     return true;
@@ -113,14 +108,14 @@ export class Downlink {
 
   async #publish({ frame, sinceMs }: Waiting): Promise<void> {
     const publishedAtMs = Date.now();
-    const leftMs = frame.expiresAtMs - this.#link.nowMs();
+    const leftMs = frame.expiresAtMs - this.#parts.link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
     const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
-    const timer = setTimeout(() => this.#broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
+    const timer = setTimeout(() => this.#parts.broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
     this.#underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
-    const outcome = await this.#broker.publish(frame.topic, frame.payload, expirySeconds);
+    const outcome = await this.#parts.broker.publish(frame.topic, frame.payload, expirySeconds);
     clearTimeout(timer);
     this.#underWay -= 1;
     this.#finish(frame.id, outcome);
@@ -132,19 +127,19 @@ export class Downlink {
     const command = this.#commands.get(id);
     if (command === undefined) return;
     const { type } = outcome;
-    this.#metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
+    this.#parts.metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
     command.result = type === 'published' ? { ...outcome, id } : { type, id, reason: outcome.reason };
     command.finishedAtMs = Date.now();
     this.#sendResult(command);
     if (type === 'published') return;
     const { reason, reasonCode } = outcome;
-    this.#log.info('a command is not published', { id, reason, reasonCode });
+    this.#parts.log.info('a command is not published', { id, reason, reasonCode });
     // Nothing left this bridge: if the Worker sends it again in time, it may be published after all.
     if (reason === 'broker_disconnected' || reason === 'standby') this.#commands.delete(id);
   }
 
   #sendResult(command: Command): void {
-    if (command.result !== null && this.#link.send(command.result)) command.sentAtMs = Date.now();
+    if (command.result !== null && this.#parts.link.send(command.result)) command.sentAtMs = Date.now();
   }
 
   #forgetOld(): void {

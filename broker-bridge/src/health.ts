@@ -1,4 +1,5 @@
 // Liveness, readiness and metrics over HTTP, for orchestrators and Prometheus. Nothing can be changed through it.
+import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
@@ -29,11 +30,9 @@ export class HealthServer {
   }
 
   /** Resolves with the port; 0 asks the system for a free one. */
-  listen(host: string, port: number): Promise<number> {
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(port, host, () => resolve((this.#server.address() as AddressInfo).port));
-    });
+  async listen(host: string, port: number): Promise<number> {
+    await once(this.#server.listen(port, host), 'listening');
+    return (this.#server.address() as AddressInfo).port;
   }
 
   close(): void {

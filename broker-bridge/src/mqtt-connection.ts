@@ -16,14 +16,8 @@ export type PublishOutcome =
   | { type: 'published'; hasSubscribers: boolean | null }
   | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
 
-export type IncomingMessage = {
-  topic: string;
-  payload: Buffer;
-  dup: boolean;
-  retain: boolean;
-  /** 0 for QoS 0, which is not acknowledged. */
-  packetId: number;
-};
+/** `packetId` is 0 for QoS 0, which is not acknowledged. */
+export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & { payload: Buffer; packetId: number };
 
 export type ConnectionEnd = {
   /** The network connection was established, whether or not the broker answered. */
@@ -83,7 +77,10 @@ export class MqttConnection {
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
     this.#listen();
     this.#client.connect();
-    this.#client.stream.on('error', (error: Error) => this.#noteStreamError(error));
+    this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
+      this.#end.cause = describeError(error);
+      this.#end.wasReached = error.code === 'ECONNRESET';
+    });
     // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
     if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
   }
@@ -161,11 +158,6 @@ export class MqttConnection {
     client.on('close', () => this.#noteEnd());
   }
 
-  #noteStreamError(error: NodeJS.ErrnoException): void {
-    this.#end.cause = describeError(error);
-    this.#end.wasReached = error.code === 'ECONNRESET';
-  }
-
   #fail(cause: string): void {
     this.#end.cause = cause;
     this.#client.stream.destroy();
@@ -206,15 +198,12 @@ export class MqttConnection {
   }
 
   #takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
-    const message: IncomingMessage = {
-      topic: packet.topic,
-      // A copy, because a slice would keep the whole read buffer in memory.
-      payload: Buffer.from(packet.payload),
-      dup: packet.dup,
-      retain: packet.retain,
-      packetId: packet.qos === 0 ? 0 : (packet.messageId ?? 0),
-    };
-    this.#events.onMessage(message, () => callback(packet.qos === 0 ? undefined : ackDeferred));
+    const { topic, qos, dup, retain } = packet;
+    // A copy, because a slice would keep the whole read buffer in memory.
+    const payload = Buffer.from(packet.payload);
+    const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
+    const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
+    this.#events.onMessage({ topic, payload, dup, retain, packetId }, proceed);
   }
 
   #writeAcks(): void {

@@ -38,7 +38,7 @@ export type SpoolGroup = {
   forgetsDeliveries: boolean;
 };
 
-export const numbersPerItem = 7;
+export const itemNumbers = 7;
 
 export type OpenedSpool = {
   spoolId: string;
@@ -84,7 +84,6 @@ export class SpoolDatabase {
   readonly #insert;
   readonly #flag;
   readonly #delete;
-  readonly #read;
   readonly #setLastSeq;
   readonly #addDeliveries;
   readonly #deleteDeliveries;
@@ -98,10 +97,6 @@ export class SpoolDatabase {
       'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ? WHERE seq = ?',
     );
     this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
-    this.#read = database.prepare(
-      `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup, sole_reader AS soleReader,
-        redelivery_of AS redeliveryOf FROM message WHERE seq > ? ORDER BY seq`,
-    );
     this.#setLastSeq = database.prepare('UPDATE spool SET last_seq = ?');
     this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
     this.#deleteDeliveries = database.prepare('DELETE FROM delivery_group WHERE last_number <= ?');
@@ -178,7 +173,11 @@ export class SpoolDatabase {
   read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
     const items: SpoolItem[] = [];
     let bytes = 0;
-    for (const row of this.#read.iterate(afterSeq) as Iterable<MessageRow>) {
+    const rows = this.#database.prepare(
+      `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup, sole_reader AS soleReader,
+        redelivery_of AS redeliveryOf FROM message WHERE seq > ? ORDER BY seq`,
+    );
+    for (const row of rows.iterate(afterSeq) as Iterable<MessageRow>) {
       const { retain, dup, soleReader } = row;
       items.push({ ...row, retain: retain === 1, dup: dup === 1, soleReader: soleReader === 1 });
       bytes += row.payload.length;
@@ -206,7 +205,7 @@ export class SpoolDatabase {
     const deliveries: number[] = [];
     let payloadAt = 0;
     let lastSeq = 0;
-    for (let at = 0; at < numbers.length; at += numbersPerItem) {
+    for (let at = 0; at < numbers.length; at += itemNumbers) {
       // Read by their places: every message pays for it.
       const seq = numbers[at] ?? 0;
       const payloadBytes = numbers[at + 3] ?? 0;

@@ -4,13 +4,7 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Delivery } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import {
-  itemOverheadBytes,
-  numbersPerItem,
-  type OpenedSpool,
-  type SpoolGroup,
-  type SpoolItem,
-} from './spool-database.ts';
+import { itemOverheadBytes, itemNumbers, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
 import { SpoolThread } from './spool-thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
@@ -271,7 +265,7 @@ function countBytes({ topic, payload }: SpoolItem): number {
 }
 
 function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
-  const numbers = new Float64Array(group.length * numbersPerItem);
+  const numbers = new Float64Array(group.length * itemNumbers);
   const payloads = new Uint8Array(group.reduce((sum, { item }) => sum + item.payload.length, 0));
   const topics = new Map<string, number>();
   const flagged: SpoolGroup['flagged'] = [];
@@ -281,16 +275,11 @@ function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean
     const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf } = item;
     let topicIndex = topics.get(topic);
     if (topicIndex === undefined) topics.set(topic, (topicIndex = topics.size));
-    numbers[at] = seq;
-    numbers[at + 1] = receivedAtMs;
-    numbers[at + 2] = topicIndex;
-    numbers[at + 3] = payload.length;
+    numbers.set([seq, receivedAtMs, topicIndex, payload.length], at);
     if (delivery?.session === session) {
-      numbers[at + 4] = delivery.packetId;
-      numbers[at + 5] = delivery.digest;
-      numbers[at + 6] = redeliveryOf ?? seq;
+      numbers.set([delivery.packetId, delivery.digest, redeliveryOf ?? seq], at + 4);
     }
-    at += numbersPerItem;
+    at += itemNumbers;
     payloads.set(payload, payloadAt);
     payloadAt += payload.length;
     if (dup || retain) flagged.push({ seq, retain, dup, soleReader, redeliveryOf });

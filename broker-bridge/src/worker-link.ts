@@ -44,7 +44,7 @@ export class WorkerLink {
   readonly #options: LinkOptions;
   readonly #url: string;
   readonly #log: Log;
-  readonly #clock = new WorkerClock();
+  #clock = new WorkerClock();
   /** Another one after a restart, because the new process does not know what the old one has published. */
   readonly #instanceId = randomUUID();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
@@ -137,7 +137,8 @@ export class WorkerLink {
   }
 
   #sendHello(socket: WebSocket): void {
-    this.#clock.reset();
+    // Measured anew: our clock may have been set, or drifted, since the last connection.
+    this.#clock = new WorkerClock();
     this.#lastFrameAtMs = Date.now();
     this.#pingsUnderWay = [];
     this.#answeredPingAtMs = -Infinity;
