@@ -1,12 +1,15 @@
 // Joins the parts into one bridge: what each part is told when the broker, the Worker or the role changes, and the order
 // in which they stop. It must hold no other rules.
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Deliveries } from './deliveries.ts';
 import { runDetached } from './detached.ts';
 import { Downlink } from './downlink.ts';
-import { HealthServer, type Readiness } from './health.ts';
+import { createHealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -30,7 +33,7 @@ export class Bridge {
   readonly #broker: Broker;
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
-  readonly #health: HealthServer;
+  readonly #health: Server;
   /** Null until the Worker has assigned one. */
   #role: Role | null = null;
   #isStopping = false;
@@ -41,9 +44,9 @@ export class Bridge {
     const { spool, deliveries } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
     const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
     if (config.health !== undefined) {
-      const { host } = config.health;
-      const port = await bridge.#health.listen(host, config.health.port);
-      log.info('health is served', { host, port });
+      const { host, port } = config.health;
+      await once(bridge.#health.listen(port, host), 'listening');
+      log.info('health is served', { host, port: (bridge.#health.address() as AddressInfo).port });
     }
     bridge.#uplink.start();
     bridge.#link.start();
@@ -82,7 +85,7 @@ export class Bridge {
       onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
     });
     this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
-    this.#health = new HealthServer(metrics.registry, log, () => this.#readReadiness());
+    this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
 
@@ -108,6 +111,7 @@ export class Bridge {
     await this.#link.stop();
     await this.#uplink.drain(uplinkDrainMs);
     this.#health.close();
+    this.#health.closeAllConnections();
     await this.#spool.close();
     this.#log.info('left', { depth: this.#spool.depth });
   }
@@ -126,7 +130,7 @@ export class Bridge {
 
   #noteBrokerChange(isConnected: boolean): void {
     this.#link.send({ type: 'broker', connected: isConnected });
-    this.#downlink.noteBrokerChange();
+    this.#downlink.refuseWaiting();
     this.#reportState();
   }
 
@@ -146,8 +150,7 @@ export class Bridge {
   }
 
   #observe(): void {
-    const oldestAgeSeconds = (): number =>
-      Math.max(0, Date.now() - (this.#uplink.oldestReceivedAtMs() ?? Infinity)) / 1000;
+    const oldestAgeSeconds = (): number => Math.max(0, Date.now() - this.#uplink.oldestReceivedAtMs()) / 1000;
     const { observe } = this.#metrics;
     const spool = this.#spool;
     observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);

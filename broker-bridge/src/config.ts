@@ -50,11 +50,6 @@ const environmentSchema = z.object({
   ),
   MQTT_USERNAME: z.string().optional(),
   MQTT_PASSWORD: z.string().optional(),
-  MQTT_CLIENT_ID: z.string().optional(),
-  MQTT_CA_FILE: z.string().optional(),
-  MQTT_CERT_FILE: z.string().optional(),
-  MQTT_KEY_FILE: z.string().optional(),
-  MQTT_SERVERNAME: z.string().optional(),
   MQTT_PROTOCOL: oneOf(['auto', '5', '3.1.1']).default('auto'),
   SPOOL_DIR: z.string({
     error: 'is missing: set it to a folder on storage that survives restarts; unsent messages are kept there',
@@ -66,6 +61,7 @@ const environmentSchema = z.object({
   LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
 
+/** Read apart from the schema, as are MQTT_SERVERNAME and MQTT_CLIENT_ID: their problems are told with all others. */
 const tlsFiles = [
   ['ca', 'MQTT_CA_FILE'],
   ['cert', 'MQTT_CERT_FILE'],

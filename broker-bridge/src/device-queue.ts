@@ -36,12 +36,10 @@ export class DeviceQueue<T extends Queued> {
     return this.#readyItems >= maxItems || this.#ready.size >= maxDevices || this.#readyBytes >= maxBytes;
   }
 
-  oldestReceivedAtMs(): number | null {
-    let oldest: number | null = null;
-    for (const { items } of this.#lines.values()) {
-      const first = items[0];
-      if (first !== undefined && (oldest === null || first.receivedAtMs < oldest)) oldest = first.receivedAtMs;
-    }
+  /** Infinity where there is none. */
+  oldestReceivedAtMs(): number {
+    let oldest = Infinity;
+    for (const { items } of this.#lines.values()) oldest = Math.min(oldest, items[0]?.receivedAtMs ?? Infinity);
     return oldest;
   }
 

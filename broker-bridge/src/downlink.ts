@@ -42,11 +42,12 @@ export class Downlink {
 
   setRole(role: Role): void {
     this.#role = role;
-    this.#refuseWaiting();
+    this.refuseWaiting();
   }
 
-  noteBrokerChange(): void {
-    this.#refuseWaiting();
+  /** Answers the waiting commands that cannot be published now. */
+  refuseWaiting(): void {
+    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
 
   noteLinkLost(lastFrameAtMs: number): void {
@@ -76,14 +77,10 @@ export class Downlink {
   /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
-    this.#refuseWaiting();
+    this.refuseWaiting();
     if (this.#underWay === 0) return;
     const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
     await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
-  }
-
-  #refuseWaiting(): void {
-    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
 
   #publishWaiting(): void {
@@ -97,7 +94,9 @@ export class Downlink {
   /** Reports a command that cannot be published now; false where it can. */
   #refuse(frame: PublishFrame): boolean {
     let reason: NotPublishedReason;
-    if (!isPublishable(frame.topic)) reason = 'invalid';
+    const { topic } = frame;
+    // MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have.
+    if (topic === '' || /[+#\0]/.test(topic) || Buffer.byteLength(topic) > maxTopicBytes) reason = 'invalid';
     else if (this.#role === 'standby') reason = 'standby';
     else if (frame.expiresAtMs - this.#parts.link.nowMs() < minLeftMs) reason = 'expired';
     else if (!this.#parts.broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
@@ -149,9 +148,4 @@ export class Downlink {
       this.#commands.delete(id);
     }
   }
-}
-
-/** MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have. */
-function isPublishable(topic: string): boolean {
-  return topic !== '' && !/[+#\0]/.test(topic) && Buffer.byteLength(topic) <= maxTopicBytes;
 }

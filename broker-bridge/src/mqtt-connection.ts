@@ -208,7 +208,13 @@ export class MqttConnection {
 
   #writeAcks(): void {
     if (this.#acks.length === 0 || this.#hasEnded) return;
-    this.#client.stream.write(encodePubacks(this.#acks));
+    // In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1).
+    const bytes = Buffer.allocUnsafe(this.#acks.length * 4);
+    for (const [index, packetId] of this.#acks.entries()) {
+      bytes.writeUInt16BE(0x4002, index * 4);
+      bytes.writeUInt16BE(packetId, index * 4 + 2);
+    }
+    this.#client.stream.write(bytes);
     this.#acks = [];
   }
 
@@ -219,16 +225,6 @@ export class MqttConnection {
     }
     return { type: 'published', hasSubscribers: this.#version === '5' ? code === 0 : null };
   }
-}
-
-/** In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1). */
-function encodePubacks(packetIds: readonly number[]): Buffer {
-  const bytes = Buffer.allocUnsafe(packetIds.length * 4);
-  for (const [index, packetId] of packetIds.entries()) {
-    bytes.writeUInt16BE(0x4002, index * 4);
-    bytes.writeUInt16BE(packetId, index * 4 + 2);
-  }
-  return bytes;
 }
 
 function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {

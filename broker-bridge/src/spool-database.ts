@@ -84,7 +84,6 @@ export class SpoolDatabase {
   readonly #insert;
   readonly #flag;
   readonly #delete;
-  readonly #setLastSeq;
   readonly #addDeliveries;
   readonly #deleteDeliveries;
   /** Deliveries are numbered from 1 on; a group has the number of its last one. */
@@ -97,7 +96,6 @@ export class SpoolDatabase {
       'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ? WHERE seq = ?',
     );
     this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
-    this.#setLastSeq = database.prepare('UPDATE spool SET last_seq = ?');
     this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
     this.#deleteDeliveries = database.prepare('DELETE FROM delivery_group WHERE last_number <= ?');
   }
@@ -219,7 +217,7 @@ export class SpoolDatabase {
     for (const { seq, retain, dup, soleReader, redeliveryOf } of flagged) {
       this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, seq);
     }
-    this.#setLastSeq.run(lastSeq);
+    this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}`);
     if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
     if (deliveries.length === 0) return;
     this.#lastDelivery += deliveries.length / numbersPerDelivery;

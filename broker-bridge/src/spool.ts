@@ -218,16 +218,13 @@ export class Spool {
     this.#bytes += bytes;
     this.#depth += items.length;
     this.#unread += items.length;
-    if (this.#unread === items.length && this.#load === null && this.#hasRoomForReader()) this.#handOut(items);
+    const hasRoom = this.#handedOut.items < maxHandedOut.items && this.#handedOut.bytes < maxHandedOut.bytes;
+    if (this.#unread === items.length && this.#load === null && hasRoom) this.#handOut(items);
     else this.#loadMore();
     for (const { onCommitted } of group) onCommitted();
     if (this.#pendingBytes < maxPendingBytes) {
       for (const proceed of this.#waitingForMemory.splice(0)) proceed();
     }
-  }
-
-  #hasRoomForReader(): boolean {
-    return this.#handedOut.items < maxHandedOut.items && this.#handedOut.bytes < maxHandedOut.bytes;
   }
 
   #handOut(items: SpoolItem[]): void {

@@ -68,7 +68,6 @@ export class UplinkClient {
           headers: {
             authorization: `Bearer ${this.#secret}`,
             'content-type': 'application/json',
-            'content-length': Buffer.byteLength(body),
           },
         },
         (response) => {

@@ -52,7 +52,7 @@ export class Uplink {
     return this.#isUnauthorized;
   }
 
-  oldestReceivedAtMs(): number | null {
+  oldestReceivedAtMs(): number {
     return this.#queue.oldestReceivedAtMs();
   }
 
@@ -103,7 +103,11 @@ export class Uplink {
       // While the Worker fails, one batch at a time finds out whether it is back.
       if (this.#underWay >= (this.#isFailing ? 1 : maxBatchesUnderWay)) return;
       if (this.#underWay > 0 && !this.#hasLingered && !this.#queue.fills(batchLimits)) {
-        this.#lingerTimer ??= setTimeout(() => this.#endLinger(), lingerMs);
+        this.#lingerTimer ??= setTimeout(() => {
+          this.#lingerTimer = undefined;
+          this.#hasLingered = true;
+          this.#send();
+        }, lingerMs);
         return;
       }
       this.#hasLingered = false;
@@ -111,12 +115,6 @@ export class Uplink {
       this.#lingerTimer = undefined;
       runDetached(this.#sendBatch(this.#queue.takeBatch(batchLimits)));
     }
-  }
-
-  #endLinger(): void {
-    this.#lingerTimer = undefined;
-    this.#hasLingered = true;
-    this.#send();
   }
 
   async #sendBatch(batch: Queued[]): Promise<void> {
