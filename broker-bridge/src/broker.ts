@@ -132,10 +132,7 @@ export class Broker {
     this.#isAbandoned = false;
   }
 
-  /**
-   * Another bridge may have received what waits to be read. Unread and unacknowledged, it stays with the broker, which
-   * delivers it to the bridge that the Worker makes active.
-   */
+  /** Messages unread here stay with the broker, for the bridge that the Worker makes active: it may have some already. */
   #abandonSession(): void {
     if (this.#connection === null || this.#isAbandoned) return;
     this.#isAbandoned = true;

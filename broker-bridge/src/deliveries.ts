@@ -43,10 +43,7 @@ export class Deliveries {
   }
 }
 
-/**
- * Two sums in one number, 53 bits wide, because every message pays for it. It only has to tell a redelivery from another
- * message of the same packet id and needs no protection against forgery.
- */
+/** 53 bits, cheap for every message: tells a redelivery from another message of the packet id, and resists no forgery. */
 function digestOf(topic: string, payload: Buffer): number {
   let sum = payload.length;
   for (let at = 0; at < payload.length; at += 1) sum = Math.imul(sum ^ (payload[at] ?? 0), 0x9e3779b1);

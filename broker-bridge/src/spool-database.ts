@@ -52,10 +52,7 @@ export type OpenedSpool = {
 /** What a message takes beside its topic and payload, roughly. */
 export const itemOverheadBytes = 64;
 
-/**
- * As many as MQTT can have under way. Brokers exceed the limit that they are given: mosquitto 2.0.11 had thousands under
- * way after a backlog, and delivered all of them again after the next reconnect.
- */
+/** As many as MQTT can have under way: mosquitto 2.0.11 exceeds the limit it is given, and delivers all of them again. */
 const maxDeliveries = 65_535;
 const numbersPerDelivery = 3;
 const formatVersion = 1;

@@ -22,10 +22,7 @@ const diskRetryMs = 1000;
 const gatherMs = 2;
 /** Finished messages are deleted with the next group, or after this time where none comes. */
 const deleteAfterMs = 200;
-/**
- * Numbers passed over at each start. A disk that lost what it had confirmed, or a folder restored from a copy, would
- * otherwise give numbers to new messages that the Worker has seen, and it would take them for old ones.
- */
+/** Passed over at each start: after a restore, a new message must not get a number that the Worker has seen. */
 const skippedSeqs = 1_000_000;
 
 export class Spool {
@@ -64,10 +61,7 @@ export class Spool {
     this.#bytes = state.bytes;
   }
 
-  /**
-   * `deliveries` are the last ones before this start, for `Deliveries`.
-   * @throws Error that says what to do where the database cannot be opened
-   */
+  /** @throws Error that says what to do where the database cannot be opened */
   static async open(options: SpoolOptions): Promise<{ spool: Spool; deliveries: Float64Array }> {
     const { dir, bridgeId, lockWaitMs = 0 } = options;
     const { thread, state } = await SpoolThread.start({ dir, bridgeId, lockWaitMs });

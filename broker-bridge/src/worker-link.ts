@@ -42,8 +42,6 @@ const stableAfterMs = 10_000;
 
 export class WorkerLink {
   readonly #options: LinkOptions;
-  readonly #url: string;
-  readonly #log: Log;
   #clock = new WorkerClock();
   /** Another one after a restart, because the new process does not know what the old one has published. */
   readonly #instanceId = randomUUID();
@@ -61,8 +59,6 @@ export class WorkerLink {
 
   constructor(options: LinkOptions) {
     this.#options = options;
-    this.#log = options.log;
-    this.#url = `${options.workerUrl.replace(/^http/, 'ws')}${linkPath}`;
   }
 
   get isConnected(): boolean {
@@ -109,8 +105,9 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const socket = new WebSocket(this.#url, {
-      headers: { authorization: `Bearer ${this.#options.secret}` },
+    const { workerUrl, secret } = this.#options;
+    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}`, {
+      headers: { authorization: `Bearer ${secret}` },
       perMessageDeflate: false,
       handshakeTimeout: handshakeTimeoutMs,
       maxPayload: 1024 * 1024,
@@ -155,7 +152,7 @@ export class WorkerLink {
 
   #watch(socket: WebSocket): void {
     if (Date.now() - this.#lastFrameAtMs > maxInactivityMs) {
-      this.#log.warn('the Worker sends nothing on the link', { maxInactivityMs });
+      this.#options.log.warn('the Worker sends nothing on the link', { maxInactivityMs });
       socket.terminate();
     } else if (performance.now() - (this.#pingsUnderWay.at(-1) ?? this.#answeredPingAtMs) >= pingEveryMs) {
       this.#ping(socket);
@@ -180,7 +177,7 @@ export class WorkerLink {
     }
     const frame = readJson(workerFrameSchema, text);
     if (frame === undefined) {
-      this.#log.warn('a frame on the link cannot be understood', { bytes: text.length });
+      this.#options.log.warn('a frame on the link cannot be understood', { bytes: text.length });
       return;
     }
     if (frame.type === 'publish') {
@@ -191,7 +188,7 @@ export class WorkerLink {
     if (!this.#isWelcome) {
       this.#isWelcome = true;
       this.#welcomeAtMs = Date.now();
-      this.#log.info('connected to the Worker');
+      this.#options.log.info('connected to the Worker');
       this.#options.onConnectedChange(true, this.#lastFrameAtMs);
     }
     this.#options.onRole(frame.role, frame.resumes ?? false);
@@ -208,7 +205,7 @@ export class WorkerLink {
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
     const isUnauthorized = refusedStatus === 401 || refusedStatus === 403;
     const delayMs = isUnauthorized ? unauthorizedRetryMs : this.#backOff.nextDelayMs();
-    this.#log[isUnauthorized ? 'error' : 'warn']('no link to the Worker', {
+    this.#options.log[isUnauthorized ? 'error' : 'warn']('no link to the Worker', {
       cause,
       retryInMs: Math.round(delayMs),
       ...(isUnauthorized ? { alarm: true, remedy: 'give this bridge and the Worker the same BRIDGE_SECRET' } : {}),
