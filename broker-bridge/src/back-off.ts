@@ -2,13 +2,11 @@
 // It keeps no timer and knows nothing of what is attempted.
 
 export class BackOff {
-  readonly #baseMs: number;
-  readonly #capMs: number;
+  readonly #limits: { baseMs: number; capMs: number };
   #failures = 0;
 
-  constructor({ baseMs, capMs }: { baseMs: number; capMs: number }) {
-    this.#baseMs = baseMs;
-    this.#capMs = capMs;
+  constructor(limits: { baseMs: number; capMs: number }) {
+    this.#limits = limits;
   }
 
   get failures(): number {
@@ -17,7 +15,8 @@ export class BackOff {
 
   /** Counts a failure and answers a random delay below a limit that doubles with each one. */
   nextDelayMs(): number {
-    const limitMs = Math.min(this.#capMs, this.#baseMs * 2 ** Math.min(this.#failures, 20));
+    const { baseMs, capMs } = this.#limits;
+    const limitMs = Math.min(capMs, baseMs * 2 ** Math.min(this.#failures, 20));
     this.#failures += 1;
     return Math.random() * limitMs;
   }

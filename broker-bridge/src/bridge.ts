@@ -1,12 +1,15 @@
 // Joins the parts into one bridge: what each part is told when the broker, the Worker or the role changes, and the order
 // in which they stop. It must hold no other rules.
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Deliveries } from './deliveries.ts';
 import { runDetached } from './detached.ts';
 import { Downlink } from './downlink.ts';
-import { HealthServer, type Readiness } from './health.ts';
+import { createHealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -14,13 +17,6 @@ import { Spool } from './spool.ts';
 import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
 import { WorkerLink, type Role } from './worker-link.ts';
-
-export type BridgeState = {
-  broker: 'connected' | 'disconnected';
-  link: 'connected' | 'disconnected';
-  /** Null until the Worker has assigned one. */
-  role: Role | null;
-};
 
 /** How long to wait for a bridge that still uses the folder. */
 const lockWaitMs = 15_000;
@@ -37,7 +33,8 @@ export class Bridge {
   readonly #broker: Broker;
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
-  readonly #health: HealthServer;
+  readonly #health: Server;
+  /** Null until the Worker has assigned one. */
   #role: Role | null = null;
   #isStopping = false;
   #reportState: () => void = () => undefined;
@@ -47,9 +44,9 @@ export class Bridge {
     const { spool, deliveries } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
     const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
     if (config.health !== undefined) {
-      const { host } = config.health;
-      const port = await bridge.#health.listen(host, config.health.port);
-      log.info('health is served', { host, port });
+      const { host, port } = config.health;
+      await once(bridge.#health.listen(port, host), 'listening');
+      log.info('health is served', { host, port: (bridge.#health.address() as AddressInfo).port });
     }
     bridge.#uplink.start();
     bridge.#link.start();
@@ -82,19 +79,17 @@ export class Bridge {
       bridgeId: config.bridgeId,
       log,
       isBrokerConnected: () => this.#broker.isConnected,
-      events: {
-        onRole: (role, resumes) => this.#setRole(role, resumes),
-        onPublish: (frame) => this.#downlink.take(frame),
-        onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
-        onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
-      },
+      onRole: (role, resumes) => this.#setRole(role, resumes),
+      onPublish: (frame) => this.#downlink.take(frame),
+      onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
+      onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
     });
-    this.#downlink = new Downlink(this.#broker, this.#link, log, metrics);
-    this.#health = new HealthServer(metrics.registry, log, () => this.#readReadiness());
+    this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
+    this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
 
-  get state(): BridgeState {
+  get state() {
     return {
       broker: this.#broker.isConnected ? 'connected' : 'disconnected',
       link: this.#link.isConnected ? 'connected' : 'disconnected',
@@ -116,6 +111,7 @@ export class Bridge {
     await this.#link.stop();
     await this.#uplink.drain(uplinkDrainMs);
     this.#health.close();
+    this.#health.closeAllConnections();
     await this.#spool.close();
     this.#log.info('left', { depth: this.#spool.depth });
   }
@@ -134,7 +130,7 @@ export class Bridge {
 
   #noteBrokerChange(isConnected: boolean): void {
     this.#link.send({ type: 'broker', connected: isConnected });
-    this.#downlink.noteBrokerChange();
+    this.#downlink.refuseWaiting();
     this.#reportState();
   }
 
@@ -154,10 +150,7 @@ export class Bridge {
   }
 
   #observe(): void {
-    const oldestAgeSeconds = (): number => {
-      const oldestAtMs = this.#uplink.oldestReceivedAtMs();
-      return oldestAtMs === null ? 0 : Math.max(0, Date.now() - oldestAtMs) / 1000;
-    };
+    const oldestAgeSeconds = (): number => Math.max(0, Date.now() - this.#uplink.oldestReceivedAtMs()) / 1000;
     const { observe } = this.#metrics;
     const spool = this.#spool;
     observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
@@ -165,8 +158,7 @@ export class Bridge {
     observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
     observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', oldestAgeSeconds);
     observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
-    const unanswered = (): number => this.#broker.unanswered;
-    observe('commands_unanswered', 'Commands that the broker has not acknowledged yet', unanswered);
+    observe('commands_unanswered', 'Commands not acknowledged by the broker yet', () => this.#broker.unanswered);
     observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);
     observe('link_connected', '1 while the Worker answers on the link', () => this.#link.isConnected);
     observe('active', '1 while this bridge is the active one', () => this.#role === 'active');

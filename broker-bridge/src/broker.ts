@@ -96,12 +96,12 @@ export class Broker {
   }
 
   publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
-    return this.#connection?.publish(topic, payload, messageExpirySeconds) ?? Promise.resolve({ kind: 'not-sent' });
+    const notSent: PublishOutcome = { type: 'not-published', reason: 'broker_disconnected' };
+    return this.#connection?.publish(topic, payload, messageExpirySeconds) ?? Promise.resolve(notSent);
   }
 
-  /** Cuts the connection if the broker has sent nothing since `atMs`, when a publish went out that is still unanswered. */
   cutIfInactiveSince(atMs: number): void {
-    if (this.#connection?.isInactiveSince(atMs)) this.#connection.cut('the broker does not answer');
+    this.#connection?.cutIfInactiveSince(atMs);
   }
 
   #connectAfter(delayMs: number): void {
@@ -111,19 +111,16 @@ export class Broker {
   }
 
   #connectOrAwaitLink(): void {
-    if (this.#isWorkerReachable) {
-      this.#connect();
-      return;
-    }
-    this.#isAwaitingLink = true;
-    this.#timer = setTimeout(() => this.#connect(), awaitLinkMs);
+    this.#isAwaitingLink = !this.#isWorkerReachable;
+    if (this.#isAwaitingLink) this.#timer = setTimeout(() => this.#connect(), awaitLinkMs);
+    else this.#connect();
   }
 
   #connect(): void {
     this.#isAwaitingLink = false;
     if (!this.#isWanted || this.#connection !== null) return;
     const connection: MqttConnection = new MqttConnection(this.#config, this.#version, {
-      onSession: (isPresent) => this.#events.onSession(isPresent),
+      onSession: this.#events.onSession,
       onOpen: (refusedFilters) => this.#noteOpen(refusedFilters),
       onMessage: (message, proceed) => {
         this.#suspension.check();
@@ -135,10 +132,7 @@ export class Broker {
     this.#isAbandoned = false;
   }
 
-  /**
-   * Another bridge may have received what waits to be read. Unread and unacknowledged, it stays with the broker, which
-   * delivers it to the bridge that the Worker makes active.
-   */
+  /** Messages unread here stay with the broker, for the bridge that the Worker makes active: it may have some already. */
   #abandonSession(): void {
     if (this.#connection === null || this.#isAbandoned) return;
     this.#isAbandoned = true;
@@ -178,7 +172,7 @@ export class Broker {
     if (!this.#isWanted) return;
     if (unacceptableVersionCodes.includes(end.refusedCode ?? 0) && this.#config.protocol === 'auto') {
       this.#isVersionRefused = true;
-      this.#changeVersion();
+      this.#version = this.#version === '5' ? '3.1.1' : '5';
       this.#log.info('the broker speaks another version of MQTT', { mqtt: this.#version });
       // With a delay, because a broker may refuse both.
       this.#connectAfter(this.#version === '3.1.1' ? 0 : this.#backOff.nextDelayMs());
@@ -196,7 +190,11 @@ export class Broker {
     const isUnanswered = livedMs === null && end.refusedCode === null && end.wasReached;
     if (this.#config.protocol === 'auto' && !this.#isVersionProven) {
       if (livedMs !== null) this.#version = '5';
-      else if (isUnanswered) this.#guessVersion();
+      else if (isUnanswered) {
+        // Old brokers close the connection without an answer; so does one that is starting, or a load balancer before it.
+        this.#unansweredEnds += 1;
+        this.#version = this.#unansweredEnds % 3 === 2 ? '3.1.1' : '5';
+      }
     }
     // MQTT 3.1.1 has no reason for a take-over. Two bridges that each took the session back would do so for ever.
     const seemsTakenOver = !this.#isWorkerReachable && livedMs !== null && livedMs < stableAfterMs;
@@ -209,15 +207,5 @@ export class Broker {
     });
     this.#connectAfter(waitMs);
     this.#isAwaitingLink = seemsTakenOver;
-  }
-
-  /** Old brokers close the connection without an answer; so does one that is starting, or a load balancer before it. */
-  #guessVersion(): void {
-    this.#unansweredEnds += 1;
-    this.#version = this.#unansweredEnds % 3 === 2 ? '3.1.1' : '5';
-  }
-
-  #changeVersion(): void {
-    this.#version = this.#version === '5' ? '3.1.1' : '5';
   }
 }

@@ -6,45 +6,16 @@ import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { describeError } from './log.ts';
 
-export type MqttConfig = {
-  url: string;
-  clientId: string;
-  username: string | undefined;
-  password: string | undefined;
-  ca: Buffer | undefined;
-  cert: Buffer | undefined;
-  key: Buffer | undefined;
-  servername: string | undefined;
-  protocol: 'auto' | '5' | '3.1.1';
-};
+export type BridgeConfig = ReturnType<typeof toConfig>;
+export type MqttConfig = BridgeConfig['mqtt'];
+type TlsOptions = { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string };
 
-export type BridgeConfig = {
-  /** Without a trailing slash. */
-  workerUrl: string;
-  bridgeSecret: string;
-  bridgeId: string;
-  mqtt: MqttConfig;
-  spool: { dir: string; maxBytes: number };
-  health: { host: string; port: number } | undefined;
-  log: { level: 'debug' | 'info' | 'warn' | 'error'; format: 'json' | 'pretty' };
-};
-
-const workerUrl = z
-  .string({ error: 'is missing: set it to the base address of the Worker, such as https://api.example.com' })
-  .refine(isUrlOf('http:', 'https:'), {
-    error: 'must be an http:// or https:// address with a host and without a query',
-    abort: true,
-  })
-  .refine(hasNoCredentials, 'must not hold a user name or a password: the Worker takes BRIDGE_SECRET, leave them out')
-  .transform((text) => text.replace(/\/+$/, ''));
-
-const mqttUrl = z
-  .string({ error: 'is missing: set it to the address of the broker, such as mqtts://broker.example.com:8883' })
-  .refine(isUrlOf('mqtt:', 'mqtts:', 'ws:', 'wss:'), {
-    error: 'must be an mqtt://, mqtts://, ws:// or wss:// address with a host and without a query',
-    abort: true,
-  })
-  .refine(hasNoCredentials, 'must not hold a user name or a password: put them into MQTT_USERNAME and MQTT_PASSWORD');
+/** `schemes` are named in `form`, for the message. */
+const address = (about: string, form: string, schemes: string[], credentialsRemedy: string) =>
+  z
+    .string({ error: `is missing: set it to the ${about}` })
+    .refine(isUrlOf(schemes), { error: `must be ${form} address with a host and without a query`, abort: true })
+    .refine(hasNoCredentials, `must not hold a user name or a password: ${credentialsRemedy}`);
 
 const wholeNumber = (least: number, most: number) =>
   z
@@ -59,21 +30,26 @@ const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, { error: `must be one of: ${values.join(', ')}` });
 
 const environmentSchema = z.object({
-  WORKER_URL: workerUrl,
+  WORKER_URL: address(
+    'base address of the Worker, such as https://api.example.com',
+    'an http:// or https://',
+    ['http:', 'https:'],
+    'the Worker takes BRIDGE_SECRET, leave them out',
+  ).transform((text) => text.replace(/\/+$/, '')),
   BRIDGE_SECRET: z
     .string({ error: 'is missing: set it to the secret that the Worker knows as BRIDGE_SECRET' })
     .regex(/^[\x21-\x7e]{32,}$/, 'must have at least 32 printable characters; make one with: openssl rand -hex 32'),
   BRIDGE_ID: z
     .string({ error: 'is missing: give this bridge a name that stays the same over restarts, such as bridge-1' })
     .regex(/^[A-Za-z0-9._-]{1,60}$/, 'must be 1-60 letters, digits, dots, underscores or dashes'),
-  MQTT_URL: mqttUrl,
+  MQTT_URL: address(
+    'address of the broker, such as mqtts://broker.example.com:8883',
+    'an mqtt://, mqtts://, ws:// or wss://',
+    ['mqtt:', 'mqtts:', 'ws:', 'wss:'],
+    'put them into MQTT_USERNAME and MQTT_PASSWORD',
+  ),
   MQTT_USERNAME: z.string().optional(),
   MQTT_PASSWORD: z.string().optional(),
-  MQTT_CLIENT_ID: z.string().optional(),
-  MQTT_CA_FILE: z.string().optional(),
-  MQTT_CERT_FILE: z.string().optional(),
-  MQTT_KEY_FILE: z.string().optional(),
-  MQTT_SERVERNAME: z.string().optional(),
   MQTT_PROTOCOL: oneOf(['auto', '5', '3.1.1']).default('auto'),
   SPOOL_DIR: z.string({
     error: 'is missing: set it to a folder on storage that survives restarts; unsent messages are kept there',
@@ -85,7 +61,12 @@ const environmentSchema = z.object({
   LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
 
-const tlsSettings = ['MQTT_CA_FILE', 'MQTT_CERT_FILE', 'MQTT_KEY_FILE', 'MQTT_SERVERNAME'];
+/** Read apart from the schema, as are MQTT_SERVERNAME and MQTT_CLIENT_ID: their problems are told with all others. */
+const tlsFiles = [
+  ['ca', 'MQTT_CA_FILE'],
+  ['cert', 'MQTT_CERT_FILE'],
+  ['key', 'MQTT_KEY_FILE'],
+] as const;
 
 /** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
@@ -93,6 +74,13 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
   const parsed = environmentSchema.safeParse(given);
   const problems = parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`);
+  const attempt = (act: () => unknown, explain: (error: NodeJS.ErrnoException) => string): void => {
+    try {
+      act();
+    } catch (error) {
+      problems.push(explain(error as NodeJS.ErrnoException));
+    }
+  };
 
   const clientId = given['MQTT_CLIENT_ID'] ?? given['MQTT_USERNAME'];
   if (clientId === undefined) {
@@ -104,40 +92,56 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   if ((given['MQTT_CERT_FILE'] === undefined) !== (given['MQTT_KEY_FILE'] === undefined)) {
     problems.push('MQTT_CERT_FILE and MQTT_KEY_FILE belong together: set both or neither');
   }
-  const ca = readOptionalFile('MQTT_CA_FILE', given, problems);
-  const cert = readOptionalFile('MQTT_CERT_FILE', given, problems);
-  const key = readOptionalFile('MQTT_KEY_FILE', given, problems);
-  if (tlsSettings.some((name) => given[name] !== undefined) && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
+  const servername = given['MQTT_SERVERNAME'];
+  const tls: TlsOptions = servername === undefined ? {} : { servername };
+  for (const [member, name] of tlsFiles) {
+    const path = given[name];
+    if (path === undefined) continue;
+    attempt(
+      () => (tls[member] = readFileSync(path)),
+      ({ code }) => `${name} cannot be read (${code ?? 'unknown'}): ${path}`,
+    );
+  }
+  const usesTls = Object.keys(given).some((name) => /^MQTT_(CA_FILE|CERT_FILE|KEY_FILE|SERVERNAME)$/.test(name));
+  if (usesTls && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
     problems.push('MQTT_URL must be mqtts:// or wss:// where a CA, certificate or key file or a server name is given');
   }
-  if (ca !== undefined) checkAuthorities(ca, problems);
-  checkTls({ ca, cert, key }, problems);
-  checkSpoolDir(given['SPOOL_DIR'], problems);
+  if (tls.ca !== undefined) {
+    const certificates = splitCertificates(tls.ca);
+    if (certificates.length === 0) {
+      problems.push('MQTT_CA_FILE holds no certificate: give it the authority’s certificate in PEM form');
+    }
+    for (const [index, certificate] of certificates.entries()) {
+      const explain = (error: Error): string =>
+        `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`;
+      attempt(() => new X509Certificate(certificate), explain);
+    }
+  }
+  const explainTls = (error: Error): string =>
+    `MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`;
+  attempt(() => createSecureContext(tls), explainTls);
+  const explainDir = ({ code }: NodeJS.ErrnoException): string =>
+    `SPOOL_DIR cannot be written (${code ?? 'unknown'}): make the folder and give it to the user of this process`;
+  attempt(() => makeWritableDir(given['SPOOL_DIR']), explainDir);
 
   if (!parsed.success || clientId === undefined || problems.length > 0) return { problems };
-  const env = parsed.data;
+  return toConfig(parsed.data, clientId, tls);
+}
+
+function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls: TlsOptions) {
+  const { MQTT_URL: url, MQTT_USERNAME: username, MQTT_PASSWORD: password, MQTT_PROTOCOL: protocol } = env;
   return {
     workerUrl: env.WORKER_URL,
     bridgeSecret: env.BRIDGE_SECRET,
     bridgeId: env.BRIDGE_ID,
-    mqtt: {
-      url: env.MQTT_URL,
-      clientId,
-      username: env.MQTT_USERNAME,
-      password: env.MQTT_PASSWORD,
-      ca,
-      cert,
-      key,
-      servername: env.MQTT_SERVERNAME,
-      protocol: env.MQTT_PROTOCOL,
-    },
+    mqtt: { url, clientId, username, password, tls, protocol },
     spool: { dir: env.SPOOL_DIR, maxBytes: env.SPOOL_MAX_BYTES },
     health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
     log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
   };
 }
 
-function isUrlOf(...protocols: string[]): (text: string) => boolean {
+function isUrlOf(protocols: string[]): (text: string) => boolean {
   return (text) => {
     const url = URL.parse(text);
     return url !== null && protocols.includes(url.protocol) && url.hostname !== '' && url.search === '';
@@ -149,56 +153,16 @@ function hasNoCredentials(text: string): boolean {
   return url?.username === '' && url.password === '';
 }
 
-function readOptionalFile(
-  name: string,
-  given: Record<string, string | undefined>,
-  problems: string[],
-): Buffer | undefined {
-  const path = given[name];
-  if (path === undefined) return undefined;
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    problems.push(`${name} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}): ${path}`);
-    return undefined;
-  }
-}
-
 /** TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none. */
-function checkAuthorities(ca: Buffer, problems: string[]): void {
-  const certificates = ca
+function splitCertificates(authorities: Buffer): string[] {
+  return authorities
     .toString('latin1')
     .split(/^(?=-----BEGIN )/m)
     .filter((block) => /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(block));
-  if (certificates.length === 0) {
-    problems.push('MQTT_CA_FILE holds no certificate: give it the authority’s certificate in PEM form');
-  }
-  for (const [index, certificate] of certificates.entries()) {
-    try {
-      new X509Certificate(certificate);
-    } catch (error) {
-      problems.push(
-        `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`,
-      );
-    }
-  }
 }
 
-function checkTls(files: Pick<MqttConfig, 'ca' | 'cert' | 'key'>, problems: string[]): void {
-  try {
-    createSecureContext(files);
-  } catch (error) {
-    problems.push(`MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`);
-  }
-}
-
-function checkSpoolDir(dir: string | undefined, problems: string[]): void {
+function makeWritableDir(dir: string | undefined): void {
   if (dir === undefined) return;
-  try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
-    accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'unknown';
-    problems.push(`SPOOL_DIR cannot be written (${code}): make the folder and give it to the user of this process`);
-  }
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
 }

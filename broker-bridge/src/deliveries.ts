@@ -18,7 +18,7 @@ export class Deliveries {
   constructor(spooled: Float64Array) {
     for (let at = 0; at + 2 < spooled.length; at += 3) {
       const [packetId = 0, digest = NaN, seq = 0] = spooled.subarray(at, at + 3);
-      this.#remember(packetId, digest, seq);
+      this.remember({ packetId, digest }, seq);
     }
   }
 
@@ -37,20 +37,13 @@ export class Deliveries {
     return this.#digests[packetId] === digest ? (this.#seqs[packetId] ?? null) : null;
   }
 
-  remember({ packetId, digest }: Delivery, seq: number): void {
-    this.#remember(packetId, digest, seq);
-  }
-
-  #remember(packetId: number, digest: number, seq: number): void {
+  remember({ packetId, digest }: Omit<Delivery, 'session'>, seq: number): void {
     this.#digests[packetId] = digest;
     this.#seqs[packetId] = seq;
   }
 }
 
-/**
- * Two sums in one number, 53 bits wide, because every message pays for it. It only has to tell a redelivery from another
- * message of the same packet id and needs no protection against forgery.
- */
+/** 53 bits, cheap for every message: tells a redelivery from another message of the packet id, and resists no forgery. */
 function digestOf(topic: string, payload: Buffer): number {
   let sum = payload.length;
   for (let at = 0; at < payload.length; at += 1) sum = Math.imul(sum ^ (payload[at] ?? 0), 0x9e3779b1);

@@ -36,12 +36,10 @@ export class DeviceQueue<T extends Queued> {
     return this.#readyItems >= maxItems || this.#ready.size >= maxDevices || this.#readyBytes >= maxBytes;
   }
 
-  oldestReceivedAtMs(): number | null {
-    let oldest: number | null = null;
-    for (const { items } of this.#lines.values()) {
-      const first = items[0];
-      if (first !== undefined && (oldest === null || first.receivedAtMs < oldest)) oldest = first.receivedAtMs;
-    }
+  /** Infinity where there is none. */
+  oldestReceivedAtMs(): number {
+    let oldest = Infinity;
+    for (const { items } of this.#lines.values()) oldest = Math.min(oldest, items[0]?.receivedAtMs ?? Infinity);
     return oldest;
   }
 
@@ -112,11 +110,4 @@ export class DeviceQueue<T extends Queued> {
     this.#readyItems += sign * items.length;
     for (const item of items) this.#readyBytes += sign * item.bytes;
   }
-}
-
-/** The first three levels of a topic after its leading slash, `/sys/{productKey}/{deviceId}`: who sent it. */
-export function nameDevice(topic: string): string {
-  let end = 0;
-  for (let level = 0; level < 3 && end !== -1; level += 1) end = topic.indexOf('/', end + 1);
-  return end === -1 ? topic : topic.slice(0, end);
 }

@@ -1,5 +1,6 @@
 // Commands from the Worker: each is published once and before it expires, or reported as not published with the reason.
 // It keeps no command for later.
+import { setTimeout as wait } from 'node:timers/promises';
 import type { BridgeFrame, NotPublishedReason, PublishFrame } from '../../src/protocol/bridge.ts';
 import type { Broker } from './broker.ts';
 import { runDetached } from './detached.ts';
@@ -11,6 +12,7 @@ import type { Role, WorkerLink } from './worker-link.ts';
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
 /** `sentAtMs` is null while the Worker may not have received the result. */
 type Command = { result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
+type Parts = { broker: Broker; link: WorkerLink; log: Log; metrics: Metrics };
 type Waiting = { frame: PublishFrame; sinceMs: number };
 
 /** Longer than any command lives: one that is sent again later than this has expired. */
@@ -25,10 +27,7 @@ const maxInactivityMs = 60_000;
 const maxTopicBytes = 65_535;
 
 export class Downlink {
-  readonly #broker: Broker;
-  readonly #link: WorkerLink;
-  readonly #log: Log;
-  readonly #metrics: Metrics;
+  readonly #parts: Parts;
   readonly #commands = new Map<string, Command>();
   /** Commands that wait because the broker's receive maximum is reached. */
   #waiting: Waiting[] = [];
@@ -37,20 +36,18 @@ export class Downlink {
   #isStopped = false;
   #onIdle: (() => void) | null = null;
 
-  constructor(broker: Broker, link: WorkerLink, log: Log, metrics: Metrics) {
-    this.#broker = broker;
-    this.#link = link;
-    this.#log = log;
-    this.#metrics = metrics;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   setRole(role: Role): void {
     this.#role = role;
-    this.#refuseWaiting();
+    this.refuseWaiting();
   }
 
-  noteBrokerChange(): void {
-    this.#refuseWaiting();
+  /** Answers the waiting commands that cannot be published now. */
+  refuseWaiting(): void {
+    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
 
   noteLinkLost(lastFrameAtMs: number): void {
@@ -80,23 +77,14 @@ export class Downlink {
   /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
-    this.#refuseWaiting();
+    this.refuseWaiting();
     if (this.#underWay === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, maxMs);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  }
-
-  #refuseWaiting(): void {
-    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
+    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
   }
 
   #publishWaiting(): void {
-    while (this.#broker.mayPublishMore) {
+    while (this.#parts.broker.mayPublishMore) {
       const next = this.#waiting.shift();
       if (next === undefined) return;
       if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
@@ -105,52 +93,52 @@ export class Downlink {
 
   /** Reports a command that cannot be published now; false where it can. */
   #refuse(frame: PublishFrame): boolean {
-    const reason = this.#findObstacle(frame);
-    if (reason !== null) this.#finish(frame.id, { type: 'not-published', id: frame.id, reason });
-    return reason !== null;
-  }
-
-  #findObstacle(frame: PublishFrame): NotPublishedReason | null {
-    if (!isPublishable(frame.topic)) return 'invalid';
-    if (this.#role === 'standby') return 'standby';
-    if (frame.expiresAtMs - this.#link.nowMs() < minLeftMs) return 'expired';
-    return this.#broker.isConnected && !this.#isStopped ? null : 'broker_disconnected';
+    let reason: NotPublishedReason;
+    const { topic } = frame;
+    // MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have.
+    if (topic === '' || /[+#\0]/.test(topic) || Buffer.byteLength(topic) > maxTopicBytes) reason = 'invalid';
+    else if (this.#role === 'standby') reason = 'standby';
+    else if (frame.expiresAtMs - this.#parts.link.nowMs() < minLeftMs) reason = 'expired';
+    else if (!this.#parts.broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
+    else return false;
+    this.#finish(frame.id, { type: 'not-published', reason });
+    return true;
   }
 
   async #publish({ frame, sinceMs }: Waiting): Promise<void> {
     const publishedAtMs = Date.now();
-    const leftMs = frame.expiresAtMs - this.#link.nowMs();
+    const leftMs = frame.expiresAtMs - this.#parts.link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
     const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
-    const timer = setTimeout(() => this.#broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
+    const timer = setTimeout(() => this.#parts.broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
     this.#underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
-    const outcome = await this.#broker.publish(frame.topic, frame.payload, expirySeconds);
+    const outcome = await this.#parts.broker.publish(frame.topic, frame.payload, expirySeconds);
     clearTimeout(timer);
     this.#underWay -= 1;
-    this.#finish(frame.id, describeOutcome(frame.id, outcome), outcome);
+    this.#finish(frame.id, outcome);
     if (this.#underWay === 0) this.#onIdle?.();
     this.#publishWaiting();
   }
 
-  #finish(id: string, result: ResultFrame, outcome?: PublishOutcome): void {
+  #finish(id: string, outcome: PublishOutcome): void {
     const command = this.#commands.get(id);
     if (command === undefined) return;
-    this.#metrics.commands.inc({ outcome: result.type === 'published' ? 'published' : result.reason });
-    command.result = result;
+    const { type } = outcome;
+    this.#parts.metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
+    command.result = type === 'published' ? { ...outcome, id } : { type, id, reason: outcome.reason };
     command.finishedAtMs = Date.now();
     this.#sendResult(command);
-    if (result.type === 'published') return;
-    const { reason } = result;
-    const reasonCode = outcome?.kind === 'refused' ? outcome.reasonCode : undefined;
-    this.#log.info('a command is not published', { id, reason, reasonCode });
+    if (type === 'published') return;
+    const { reason, reasonCode } = outcome;
+    this.#parts.log.info('a command is not published', { id, reason, reasonCode });
     // Nothing left this bridge: if the Worker sends it again in time, it may be published after all.
     if (reason === 'broker_disconnected' || reason === 'standby') this.#commands.delete(id);
   }
 
   #sendResult(command: Command): void {
-    if (command.result !== null && this.#link.send(command.result)) command.sentAtMs = Date.now();
+    if (command.result !== null && this.#parts.link.send(command.result)) command.sentAtMs = Date.now();
   }
 
   #forgetOld(): void {
@@ -159,24 +147,5 @@ export class Downlink {
       if (command.result === null || command.finishedAtMs > before) return;
       this.#commands.delete(id);
     }
-  }
-}
-
-/** MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have. */
-function isPublishable(topic: string): boolean {
-  return topic !== '' && !/[+#\0]/.test(topic) && Buffer.byteLength(topic) <= maxTopicBytes;
-}
-
-function describeOutcome(id: string, outcome: PublishOutcome): ResultFrame {
-  switch (outcome.kind) {
-    case 'acknowledged':
-      return { type: 'published', id, hasSubscribers: outcome.hasSubscribers };
-    case 'refused':
-      return { type: 'not-published', id, reason: 'refused' };
-    case 'not-sent':
-      return { type: 'not-published', id, reason: 'broker_disconnected' };
-    case 'unanswered':
-      // Not "disconnected": the Worker would send the command to another bridge, and the device might act twice.
-      return { type: 'not-published', id, reason: 'cancelled' };
   }
 }

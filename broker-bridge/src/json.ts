@@ -3,12 +3,10 @@ import type { z } from 'zod';
 
 /** undefined where the text is no JSON, or not of that shape. */
 export function readJson<T>(schema: z.ZodType<T>, text: string): T | undefined {
-  let json: unknown;
   try {
-    json = JSON.parse(text);
+    return schema.safeParse(JSON.parse(text)).data;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
-  return schema.safeParse(json).data;
 }

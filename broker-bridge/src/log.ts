@@ -9,11 +9,12 @@ export type Log = Record<LogLevel, (message: string, fields?: LogFields) => void
 
 export function createLog(options: { level: LogLevel; format: 'json' | 'pretty' }): Log {
   const lowest = levels.indexOf(options.level);
-  const render = options.format === 'json' ? renderJson : renderText;
+  const render = options.format === 'json' ? JSON.stringify : renderText;
   const at =
     (level: LogLevel) =>
     (message: string, fields: LogFields = {}): void => {
-      if (levels.indexOf(level) >= lowest) process.stdout.write(`${render(level, message, fields)}\n`);
+      if (levels.indexOf(level) < lowest) return;
+      process.stdout.write(`${render({ time: new Date().toISOString(), level, message, ...fields })}\n`);
     };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
@@ -25,11 +26,12 @@ export function describeError(error: unknown): string {
   return String(error);
 }
 
-function renderJson(level: LogLevel, message: string, fields: LogFields): string {
-  return JSON.stringify({ time: new Date().toISOString(), level, message, ...fields });
-}
-
-function renderText(level: LogLevel, message: string, fields: LogFields): string {
+function renderText({
+  time,
+  level,
+  message,
+  ...fields
+}: LogFields & Record<'time' | 'level' | 'message', string>): string {
   const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${String(value)}`);
-  return `${new Date().toISOString().slice(11, 23)} ${level.padEnd(5)} ${message}${pairs.join('')}`;
+  return `${time.slice(11, 23)} ${level.padEnd(5)} ${message}${pairs.join('')}`;
 }

@@ -27,10 +27,12 @@ export function createMetrics() {
     }),
     /** Read when Prometheus asks. */
     observe: (name: string, help: string, read: () => number | boolean): void => {
-      const collect = function (this: Gauge): void {
-        this.set(Number(read()));
-      };
-      new Gauge({ name: `bridge_${name}`, help, registers, collect });
+      const gauge: Gauge = new Gauge({
+        name: `bridge_${name}`,
+        help,
+        registers,
+        collect: () => gauge.set(Number(read())),
+      });
     },
   };
 }

@@ -4,27 +4,20 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { uplinkFilters } from '../../src/protocol/bridge.ts';
+import { uplinkFilters, type NotPublishedReason } from '../../src/protocol/bridge.ts';
 import type { MqttConfig } from './config.ts';
 import { describeError } from './log.ts';
 
-export type MqttVersion = '5' | '3.1.1';
+const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
+export type MqttVersion = keyof typeof protocolVersions;
 
+/** `reasonCode` is the broker's, where it refused. */
 export type PublishOutcome =
-  | { kind: 'acknowledged'; hasSubscribers: boolean | null }
-  | { kind: 'refused'; reasonCode: number }
-  | { kind: 'not-sent' }
-  /** Sent, but the connection ended before the answer: the broker may have it or not. */
-  | { kind: 'unanswered' };
+  | { type: 'published'; hasSubscribers: boolean | null }
+  | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
 
-export type IncomingMessage = {
-  topic: string;
-  payload: Buffer;
-  dup: boolean;
-  retain: boolean;
-  /** 0 for QoS 0, which is not acknowledged. */
-  packetId: number;
-};
+/** `packetId` is 0 for QoS 0, which is not acknowledged. */
+export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & { payload: Buffer; packetId: number };
 
 export type ConnectionEnd = {
   /** The network connection was established, whether or not the broker answered. */
@@ -49,8 +42,7 @@ export type ConnectionEvents = {
 const sessionTakenOver = 0x8e;
 const noMatchingSubscribers = 0x10;
 const refusedSubscription = 0x80;
-const connectTimeoutMs = 10_000;
-const subscribeTimeoutMs = 10_000;
+const answerTimeoutMs = 10_000;
 const resubscribeAfterMs = 30_000;
 const disconnectTimeoutMs = 1000;
 
@@ -64,12 +56,14 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
+  readonly #end: ConnectionEnd = {
+    wasReached: true,
+    refusedCode: null,
+    isTakenOver: false,
+    cause: 'closed by the broker',
+  };
   #isOpen = false;
   #hasEnded = false;
-  #wasReached = true;
-  #isTakenOver = false;
-  #refusedCode: number | null = null;
-  #cause = 'closed by the broker';
   #acks: number[] = [];
   #pubackCode = 0;
   #lastPacketAtMs = Date.now();
@@ -83,7 +77,10 @@ export class MqttConnection {
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
     this.#listen();
     this.#client.connect();
-    this.#client.stream.on('error', (error: Error) => this.#noteStreamError(error));
+    this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
+      this.#end.cause = describeError(error);
+      this.#end.wasReached = error.code === 'ECONNRESET';
+    });
     // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
     if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
   }
@@ -103,7 +100,7 @@ export class MqttConnection {
   publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
     return new Promise((resolve) => {
       if (!this.#isOpen) {
-        resolve({ kind: 'not-sent' });
+        resolve({ type: 'not-published', reason: 'broker_disconnected' });
         return;
       }
       const finish = (outcome: PublishOutcome): void => {
@@ -111,39 +108,34 @@ export class MqttConnection {
       };
       this.#unanswered.add(finish);
       const properties = this.#version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
-      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => {
-        finish(this.#readPuback());
-      });
+      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => finish(this.#readPuback()));
     });
   }
 
-  /** True when the broker has sent nothing since then. */
-  isInactiveSince(atMs: number): boolean {
-    return this.#lastPacketAtMs < atMs;
+  /** Cuts the connection if the broker has sent nothing since `atMs`, when a publish went out that is still unanswered. */
+  cutIfInactiveSince(atMs: number): void {
+    if (this.#lastPacketAtMs < atMs) this.cut('the broker does not answer');
   }
 
   /** Sends DISCONNECT, which keeps the broker session; resolves when the connection is closed. */
   async end(): Promise<void> {
     if (this.#hasEnded) return;
-    this.#cause = 'ended by this bridge';
+    this.#end.cause = 'ended by this bridge';
     this.#writeAcks();
-    const wasOpen = this.#isOpen;
+    const { stream } = this.#client;
+    const protocolVersion = protocolVersions[this.#version];
+    // Not the library's end(): that waits for answers that may never come.
+    if (this.#isOpen) stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, { protocolVersion }));
+    else stream.destroy();
     this.#isOpen = false;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
-      this.#client.once('close', () => {
-        clearTimeout(timer);
-        resolve();
-      });
-      // Not the library's end(): that waits for answers that may never come.
-      if (wasOpen) this.#client.stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, this.#packetOptions()));
-      else this.#client.stream.destroy();
-    });
+    const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
+    await new Promise<void>((resolve) => this.#client.once('close', resolve));
+    clearTimeout(timer);
   }
 
   /** Cuts the connection; what the operating system has not sent yet is discarded where that is possible. */
   cut(cause: string): void {
-    this.#cause = cause;
+    this.#end.cause = cause;
     const { stream } = this.#client;
     if (stream instanceof Socket && !(stream instanceof TLSSocket) && !stream.connecting) stream.resetAndDestroy();
     else stream.destroy();
@@ -159,20 +151,15 @@ export class MqttConnection {
     });
     client.on('connect', () => this.#subscribe());
     client.on('disconnect', (packet) => {
-      this.#isTakenOver = packet.reasonCode === sessionTakenOver;
+      this.#end.isTakenOver = packet.reasonCode === sessionTakenOver;
       this.#fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
     });
     client.on('error', (error) => this.#fail(describeError(error)));
     client.on('close', () => this.#noteEnd());
   }
 
-  #noteStreamError(error: NodeJS.ErrnoException): void {
-    this.#cause = describeError(error);
-    this.#wasReached = error.code === 'ECONNRESET';
-  }
-
   #fail(cause: string): void {
-    this.#cause = cause;
+    this.#end.cause = cause;
     this.#client.stream.destroy();
   }
 
@@ -182,29 +169,23 @@ export class MqttConnection {
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
-    for (const finish of [...this.#unanswered]) finish({ kind: 'unanswered' });
-    this.#events.onEnd({
-      wasReached: this.#wasReached,
-      refusedCode: this.#refusedCode,
-      isTakenOver: this.#isTakenOver,
-      cause: this.#cause,
-    });
+    // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
+    for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
+    this.#events.onEnd(this.#end);
   }
 
   #readConnack(packet: IConnackPacket): void {
     const code = packet.reasonCode ?? packet.returnCode ?? 0;
-    if (code !== 0) {
-      this.#refusedCode = code;
-      return;
+    if (code !== 0) this.#end.refusedCode = code;
+    else {
+      this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
+      this.#events.onSession(packet.sessionPresent);
     }
-    this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
-    this.#events.onSession(packet.sessionPresent);
   }
 
   #subscribe(): void {
-    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), subscribeTimeoutMs);
-    // `nl`: a bridge must not receive its own messages. `rh` 1: retained messages come with a new session, not at every
-    // connect.
+    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
+    // `nl`: no messages of its own. `rh` 1: retained messages come with a new session, not at every connect.
     const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
     this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
       clearTimeout(this.#subscribeTimer);
@@ -217,59 +198,44 @@ export class MqttConnection {
   }
 
   #takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
-    const message: IncomingMessage = {
-      topic: packet.topic,
-      // A copy, because a slice would keep the whole read buffer in memory.
-      payload: Buffer.from(packet.payload),
-      dup: packet.dup,
-      retain: packet.retain,
-      packetId: packet.qos === 0 ? 0 : (packet.messageId ?? 0),
-    };
-    this.#events.onMessage(message, () => callback(packet.qos === 0 ? undefined : ackDeferred));
+    const { topic, qos, dup, retain } = packet;
+    // A copy, because a slice would keep the whole read buffer in memory.
+    const payload = Buffer.from(packet.payload);
+    const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
+    const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
+    this.#events.onMessage({ topic, payload, dup, retain, packetId }, proceed);
   }
 
   #writeAcks(): void {
     if (this.#acks.length === 0 || this.#hasEnded) return;
-    this.#client.stream.write(encodePubacks(this.#acks));
+    // In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1).
+    const bytes = Buffer.allocUnsafe(this.#acks.length * 4);
+    for (const [index, packetId] of this.#acks.entries()) {
+      bytes.writeUInt16BE(0x4002, index * 4);
+      bytes.writeUInt16BE(packetId, index * 4 + 2);
+    }
+    this.#client.stream.write(bytes);
     this.#acks = [];
   }
 
   #readPuback(): PublishOutcome {
     const code = this.#pubackCode;
-    if (code !== 0 && code !== noMatchingSubscribers) return { kind: 'refused', reasonCode: code };
-    return { kind: 'acknowledged', hasSubscribers: this.#version === '5' ? code === 0 : null };
+    if (code !== 0 && code !== noMatchingSubscribers) {
+      return { type: 'not-published', reason: 'refused', reasonCode: code };
+    }
+    return { type: 'published', hasSubscribers: this.#version === '5' ? code === 0 : null };
   }
-
-  #packetOptions(): { protocolVersion: 4 | 5 } {
-    return { protocolVersion: this.#version === '5' ? 5 : 4 };
-  }
-}
-
-/** In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1). */
-function encodePubacks(packetIds: readonly number[]): Buffer {
-  const bytes = Buffer.allocUnsafe(packetIds.length * 4);
-  for (const [index, packetId] of packetIds.entries()) {
-    bytes.writeUInt16BE(0x4002, index * 4);
-    bytes.writeUInt16BE(packetId, index * 4 + 2);
-  }
-  return bytes;
 }
 
 function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
-  const tls = {
-    ...(config.ca === undefined ? {} : { ca: config.ca }),
-    ...(config.cert === undefined ? {} : { cert: config.cert }),
-    ...(config.key === undefined ? {} : { key: config.key }),
-    ...(config.servername === undefined ? {} : { servername: config.servername }),
-  };
   return {
     clientId: config.clientId,
     ...(config.username === undefined ? {} : { username: config.username }),
     ...(config.password === undefined ? {} : { password: config.password }),
-    protocolVersion: version === '5' ? 5 : 4,
+    protocolVersion: protocolVersions[version],
     clean: false,
     keepalive: 30,
-    connectTimeout: connectTimeoutMs,
+    connectTimeout: answerTimeoutMs,
     manualConnect: true,
     // Each connection has a client of its own: the library must not publish again what an earlier one did not finish.
     reconnectPeriod: 0,
@@ -277,8 +243,8 @@ function connectOptions(config: MqttConfig, version: MqttVersion): IClientOption
     queueQoSZero: false,
     // The library's own looks for DEBUG in the environment several times a message.
     log: () => undefined,
-    ...tls,
-    wsOptions: { ...tls, perMessageDeflate: false },
+    ...config.tls,
+    wsOptions: { ...config.tls, perMessageDeflate: false },
     ...(version === '5' ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500 } } : {}),
   };
 }

@@ -18,33 +18,27 @@ export type SpoolItem = {
   redeliveryOf: number | null;
 };
 
+type Flag = 'retain' | 'dup' | 'soleReader';
+type MessageRow = Omit<SpoolItem, Flag> & Record<Flag, number>;
+
 /** Items with growing `seq`, in a form that costs little to hand to the thread. */
 export type SpoolGroup = {
-  /** As many for each item as `itemNumbers` names, in that order. */
+  /**
+   * For each item: `seq`, `receivedAtMs`, the index of its topic in `topics`, the length of its payload; then, of the
+   * delivery to be remembered, the packet id (0 for none), the digest and the `seq` of the first delivery.
+   */
   numbers: Float64Array<ArrayBuffer>;
   /** Each topic once. */
   topics: string[];
   /** All payloads, one after the other. */
   payloads: Uint8Array<ArrayBuffer>;
   /** The few items that are retained or delivered again. */
-  flagged: Pick<SpoolItem, 'seq' | 'retain' | 'dup' | 'soleReader' | 'redeliveryOf'>[];
+  flagged: Pick<SpoolItem, 'seq' | 'redeliveryOf' | Flag>[];
   /** The deliveries known so far belong to an earlier broker session. */
   forgetsDeliveries: boolean;
 };
 
-/**
- * `topic` is an index of `topics`. `packetId` is 0 where the delivery is not to be remembered; `deliveredAs` is the
- * `seq` of the first delivery.
- */
-export const itemNumbers = [
-  'seq',
-  'receivedAtMs',
-  'topic',
-  'payloadBytes',
-  'packetId',
-  'digest',
-  'deliveredAs',
-] as const;
+export const itemNumbers = 7;
 
 export type OpenedSpool = {
   spoolId: string;
@@ -58,10 +52,7 @@ export type OpenedSpool = {
 /** What a message takes beside its topic and payload, roughly. */
 export const itemOverheadBytes = 64;
 
-/**
- * As many as MQTT can have under way. Brokers exceed the limit that they are given: mosquitto 2.0.11 had thousands under
- * way after a backlog, and delivered all of them again after the next reconnect.
- */
+/** As many as MQTT can have under way: mosquitto 2.0.11 exceeds the limit it is given, and delivers all of them again. */
 const maxDeliveries = 65_535;
 const numbersPerDelivery = 3;
 const formatVersion = 1;
@@ -90,8 +81,6 @@ export class SpoolDatabase {
   readonly #insert;
   readonly #flag;
   readonly #delete;
-  readonly #read;
-  readonly #setLastSeq;
   readonly #addDeliveries;
   readonly #deleteDeliveries;
   /** Deliveries are numbered from 1 on; a group has the number of its last one. */
@@ -104,11 +93,6 @@ export class SpoolDatabase {
       'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ? WHERE seq = ?',
     );
     this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
-    this.#read = database.prepare(
-      `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup, sole_reader AS soleReader,
-        redelivery_of AS redeliveryOf FROM message WHERE seq > ? ORDER BY seq`,
-    );
-    this.#setLastSeq = database.prepare('UPDATE spool SET last_seq = ?');
     this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
     this.#deleteDeliveries = database.prepare('DELETE FROM delivery_group WHERE last_number <= ?');
   }
@@ -168,35 +152,30 @@ export class SpoolDatabase {
 
   /** Adds a group and deletes what is done, both or neither; returns when that would survive a power cut. */
   commit(group: SpoolGroup | null, doneSeqs: Float64Array): void {
-    let remembered = 0;
+    const lastDelivery = this.#lastDelivery;
     try {
       this.#inTransaction(() => {
         this.#deleteSeqs(doneSeqs);
-        if (group !== null) remembered = this.#addGroup(group);
+        if (group !== null) this.#addGroup(group);
       });
     } catch (error) {
+      this.#lastDelivery = lastDelivery;
       throw new AggregateError([error, ...this.#makeRoom(doneSeqs)]);
     }
-    this.#lastDelivery += remembered;
   }
 
   /** The oldest items after `seq`: at least one where there is one, whatever its size. */
   read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
     const items: SpoolItem[] = [];
     let bytes = 0;
-    for (const row of this.#read.iterate(afterSeq)) {
-      const payload = row['payload'] as Buffer;
-      items.push({
-        seq: Number(row['seq']),
-        receivedAtMs: Number(row['receivedAtMs']),
-        topic: String(row['topic']),
-        payload,
-        retain: row['retain'] === 1,
-        dup: row['dup'] === 1,
-        soleReader: row['soleReader'] === 1,
-        redeliveryOf: row['redeliveryOf'] as number | null,
-      });
-      bytes += payload.length;
+    const rows = this.#database.prepare(
+      `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup, sole_reader AS soleReader,
+        redelivery_of AS redeliveryOf FROM message WHERE seq > ? ORDER BY seq`,
+    );
+    for (const row of rows.iterate(afterSeq) as Iterable<MessageRow>) {
+      const { retain, dup, soleReader } = row;
+      items.push({ ...row, retain: retain === 1, dup: dup === 1, soleReader: soleReader === 1 });
+      bytes += row.payload.length;
       if (items.length >= maxItems || bytes >= maxBytes) break;
     }
     return items;
@@ -217,12 +196,11 @@ export class SpoolDatabase {
     }
   }
 
-  /** Answers how many deliveries are remembered with it. */
-  #addGroup({ numbers, topics, payloads, flagged, forgetsDeliveries }: SpoolGroup): number {
+  #addGroup({ numbers, topics, payloads, flagged, forgetsDeliveries }: SpoolGroup): void {
     const deliveries: number[] = [];
     let payloadAt = 0;
     let lastSeq = 0;
-    for (let at = 0; at < numbers.length; at += itemNumbers.length) {
+    for (let at = 0; at < numbers.length; at += itemNumbers) {
       // Read by their places: every message pays for it.
       const seq = numbers[at] ?? 0;
       const payloadBytes = numbers[at + 3] ?? 0;
@@ -236,15 +214,12 @@ export class SpoolDatabase {
     for (const { seq, retain, dup, soleReader, redeliveryOf } of flagged) {
       this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, seq);
     }
-    this.#setLastSeq.run(lastSeq);
+    this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}`);
     if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
-    const count = deliveries.length / numbersPerDelivery;
-    if (count > 0) {
-      const lastNumber = this.#lastDelivery + count;
-      this.#addDeliveries.run(lastNumber, new Uint8Array(Float64Array.from(deliveries).buffer));
-      this.#deleteDeliveries.run(lastNumber - maxDeliveries);
-    }
-    return count;
+    if (deliveries.length === 0) return;
+    this.#lastDelivery += deliveries.length / numbersPerDelivery;
+    this.#addDeliveries.run(this.#lastDelivery, new Uint8Array(Float64Array.from(deliveries).buffer));
+    this.#deleteDeliveries.run(this.#lastDelivery - maxDeliveries);
   }
 
   #readDeliveries(): Float64Array {

@@ -1,20 +1,16 @@
 // Asks the spool's thread: a flush blocks for as long as the disk takes, and must not block the broker or commands.
 // Answers come in the order of the requests. It decides nothing about when to ask or what to do after a failure.
 import { Worker } from 'node:worker_threads';
-import type { OpenedSpool, SpoolGroup, SpoolItem } from './spool-database.ts';
+import type { OpenedSpool, SpoolDatabase, SpoolGroup, SpoolItem } from './spool-database.ts';
 
 export type SpoolThreadOptions = { dir: string; bridgeId: string; lockWaitMs: number };
 
-export type SpoolRequest =
-  | { kind: 'commit'; group: SpoolGroup | null; doneSeqs: Float64Array }
-  | { kind: 'read'; afterSeq: number; maxItems: number; maxBytes: number }
-  | { kind: 'close' };
+/** A method of the database, for the thread to call. */
+type SpoolMethod = 'commit' | 'read' | 'close';
+export type SpoolRequest = { method: SpoolMethod; args: unknown[] };
 
-export type SpoolAnswer =
-  | { kind: 'opened'; state: OpenedSpool }
-  | { kind: 'committed' | 'closed' }
-  | { kind: 'read'; items: SpoolItem[] }
-  | { kind: 'failed'; cause: string };
+/** `value` is what the method returned; the first answer is the opened spool. */
+export type SpoolAnswer = { value: unknown } | { failure: string };
 
 export class SpoolThread {
   /** An error that the thread does not catch has no listener here: it ends the process. */
@@ -29,36 +25,37 @@ export class SpoolThread {
   /** @throws Error that says what to do where the database cannot be opened */
   static async start(options: SpoolThreadOptions): Promise<{ thread: SpoolThread; state: OpenedSpool }> {
     const thread = new SpoolThread(options);
-    const answer = await thread.#next();
-    if (answer.kind === 'opened') return { thread, state: answer.state };
-    throw new Error(answer.kind === 'failed' ? answer.cause : `the spool's thread began with "${answer.kind}"`);
+    return { thread, state: (await thread.#next()) as OpenedSpool };
   }
 
   /** Resolves when both would survive a power cut; rejects when the disk refuses, and then may be asked again. */
   async commit(group: SpoolGroup | null, doneSeqs: Float64Array): Promise<void> {
     const transfer = group === null ? [] : [group.numbers.buffer, group.payloads.buffer];
-    await this.#ask({ kind: 'commit', group, doneSeqs }, transfer);
+    await this.#call('commit', [group, doneSeqs], transfer);
   }
 
-  async read(afterSeq: number, maxItems: number, maxBytes: number): Promise<SpoolItem[]> {
-    const answer = await this.#ask({ kind: 'read', afterSeq, maxItems, maxBytes });
-    if (answer.kind !== 'read') return [];
+  async read(...args: Parameters<SpoolDatabase['read']>): Promise<SpoolItem[]> {
+    const items = await this.#call('read', args);
     // A Buffer arrives as what it is made of.
-    return answer.items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
+    return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
   }
 
   async close(): Promise<void> {
-    await this.#ask({ kind: 'close' });
+    await this.#call('close', []);
   }
 
-  async #ask(request: SpoolRequest, transfer: ArrayBuffer[] = []): Promise<SpoolAnswer> {
-    this.#worker.postMessage(request, transfer);
-    const answer = await this.#next();
-    if (answer.kind === 'failed') throw new Error(answer.cause);
-    return answer;
+  #call<M extends SpoolMethod>(
+    method: M,
+    args: Parameters<SpoolDatabase[M]>,
+    transfer: ArrayBuffer[] = [],
+  ): Promise<ReturnType<SpoolDatabase[M]>> {
+    this.#worker.postMessage({ method, args } satisfies SpoolRequest, transfer);
+    return this.#next() as Promise<ReturnType<SpoolDatabase[M]>>;
   }
 
-  #next(): Promise<SpoolAnswer> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
+  async #next(): Promise<unknown> {
+    const answer = await new Promise<SpoolAnswer>((resolve) => this.#waiting.push(resolve));
+    if ('failure' in answer) throw new Error(answer.failure);
+    return answer.value;
   }
 }

@@ -25,31 +25,23 @@ async function openDatabase(): Promise<SpoolDatabase> {
   }
 }
 
-function answer(database: SpoolDatabase, request: SpoolRequest): SpoolAnswer {
+function answer(act: () => unknown): void {
   try {
-    switch (request.kind) {
-      case 'commit':
-        database.commit(request.group, request.doneSeqs);
-        return { kind: 'committed' };
-      case 'read':
-        return { kind: 'read', items: database.read(request.afterSeq, request.maxItems, request.maxBytes) };
-      case 'close':
-        database.close();
-        return { kind: 'closed' };
-    }
+    port.postMessage({ value: act() } satisfies SpoolAnswer);
   } catch (error) {
-    return { kind: 'failed', cause: describeError(error) };
+    port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
   }
 }
 
 try {
   const database = await openDatabase();
+  const methods: Record<SpoolRequest['method'], (...args: never[]) => unknown> = database;
   const state = database.readState(bridgeId);
-  port.on('message', (request: SpoolRequest) => {
-    port.postMessage(answer(database, request));
-    if (request.kind === 'close') port.close();
+  port.on('message', ({ method, args }: SpoolRequest) => {
+    answer(() => methods[method](...(args as never[])));
+    if (method === 'close') port.close();
   });
-  port.postMessage({ kind: 'opened', state } satisfies SpoolAnswer);
+  port.postMessage({ value: state } satisfies SpoolAnswer);
 } catch (error) {
-  port.postMessage({ kind: 'failed', cause: describeError(error) } satisfies SpoolAnswer);
+  port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
 }

@@ -4,7 +4,7 @@
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { Delivery } from './deliveries.ts';
 import { describeError, type Log } from './log.ts';
-import { itemNumbers, itemOverheadBytes, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
+import { itemOverheadBytes, itemNumbers, type OpenedSpool, type SpoolGroup, type SpoolItem } from './spool-database.ts';
 import { SpoolThread } from './spool-thread.ts';
 
 export type SpoolOptions = { dir: string; maxBytes: number; bridgeId: string; log: Log; lockWaitMs?: number };
@@ -22,10 +22,7 @@ const diskRetryMs = 1000;
 const gatherMs = 2;
 /** Finished messages are deleted with the next group, or after this time where none comes. */
 const deleteAfterMs = 200;
-/**
- * Numbers passed over at each start. A disk that lost what it had confirmed, or a folder restored from a copy, would
- * otherwise give numbers to new messages that the Worker has seen, and it would take them for old ones.
- */
+/** Passed over at each start: after a restore, a new message must not get a number that the Worker has seen. */
 const skippedSeqs = 1_000_000;
 
 export class Spool {
@@ -64,10 +61,7 @@ export class Spool {
     this.#bytes = state.bytes;
   }
 
-  /**
-   * `deliveries` are the last ones before this start, for `Deliveries`.
-   * @throws Error that says what to do where the database cannot be opened
-   */
+  /** @throws Error that says what to do where the database cannot be opened */
   static async open(options: SpoolOptions): Promise<{ spool: Spool; deliveries: Float64Array }> {
     const { dir, bridgeId, lockWaitMs = 0 } = options;
     const { thread, state } = await SpoolThread.start({ dir, bridgeId, lockWaitMs });
@@ -218,16 +212,13 @@ export class Spool {
     this.#bytes += bytes;
     this.#depth += items.length;
     this.#unread += items.length;
-    if (this.#unread === items.length && this.#load === null && this.#hasRoomForReader()) this.#handOut(items);
+    const hasRoom = this.#handedOut.items < maxHandedOut.items && this.#handedOut.bytes < maxHandedOut.bytes;
+    if (this.#unread === items.length && this.#load === null && hasRoom) this.#handOut(items);
     else this.#loadMore();
     for (const { onCommitted } of group) onCommitted();
     if (this.#pendingBytes < maxPendingBytes) {
       for (const proceed of this.#waitingForMemory.splice(0)) proceed();
     }
-  }
-
-  #hasRoomForReader(): boolean {
-    return this.#handedOut.items < maxHandedOut.items && this.#handedOut.bytes < maxHandedOut.bytes;
   }
 
   #handOut(items: SpoolItem[]): void {
@@ -265,7 +256,7 @@ function countBytes({ topic, payload }: SpoolItem): number {
 }
 
 function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean): SpoolGroup {
-  const numbers = new Float64Array(group.length * itemNumbers.length);
+  const numbers = new Float64Array(group.length * itemNumbers);
   const payloads = new Uint8Array(group.reduce((sum, { item }) => sum + item.payload.length, 0));
   const topics = new Map<string, number>();
   const flagged: SpoolGroup['flagged'] = [];
@@ -275,16 +266,11 @@ function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean
     const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf } = item;
     let topicIndex = topics.get(topic);
     if (topicIndex === undefined) topics.set(topic, (topicIndex = topics.size));
-    numbers[at] = seq;
-    numbers[at + 1] = receivedAtMs;
-    numbers[at + 2] = topicIndex;
-    numbers[at + 3] = payload.length;
+    numbers.set([seq, receivedAtMs, topicIndex, payload.length], at);
     if (delivery?.session === session) {
-      numbers[at + 4] = delivery.packetId;
-      numbers[at + 5] = delivery.digest;
-      numbers[at + 6] = redeliveryOf ?? seq;
+      numbers.set([delivery.packetId, delivery.digest, redeliveryOf ?? seq], at + 4);
     }
-    at += itemNumbers.length;
+    at += itemNumbers;
     payloads.set(payload, payloadAt);
     payloadAt += payload.length;
     if (dup || retain) flagged.push({ seq, retain, dup, soleReader, redeliveryOf });

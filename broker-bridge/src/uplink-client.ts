@@ -11,8 +11,7 @@ import { describeError } from './log.ts';
 export type UplinkOutcome = { status: number; requestId: string | undefined } & (
   | { kind: 'answered'; results: UplinkResult[] }
   | { kind: 'unauthorized' }
-  | { kind: 'too-large' }
-  | { kind: 'invalid'; message: string }
+  | { kind: 'too-large' | 'invalid'; reason: string }
   | { kind: 'unavailable'; cause: string; retryAfterMs: number }
 );
 
@@ -21,6 +20,8 @@ const idleConnectionMs = 60_000;
 const maxAnswerBytes = 1024 * 1024;
 const maxRetryAfterMs = 600_000;
 
+/** Why a message that is alone in its request is put aside. */
+export const tooLarge = 'too large for one request';
 const refusalSchema = z.object({ code: z.literal(400), message: z.string() });
 
 export class UplinkClient {
@@ -67,7 +68,6 @@ export class UplinkClient {
           headers: {
             authorization: `Bearer ${this.#secret}`,
             'content-type': 'application/json',
-            'content-length': Buffer.byteLength(body),
           },
         },
         (response) => {
@@ -91,11 +91,11 @@ export class UplinkClient {
 function readAnswer({ statusCode: status = 0, headers }: IncomingMessage, text: string): UplinkOutcome {
   const answer = { status, requestId: headers['x-request-id']?.toString() };
   if (status === 401 || status === 403) return { ...answer, kind: 'unauthorized' };
-  if (status === 413) return { ...answer, kind: 'too-large' };
+  if (status === 413) return { ...answer, kind: 'too-large', reason: tooLarge };
   if (status === 400) {
     // Only the Worker's own refusal counts: a proxy that is badly set up must not turn messages into dead letters.
     const refusal = readJson(refusalSchema, text);
-    if (refusal !== undefined) return { ...answer, kind: 'invalid', message: refusal.message };
+    if (refusal !== undefined) return { ...answer, kind: 'invalid', reason: refusal.message };
   }
   let cause = `status ${status}`;
   if (status === 200) {

@@ -5,13 +5,14 @@ import { maxBatchBytes, maxBatchDevices, maxBatchItems, type UplinkResult } from
 import { BackOff } from './back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from './detached.ts';
-import { DeviceQueue, nameDevice } from './device-queue.ts';
+import { DeviceQueue } from './device-queue.ts';
 import { describeError, type Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import type { SpoolItem } from './spool-database.ts';
 import type { Spool } from './spool.ts';
-import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
+import { tooLarge, type UplinkClient, type UplinkOutcome } from './uplink-client.ts';
 
+type Parts = { spool: Spool; client: UplinkClient; deadLetters: DeadLetters; log: Log; metrics: Metrics };
 type Queued = { item: SpoolItem; device: string; receivedAtMs: number; json: string; bytes: number };
 /** What is still to be delivered of a batch, and whether all sending pauses because of it. */
 type Unsent = { items: Set<Queued>; isPaused: boolean };
@@ -30,11 +31,7 @@ const batchLimits = {
 };
 
 export class Uplink {
-  readonly #spool: Spool;
-  readonly #client: UplinkClient;
-  readonly #deadLetters: DeadLetters;
-  readonly #log: Log;
-  readonly #metrics: Metrics;
+  readonly #parts: Parts;
   readonly #queue = new DeviceQueue<Queued>(() => this.#send());
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   #underWay = 0;
@@ -46,12 +43,8 @@ export class Uplink {
   #isStopped = false;
   #onIdle: (() => void) | null = null;
 
-  constructor(options: { spool: Spool; client: UplinkClient; deadLetters: DeadLetters; log: Log; metrics: Metrics }) {
-    this.#spool = options.spool;
-    this.#client = options.client;
-    this.#deadLetters = options.deadLetters;
-    this.#log = options.log;
-    this.#metrics = options.metrics;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /** The Worker refused the bridge secret in its last answer. */
@@ -59,12 +52,12 @@ export class Uplink {
     return this.#isUnauthorized;
   }
 
-  oldestReceivedAtMs(): number | null {
+  oldestReceivedAtMs(): number {
     return this.#queue.oldestReceivedAtMs();
   }
 
   start(): void {
-    this.#spool.start((items) => {
+    this.#parts.spool.start((items) => {
       for (const item of items) this.#queue.add(prepare(item));
       this.#send();
     });
@@ -85,7 +78,7 @@ export class Uplink {
     this.#isStopped = true;
     clearTimeout(this.#pauseTimer);
     clearTimeout(this.#lingerTimer);
-    this.#client.close();
+    this.#parts.client.close();
     this.#checkIdle();
   }
 
@@ -95,7 +88,7 @@ export class Uplink {
 
   #checkIdle(): void {
     if (this.#onIdle === null || this.#underWay > 0) return;
-    const isDrained = this.#queue.size === 0 && this.#spool.depth === 0;
+    const isDrained = this.#queue.size === 0 && this.#parts.spool.depth === 0;
     if (isDrained || this.#isStopped || this.#isFailing) this.#onIdle();
   }
 
@@ -110,7 +103,11 @@ export class Uplink {
       // While the Worker fails, one batch at a time finds out whether it is back.
       if (this.#underWay >= (this.#isFailing ? 1 : maxBatchesUnderWay)) return;
       if (this.#underWay > 0 && !this.#hasLingered && !this.#queue.fills(batchLimits)) {
-        this.#lingerTimer ??= setTimeout(() => this.#endLinger(), lingerMs);
+        this.#lingerTimer ??= setTimeout(() => {
+          this.#lingerTimer = undefined;
+          this.#hasLingered = true;
+          this.#send();
+        }, lingerMs);
         return;
       }
       this.#hasLingered = false;
@@ -120,17 +117,11 @@ export class Uplink {
     }
   }
 
-  #endLinger(): void {
-    this.#lingerTimer = undefined;
-    this.#hasLingered = true;
-    this.#send();
-  }
-
   async #sendBatch(batch: Queued[]): Promise<void> {
     this.#underWay += 1;
     const { items, isPaused } = await this.#deliver(batch);
     this.#underWay -= 1;
-    this.#metrics.retries.inc(items.size);
+    this.#parts.metrics.retries.inc(items.size);
     this.#queue.finish(batch, items, isPaused);
     this.#checkIdle();
     this.#send();
@@ -139,41 +130,34 @@ export class Uplink {
   async #deliver(batch: Queued[]): Promise<Unsent> {
     const [only] = batch;
     if (batch.length === 1 && only !== undefined && only.bytes + envelopeBytes > maxBatchBytes) {
-      return { items: await this.#putAside([{ queued: only, reason: 'too large for one request' }]), isPaused: false };
+      return { items: await this.#putAside([{ queued: only, reason: tooLarge }]), isPaused: false };
     }
     const items = batch.map((queued) => queued.json).join(',');
-    const body = `{"spoolId":${JSON.stringify(this.#spool.spoolId)},"sentAtMs":${Date.now()},"items":[${items}]}`;
-    const outcome = await this.#client.post(body);
-    this.#metrics.lastWorkerStatus.set(outcome.status);
-    this.#metrics.batches.inc({ outcome: outcome.kind });
-    switch (outcome.kind) {
-      case 'answered':
-        this.#noteWorkerAnswers();
-        return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
-      case 'too-large':
-      case 'invalid':
-        this.#noteWorkerAnswers();
-        return this.#deliverRefused(batch, outcome);
-      case 'unauthorized':
-        this.#pauseUnauthorized(outcome);
-        return { items: new Set(batch), isPaused: true };
-      case 'unavailable':
-        this.#pause(outcome);
-        return { items: new Set(batch), isPaused: true };
+    const body = `{"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()},"items":[${items}]}`;
+    const outcome = await this.#parts.client.post(body);
+    this.#parts.metrics.lastWorkerStatus.set(outcome.status);
+    this.#parts.metrics.batches.inc({ outcome: outcome.kind });
+    if (outcome.kind === 'unauthorized' || outcome.kind === 'unavailable') {
+      if (outcome.kind === 'unavailable') this.#pause(outcome);
+      else this.#pauseUnauthorized(outcome);
+      return { items: new Set(batch), isPaused: true };
     }
+    this.#noteWorkerAnswers();
+    if (outcome.kind !== 'answered') return this.#deliverRefused(batch, outcome.reason, outcome.requestId);
+    return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
   }
 
   /** Halves the batch until the one message is found that the Worker refuses. */
-  async #deliverRefused(
-    batch: Queued[],
-    { requestId, ...outcome }: Extract<UplinkOutcome, { kind: 'too-large' | 'invalid' }>,
-  ): Promise<Unsent> {
-    const reason = outcome.kind === 'too-large' ? 'too large for one request' : outcome.message;
+  async #deliverRefused(batch: Queued[], reason: string, requestId: string | undefined): Promise<Unsent> {
     if (batch.length === 1) {
       const refused = batch.map((queued) => ({ queued, reason }));
       return { items: await this.#putAside(refused, requestId), isPaused: false };
     }
-    this.#log.info('the Worker refuses a batch: it goes up in halves', { reason, requestId, messages: batch.length });
+    this.#parts.log.info('the Worker refuses a batch: it goes up in halves', {
+      reason,
+      requestId,
+      messages: batch.length,
+    });
     const middle = Math.ceil(batch.length / 2);
     const first = await this.#deliver(batch.slice(0, middle));
     // A device whose earlier message was not taken waits, or its later one would overtake.
@@ -196,7 +180,7 @@ export class Uplink {
         result: 'retry',
         reason: 'not in the answer',
       };
-      if (result === 'accepted') this.#spool.markDone(queued.item);
+      if (result === 'accepted') this.#parts.spool.markDone(queued.item);
       else if (result === 'rejected') rejected.push({ queued, reason });
       else {
         retryReason ??= reason;
@@ -205,11 +189,11 @@ export class Uplink {
     }
     const accepted = batch.length - rejected.length - unsent.size;
     for (const [result, count] of Object.entries({ accepted, rejected: rejected.length, retry: unsent.size })) {
-      if (count > 0) this.#metrics.items.inc({ result }, count);
+      if (count > 0) this.#parts.metrics.items.inc({ result }, count);
     }
     if (unsent.size > 0) {
       const fields = { messages: unsent.size, firstReason: retryReason, requestId };
-      this.#log.info('the Worker does not take some messages now: they go up again', fields);
+      this.#parts.log.info('the Worker does not take some messages now: they go up again', fields);
     }
     return new Set([...unsent, ...(await this.#putAside(rejected, requestId))]);
   }
@@ -219,28 +203,28 @@ export class Uplink {
     const [first] = rejected;
     if (first === undefined) return new Set();
     const deadLetteredAt = new Date().toISOString();
-    const { spoolId } = this.#spool;
+    const { spoolId } = this.#parts.spool;
     const firstTopic = first.queued.item.topic;
     const about = { messages: rejected.length, firstTopic, firstReason: first.reason, requestId };
     try {
-      await this.#deadLetters.add(
+      await this.#parts.deadLetters.add(
         rejected.map(({ queued, reason }) => {
           const item: unknown = JSON.parse(queued.json);
           return { deadLetteredAt, reason, requestId, spoolId, item };
         }),
       );
     } catch (error) {
-      this.#log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
+      this.#parts.log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
       return new Set(rejected.map(({ queued }) => queued));
     }
-    for (const { queued } of rejected) this.#spool.markDone(queued.item);
-    this.#metrics.deadLetters.inc(rejected.length);
-    this.#log.warn('the Worker will never take some messages: they are in the dead letters', about);
+    for (const { queued } of rejected) this.#parts.spool.markDone(queued.item);
+    this.#parts.metrics.deadLetters.inc(rejected.length);
+    this.#parts.log.warn('the Worker will never take some messages: they are in the dead letters', about);
     return new Set();
   }
 
   #noteWorkerAnswers(): void {
-    if (this.#isFailing) this.#log.info('the Worker takes messages again');
+    if (this.#isFailing) this.#parts.log.info('the Worker takes messages again');
     this.#backOff.reset();
     this.#isUnauthorized = false;
     this.#pausedUntilMs = 0;
@@ -253,13 +237,13 @@ export class Uplink {
     const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, Date.now() + delayMs);
     const fields = { cause, requestId, retryInMs: Math.round(delayMs) };
-    this.#log[isFirst ? 'warn' : 'debug']('the Worker takes no messages', fields);
+    this.#parts.log[isFirst ? 'warn' : 'debug']('the Worker takes no messages', fields);
   }
 
   #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
     this.#isUnauthorized = true;
     this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;
-    this.#log.error('the Worker refuses the bridge secret: messages stay in the spool', {
+    this.#parts.log.error('the Worker refuses the bridge secret: messages stay in the spool', {
       alarm: true,
       status,
       requestId,
@@ -281,5 +265,7 @@ function prepare(item: SpoolItem): Queued {
   if (soleReader) flags += ',"soleReader":true';
   if (redeliveryOf !== null) flags += `,"redeliveryOf":${redeliveryOf}`;
   const json = `{"seq":${seq},"topic":${JSON.stringify(topic)},${content}${flags},"receivedAtMs":${receivedAtMs}}`;
-  return { item, device: nameDevice(topic), receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
+  // `/sys/{productKey}/{deviceId}`
+  const device = topic.split('/', 4).join('/');
+  return { item, device, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
 }

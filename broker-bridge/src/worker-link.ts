@@ -17,7 +17,12 @@ import { WorkerClock } from './worker-clock.ts';
 
 export type Role = 'active' | 'standby';
 
-type LinkEvents = {
+type LinkOptions = {
+  workerUrl: string;
+  secret: string;
+  bridgeId: string;
+  log: Log;
+  isBrokerConnected: () => boolean;
   /** `resumes`: no other bridge was active since this process was. */
   onRole: (role: Role, resumes: boolean) => void;
   onPublish: (frame: PublishFrame) => void;
@@ -35,20 +40,9 @@ const handshakeTimeoutMs = 10_000;
 const unauthorizedRetryMs = 30_000;
 const stableAfterMs = 10_000;
 
-export type LinkOptions = {
-  workerUrl: string;
-  secret: string;
-  bridgeId: string;
-  log: Log;
-  events: LinkEvents;
-  isBrokerConnected: () => boolean;
-};
-
 export class WorkerLink {
   readonly #options: LinkOptions;
-  readonly #url: string;
-  readonly #log: Log;
-  readonly #clock = new WorkerClock();
+  #clock = new WorkerClock();
   /** Another one after a restart, because the new process does not know what the old one has published. */
   readonly #instanceId = randomUUID();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
@@ -65,8 +59,6 @@ export class WorkerLink {
 
   constructor(options: LinkOptions) {
     this.#options = options;
-    this.#log = options.log;
-    this.#url = `${options.workerUrl.replace(/^http/, 'ws')}${linkPath}`;
   }
 
   get isConnected(): boolean {
@@ -105,20 +97,17 @@ export class WorkerLink {
     clearTimeout(this.#retryTimer);
     const socket = this.#socket;
     if (socket === null) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(() => socket.terminate(), 1000);
-      socket.once('close', () => {
-        clearTimeout(timer);
-        resolve();
-      });
-      if (socket.readyState === WebSocket.OPEN) socket.close(1001, 'leaving');
-      else socket.terminate();
-    });
+    if (socket.readyState === WebSocket.OPEN) socket.close(1001, 'leaving');
+    else socket.terminate();
+    const timer = setTimeout(() => socket.terminate(), 1000);
+    await new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    clearTimeout(timer);
   }
 
   #connect(): void {
-    const socket = new WebSocket(this.#url, {
-      headers: { authorization: `Bearer ${this.#options.secret}` },
+    const { workerUrl, secret } = this.#options;
+    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}`, {
+      headers: { authorization: `Bearer ${secret}` },
       perMessageDeflate: false,
       handshakeTimeout: handshakeTimeoutMs,
       maxPayload: 1024 * 1024,
@@ -145,7 +134,8 @@ export class WorkerLink {
   }
 
   #sendHello(socket: WebSocket): void {
-    this.#clock.reset();
+    // Measured anew: our clock may have been set, or drifted, since the last connection.
+    this.#clock = new WorkerClock();
     this.#lastFrameAtMs = Date.now();
     this.#pingsUnderWay = [];
     this.#answeredPingAtMs = -Infinity;
@@ -162,13 +152,11 @@ export class WorkerLink {
 
   #watch(socket: WebSocket): void {
     if (Date.now() - this.#lastFrameAtMs > maxInactivityMs) {
-      this.#log.warn('the Worker sends nothing on the link', { maxInactivityMs });
+      this.#options.log.warn('the Worker sends nothing on the link', { maxInactivityMs });
       socket.terminate();
-    } else if (this.#isPingDue()) this.#ping(socket);
-  }
-
-  #isPingDue(): boolean {
-    return performance.now() - (this.#pingsUnderWay.at(-1) ?? this.#answeredPingAtMs) >= pingEveryMs;
+    } else if (performance.now() - (this.#pingsUnderWay.at(-1) ?? this.#answeredPingAtMs) >= pingEveryMs) {
+      this.#ping(socket);
+    }
   }
 
   #ping(socket: WebSocket): void {
@@ -176,39 +164,34 @@ export class WorkerLink {
     socket.send(linkPing);
   }
 
-  #noteAnsweredPing(): void {
-    const sentAtMs = this.#pingsUnderWay.shift();
-    if (sentAtMs === undefined) return;
-    this.#answeredPingAtMs = sentAtMs;
-    this.#clock.noteRoundTrip(performance.now() - sentAtMs);
-  }
-
   #read(data: RawData, isBinary: boolean): void {
     this.#lastFrameAtMs = Date.now();
-    const text = isBinary ? '' : rawText(data);
+    // A Buffer, by the default of `binaryType`.
+    const text = isBinary ? '' : (data as Buffer).toString();
     if (text === linkPong) {
-      this.#noteAnsweredPing();
+      const sentAtMs = this.#pingsUnderWay.shift();
+      if (sentAtMs === undefined) return;
+      this.#answeredPingAtMs = sentAtMs;
+      this.#clock.noteRoundTrip(performance.now() - sentAtMs);
       return;
     }
     const frame = readJson(workerFrameSchema, text);
     if (frame === undefined) {
-      this.#log.warn('a frame on the link cannot be understood', { bytes: text.length });
+      this.#options.log.warn('a frame on the link cannot be understood', { bytes: text.length });
       return;
     }
     if (frame.type === 'publish') {
-      this.#options.events.onPublish(frame);
+      this.#options.onPublish(frame);
       return;
     }
     this.#clock.noteFrame(frame.nowMs, Date.now());
-    if (!this.#isWelcome) this.#noteWelcome();
-    this.#options.events.onRole(frame.role, frame.resumes ?? false);
-  }
-
-  #noteWelcome(): void {
-    this.#isWelcome = true;
-    this.#welcomeAtMs = Date.now();
-    this.#log.info('connected to the Worker');
-    this.#options.events.onConnectedChange(true, this.#lastFrameAtMs);
+    if (!this.#isWelcome) {
+      this.#isWelcome = true;
+      this.#welcomeAtMs = Date.now();
+      this.#options.log.info('connected to the Worker');
+      this.#options.onConnectedChange(true, this.#lastFrameAtMs);
+    }
+    this.#options.onRole(frame.role, frame.resumes ?? false);
   }
 
   #noteClose(cause: string, refusedStatus: number | null): void {
@@ -216,22 +199,17 @@ export class WorkerLink {
     this.#socket = null;
     const wasWelcome = this.#isWelcome;
     this.#isWelcome = false;
-    if (wasWelcome) this.#options.events.onConnectedChange(false, this.#lastFrameAtMs);
+    if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs);
     if (!this.#isWanted) return;
-    this.#options.events.onRetry();
+    this.#options.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
     const isUnauthorized = refusedStatus === 401 || refusedStatus === 403;
     const delayMs = isUnauthorized ? unauthorizedRetryMs : this.#backOff.nextDelayMs();
-    this.#log[isUnauthorized ? 'error' : 'warn']('no link to the Worker', {
+    this.#options.log[isUnauthorized ? 'error' : 'warn']('no link to the Worker', {
       cause,
       retryInMs: Math.round(delayMs),
       ...(isUnauthorized ? { alarm: true, remedy: 'give this bridge and the Worker the same BRIDGE_SECRET' } : {}),
     });
     this.#retryTimer = setTimeout(() => this.#connect(), delayMs);
   }
-}
-
-function rawText(data: RawData): string {
-  if (Array.isArray(data)) return Buffer.concat(data).toString();
-  return data instanceof ArrayBuffer ? Buffer.from(data).toString() : data.toString();
 }

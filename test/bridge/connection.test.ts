@@ -12,20 +12,20 @@ import { startAedes } from '../rig/aedes.ts';
 import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 import { findFreePort } from '../rig/ports.ts';
 
-let scene: BridgeRig<{ url: string; stop: () => Promise<unknown> }> | undefined;
+let rig: BridgeRig<{ url: string; stop: () => Promise<unknown> }> | undefined;
 afterEach(async () => {
-  await scene?.close();
-  scene = undefined;
+  await rig?.close();
+  rig = undefined;
 });
 
 async function expectStory(): Promise<void> {
-  await scene!.worker.untilActive();
-  const device = await scene!.connectDevice('d1');
+  await rig!.worker.untilActive();
+  const device = await rig!.connectDevice('d1');
   await device.listen();
   await device.report('up');
-  await scene!.worker.changes.until('the report', () => scene!.worker.effects.includes('up'));
-  scene!.worker.publish({ id: 'c1', topic: commandTopic('d1'), payload: 'down' });
-  expect(await scene!.worker.answerTo('c1')).toMatchObject({ type: 'published' });
+  await rig!.worker.changes.until('the report', () => rig!.worker.effects.includes('up'));
+  rig!.worker.publish({ id: 'c1', topic: commandTopic('d1'), payload: 'down' });
+  expect(await rig!.worker.answerTo('c1')).toMatchObject({ type: 'published' });
   await device.changes.until('the command', () => device.heard.length === 1);
 }
 
@@ -49,8 +49,8 @@ describe('versions of MQTT', () => {
     }).listen(0, '127.0.0.1');
     await once(gate, 'listening');
     const { port } = gate.address() as AddressInfo;
-    scene = await BridgeRig.start(broker);
-    const bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
+    rig = await BridgeRig.start(broker);
+    const bridge = rig.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
     await expectStory();
     expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt: '3.1.1' });
     await bridge.kill('SIGTERM');
@@ -79,8 +79,8 @@ describe('versions of MQTT', () => {
       let cutLast = (): void => undefined;
       await once(gate, 'listening');
       const { port } = gate.address() as AddressInfo;
-      scene = await BridgeRig.start(broker);
-      const bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
+      rig = await BridgeRig.start(broker);
+      const bridge = rig.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${port}` });
       const versions = (): unknown[] =>
         bridge.lines.filter(({ message }) => message === 'connected to the broker').map(({ mqtt }) => mqtt);
       await bridge.changes.until('connected', () => versions().length === 1);
@@ -97,8 +97,8 @@ describe('versions of MQTT', () => {
   );
 
   test('a version that was asked for is not departed from', async () => {
-    scene = await BridgeRig.start(await startAedes(), { MQTT_PROTOCOL: '5' });
-    const bridge = scene.startBridge();
+    rig = await BridgeRig.start(await startAedes(), { MQTT_PROTOCOL: '5' });
+    const bridge = rig.startBridge();
     expect(await bridge.untilLogged('no connection to the broker')).toMatchObject({ mqtt: '5', refusedCode: 1 });
   });
 });
@@ -107,7 +107,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   test('over TLS with its own authority, a client certificate and a server name', async () => {
     const files = makeCertificates();
     const tlsPort = await findFreePort();
-    scene = await BridgeRig.start(
+    rig = await BridgeRig.start(
       await Mosquitto.start(
         [
           `listener ${tlsPort} 127.0.0.1`,
@@ -120,60 +120,60 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     );
     const trusted = { MQTT_URL: `mqtts://127.0.0.1:${tlsPort}`, MQTT_CA_FILE: files.ca };
     const identified = { ...trusted, MQTT_CERT_FILE: files.clientCert, MQTT_KEY_FILE: files.clientKey };
-    const stranger = scene.startBridge({
+    const stranger = rig.startBridge({
       ...trusted,
       MQTT_SERVERNAME: 'broker.test',
-      SPOOL_DIR: `${scene.spoolDir}/1`,
+      SPOOL_DIR: `${rig.spoolDir}/1`,
     });
     await stranger.untilLogged('no connection to the broker');
     await stranger.kill('SIGTERM');
-    const elsewhere = scene.startBridge({
+    const elsewhere = rig.startBridge({
       ...identified,
       MQTT_SERVERNAME: 'other.test',
-      SPOOL_DIR: `${scene.spoolDir}/2`,
+      SPOOL_DIR: `${rig.spoolDir}/2`,
     });
     const refusal = await elsewhere.untilLogged('no connection to the broker');
     expect(refusal['cause']).toContain('other.test');
     await elsewhere.kill('SIGTERM');
-    scene.startBridge({ ...identified, MQTT_SERVERNAME: 'broker.test' });
+    rig.startBridge({ ...identified, MQTT_SERVERNAME: 'broker.test' });
     await expectStory();
   });
 
   test('over WebSocket', async () => {
     const port = await findFreePort();
-    scene = await BridgeRig.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
-    scene.startBridge({ MQTT_URL: `ws://127.0.0.1:${port}/mqtt` });
+    rig = await BridgeRig.start(await Mosquitto.start(`listener ${port} 127.0.0.1\nprotocol websockets`));
+    rig.startBridge({ MQTT_URL: `ws://127.0.0.1:${port}/mqtt` });
     await expectStory();
   });
 
   test('more commands at once than the broker lets be unanswered are all published, in order', async () => {
     // mosquitto announces a receive maximum of 20.
-    scene = await BridgeRig.start(await Mosquitto.start());
-    const bridge = scene.startBridge();
-    await scene.worker.untilActive();
-    const device = await scene.connectDevice('d1');
+    rig = await BridgeRig.start(await Mosquitto.start());
+    const bridge = rig.startBridge();
+    await rig.worker.untilActive();
+    const device = await rig.connectDevice('d1');
     await device.listen();
     const ids = Array.from({ length: 300 }, (_, n) => `c${n}`);
-    for (const id of ids) scene.worker.publish({ id, topic: commandTopic('d1'), payload: id });
+    for (const id of ids) rig.worker.publish({ id, topic: commandTopic('d1'), payload: id });
     await device.changes.until('all commands', () => device.heard.length === 300);
     expect(device.heard.map(({ payload }) => payload)).toEqual(ids);
-    for (const id of ids) expect(await scene.worker.answerTo(id)).toMatchObject({ type: 'published' });
+    for (const id of ids) expect(await rig.worker.answerTo(id)).toMatchObject({ type: 'published' });
     expect(bridge.lines.filter(({ message }) => message === 'no connection to the broker')).toEqual([]);
   });
 
   test('a command that the broker does not permit is answered as refused', async () => {
     const aclFile = join(mkdtempSync(join(tmpdir(), 'bridge-acl-')), 'acl');
     writeFileSync(aclFile, 'topic readwrite /sys/#\ntopic deny forbidden/#\n');
-    scene = await BridgeRig.start(await Mosquitto.start(`acl_file ${aclFile}`));
-    scene.startBridge();
-    await scene.worker.untilActive();
-    scene.worker.publish({ id: 'c1', topic: 'forbidden/x' });
-    expect(await scene.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'refused' });
+    rig = await BridgeRig.start(await Mosquitto.start(`acl_file ${aclFile}`));
+    rig.startBridge();
+    await rig.worker.untilActive();
+    rig.worker.publish({ id: 'c1', topic: 'forbidden/x' });
+    expect(await rig.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'refused' });
   });
 
   test('credentials that the broker refuses are an alarm, and asked again in case they are mended', async () => {
-    scene = await BridgeRig.start(await Mosquitto.start('allow_anonymous false'));
-    const bridge = scene.startBridge({ MQTT_USERNAME: 'bridge', MQTT_PASSWORD: 'wrong-password-of-the-bridge' });
+    rig = await BridgeRig.start(await Mosquitto.start('allow_anonymous false'));
+    const bridge = rig.startBridge({ MQTT_USERNAME: 'bridge', MQTT_PASSWORD: 'wrong-password-of-the-bridge' });
     const line = await bridge.untilLogged('no connection to the broker');
     expect(line).toMatchObject({ alarm: true, refusedCode: 135 });
     const refusals = (): number => bridge.lines.filter(({ message }) => message === line.message).length;

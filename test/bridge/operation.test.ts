@@ -10,6 +10,7 @@ import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../rig/bridge-process.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
 import { startAedes } from '../rig/aedes.ts';
+import { eventually } from '../rig/changes.ts';
 import { findFreePort } from '../rig/ports.ts';
 
 describe('configuration', () => {
@@ -159,11 +160,11 @@ describe('a bridge that has not started yet', () => {
     const { spool } = await Spool.open({ dir: spoolDir, maxBytes: 262_144, bridgeId: 'bridge-1', log });
     const bridge = new BridgeProcess(environment(spoolDir));
     await bridge.untilLogged('starting');
-    const toldAtMs = Date.now();
     act(bridge);
+    // The folder stays in use until the bridge has left: it ends without having got it.
     expect(await bridge.untilExit()).toBe(0);
-    expect(Date.now() - toldAtMs).toBeLessThan(1500);
-    expect(await bridge.untilLogged('leaving')).toMatchObject({ why });
+    expect(bridge.lines.map(({ message }) => message)).toEqual(['starting', 'leaving']);
+    expect(bridge.lines.at(-1)).toMatchObject({ why });
     await spool.close();
   });
 
@@ -195,35 +196,36 @@ describe('the Worker’s clock', () => {
 });
 
 describe('a running bridge', () => {
-  let scene: BridgeRig<Awaited<ReturnType<typeof startAedes>>>;
+  let rig: BridgeRig<Awaited<ReturnType<typeof startAedes>>>;
   let bridge: BridgeProcess;
   let port: number;
   beforeEach(async () => {
-    scene = await BridgeRig.start(await startAedes());
+    rig = await BridgeRig.start(await startAedes());
     port = await findFreePort();
   });
-  afterEach(() => scene.close());
+  afterEach(() => rig.close());
 
   async function start(environment: Record<string, string> = {}): Promise<void> {
-    bridge = scene.startBridge({ HEALTH_PORT: String(port), ...environment });
+    bridge = rig.startBridge({ HEALTH_PORT: String(port), ...environment });
     await bridge.untilLogged('health is served');
   }
   const ask = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${port}${path}`);
-  const untilReady = (isReady: boolean): Promise<void> => untilAsync(async () => (await ask('/readyz')).ok === isReady);
+  const untilReady = (isReady: boolean): Promise<void> =>
+    eventually(isReady ? 'ready' : 'not ready', async () => (await ask('/readyz')).ok === isReady);
 
   test('is ready only while the link stands and the broker has subscribed it', async () => {
-    scene.worker.assignRole = () => 'standby';
+    rig.worker.assignRole = () => 'standby';
     await start();
     expect((await ask('/healthz')).status).toBe(200);
     await untilReady(true);
     expect(await (await ask('/readyz')).json()).toMatchObject({ role: 'standby', broker: 'disconnected' });
-    await scene.broker.stop();
-    scene.worker.setRole('bridge-1', 'active');
+    await rig.broker.stop();
+    rig.worker.setRole('bridge-1', 'active');
     await untilReady(false);
     expect(await (await ask('/readyz')).json()).toMatchObject({ link: 'connected', broker: 'disconnected' });
-    scene.broker = await startAedes(scene.broker.port);
+    rig.broker = await startAedes(rig.broker.port);
     await untilReady(true);
-    await scene.worker.stop();
+    await rig.worker.stop();
     await untilReady(false);
     expect((await ask('/healthz')).status).toBe(200);
     expect((await ask('/nowhere')).status).toBe(404);
@@ -231,13 +233,13 @@ describe('a running bridge', () => {
 
   test('counts what it does', async () => {
     await start();
-    await scene.worker.untilActive();
-    const device = await scene.connectDevice('d1');
+    await rig.worker.untilActive();
+    const device = await rig.connectDevice('d1');
     await device.report('x');
-    await scene.worker.changes.until('the report', () => scene.worker.effects.length === 1);
-    scene.worker.publish({ id: 'c1', topic: 'a/b' });
-    scene.worker.publish({ id: 'c2', topic: 'a/#' });
-    for (const id of ['c1', 'c2']) await scene.worker.answerTo(id);
+    await rig.worker.changes.until('the report', () => rig.worker.effects.length === 1);
+    rig.worker.publish({ id: 'c1', topic: 'a/b' });
+    rig.worker.publish({ id: 'c2', topic: 'a/#' });
+    for (const id of ['c1', 'c2']) await rig.worker.answerTo(id);
     const expected = [
       'bridge_spool_depth 0',
       'bridge_messages_received_total 1',
@@ -252,7 +254,7 @@ describe('a running bridge', () => {
       'bridge_dead_letters_total 0',
       'bridge_unacknowledged 0',
     ];
-    await untilAsync(async () => {
+    await eventually('the expected metrics', async () => {
       const lines = (await (await ask('/metrics')).text()).split('\n');
       return expected.every((line) => lines.includes(line));
     });
@@ -269,7 +271,7 @@ describe('a running bridge', () => {
   });
 
   test('a subscription that the broker refuses is an alarm, and not ready', async () => {
-    scene.broker.aedes.authorizeSubscribe = (_client, subscription, callback) =>
+    rig.broker.aedes.authorizeSubscribe = (_client, subscription, callback) =>
       callback(null, subscription.topic.endsWith('/status') ? null : subscription);
     await start();
     const line = await bridge.untilLogged('the broker refuses a subscription: messages of devices do not arrive');
@@ -280,19 +282,19 @@ describe('a running bridge', () => {
   test('a second bridge on the same spool folder waits until the first has left', async () => {
     await start();
     await bridge.untilLogged('spool opened');
-    const successor = scene.startBridge();
+    const successor = rig.startBridge();
     await bridge.kill('SIGTERM');
     await successor.untilLogged('spool opened');
-    await scene.worker.untilActive();
+    await rig.worker.untilActive();
   });
 
   test('a second signal ends it at once', async () => {
-    scene.worker.setFaults({ isHanging: true });
+    rig.worker.setFaults({ isHanging: true });
     await start();
-    await scene.worker.untilActive();
-    const device = await scene.connectDevice('d1');
+    await rig.worker.untilActive();
+    const device = await rig.connectDevice('d1');
     await device.report('x');
-    await scene.worker.changes.until('a request', () => scene.worker.requests > 0);
+    await rig.worker.changes.until('a request', () => rig.worker.requests > 0);
     bridge.child.kill('SIGTERM');
     await bridge.untilLogged('leaving');
     expect(bridge.hasExited).toBe(false);
@@ -302,7 +304,7 @@ describe('a running bridge', () => {
 
   test('it tells its parent how it is, and goes when the parent is gone', async () => {
     await start();
-    await scene.worker.untilActive();
+    await rig.worker.untilActive();
     await bridge.changes.until('connected', () => bridge.states.at(-1)?.['broker'] === 'connected');
     expect(bridge.states[0]).toEqual({ type: 'state', broker: 'disconnected', link: 'disconnected', role: null });
     expect(bridge.states.at(-1)).toEqual({ type: 'state', broker: 'connected', link: 'connected', role: 'active' });
@@ -310,11 +312,3 @@ describe('a running bridge', () => {
     expect(await bridge.untilExit()).toBe(0);
   });
 });
-
-async function untilAsync(isSo: () => Promise<boolean>): Promise<void> {
-  const giveUpAtMs = Date.now() + 10_000;
-  while (!(await isSo())) {
-    if (Date.now() > giveUpAtMs) throw new Error('not within 10 s');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}

@@ -8,29 +8,29 @@ import { BridgeRig } from '../rig/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
-  let scene: BridgeRig<Mosquitto>;
+  let rig: BridgeRig<Mosquitto>;
   let leg: TcpProxy;
   let bridge: BridgeProcess;
   let device: Device;
   afterEach(async () => {
-    await scene.close();
+    await rig.close();
     await leg.stop();
   });
 
   async function open(): Promise<void> {
-    scene = await BridgeRig.start(await Mosquitto.start());
-    leg = await TcpProxy.start(scene.broker.port);
-    bridge = scene.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${leg.port}` });
-    await scene.worker.untilActive();
-    device = await scene.connectDevice('d1');
+    rig = await BridgeRig.start(await Mosquitto.start());
+    leg = await TcpProxy.start(rig.broker.port);
+    bridge = rig.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${leg.port}` });
+    await rig.worker.untilActive();
+    device = await rig.connectDevice('d1');
     for (const word of ['up', 'down']) await device.report(word);
     await untilEffects('up', 'down');
   }
 
   const untilEffects = (...effects: string[]): Promise<void> =>
-    scene.worker.changes.until(
-      () => `${effects.join()}: there is ${scene.worker.effects.join()}`,
-      () => scene.worker.effects.join() === effects.join(),
+    rig.worker.changes.until(
+      () => `${effects.join()}: there is ${rig.worker.effects.join()}`,
+      () => rig.worker.effects.join() === effects.join(),
     );
 
   /** The broker has it and sends it, and it is lost with the connection. */
@@ -44,15 +44,15 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     await open();
     await loseOnItsWay('up');
     await untilEffects('up', 'down', 'up');
-    const items = scene.worker.batches.flatMap((batch) => batch.items);
+    const items = rig.worker.batches.flatMap((batch) => batch.items);
     expect(items.at(-1)).toMatchObject({ payload: 'up', dup: true, soleReader: true });
   });
 
   test('nor after the link was lost as well, where no other bridge was active meanwhile', async () => {
     await open();
     leg.cut('stall');
-    scene.worker.cutLinks();
-    await scene.worker.changes.until('the link again', () => scene.worker.bridges.has('bridge-1'));
+    rig.worker.cutLinks();
+    await rig.worker.changes.until('the link again', () => rig.worker.bridges.has('bridge-1'));
     await device.report('up');
     leg.heal(true);
     await untilEffects('up', 'down', 'up');
@@ -62,15 +62,15 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     await open();
     leg.cut('stall');
     await device.report('up');
-    scene.worker.setRole('bridge-1', 'standby');
+    rig.worker.setRole('bridge-1', 'standby');
     await bridge.changes.until('standing by', () => bridge.states.at(-1)?.['role'] === 'standby');
     leg.heal(true);
-    scene.worker.letAnotherBeActive();
-    scene.worker.setRole('bridge-1', 'active');
-    await scene.worker.untilActive();
+    rig.worker.letAnotherBeActive();
+    rig.worker.setRole('bridge-1', 'active');
+    await rig.worker.untilActive();
     await device.report('after');
     await untilEffects('up', 'down', 'after');
-    expect(scene.worker.batches.flatMap(({ items }) => items)).toMatchObject([
+    expect(rig.worker.batches.flatMap(({ items }) => items)).toMatchObject([
       { payload: 'up' },
       { payload: 'down' },
       { payload: 'up', dup: true },

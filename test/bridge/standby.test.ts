@@ -7,20 +7,20 @@ import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];
-  let scene: BridgeRig<Mosquitto>;
+  let rig: BridgeRig<Mosquitto>;
   let device: Device;
   let first: BridgeProcess;
   let second: BridgeProcess;
-  afterEach(() => scene.close());
+  afterEach(() => rig.close());
 
   async function open(environment: Record<string, string> = {}): Promise<void> {
-    scene = await BridgeRig.start(await Mosquitto.start(), environment);
-    scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
-    first = scene.startBridge();
-    await scene.worker.untilActive('bridge-1');
-    second = scene.startBridge({ BRIDGE_ID: 'bridge-2', SPOOL_DIR: makeSpoolDir() });
-    await scene.worker.changes.until('the second bridge', () => scene.worker.bridges.has('bridge-2'));
-    device = await scene.connectDevice('d1');
+    rig = await BridgeRig.start(await Mosquitto.start(), environment);
+    rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
+    first = rig.startBridge();
+    await rig.worker.untilActive('bridge-1');
+    second = rig.startBridge({ BRIDGE_ID: 'bridge-2', SPOOL_DIR: makeSpoolDir() });
+    await rig.worker.changes.until('the second bridge', () => rig.worker.bridges.has('bridge-2'));
+    device = await rig.connectDevice('d1');
   }
 
   const countConnects = (bridge: BridgeProcess): number =>
@@ -33,16 +33,23 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   }
 
   async function untilArrived(payloads: string[]): Promise<void> {
-    const { changes, effects } = scene.worker;
+    const { changes, effects } = rig.worker;
     await changes.until(
       () => `all arrived, there are ${effects.length} of ${payloads.length}`,
       () => payloads.every((payload) => effects.includes(payload)),
     );
   }
 
+  /** The Worker gives the session to another bridge when pings of the active one are missing. */
+  async function untilPingsAreMissed(): Promise<void> {
+    const countPings = (): number => rig.worker.bridges.get('bridge-2')?.pings ?? 0;
+    const before = countPings();
+    await rig.worker.changes.until('two pings of the other bridge', () => countPings() >= before + 2, 20_000);
+  }
+
   test('a standby keeps away from the broker and refuses commands', async () => {
     await open();
-    scene.worker.send('bridge-2', {
+    rig.worker.send('bridge-2', {
       type: 'publish',
       id: 'c1',
       topic: commandTopic('d1'),
@@ -50,7 +57,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       expiresAtMs: Date.now() + 5000,
       messageExpirySeconds: 5,
     });
-    expect(await scene.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'standby' });
+    expect(await rig.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'standby' });
     await untilArrived(await report(0, 20));
     expect(countConnects(second)).toBe(0);
   });
@@ -62,14 +69,14 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       const sent = await report(0, 100);
       await first.kill('SIGKILL');
       sent.push(...(await report(100, 100)));
-      scene.worker.setRole('bridge-2', 'active');
-      await scene.worker.untilActive('bridge-2');
+      rig.worker.setRole('bridge-2', 'active');
+      await rig.worker.untilActive('bridge-2');
       sent.push(...(await report(200, 100)));
       // The first one's spool is its own: it brings what it had acknowledged when it comes back, as a standby.
-      scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
-      first = scene.startBridge();
+      rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+      first = rig.startBridge();
       await untilArrived(sent);
-      await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+      await rig.worker.changes.until('back', () => rig.worker.bridges.get('bridge-1')?.role === 'standby');
       expect(countConnects(first)).toBe(0);
     },
   );
@@ -80,11 +87,11 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     for (let round = 0; round < 4; round += 1) {
       const [from, to] = round % 2 === 0 ? ['bridge-1', 'bridge-2'] : ['bridge-2', 'bridge-1'];
       const reported = report(50 + round * 50, 50);
-      scene.worker.setRole(from, 'standby');
-      scene.worker.setRole(to, 'active');
+      rig.worker.setRole(from, 'standby');
+      rig.worker.setRole(to, 'active');
       sent.push(...(await reported));
-      await scene.worker.untilActive(to);
-      await scene.worker.changes.until('left', () => !scene.worker.bridges.get(from)!.isBrokerConnected);
+      await rig.worker.untilActive(to);
+      await rig.worker.changes.until('left', () => !rig.worker.bridges.get(from)!.isBrokerConnected);
     }
     await untilArrived(sent);
   });
@@ -97,18 +104,20 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       await untilArrived(sent);
       first.child.kill('SIGSTOP');
       sent.push(...(await report(20, 200)));
-      await new Promise((resolve) => setTimeout(resolve, 3500));
-      scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
-      scene.worker.bridges.get('bridge-1')!.socket.terminate();
-      scene.worker.setRole('bridge-2', 'active');
-      await scene.worker.untilActive('bridge-2');
+      await untilPingsAreMissed();
+      rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+      rig.worker.bridges.get('bridge-1')!.socket.terminate();
+      rig.worker.setRole('bridge-2', 'active');
+      await rig.worker.untilActive('bridge-2');
       await untilArrived(sent);
       first.child.kill('SIGCONT');
-      await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
+      await rig.worker.changes.until('back', () => rig.worker.bridges.get('bridge-1')?.role === 'standby');
       sent.push(...(await report(220, 20)));
       await untilArrived(sent);
-      expect(scene.worker.effects.length).toBe(sent.length);
+      expect(rig.worker.effects.length).toBe(sent.length);
     },
+    // The wait for pings alone takes up to ten seconds.
+    60_000,
   );
 
   test.each(versions)(
@@ -116,20 +125,22 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     async (version) => {
       await open({ MQTT_PROTOCOL: version });
       // The first bridge cannot reach the Worker any more; the Worker promotes the second.
-      scene.worker.isLinkRefusedFor = 'bridge-1';
-      scene.worker.bridges.get('bridge-1')!.socket.terminate();
-      scene.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
-      scene.worker.setRole('bridge-2', 'active');
-      await scene.worker.untilActive('bridge-2');
+      rig.worker.isLinkRefusedFor = 'bridge-1';
+      rig.worker.bridges.get('bridge-1')!.socket.terminate();
+      rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-2' ? 'active' : 'standby');
+      rig.worker.setRole('bridge-2', 'active');
+      await rig.worker.untilActive('bridge-2');
       const sent = await report(0, 50);
       await untilArrived(sent);
       const connectsBefore = [countConnects(first), countConnects(second)];
-      await new Promise((resolve) => setTimeout(resolve, 1000));
-      expect(scene.worker.bridges.get('bridge-2')!.isBrokerConnected).toBe(true);
+      const refusals = (): number => first.lines.filter(({ message }) => message === 'no link to the Worker').length;
+      const refusalsBefore = refusals();
+      await first.changes.until('two more attempts to reach the Worker', () => refusals() >= refusalsBefore + 2);
+      expect(rig.worker.bridges.get('bridge-2')!.isBrokerConnected).toBe(true);
       expect([countConnects(first), countConnects(second)]).toEqual(connectsBefore);
-      scene.worker.isLinkRefusedFor = null;
-      await scene.worker.changes.until('back', () => scene.worker.bridges.get('bridge-1')?.role === 'standby');
-      expect(scene.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
+      rig.worker.isLinkRefusedFor = null;
+      await rig.worker.changes.until('back', () => rig.worker.bridges.get('bridge-1')?.role === 'standby');
+      expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
     },
   );
 });

@@ -26,32 +26,32 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     return;
   }
 
-  let scene: BridgeRig<AnyBroker>;
+  let rig: BridgeRig<AnyBroker>;
   let device: Device;
   let count = 0;
   const id = (name: string): string => `${name}-${count}`;
   const topic = (): string => commandTopic(device.name);
   const ofThisTest = (): UplinkItem[] =>
-    scene.worker.batches.flatMap(({ items }) => items.filter((item) => item.topic === reportTopic(device.name)));
+    rig.worker.batches.flatMap(({ items }) => items.filter((item) => item.topic === reportTopic(device.name)));
 
   beforeAll(async () => {
-    scene = await BridgeRig.start<AnyBroker>(await start(), environment);
-    const bridge = scene.startBridge();
-    await scene.worker.untilActive();
+    rig = await BridgeRig.start<AnyBroker>(await start(), environment);
+    const bridge = rig.startBridge();
+    await rig.worker.untilActive();
     expect(await bridge.untilLogged('connected to the broker')).toMatchObject({ mqtt });
   });
   beforeEach(async () => {
     count += 1;
-    device = await scene.connectDevice(`d${count}`);
+    device = await rig.connectDevice(`d${count}`);
     await device.listen();
   });
-  afterAll(() => scene.close());
+  afterAll(() => rig.close());
 
   test('a report reaches the Worker with its topic and content, whatever its quality of service', async () => {
     await device.report('{"angle":1}', 1);
     await device.report('{"angle":2}', 0);
     await device.client.publishAsync(reportTopic(device.name), Buffer.from([0xff, 0x00]), { qos: 1 });
-    await scene.worker.changes.until('three reports', () => ofThisTest().length === 3);
+    await rig.worker.changes.until('three reports', () => ofThisTest().length === 3);
     expect(ofThisTest()).toMatchObject([
       { topic: reportTopic(device.name), payload: '{"angle":1}' },
       { topic: reportTopic(device.name), payload: '{"angle":2}' },
@@ -61,9 +61,9 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
   });
 
   test('a command reaches the device unretained, and the broker’s acknowledgement reaches the Worker', async () => {
-    scene.worker.publish({ id: id('c'), topic: topic(), payload: '{"id":"1"}' });
+    rig.worker.publish({ id: id('c'), topic: topic(), payload: '{"id":"1"}' });
     const hasSubscribers = mqtt === '5' ? true : null;
-    expect(await scene.worker.answerTo(id('c'))).toEqual({ type: 'published', id: id('c'), hasSubscribers });
+    expect(await rig.worker.answerTo(id('c'))).toEqual({ type: 'published', id: id('c'), hasSubscribers });
     await device.changes.until('the command', () => device.heard.length > 0);
     expect(device.heard).toEqual([{ topic: topic(), payload: '{"id":"1"}', retain: false }]);
   });
@@ -71,14 +71,14 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
   // MQTT 3.1.1 has no expiry.
   if (mqtt === '5') {
     test('the broker is to throw a command away when the Worker says, not when it is published', async () => {
-      const modern = await Device.connect(scene.broker.url, `modern${count}`, { protocolVersion: 5 });
+      const modern = await Device.connect(rig.broker.url, `modern${count}`, { protocolVersion: 5 });
       const expiries: unknown[] = [];
       modern.client.on('message', (_topic, _payload, packet) =>
         expiries.push(packet.properties?.messageExpiryInterval),
       );
       await modern.listen();
       const expiresAtMs = Date.now() + 3000;
-      scene.worker.publish({ id: id('c'), topic: commandTopic(modern.name), expiresAtMs, messageExpirySeconds: 30 });
+      rig.worker.publish({ id: id('c'), topic: commandTopic(modern.name), expiresAtMs, messageExpirySeconds: 30 });
       await modern.changes.until('the command', () => expiries.length > 0);
       expect(expiries).toEqual([30]);
       await modern.leave();
@@ -86,45 +86,45 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
   }
 
   test('a command to a device that is not there says so where MQTT 5 can', async () => {
-    scene.worker.publish({ id: id('c'), topic: commandTopic('nobody') });
+    rig.worker.publish({ id: id('c'), topic: commandTopic('nobody') });
     const hasSubscribers = mqtt === '5' ? false : null;
-    expect(await scene.worker.answerTo(id('c'))).toEqual({ type: 'published', id: id('c'), hasSubscribers });
+    expect(await rig.worker.answerTo(id('c'))).toEqual({ type: 'published', id: id('c'), hasSubscribers });
   });
 
   test('commands that are late, or sent to a wildcard, are answered and never published', async () => {
-    scene.worker.publish({ id: id('late'), topic: topic(), expiresAtMs: Date.now() - 100 });
-    scene.worker.publish({ id: id('plus'), topic: '/sys/pk_test/+/thing/service/property/set' });
-    scene.worker.publish({ id: id('hash'), topic: '/sys/#' });
-    scene.worker.publish({ id: id('empty'), topic: '' });
-    expect(await scene.worker.answerTo(id('late'))).toMatchObject({ type: 'not-published', reason: 'expired' });
+    rig.worker.publish({ id: id('late'), topic: topic(), expiresAtMs: Date.now() - 100 });
+    rig.worker.publish({ id: id('plus'), topic: '/sys/pk_test/+/thing/service/property/set' });
+    rig.worker.publish({ id: id('hash'), topic: '/sys/#' });
+    rig.worker.publish({ id: id('empty'), topic: '' });
+    expect(await rig.worker.answerTo(id('late'))).toMatchObject({ type: 'not-published', reason: 'expired' });
     for (const name of ['plus', 'hash', 'empty']) {
-      expect(await scene.worker.answerTo(id(name))).toMatchObject({ type: 'not-published', reason: 'invalid' });
+      expect(await rig.worker.answerTo(id(name))).toMatchObject({ type: 'not-published', reason: 'invalid' });
     }
-    scene.worker.publish({ id: id('last'), topic: topic(), payload: 'last' });
+    rig.worker.publish({ id: id('last'), topic: topic(), payload: 'last' });
     await device.changes.until('the last command', () => device.heard.length > 0);
     expect(device.heard.map(({ payload }) => payload)).toEqual(['last']);
   });
 
   test('a command that comes twice is published once and answered twice', async () => {
-    const answers = (): number => scene.worker.frames.filter((frame) => 'id' in frame && frame.id === id('c')).length;
-    scene.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
-    scene.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
-    await scene.worker.changes.until('an answer', () => answers() >= 1);
-    scene.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
-    await scene.worker.changes.until('a second answer', () => answers() >= 2);
-    scene.worker.publish({ id: id('end'), topic: topic(), payload: 'end' });
+    const answers = (): number => rig.worker.frames.filter((frame) => 'id' in frame && frame.id === id('c')).length;
+    rig.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
+    rig.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
+    await rig.worker.changes.until('an answer', () => answers() >= 1);
+    rig.worker.publish({ id: id('c'), topic: topic(), payload: 'once' });
+    await rig.worker.changes.until('a second answer', () => answers() >= 2);
+    rig.worker.publish({ id: id('end'), topic: topic(), payload: 'end' });
     await device.changes.until('the end', () => device.heard.some(({ payload }) => payload === 'end'));
     expect(device.heard.map(({ payload }) => payload)).toEqual(['once', 'end']);
   });
 
   test('an answer that was lost with the link is given again on the next one', async () => {
-    scene.worker.publish({ id: id('c'), topic: topic() });
-    await scene.worker.answerTo(id('c'));
-    scene.worker.frames.length = 0;
-    scene.worker.cutLinks();
-    expect(await scene.worker.answerTo(id('c'))).toMatchObject({ type: 'published' });
+    rig.worker.publish({ id: id('c'), topic: topic() });
+    await rig.worker.answerTo(id('c'));
+    rig.worker.frames.length = 0;
+    rig.worker.cutLinks();
+    expect(await rig.worker.answerTo(id('c'))).toMatchObject({ type: 'published' });
     expect(device.heard).toHaveLength(1);
-    await scene.worker.untilActive();
+    await rig.worker.untilActive();
   });
 
   test('a command right behind a report takes no step of 40 ms on its way', async () => {
@@ -132,10 +132,10 @@ describe.each(brokers)('through $name with MQTT $mqtt', ({ mqtt, environment, st
     const roundTripsMs: number[] = [];
     for (let n = 0; n < 50; n += 1) {
       await device.report(`r${n}`);
-      await scene.worker.changes.until('the report', () => ofThisTest().length > n);
+      await rig.worker.changes.until('the report', () => ofThisTest().length > n);
       const startedAtMs = performance.now();
-      scene.worker.publish({ id: id(`c${n}`), topic: topic() });
-      await scene.worker.answerTo(id(`c${n}`));
+      rig.worker.publish({ id: id(`c${n}`), topic: topic() });
+      await rig.worker.answerTo(id(`c${n}`));
       await device.changes.until('the command', () => device.heard.length > n);
       roundTripsMs.push(performance.now() - startedAtMs);
     }

@@ -21,13 +21,13 @@ let spool: Spool;
 let uplink: Uplink;
 let dir: string;
 
-async function start(secret = bridgeSecret): Promise<void> {
+async function start(secret = bridgeSecret, log = noLog): Promise<void> {
   ({ spool } = await Spool.open({ dir, maxBytes: 100_000_000, bridgeId: 'bridge-1', log: noLog }));
   uplink = new Uplink({
     spool,
     client: new UplinkClient(worker.url, secret, answerTimeoutMs),
     deadLetters: new DeadLetters(dir),
-    log: noLog,
+    log,
     metrics: createMetrics(),
   });
   uplink.start();
@@ -48,7 +48,7 @@ afterEach(async () => {
   await worker.stop();
 });
 
-function spoolReport(device: string, payload: string): void {
+function spoolReport(device: string, payload: string, onCommitted = (): void => undefined): void {
   spool.append(
     {
       receivedAtMs: Date.now(),
@@ -60,7 +60,7 @@ function spoolReport(device: string, payload: string): void {
       redeliveryOf: null,
     },
     null,
-    () => undefined,
+    onCommitted,
   );
 }
 
@@ -177,13 +177,17 @@ describe('a Worker in trouble', () => {
 
   test('one that refuses the secret is asked again only much later, and nothing is lost', async () => {
     await stop();
-    await start('another-secret-that-the-worker-does-not-know');
+    const alarms: unknown[] = [];
+    const log: Log = { ...noLog, error: (_message, fields) => alarms.push(fields) };
+    await start('another-secret-that-the-worker-does-not-know', log);
     spoolReports(10, 2);
     await worker.changes.until('a refusal', () => uplink.isUnauthorized);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    // Another message on the disk is an occasion to send.
+    await new Promise<void>((resolve) => spoolReport('d3', 'd3:10', resolve));
     expect(worker.requests).toBe(1);
+    expect(alarms).toMatchObject([{ alarm: true, retryInMs: 30_000 }]);
     expect(uplink.isUnauthorized).toBe(true);
-    expect(spool.depth).toBe(10);
+    expect(spool.depth).toBe(11);
   });
 
   test('what was not sent before a restart is sent after it, once', async () => {

@@ -23,7 +23,13 @@ import { Changes } from './changes.ts';
 import { inBackground } from './in-background.ts';
 
 type Role = 'active' | 'standby';
-type Bridge = { socket: WebSocket; instanceId: string | undefined; role: Role; isBrokerConnected: boolean };
+type Bridge = {
+  socket: WebSocket;
+  instanceId: string | undefined;
+  role: Role;
+  isBrokerConnected: boolean;
+  pings: number;
+};
 export type Batch = { spoolId: string; items: UplinkItem[]; bytes: number };
 
 export type Faults = {
@@ -172,6 +178,9 @@ export class WorkerSide {
       const text = (data as Buffer).toString();
       if (text === linkPing) {
         link.send(linkPong);
+        const bridge = this.bridges.get(bridgeId ?? '');
+        if (bridge?.socket === link) bridge.pings += 1;
+        this.changes.note();
         return;
       }
       const frame = bridgeFrameSchema.parse(JSON.parse(text));
@@ -183,7 +192,7 @@ export class WorkerSide {
         bridgeId = frame.bridgeId;
         const role = this.assignRole(bridgeId);
         const { instanceId, brokerConnected: isBrokerConnected } = frame;
-        this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected });
+        this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected, pings: 0 });
         const resumes = role === 'active' && this.#noteActive(instanceId);
         link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role, resumes } satisfies WorkerFrame));
       } else if (frame.type === 'broker' && bridgeId !== null) {
