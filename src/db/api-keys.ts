@@ -7,8 +7,7 @@ import { apiKeys, users } from './schema.ts';
 type ApiKeyRow = typeof apiKeys.$inferSelect;
 
 export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
-  const [row] = await database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).limit(1);
-  return row;
+  return database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).get();
 }
 
 /** One conditional statement, so that simultaneous creations cannot exceed `maxKeysPerUser` together. */

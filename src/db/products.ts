@@ -40,12 +40,11 @@ export async function insertProduct(database: Database, product: NewProduct): Pr
 }
 
 export async function findProduct(database: Database, productKey: string): Promise<ProductRow | undefined> {
-  const [row] = await database
+  return database
     .select()
     .from(products)
     .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
-    .limit(1);
-  return row;
+    .get();
 }
 
 /** Newest first. */

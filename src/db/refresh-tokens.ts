@@ -48,8 +48,7 @@ export async function rotateToken(
 }
 
 export async function findRefreshToken(database: Database, hash: string): Promise<RefreshTokenRow | undefined> {
-  const [row] = await database.select().from(refreshTokens).where(eq(refreshTokens.hash, hash)).limit(1);
-  return row;
+  return database.select().from(refreshTokens).where(eq(refreshTokens.hash, hash)).get();
 }
 
 export async function deleteFamily(database: Database, family: string): Promise<void> {
