@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
-import { messagingName } from '../domain/topics.ts';
+import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
 import { emqxApiOf, endEmqxSessions } from './broker-client.ts';
 import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
@@ -17,28 +17,18 @@ const answerWithinMs = 5_000;
 const bannedUntil = '2999-12-31T23:59:59Z';
 const alreadyExistsSchema = z.object({ code: z.literal('ALREADY_EXISTS') });
 
-type Call = Pick<BrokerApiCall, 'method' | 'path' | 'body' | 'accepts'>;
-
 export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
   if (config.broker.api === undefined) throw new Error('no broker API configured');
   const api = emqxApiOf(config.broker.api);
 
-  const ask = (given: Call): Promise<Response> =>
-    callBrokerApi(api, { ...given, signal: AbortSignal.timeout(answerWithinMs) });
-  /** @returns the status, one of `accepts` */
-  const call = async (given: Call): Promise<number> => {
-    const { status, body } = await ask(given);
-    await body?.cancel();
-    return status;
-  };
-  const endSessions: BrokerProvisioner['endSessions'] = (device) => endEmqxSessions(api, device, answerWithinMs);
+  const call = (given: BrokerApiCall) => callBrokerApi(api, given, AbortSignal.timeout(answerWithinMs));
+  const endSessions = (device: DeviceIdentity) => endEmqxSessions(api, device, answerWithinMs);
   const ban = async (name: string): Promise<void> => {
     const body = { as: 'username', who: name, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
-    const answer = await ask({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
-    if (answer.status === 200) return answer.body?.cancel();
+    const { status, text } = await call({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
     // EMQX answers 400 both to a ban that exists and to one that it rejects.
-    if (!alreadyExistsSchema.safeParse(parseJson(await answer.text())).success) {
-      throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status: 400 });
+    if (status === 400 && !alreadyExistsSchema.safeParse(parseJson(text)).success) {
+      throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status });
     }
   };
   const liftBan = async (name: string): Promise<void> => {
@@ -46,7 +36,7 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
   };
   /** Changes what exists and creates what does not. */
   const put = async (path: string, body: object, create: { path: string; body: object }): Promise<void> => {
-    const status = await call({ method: 'PUT', path, body, accepts: [200, 204, 404] });
+    const { status } = await call({ method: 'PUT', path, body, accepts: [200, 204, 404] });
     if (status === 404) await call({ method: 'POST', ...create, accepts: [200, 201, 204] });
   };
 
