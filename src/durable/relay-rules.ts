@@ -32,8 +32,10 @@ export const relayClientSchema = z.object({
 export type RelayClient = z.infer<typeof relayClientSchema>;
 export type RelayIdentity = NonNullable<RelayClient['who']>;
 
-export const authenticateWithinMs = 10_000;
+const authenticateWithinMs = 10_000;
 const maxFilters = { device: 20, user: 200 } as const;
+
+export const notAuthenticated = refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
 
 type Who = RelayClient['who'] | undefined;
 
@@ -79,5 +81,3 @@ export function checkPublish(
   }
   return refuse({ kind: 'topic_forbidden', action: 'publish', topic });
 }
-
-const notAuthenticated = refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
