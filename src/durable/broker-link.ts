@@ -54,10 +54,8 @@ export class BrokerLink extends DurableObject<Env> {
 
   health(): { bridgeConnected: boolean; brokerConnected: boolean } {
     const active = this.#active();
-    if (active === undefined || isInactive(active, Date.now())) {
-      return { bridgeConnected: false, brokerConnected: false };
-    }
-    return { bridgeConnected: true, brokerConnected: active.isBrokerConnected };
+    const bridgeConnected = active !== undefined && !isInactive(active, Date.now());
+    return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected };
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
