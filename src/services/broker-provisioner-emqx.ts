@@ -1,11 +1,12 @@
-// EMQX 5 over its REST API: users and rules of its built-in database, and its ban list. Experimental: checked against
-// recorded exchanges only, never against a running EMQX.
+// EMQX 5 over its REST API: users and rules of its built-in database, its ban list, and ending sessions, which the local
+// broker offers too. Experimental: checked against recorded exchanges only, never against a running EMQX.
 import { z } from 'zod';
+import type { Config } from '../config.ts';
 import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
-import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
-import { emqxApiOf, endEmqxSessions } from './broker-client.ts';
+import { describeError, log } from '../log.ts';
+import { callBrokerApi, type BrokerApi, type BrokerApiCall } from './broker-api.ts';
 import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 import { aclOf } from './emqx-acl.ts';
@@ -13,6 +14,7 @@ import { aclOf } from './emqx-acl.ts';
 const users = '/authentication/password_based%3Abuilt_in_database/users';
 const rules = '/authorization/sources/built_in_database/rules/users';
 const answerWithinMs = 5_000;
+const disconnectWithinMs = 2_000;
 /** EMQX takes a ban without an end for one of a year. */
 const bannedUntil = '2999-12-31T23:59:59Z';
 const alreadyExistsSchema = z.object({ code: z.literal('ALREADY_EXISTS') });
@@ -66,4 +68,30 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     },
     endSessions,
   };
+}
+
+/**
+ * Ends a device's sessions, best effort: whatever a revoked session still publishes has no effect. Never rejects, and never
+ * takes longer than two seconds.
+ */
+export async function disconnectClient({ config }: ServiceContext, device: DeviceIdentity): Promise<void> {
+  const { api } = config.broker;
+  if (api === undefined) return;
+  try {
+    await endEmqxSessions(emqxApiOf(api), device, disconnectWithinMs);
+  } catch (error) {
+    const reason = error instanceof BrokerCallError ? { failure: error.failure } : describeError(error);
+    log('warn', 'broker session not ended', { deviceId: device.deviceId, ...reason });
+  }
+}
+
+function emqxApiOf({ url, key, secret }: NonNullable<Config['broker']['api']>): BrokerApi {
+  return { name: 'EMQX', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
+}
+
+/** @throws BrokerCallError */
+async function endEmqxSessions(api: BrokerApi, device: DeviceIdentity, withinMs: number): Promise<void> {
+  const path = `/clients/${encodeURIComponent(messagingName(device))}`;
+  // 404: it is not connected.
+  await callBrokerApi(api, { method: 'DELETE', path, accepts: [200, 204, 404] }, AbortSignal.timeout(withinMs));
 }
