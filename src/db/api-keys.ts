@@ -1,7 +1,7 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../domain/pagination.ts';
-import { runTogether, type Database } from './client.ts';
+import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
+import type { PageRequest } from '../domain/pagination.ts';
+import { readPage, runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
 
 type ApiKeyRow = typeof apiKeys.$inferSelect;
@@ -30,17 +30,8 @@ export async function insertApiKey(
 
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
   const mine = eq(apiKeys.userId, userId);
-  const [[counted], rows] = await database.batch([
-    database.select({ total: count() }).from(apiKeys).where(mine),
-    database
-      .select()
-      .from(apiKeys)
-      .where(mine)
-      .orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId))
-      .limit(page.size)
-      .offset(offsetOf(page)),
-  ]);
-  return { total: counted?.total ?? 0, rows };
+  const rows = database.select().from(apiKeys).where(mine).orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId));
+  return readPage(database, apiKeys, mine, rows.$dynamic(), page);
 }
 
 export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {

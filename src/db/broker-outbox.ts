@@ -11,10 +11,7 @@ export type OutboxEntry = typeof brokerOutbox.$inferSelect;
  */
 export async function putOutboxEntry(
   database: Database,
-  entry: Pick<
-    OutboxEntry,
-    'deviceId' | 'productKey' | 'operation' | 'sealedPassword' | 'endsSessions' | 'requestedAt' | 'nextAttemptAt'
-  >,
+  entry: Omit<OutboxEntry, 'version' | 'attempts' | 'claimedUntil' | 'deliveredAt'>,
 ): Promise<void> {
   await database
     .insert(brokerOutbox)
