@@ -60,10 +60,7 @@ export async function claimOutboxEntry(
     .get();
 }
 
-/**
- * Ends the claim with what the delivery changed. False where a newer entry replaced this one meanwhile: that one stays
- * due, unchanged.
- */
+/** Ends the claim with what the delivery changed. False where a newer entry replaced this one: that one stays due. */
 export async function releaseOutboxEntry(
   database: Database,
   { deviceId, version }: OutboxEntry,

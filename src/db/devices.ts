@@ -10,10 +10,7 @@ export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
 
 /** The columns that only a device's session writes. */
-type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt'> & {
-  connectionStatus: 1 | 2;
-  version: number;
-};
+type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & { version: number };
 
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
 const withProduct = {
@@ -79,21 +76,17 @@ export async function findDevice(db: Database, deviceId: string) {
 /** Newest first. */
 export async function listDevices(
   db: Database,
-  {
-    ownerId,
-    productKey,
-    statusCode,
-  }: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
+  filter: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
   page: PageRequest,
 ) {
   const productId = db
     .select({ id: products.id })
     .from(products)
-    .where(eq(products.productKey, productKey ?? ''));
+    .where(eq(products.productKey, filter.productKey ?? ''));
   const wanted = and(
-    eq(devices.ownerId, ownerId),
-    productKey === undefined ? undefined : eq(devices.productId, productId),
-    hasStatus(statusCode),
+    eq(devices.ownerId, filter.ownerId),
+    filter.productKey === undefined ? undefined : eq(devices.productId, productId),
+    hasStatus(filter.statusCode),
   );
   const rows = db
     .select(withProduct)
