@@ -71,7 +71,3 @@ export function matchesFilter(filter: string, topic: string): boolean {
   }
   return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
 }
-
-export function isSameDevice(one: DeviceIdentity, other: DeviceIdentity): boolean {
-  return one.productKey === other.productKey && one.deviceId === other.deviceId;
-}

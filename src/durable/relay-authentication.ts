@@ -34,8 +34,12 @@ export class RelayAuthentication {
   }
 
   /** @throws RefusedError `object_failed` */
-  authenticate(request: AuthRequest): Promise<Outcome<RelayIdentity>> {
-    return 'token' in request ? this.#checkToken(request.token) : this.#checkDevice(request);
+  async authenticate(request: AuthRequest): Promise<Outcome<RelayIdentity>> {
+    if ('username' in request) return this.#checkDevice(request);
+    const access = await verifyAccessToken(readConfig(this.#env), request.token);
+    if (!access.ok) return access;
+    const { userId, expiresAtMs } = access.value;
+    return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
   }
 
   /**
@@ -54,12 +58,6 @@ export class RelayAuthentication {
       );
       return outcome.ok ? subscribe() : outcome;
     });
-  }
-
-  async #checkToken(token: string): Promise<Outcome<RelayIdentity>> {
-    const access = await verifyAccessToken(readConfig(this.#env), token);
-    if (!access.ok) return access;
-    return { ok: true, value: { kind: 'user', userId: access.value.userId, expiresAtMs: access.value.expiresAtMs } };
   }
 
   async #checkDevice(request: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {

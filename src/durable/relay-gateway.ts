@@ -88,7 +88,7 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    if (byteLengthOf(data) > maxRelayFrameBytes) {
+    if (new Blob([data]).size > maxRelayFrameBytes) {
       this.#end(socket, 1009, 'frame larger than 16 KiB');
       return;
     }
@@ -298,10 +298,4 @@ const done: Outcome<null> = { ok: true, value: null };
 function hideForeign(refusal: Refusal, topic: string): Refusal {
   const isForeign = refusal.kind === 'not_found' || refusal.kind === 'not_owner';
   return isForeign ? { kind: 'topic_forbidden', action: 'subscribe', topic } : refusal;
-}
-
-function byteLengthOf(data: string | ArrayBuffer): number {
-  if (typeof data !== 'string') return data.byteLength;
-  // Encoded only below the limit: a longer text has more bytes anyway.
-  return data.length > maxRelayFrameBytes ? data.length : new TextEncoder().encode(data).length;
 }

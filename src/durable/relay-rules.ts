@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
-import { isSameDevice, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import { messagingName, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
 
 /** What a socket's attachment holds. */
@@ -46,7 +46,7 @@ export function deadlineOf({ who, openedAtMs }: RelayClient): number {
 }
 
 export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
-  if (one?.kind === 'device' && other.kind === 'device') return isSameDevice(one, other);
+  if (one?.kind === 'device' && other.kind === 'device') return messagingName(one) === messagingName(other);
   return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
 }
 
