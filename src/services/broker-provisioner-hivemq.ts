@@ -60,7 +60,15 @@ export function createHivemqProvisioner({ config }: ServiceContext): BrokerProvi
       const calls = begin();
       await calls.send('DELETE', pathOfCredential(device), { orElse: 404 });
       await calls.send('DELETE', pathOfClient(device), { orElse: 404 });
-      await deleteRights(calls, device);
+      const roleId = roleAmong(await calls.list(rolesSchema, roles), device);
+      if (roleId === undefined) return;
+      // Permissions before the role: as long as one of them exists, the role that leads to it does too.
+      for (const { id, name } of await calls.list(permissionsSchema, permissions)) {
+        if (!name.startsWith(`${device.deviceId} `)) continue;
+        await calls.send('PUT', `${pathOfAttachment(roleId, id)}/detach`, { orElse: 404 });
+        await calls.send('DELETE', `${permissions}/${encodeURIComponent(id)}`, { orElse: 404 });
+      }
+      await calls.send('DELETE', pathOfRole(roleId), { orElse: 404 });
     },
     endSessions: async (device) => {
       await begin().send('DELETE', `${pathOfClient(device)}/connection`, { orElse: 404 });
@@ -135,18 +143,6 @@ async function grantRights(calls: HivemqCalls, device: DeviceIdentity, roleId?: 
     await calls.send('PUT', `${pathOfAttachment(id, permissionId)}/attach`);
   }
   return id;
-}
-
-/** Permissions before the role: as long as one of them exists, the role that leads to it does too. */
-async function deleteRights(calls: HivemqCalls, device: DeviceIdentity): Promise<void> {
-  const roleId = roleAmong(await calls.list(rolesSchema, roles), device);
-  if (roleId === undefined) return;
-  for (const { id, name } of await calls.list(permissionsSchema, permissions)) {
-    if (!name.startsWith(`${device.deviceId} `)) continue;
-    await calls.send('PUT', `${pathOfAttachment(roleId, id)}/detach`, { orElse: 404 });
-    await calls.send('DELETE', `${permissions}/${encodeURIComponent(id)}`, { orElse: 404 });
-  }
-  await calls.send('DELETE', pathOfRole(roleId), { orElse: 404 });
 }
 
 /** @returns undefined when it exists */
