@@ -59,7 +59,7 @@ export class BrokerLink extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const frame = readFrame(data);
+    const frame = typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
     if (frame === undefined) {
       close(socket, 'unreadable frame');
       return;
@@ -207,10 +207,6 @@ export class BrokerLink extends DurableObject<Env> {
 
 function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {
   log('info', 'bridge role', { bridgeId, role, cause });
-}
-
-function readFrame(data: string | ArrayBuffer): BridgeFrame | undefined {
-  return typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
 }
 
 function read(socket: WebSocket): Attachment {
