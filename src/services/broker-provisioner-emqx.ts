@@ -6,7 +6,7 @@ import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
-import { callBrokerApi, type BrokerApi, type BrokerApiCall } from './broker-api.ts';
+import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
 import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 import { aclOf } from './emqx-acl.ts';
@@ -19,11 +19,12 @@ const disconnectWithinMs = 2_000;
 const bannedUntil = '2999-12-31T23:59:59Z';
 const alreadyExistsSchema = z.object({ code: z.literal('ALREADY_EXISTS') });
 
-export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
-  if (config.broker.api === undefined) throw new Error('no broker API configured');
-  const api = emqxApiOf(config.broker.api);
+type EmqxApi = NonNullable<Config['broker']['api']>;
 
-  const call = (given: BrokerApiCall) => callBrokerApi(api, given, AbortSignal.timeout(answerWithinMs));
+export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
+  const { api } = config.broker;
+  if (api === undefined) throw new Error('no broker API configured');
+  const call = (given: BrokerApiCall) => callEmqx(api, given, answerWithinMs);
   const endSessions = (device: DeviceIdentity) => endEmqxSessions(api, device, answerWithinMs);
   const ban = async (name: string): Promise<void> => {
     const body = { as: 'username', who: name, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
@@ -70,28 +71,26 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
   };
 }
 
-/**
- * Ends a device's sessions, best effort: whatever a revoked session still publishes has no effect. Never rejects, and never
- * takes longer than two seconds.
- */
+/** Best effort, for two seconds at most: whatever a revoked session still publishes has no effect. Never rejects. */
 export async function disconnectClient({ config }: ServiceContext, device: DeviceIdentity): Promise<void> {
   const { api } = config.broker;
   if (api === undefined) return;
   try {
-    await endEmqxSessions(emqxApiOf(api), device, disconnectWithinMs);
+    await endEmqxSessions(api, device, disconnectWithinMs);
   } catch (error) {
     const reason = error instanceof BrokerCallError ? { failure: error.failure } : describeError(error);
     log('warn', 'broker session not ended', { deviceId: device.deviceId, ...reason });
   }
 }
 
-function emqxApiOf({ url, key, secret }: NonNullable<Config['broker']['api']>): BrokerApi {
-  return { name: 'EMQX', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
+function callEmqx({ url, key, secret }: EmqxApi, call: BrokerApiCall, withinMs: number) {
+  const api = { name: 'EMQX', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
+  return callBrokerApi(api, call, AbortSignal.timeout(withinMs));
 }
 
 /** @throws BrokerCallError */
-async function endEmqxSessions(api: BrokerApi, device: DeviceIdentity, withinMs: number): Promise<void> {
+async function endEmqxSessions(api: EmqxApi, device: DeviceIdentity, withinMs: number): Promise<void> {
   const path = `/clients/${encodeURIComponent(messagingName(device))}`;
   // 404: it is not connected.
-  await callBrokerApi(api, { method: 'DELETE', path, accepts: [200, 204, 404] }, AbortSignal.timeout(withinMs));
+  await callEmqx(api, { method: 'DELETE', path, accepts: [200, 204, 404] }, withinMs);
 }
