@@ -43,8 +43,7 @@ export async function rotateToken(
       where hash = ${hash} and expires_at > ${nowMs} and rotated_at is null`,
     purgeExpired(nowMs),
   ]);
-  const [inserted] = results;
-  return inserted && { family: inserted.family, userId: inserted.user_id };
+  return results.map(({ family, user_id: userId }) => ({ family, userId }))[0];
 }
 
 export async function findRefreshToken(database: Database, hash: string): Promise<RefreshTokenRow | undefined> {

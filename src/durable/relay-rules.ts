@@ -8,7 +8,6 @@ import type { TopicAction } from '../protocol/mqtt.ts';
 
 /** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
-  /** For the log. */
   socketId: z.string(),
   openedAtMs: z.number(),
   failedAuths: z.number(),

@@ -54,8 +54,7 @@ export async function provisionAtBroker(
 }
 
 /**
- * Records that a device about to be deleted is to be deleted at the broker too. Delivered only if the deletion is cut off
- * before it does so itself.
+ * Records the deletion of a device before it begins. Delivered from here only if the request is cut off before its end.
  * @param requestedAtMs when the request began
  */
 export async function scheduleDeletionAtBroker(

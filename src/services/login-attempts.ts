@@ -35,8 +35,7 @@ export async function beginLoginAttempt(
 
 /**
  * Call it for a wrong password, before the caller is answered.
- * @throws RefusedError `rate_limited` where concurrent failures closed the key: a hundred guesses sent at once are
- * answered like a hundred in a row
+ * @throws RefusedError `rate_limited` where concurrent failures closed the key, so that parallel guesses gain nothing
  */
 export async function countFailure(database: Database, { throttleKey }: LoginAttempt): Promise<void> {
   const nowMs = Date.now();
