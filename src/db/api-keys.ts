@@ -1,14 +1,13 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../domain/pagination.ts';
-import { runTogether, type Database } from './client.ts';
+import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
+import type { PageRequest } from '../domain/pagination.ts';
+import { readPage, runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
 
 type ApiKeyRow = typeof apiKeys.$inferSelect;
 
 export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
-  const [row] = await database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).limit(1);
-  return row;
+  return database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).get();
 }
 
 /** One conditional statement, so that simultaneous creations cannot exceed `maxKeysPerUser` together. */
@@ -31,17 +30,8 @@ export async function insertApiKey(
 
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
   const mine = eq(apiKeys.userId, userId);
-  const [[counted], rows] = await database.batch([
-    database.select({ total: count() }).from(apiKeys).where(mine),
-    database
-      .select()
-      .from(apiKeys)
-      .where(mine)
-      .orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId))
-      .limit(page.size)
-      .offset(offsetOf(page)),
-  ]);
-  return { total: counted?.total ?? 0, rows };
+  const rows = database.select().from(apiKeys).where(mine).orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId));
+  return readPage(database, apiKeys, mine, rows.$dynamic(), page);
 }
 
 export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {

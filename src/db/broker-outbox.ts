@@ -11,10 +11,7 @@ export type OutboxEntry = typeof brokerOutbox.$inferSelect;
  */
 export async function putOutboxEntry(
   database: Database,
-  entry: Pick<
-    OutboxEntry,
-    'deviceId' | 'productKey' | 'operation' | 'sealedPassword' | 'endsSessions' | 'requestedAt' | 'nextAttemptAt'
-  >,
+  entry: Omit<OutboxEntry, 'version' | 'attempts' | 'claimedUntil' | 'deliveredAt'>,
 ): Promise<void> {
   await database
     .insert(brokerOutbox)
@@ -39,7 +36,9 @@ export async function putOutboxEntry(
 /** Claims the due entry that has waited longest, or that of one device. One statement, so that only one caller gets it. */
 export async function claimOutboxEntry(
   database: Database,
-  { nowMs, untilMs, deviceId }: { nowMs: number; untilMs: number; deviceId?: string },
+  nowMs: number,
+  untilMs: number,
+  deviceId: string | undefined,
 ): Promise<OutboxEntry | undefined> {
   const isDue = and(
     isNull(brokerOutbox.deliveredAt),
@@ -53,41 +52,27 @@ export async function claimOutboxEntry(
     .where(isDue)
     .orderBy(asc(brokerOutbox.nextAttemptAt))
     .limit(1);
-  const [claimed] = await database
+  return database
     .update(brokerOutbox)
     .set({ claimedUntil: untilMs })
     .where(eq(brokerOutbox.deviceId, sql`(${next})`))
-    .returning();
-  return claimed;
+    .returning()
+    .get();
 }
 
-/** Marks it delivered and erases the password. False where a newer entry replaced it meanwhile: that one stays due. */
-export async function completeOutboxEntry(
+/** Ends the claim with what the delivery changed. False where a newer entry replaced this one: that one stays due. */
+export async function releaseOutboxEntry(
   database: Database,
   { deviceId, version }: OutboxEntry,
-  nowMs: number,
+  change: Partial<Pick<OutboxEntry, 'deliveredAt' | 'sealedPassword' | 'attempts' | 'nextAttemptAt'>>,
 ): Promise<boolean> {
-  const completed = await database
-    .update(brokerOutbox)
-    .set({ deliveredAt: nowMs, sealedPassword: null, claimedUntil: 0 })
-    .where(and(eq(brokerOutbox.deviceId, deviceId), eq(brokerOutbox.version, version)));
-  if (completed.meta.changes === 0) await releaseClaim(database, deviceId);
-  return completed.meta.changes === 1;
-}
-
-/** Schedules the next attempt; an entry that replaced this one meanwhile stays due at its own time. */
-export async function postponeOutboxEntry(
-  database: Database,
-  { deviceId, version, attempts }: OutboxEntry,
-  nextAttemptAt: number,
-): Promise<void> {
-  await database
-    .update(brokerOutbox)
-    .set({ attempts: attempts + 1, nextAttemptAt })
-    .where(and(eq(brokerOutbox.deviceId, deviceId), eq(brokerOutbox.version, version)));
-  await releaseClaim(database, deviceId);
-}
-
-async function releaseClaim(database: Database, deviceId: string): Promise<void> {
-  await database.update(brokerOutbox).set({ claimedUntil: 0 }).where(eq(brokerOutbox.deviceId, deviceId));
+  const isThisDevice = eq(brokerOutbox.deviceId, deviceId);
+  const [changed] = await database.batch([
+    database
+      .update(brokerOutbox)
+      .set(change)
+      .where(and(isThisDevice, eq(brokerOutbox.version, version))),
+    database.update(brokerOutbox).set({ claimedUntil: 0 }).where(isThisDevice),
+  ]);
+  return changed.meta.changes === 1;
 }

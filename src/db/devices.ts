@@ -1,29 +1,16 @@
 // Queries on `devices`. Name, disabled and presence are a projection of the device's session, written by it alone
 // through `writeProjection`. Activation writes everything else.
-import { and, asc, count, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
-import { offsetOf, type PageRequest } from '../domain/pagination.ts';
-import { openDatabase, type Database } from './client.ts';
+import type { PageRequest } from '../domain/pagination.ts';
+import { openDatabase, readPage, type Database } from './client.ts';
 import { devices, products } from './schema.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
-type ProductSummaryRow = Pick<
-  typeof products.$inferSelect,
-  'id' | 'productKey' | 'name' | 'uiTemplate' | 'iconName' | 'iconColor' | 'controlMode' | 'model'
->;
-export type DeviceWithProduct = { device: DeviceRow; product: ProductSummaryRow };
+export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
 
 /** The columns that only a device's session writes. */
-type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt'> & {
-  connectionStatus: 1 | 2;
-  version: number;
-};
-
-type DeviceFilter = {
-  ownerId: number;
-  productKey: string | undefined;
-  statusCode: DeviceStatusCode | undefined;
-};
+type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & { version: number };
 
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
 const withProduct = {
@@ -77,7 +64,7 @@ export async function updateActivation(
   await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
 }
 
-export async function findDevice(db: Database, deviceId: string): Promise<DeviceWithProduct | undefined> {
+export async function findDevice(db: Database, deviceId: string) {
   return db
     .select(withProduct)
     .from(devices)
@@ -89,30 +76,25 @@ export async function findDevice(db: Database, deviceId: string): Promise<Device
 /** Newest first. */
 export async function listDevices(
   db: Database,
-  { ownerId, productKey, statusCode }: DeviceFilter,
+  filter: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
   page: PageRequest,
-): Promise<{ total: number; rows: DeviceWithProduct[] }> {
+) {
   const productId = db
     .select({ id: products.id })
     .from(products)
-    .where(eq(products.productKey, productKey ?? ''));
+    .where(eq(products.productKey, filter.productKey ?? ''));
   const wanted = and(
-    eq(devices.ownerId, ownerId),
-    productKey === undefined ? undefined : eq(devices.productId, productId),
-    hasStatus(statusCode),
+    eq(devices.ownerId, filter.ownerId),
+    filter.productKey === undefined ? undefined : eq(devices.productId, productId),
+    hasStatus(filter.statusCode),
   );
-  const [[counted], rows] = await db.batch([
-    db.select({ total: count() }).from(devices).where(wanted),
-    db
-      .select(withProduct)
-      .from(devices)
-      .innerJoin(products, eq(devices.productId, products.id))
-      .where(wanted)
-      .orderBy(desc(devices.createdAt), desc(devices.id))
-      .limit(page.size)
-      .offset(offsetOf(page)),
-  ]);
-  return { total: counted?.total ?? 0, rows };
+  const rows = db
+    .select(withProduct)
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .where(wanted)
+    .orderBy(desc(devices.createdAt), desc(devices.id));
+  return readPage(db, devices, wanted, rows.$dynamic(), page);
 }
 
 export async function deleteDevice(db: Database, deviceId: string): Promise<void> {

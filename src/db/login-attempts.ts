@@ -1,26 +1,28 @@
 // Queries that count failed logins. What a throttle key stands for and what follows from the count is decided in
 // services/login-attempts.ts.
 import { inArray, sql } from 'drizzle-orm';
-import { firstLoginDelayMs, freeLoginAttempts, maxLoginDelayMs } from '../domain/login-delay.ts';
 import { runTogether, type Database } from './client.ts';
 import { loginAttempts } from './schema.ts';
 
-type LoginAttemptsRow = typeof loginAttempts.$inferSelect;
+/** From the last free failure on, an account waits after each one, twice as long as after the one before. */
+const freeLoginAttempts = 5;
+const firstLoginDelayMs = 1_000;
+const maxLoginDelayMs = 15 * 60_000;
 
-export function findLoginAttempts(database: Database, throttleKeys: string[]): Promise<LoginAttemptsRow[]> {
+export async function findLoginAttempts(database: Database, throttleKeys: string[]) {
   return database.select().from(loginAttempts).where(inArray(loginAttempts.throttleKey, throttleKeys));
 }
 
 /**
- * Counts one failure, unless concurrent failures closed the key already: then the time it opens at. Also computes the
- * delay, because the count and its consequence have to be one statement.
+ * Counts one failure, and computes the delay in the same statement.
+ * @returns when the key opens where concurrent failures closed it already: then nothing was counted; otherwise undefined
  */
 export async function countFailedLogin(
   database: Database,
   throttleKey: string,
   nowMs: number,
   expiresAt: number,
-): Promise<{ closedUntil: number } | undefined> {
+): Promise<number | undefined> {
   const failures = sql`case when login_attempts.expires_at > ${nowMs} then login_attempts.failures + 1 else 1 end`;
   const doublings = sql`min(${failures} - ${freeLoginAttempts}, 20)`;
   const delay = sql`min(${maxLoginDelayMs}, ${firstLoginDelayMs} << ${doublings})`;
@@ -39,13 +41,12 @@ export async function countFailedLogin(
       delete from ${loginAttempts}
       where throttle_key in (select throttle_key from ${loginAttempts} where expires_at <= ${nowMs} limit 10)`,
   ]);
-  const [row] = found.results;
-  return counted.results.length === 0 && row !== undefined ? { closedUntil: row.retry_at } : undefined;
+  return counted.results.length === 0 ? found.results[0]?.retry_at : undefined;
 }
 
 /**
- * Resets the failures of `throttleKey` and trusts `trustedKey` until `trustedUntil`. Where concurrent failures closed
- * `throttleKey`, nothing changes and the time it opens at is returned.
+ * Resets the failures of `throttleKey` and trusts `trustedKey` until `trustedUntil`.
+ * @returns when `throttleKey` opens where concurrent failures closed it: then nothing changed; otherwise undefined
  */
 export async function resetFailedLogins(
   database: Database,
@@ -53,7 +54,7 @@ export async function resetFailedLogins(
   trustedKey: string,
   nowMs: number,
   trustedUntil: number,
-): Promise<{ closedUntil: number } | undefined> {
+): Promise<number | undefined> {
   const [closed] = await runTogether<[{ retry_at: number }, unknown, unknown]>(database, [
     sql`select retry_at from ${loginAttempts} where throttle_key = ${throttleKey} and retry_at > ${nowMs}`,
     sql`delete from ${loginAttempts} where throttle_key = ${throttleKey} and retry_at <= ${nowMs}`,
@@ -63,6 +64,5 @@ export async function resetFailedLogins(
       where not exists (select 1 from ${loginAttempts} where throttle_key = ${throttleKey})
       on conflict (throttle_key) do update set failures = 0, retry_at = 0, is_trusted = 1, expires_at = ${trustedUntil}`,
   ]);
-  const [row] = closed.results;
-  return row && { closedUntil: row.retry_at };
+  return closed.results[0]?.retry_at;
 }

@@ -7,16 +7,8 @@ import { productChanges, products } from './schema.ts';
 export type ProductChange = Awaited<ReturnType<typeof listProductChanges>>[number];
 type ChangeKey = Pick<ProductChange, 'productId' | 'changedAt'>;
 
-export async function listProductChanges(database: Database, limit: number) {
-  return queryChanges(database).orderBy(asc(productChanges.productId)).limit(limit);
-}
-
-export async function findProductChange(database: Database, productId: number): Promise<ProductChange | undefined> {
-  return queryChanges(database).where(eq(productChanges.productId, productId)).get();
-}
-
-/** Each with the product as it is now. */
-function queryChanges(database: Database) {
+/** Each with the product as it is now; that of one product where `productId` is given. */
+export async function listProductChanges(database: Database, limit: number, productId?: number) {
   return database
     .select({
       productId: productChanges.productId,
@@ -26,7 +18,10 @@ function queryChanges(database: Database) {
       offlineGraceSeconds: products.offlineGraceSeconds,
     })
     .from(productChanges)
-    .innerJoin(products, eq(productChanges.productId, products.id));
+    .innerJoin(products, eq(productChanges.productId, products.id))
+    .where(productId === undefined ? undefined : eq(productChanges.productId, productId))
+    .orderBy(asc(productChanges.productId))
+    .limit(limit);
 }
 
 /** Does nothing where the product changed again meanwhile: then delivery starts over. */

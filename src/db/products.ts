@@ -1,8 +1,8 @@
 // Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
 // `insertProduct` reads such rows.
-import { and, count, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../domain/pagination.ts';
-import { runTogether, type Database } from './client.ts';
+import { and, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
+import type { PageRequest } from '../domain/pagination.ts';
+import { readPage, runTogether, type Database } from './client.ts';
 import { devices, productChanges, products, users } from './schema.ts';
 
 export type ProductRow = typeof products.$inferSelect;
@@ -40,12 +40,11 @@ export async function insertProduct(database: Database, product: NewProduct): Pr
 }
 
 export async function findProduct(database: Database, productKey: string): Promise<ProductRow | undefined> {
-  const [row] = await database
+  return database
     .select()
     .from(products)
     .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
-    .limit(1);
-  return row;
+    .get();
 }
 
 /** Newest first. */
@@ -59,17 +58,8 @@ export async function listProducts(
     isNull(products.deletedAt),
     category === undefined ? undefined : eq(products.category, category),
   );
-  const [[counted], rows] = await database.batch([
-    database.select({ total: count() }).from(products).where(wanted),
-    database
-      .select()
-      .from(products)
-      .where(wanted)
-      .orderBy(desc(products.createdAt), desc(products.id))
-      .limit(page.size)
-      .offset(offsetOf(page)),
-  ]);
-  return { total: counted?.total ?? 0, rows };
+  const rows = database.select().from(products).where(wanted).orderBy(desc(products.createdAt), desc(products.id));
+  return readPage(database, products, wanted, rows.$dynamic(), page);
 }
 
 /**

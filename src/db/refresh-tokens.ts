@@ -43,13 +43,11 @@ export async function rotateToken(
       where hash = ${hash} and expires_at > ${nowMs} and rotated_at is null`,
     purgeExpired(nowMs),
   ]);
-  const [inserted] = results;
-  return inserted && { family: inserted.family, userId: inserted.user_id };
+  return results.map(({ family, user_id: userId }) => ({ family, userId }))[0];
 }
 
 export async function findRefreshToken(database: Database, hash: string): Promise<RefreshTokenRow | undefined> {
-  const [row] = await database.select().from(refreshTokens).where(eq(refreshTokens.hash, hash)).limit(1);
-  return row;
+  return database.select().from(refreshTokens).where(eq(refreshTokens.hash, hash)).get();
 }
 
 export async function deleteFamily(database: Database, family: string): Promise<void> {

@@ -24,15 +24,18 @@ export const users = sqliteTable(
   ],
 );
 
+const userReference = (column: string) =>
+  integer(column)
+    .notNull()
+    .references(() => users.id);
+
 /** One row per issued refresh token until it expires; `family` groups the tokens that descend from one login. */
 export const refreshTokens = sqliteTable(
   'refresh_tokens',
   {
     hash: text('hash').primaryKey(),
     family: text('family').notNull(),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: userReference('user_id'),
     createdAt: integer('created_at').notNull(),
     expiresAt: integer('expires_at').notNull(),
     rotatedAt: integer('rotated_at'),
@@ -64,9 +67,7 @@ export const apiKeys = sqliteTable(
   'api_keys',
   {
     keyId: text('key_id').primaryKey(),
-    userId: integer('user_id')
-      .notNull()
-      .references(() => users.id),
+    userId: userReference('user_id'),
     secretHash: text('secret_hash').notNull(),
     description: text('description').notNull(),
     createdAt: integer('created_at').notNull(),
@@ -81,9 +82,7 @@ export const products = sqliteTable(
   {
     id: integer('id').primaryKey({ autoIncrement: true }),
     productKey: text('product_key').notNull(),
-    ownerId: integer('owner_id')
-      .notNull()
-      .references(() => users.id),
+    ownerId: userReference('owner_id'),
     projectId: text('project_id').notNull(),
     name: text('name').notNull(),
     description: text('description').notNull(),
@@ -163,9 +162,7 @@ export const devices = sqliteTable(
       .notNull()
       .references(() => products.id),
     deviceSN: text('device_sn').notNull(),
-    ownerId: integer('owner_id')
-      .notNull()
-      .references(() => users.id),
+    ownerId: userReference('owner_id'),
     projectId: text('project_id').notNull(),
     name: text('name').notNull(),
     firmwareVersion: text('firmware_version').notNull(),

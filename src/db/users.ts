@@ -4,28 +4,25 @@ import type { Database } from './client.ts';
 import { users } from './schema.ts';
 
 export type UserRow = typeof users.$inferSelect;
-type NewUser = Omit<UserRow, 'id'>;
 
 export async function findUser(database: Database, userId: number): Promise<UserRow | undefined> {
-  const [row] = await database.select().from(users).where(eq(users.id, userId)).limit(1);
-  return row;
+  return database.select().from(users).where(eq(users.id, userId)).get();
 }
 
 /** The user with this username or email. No name is the username of one user and the email of another. */
 export async function findUserByName(database: Database, foldedName: string): Promise<UserRow | undefined> {
-  const [row] = await database
+  return database
     .select()
     .from(users)
     .where(or(eq(users.foldedUsername, foldedName), eq(users.foldedEmail, foldedName)))
-    .limit(1);
-  return row;
+    .get();
 }
 
 /**
  * @returns the new user's id; undefined when one of the names is taken as a username or as an email. One statement, so
  * that of two simultaneous registrations one fails.
  */
-export async function insertUser(database: Database, user: NewUser): Promise<number | undefined> {
+export async function insertUser(database: Database, user: Omit<UserRow, 'id'>): Promise<number | undefined> {
   const names = sql`(${user.foldedUsername}, ${user.foldedEmail})`;
   const [row] = await database.all<{ id: number }>(sql`
     insert into ${users}

@@ -1,6 +1,5 @@
 // Topic names of contract 6: building, parsing and matching them, level by level, never by prefix. Who may use which is
 // decided in topic-rights.ts.
-
 import { topicActions, type TopicAction } from '../protocol/mqtt.ts';
 
 export type DeviceIdentity = { productKey: string; deviceId: string };
@@ -10,15 +9,12 @@ const allActions = Object.values(topicActions);
 /** The longest topic of a device has 128 characters. */
 const maxTopicLength = 256;
 
-const productKeyPattern = /^[A-Za-z0-9_-]{1,64}$/;
-const deviceIdPattern = /^dev_[0-9a-hjkmnp-tv-z]{8}$/;
-
 export function isProductKey(text: string): boolean {
-  return productKeyPattern.test(text);
+  return /^[A-Za-z0-9_-]{1,64}$/.test(text);
 }
 
 export function isDeviceId(text: string): boolean {
-  return deviceIdPattern.test(text);
+  return /^dev_[0-9a-hjkmnp-tv-z]{8}$/.test(text);
 }
 
 export function topicOf(device: DeviceIdentity, action: TopicAction): string {
@@ -39,9 +35,8 @@ export function parseMessagingName(name: string): DeviceIdentity | undefined {
 /** The device and action of a concrete topic; undefined for anything that is not exactly one of the four. */
 export function parseTopic(topic: string): { device: DeviceIdentity; action: TopicAction } | undefined {
   const filter = parseFilter(topic);
-  if (filter === undefined) return undefined;
-  const action = allActions.find((candidate) => candidate === filter.rest);
-  return action === undefined ? undefined : { device: filter.device, action };
+  const action = allActions.find((candidate) => candidate === filter?.rest);
+  return filter && action && { device: filter.device, action };
 }
 
 /**
@@ -75,8 +70,4 @@ export function matchesFilter(filter: string, topic: string): boolean {
     if (level !== '+' && level !== levels[index]) return false;
   }
   return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
-}
-
-export function isSameDevice(one: DeviceIdentity, other: DeviceIdentity): boolean {
-  return one.productKey === other.productKey && one.deviceId === other.deviceId;
 }

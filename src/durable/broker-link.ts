@@ -54,14 +54,12 @@ export class BrokerLink extends DurableObject<Env> {
 
   health(): { bridgeConnected: boolean; brokerConnected: boolean } {
     const active = this.#active();
-    if (active === undefined || isInactive(active, Date.now())) {
-      return { bridgeConnected: false, brokerConnected: false };
-    }
-    return { bridgeConnected: true, brokerConnected: active.isBrokerConnected };
+    const bridgeConnected = active !== undefined && !isInactive(active, Date.now());
+    return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected };
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const frame = readFrame(data);
+    const frame = typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
     if (frame === undefined) {
       close(socket, 'unreadable frame');
       return;
@@ -209,10 +207,6 @@ export class BrokerLink extends DurableObject<Env> {
 
 function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {
   log('info', 'bridge role', { bridgeId, role, cause });
-}
-
-function readFrame(data: string | ArrayBuffer): BridgeFrame | undefined {
-  return typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
 }
 
 function read(socket: WebSocket): Attachment {

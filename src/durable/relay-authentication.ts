@@ -12,13 +12,13 @@ import { callDevice } from './stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
+type Registration = { deviceId: string; isRevoked: boolean };
+
 export class RelayAuthentication {
   readonly #env: Env;
   readonly #shard: string;
-  /** Registrations under way, per device. */
-  readonly #registering = new Map<string, number>();
-  /** Of those devices, the ones whose credentials were revoked meanwhile. */
-  readonly #revoked = new Set<string>();
+  /** Registrations under way; `isRevoked`: the device's credentials were revoked meanwhile. */
+  readonly #registrations = new Set<Registration>();
 
   constructor(env: Env, shard: string) {
     this.#env = env;
@@ -26,16 +26,20 @@ export class RelayAuthentication {
   }
 
   isRegistering(deviceId: string): boolean {
-    return this.#registering.has(deviceId);
+    return this.#registrationsOf(deviceId).length > 0;
   }
 
   onRevoked(deviceId: string): void {
-    if (this.isRegistering(deviceId)) this.#revoked.add(deviceId);
+    for (const registration of this.#registrationsOf(deviceId)) registration.isRevoked = true;
   }
 
   /** @throws RefusedError `object_failed` */
-  authenticate(request: AuthRequest): Promise<Outcome<RelayIdentity>> {
-    return 'token' in request ? this.#checkToken(request.token) : this.#checkDevice(request);
+  async authenticate(request: AuthRequest): Promise<Outcome<RelayIdentity>> {
+    if ('username' in request) return this.#checkDevice(request);
+    const access = await verifyAccessToken(readConfig(this.#env), request.token);
+    if (!access.ok) return access;
+    const { userId, expiresAtMs } = access.value;
+    return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
   }
 
   /**
@@ -56,41 +60,35 @@ export class RelayAuthentication {
     });
   }
 
-  async #checkToken(token: string): Promise<Outcome<RelayIdentity>> {
-    const access = await verifyAccessToken(readConfig(this.#env), token);
-    if (!access.ok) return access;
-    return { ok: true, value: { kind: 'user', userId: access.value.userId, expiresAtMs: access.value.expiresAtMs } };
-  }
-
   async #checkDevice(request: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {
     const named = parseMessagingName(request.username);
     if (named === undefined) return refuse({ kind: 'not_found', what: 'device' });
     const { productKey, deviceId } = named;
     const passwordDigest = await digestOf(request.password);
-    return this.#register(deviceId, async () => {
+    return this.#register(deviceId, async (registration) => {
       const outcome = await callDevice(this.#env, deviceId, 'authenticate', 'repeatable', (device) =>
         device.authenticate({ productKey, passwordDigest, relayShard: this.#shard }),
       );
       if (!outcome.ok) return outcome;
       // Revoked before the answer was here: there was no socket yet to be closed.
-      if (this.#revoked.has(deviceId)) {
+      if (registration.isRevoked) {
         return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' });
       }
       return { ok: true, value: { kind: 'device', ...outcome.value } };
     });
   }
 
-  async #register<T>(deviceId: string, run: () => Promise<T>): Promise<T> {
-    this.#registering.set(deviceId, (this.#registering.get(deviceId) ?? 0) + 1);
+  async #register<T>(deviceId: string, run: (registration: Registration) => Promise<T>): Promise<T> {
+    const registration = { deviceId, isRevoked: false };
+    this.#registrations.add(registration);
     try {
-      return await run();
+      return await run(registration);
     } finally {
-      const left = (this.#registering.get(deviceId) ?? 1) - 1;
-      if (left > 0) this.#registering.set(deviceId, left);
-      else {
-        this.#registering.delete(deviceId);
-        this.#revoked.delete(deviceId);
-      }
+      this.#registrations.delete(registration);
     }
+  }
+
+  #registrationsOf(deviceId: string): Registration[] {
+    return [...this.#registrations].filter((registration) => registration.deviceId === deviceId);
   }
 }

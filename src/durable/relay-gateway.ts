@@ -13,11 +13,11 @@ import { RelayIndex } from './relay-index.ts';
 import type { RelayRun } from './relay-push.ts';
 import { PushedMessages } from './relay-pushed.ts';
 import {
-  authenticateWithinMs,
   checkPublish,
   checkSubscription,
   deadlineOf,
   isSameIdentity,
+  notAuthenticated,
   type RelayClient,
 } from './relay-rules.ts';
 import { maxAttachmentBytes, readClient, relayCodeOf, reply, writeClient } from './relay-socket.ts';
@@ -27,6 +27,7 @@ const maxFailedAuths = 3;
 const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
 
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
+type PublishRequest = Extract<RelayRequest, { action: 'publish' }>;
 type CloseCause =
   | RevokeCause
   | 'frame larger than 16 KiB'
@@ -37,14 +38,13 @@ type CloseCause =
 export class RelayGateway extends DurableObject<Env> {
   readonly #shard = this.ctx.id.name ?? '';
   readonly #index = new RelayIndex();
-  readonly #authentication: RelayAuthentication;
+  readonly #authentication = new RelayAuthentication(this.env, this.#shard);
   readonly #pushed = new PushedMessages();
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
   readonly #queues = new Map<WebSocket, Promise<void>>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#authentication = new RelayAuthentication(env, this.#shard);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('{"action":"ping"}', '{"action":"pong"}'));
     for (const socket of ctx.getWebSockets()) {
       const client = readClient(socket);
@@ -55,10 +55,10 @@ export class RelayGateway extends DurableObject<Env> {
   override async fetch(): Promise<Response> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
-    const openedAtMs = Date.now();
-    const socketId = crypto.randomUUID();
-    this.#change(server, { socketId, openedAtMs, failedAuths: 0, who: null, filters: [], isEnded: false });
-    await this.#wakeBy(openedAtMs + authenticateWithinMs);
+    const opened = { socketId: crypto.randomUUID(), openedAtMs: Date.now() };
+    const unknown = { ...opened, failedAuths: 0, who: null, filters: [], isEnded: false };
+    this.#change(server, unknown);
+    await this.#wakeBy(deadlineOf(unknown));
     return new Response(null, { status: 101, webSocket: client });
   }
 
@@ -88,7 +88,7 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    if (byteLengthOf(data) > maxRelayFrameBytes) {
+    if (new Blob([data]).size > maxRelayFrameBytes) {
       this.#end(socket, 1009, 'frame larger than 16 KiB');
       return;
     }
@@ -162,22 +162,33 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
+    if (request.action === 'ping') {
+      reply(socket, { action: 'pong' });
+      return;
+    }
+    if (request.action === 'auth') return this.#authenticate(socket, request);
+    const { action, topic } = request;
+    const outcome = await this.#use(socket, request);
+    if (outcome.ok) {
+      reply(socket, { action, topic, code: 200, message: 'success' });
+      return;
+    }
+    this.#log('info', 'relay request refused', socket, { action, topic, ...outcome.refusal });
+    const { message, detail } = wireErrorOf(
+      action === 'subscribe' ? hideForeign(outcome.refusal, topic) : outcome.refusal,
+    );
+    const text = detail === undefined ? message : `${message}: ${detail}`;
+    reply(socket, { action, topic, code: relayCodeOf(message), message: text });
+  }
+
+  #use(socket: WebSocket, request: TopicRequest): Outcome<null> | Promise<Outcome<null>> {
     switch (request.action) {
-      case 'auth':
-        await this.#authenticate(socket, request);
-        break;
       case 'subscribe':
-        this.#answerTopic(socket, request, await this.#subscribe(socket, request.topic));
-        break;
+        return this.#subscribe(socket, request.topic);
       case 'unsubscribe':
-        this.#answerTopic(socket, request, this.#unsubscribe(socket, request.topic));
-        break;
+        return this.#unsubscribe(socket, request.topic);
       case 'publish':
-        this.#answerTopic(socket, request, await this.#publish(socket, request));
-        break;
-      case 'ping':
-        reply(socket, { action: 'pong' });
-        break;
+        return this.#publish(socket, request);
     }
   }
 
@@ -221,18 +232,13 @@ export class RelayGateway extends DurableObject<Env> {
 
   #unsubscribe(socket: WebSocket, topic: string): Outcome<null> {
     const client = this.#index.clientOf(socket);
-    if (client === undefined || client.who === null) {
-      return refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
-    }
+    if (client === undefined || client.who === null) return notAuthenticated;
     this.#change(socket, { ...client, filters: client.filters.filter((filter) => filter !== topic) });
     return done;
   }
 
   /** As if the broker had brought the message; what it does is decided by the device's session. */
-  async #publish(
-    socket: WebSocket,
-    { topic, payload }: Extract<RelayRequest, { action: 'publish' }>,
-  ): Promise<Outcome<null>> {
+  async #publish(socket: WebSocket, { topic, payload }: PublishRequest): Promise<Outcome<null>> {
     const checked = checkPublish(this.#index.clientOf(socket)?.who, topic);
     if (!checked.ok) return checked;
     const { device, action } = checked.value;
@@ -242,26 +248,8 @@ export class RelayGateway extends DurableObject<Env> {
       session.publish({ productKey, revocations }, action, text),
     );
     if (!outcome.ok) return outcome;
-    const taken = outcome.value;
-    if (taken.result !== 'rejected') return done;
-    return refuse({ kind: 'invalid_input', path: 'payload', problem: taken.reason });
-  }
-
-  #answerTopic(
-    socket: WebSocket,
-    { action, topic }: Exclude<TopicRequest, { action: 'auth' }>,
-    outcome: Outcome<null>,
-  ): void {
-    if (outcome.ok) {
-      reply(socket, { action, topic, code: 200, message: 'success' });
-      return;
-    }
-    this.#log('info', 'relay request refused', socket, { action, topic, ...outcome.refusal });
-    const { message, detail } = wireErrorOf(
-      action === 'subscribe' ? hideForeign(outcome.refusal, topic) : outcome.refusal,
-    );
-    const text = detail === undefined ? message : `${message}: ${detail}`;
-    reply(socket, { action, topic, code: relayCodeOf(message), message: text });
+    if (outcome.value.result !== 'rejected') return done;
+    return refuse({ kind: 'invalid_input', path: 'payload', problem: outcome.value.reason });
   }
 
   #hasSubscribers(deviceId: string): boolean {
@@ -310,10 +298,4 @@ const done: Outcome<null> = { ok: true, value: null };
 function hideForeign(refusal: Refusal, topic: string): Refusal {
   const isForeign = refusal.kind === 'not_found' || refusal.kind === 'not_owner';
   return isForeign ? { kind: 'topic_forbidden', action: 'subscribe', topic } : refusal;
-}
-
-function byteLengthOf(data: string | ArrayBuffer): number {
-  if (typeof data !== 'string') return data.byteLength;
-  // Encoded only below the limit: a longer text has more bytes anyway.
-  return data.length > maxRelayFrameBytes ? data.length : new TextEncoder().encode(data).length;
 }

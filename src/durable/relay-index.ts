@@ -4,29 +4,27 @@ import type { RelayClient } from './relay-rules.ts';
 
 export class RelayIndex {
   readonly #socketsByDevice = new Map<string, Map<WebSocket, string[]>>();
-  readonly #devicesBySocket = new Map<WebSocket, Set<string>>();
   readonly #clients = new Map<WebSocket, RelayClient>();
 
-  /** Replaces a socket's entry. One with device credentials is listed under its device even without a filter. */
+  /** Replaces a socket's entry. */
   put(socket: WebSocket, client: RelayClient): void {
     this.remove(socket);
     this.#clients.set(socket, client);
-    if (client.who?.kind === 'device') this.#list(client.who.deviceId, socket);
-    for (const filter of client.filters) {
-      const deviceId = parseFilter(filter)?.device.deviceId;
-      if (deviceId !== undefined) this.#list(deviceId, socket).push(filter);
+    for (const [deviceId, filters] of filtersByDevice(client)) {
+      const sockets = this.#socketsByDevice.get(deviceId) ?? new Map<WebSocket, string[]>();
+      this.#socketsByDevice.set(deviceId, sockets.set(socket, filters));
     }
   }
 
   /** @returns the devices the socket was listed under */
   remove(socket: WebSocket): Iterable<string> {
-    const deviceIds = this.#devicesBySocket.get(socket) ?? [];
+    const client = this.#clients.get(socket);
+    const deviceIds = client === undefined ? [] : [...filtersByDevice(client).keys()];
     for (const deviceId of deviceIds) {
       const sockets = this.#socketsByDevice.get(deviceId);
       sockets?.delete(socket);
       if (sockets?.size === 0) this.#socketsByDevice.delete(deviceId);
     }
-    this.#devicesBySocket.delete(socket);
     this.#clients.delete(socket);
     return deviceIds;
   }
@@ -52,12 +50,11 @@ export class RelayIndex {
     }
     return sockets;
   }
+}
 
-  #list(deviceId: string, socket: WebSocket): string[] {
-    const sockets = this.#socketsByDevice.get(deviceId) ?? new Map<WebSocket, string[]>();
-    const filters = sockets.get(socket) ?? [];
-    this.#socketsByDevice.set(deviceId, sockets.set(socket, filters));
-    this.#devicesBySocket.set(socket, (this.#devicesBySocket.get(socket) ?? new Set()).add(deviceId));
-    return filters;
-  }
+/** A client with device credentials is listed under its device even without a filter. */
+function filtersByDevice({ who, filters }: RelayClient): Map<string, string[]> {
+  const lists = Map.groupBy(filters, (filter) => parseFilter(filter)?.device.deviceId ?? '');
+  if (who?.kind === 'device' && !lists.has(who.deviceId)) lists.set(who.deviceId, []);
+  return lists;
 }

@@ -3,12 +3,11 @@
 import { z } from 'zod';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
-import { isSameDevice, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import { messagingName, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
 
 /** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
-  /** For the log. */
   socketId: z.string(),
   openedAtMs: z.number(),
   failedAuths: z.number(),
@@ -32,8 +31,10 @@ export const relayClientSchema = z.object({
 export type RelayClient = z.infer<typeof relayClientSchema>;
 export type RelayIdentity = NonNullable<RelayClient['who']>;
 
-export const authenticateWithinMs = 10_000;
+const authenticateWithinMs = 10_000;
 const maxFilters = { device: 20, user: 200 } as const;
+
+export const notAuthenticated = refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
 
 type Who = RelayClient['who'] | undefined;
 
@@ -44,7 +45,7 @@ export function deadlineOf({ who, openedAtMs }: RelayClient): number {
 }
 
 export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
-  if (one?.kind === 'device' && other.kind === 'device') return isSameDevice(one, other);
+  if (one?.kind === 'device' && other.kind === 'device') return messagingName(one) === messagingName(other);
   return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
 }
 
@@ -79,5 +80,3 @@ export function checkPublish(
   }
   return refuse({ kind: 'topic_forbidden', action: 'publish', topic });
 }
-
-const notAuthenticated = refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });

@@ -3,35 +3,38 @@ import { BrokerCallError } from './broker-provisioner.ts';
 
 export type BrokerApi = { name: string; url: string; authorization: string };
 
+/** `call` names the request in errors. */
+export type BrokerAnswer = { call: string; status: number; text: string };
+
 export type BrokerApiCall = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   path: string;
-  body?: unknown;
+  body?: object | undefined;
   accepts: readonly number[];
-  signal: AbortSignal;
 };
 
 /**
- * @returns an answer with one of the statuses in `accepts`; the caller reads or cancels its body
+ * @returns an answer with one of the statuses in `accepts`
  * @throws BrokerCallError
  */
 export async function callBrokerApi(
   { name, url, authorization }: BrokerApi,
-  { method, path, body, accepts, signal }: BrokerApiCall,
-): Promise<Response> {
+  { method, path, body, accepts }: BrokerApiCall,
+  signal: AbortSignal,
+): Promise<BrokerAnswer> {
   const call = `${name} ${method} ${path.split('?')[0] ?? ''}`;
   const headers = { Authorization: authorization, 'Content-Type': 'application/json' };
-  const response = await fetch(`${url}${path}`, {
-    method,
-    headers,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    signal,
-  }).catch((error: unknown) => {
+  const sent = { method, headers, body: body === undefined ? null : JSON.stringify(body), signal };
+  let status;
+  let text;
+  try {
+    const response = await fetch(`${url}${path}`, sent);
+    status = response.status;
+    text = await response.text();
+  } catch (error) {
     throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
-  });
-  const { status } = response;
-  if (accepts.includes(status)) return response;
-  await response.body?.cancel();
+  }
+  if (accepts.includes(status)) return { call, status, text };
   // A refused API key and a rate limit concern every device, not this call alone.
   const isAway = status >= 500 || [401, 403, 429].includes(status);
   throw new BrokerCallError(

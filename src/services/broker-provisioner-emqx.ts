@@ -1,11 +1,12 @@
-// EMQX 5 over its REST API: users and rules of its built-in database, and its ban list. Experimental: checked against
-// recorded exchanges only, never against a running EMQX.
+// EMQX 5 over its REST API: users and rules of its built-in database, its ban list, and ending sessions, which the local
+// broker offers too. Experimental: checked against recorded exchanges only, never against a running EMQX.
 import { z } from 'zod';
+import type { Config } from '../config.ts';
 import { parseJson } from '../domain/json.ts';
 import { rightsOfDevice } from '../domain/topic-rights.ts';
-import { messagingName } from '../domain/topics.ts';
+import { messagingName, type DeviceIdentity } from '../domain/topics.ts';
+import { describeError, log } from '../log.ts';
 import { callBrokerApi, type BrokerApiCall } from './broker-api.ts';
-import { emqxApiOf, endEmqxSessions } from './broker-client.ts';
 import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 import { aclOf } from './emqx-acl.ts';
@@ -13,32 +14,24 @@ import { aclOf } from './emqx-acl.ts';
 const users = '/authentication/password_based%3Abuilt_in_database/users';
 const rules = '/authorization/sources/built_in_database/rules/users';
 const answerWithinMs = 5_000;
+const disconnectWithinMs = 2_000;
 /** EMQX takes a ban without an end for one of a year. */
 const bannedUntil = '2999-12-31T23:59:59Z';
 const alreadyExistsSchema = z.object({ code: z.literal('ALREADY_EXISTS') });
 
-type Call = Pick<BrokerApiCall, 'method' | 'path' | 'body' | 'accepts'>;
+type EmqxApi = NonNullable<Config['broker']['api']>;
 
 export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
-  if (config.broker.api === undefined) throw new Error('no broker API configured');
-  const api = emqxApiOf(config.broker.api);
-
-  const ask = (given: Call): Promise<Response> =>
-    callBrokerApi(api, { ...given, signal: AbortSignal.timeout(answerWithinMs) });
-  /** @returns the status, one of `accepts` */
-  const call = async (given: Call): Promise<number> => {
-    const { status, body } = await ask(given);
-    await body?.cancel();
-    return status;
-  };
-  const endSessions: BrokerProvisioner['endSessions'] = (device) => endEmqxSessions(api, device, answerWithinMs);
+  const { api } = config.broker;
+  if (api === undefined) throw new Error('no broker API configured');
+  const call = (given: BrokerApiCall) => callEmqx(api, given, answerWithinMs);
+  const endSessions = (device: DeviceIdentity) => endEmqxSessions(api, device, answerWithinMs);
   const ban = async (name: string): Promise<void> => {
     const body = { as: 'username', who: name, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
-    const answer = await ask({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
-    if (answer.status === 200) return answer.body?.cancel();
+    const { status, text } = await call({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
     // EMQX answers 400 both to a ban that exists and to one that it rejects.
-    if (!alreadyExistsSchema.safeParse(parseJson(await answer.text())).success) {
-      throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status: 400 });
+    if (status === 400 && !alreadyExistsSchema.safeParse(parseJson(text)).success) {
+      throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status });
     }
   };
   const liftBan = async (name: string): Promise<void> => {
@@ -46,7 +39,7 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
   };
   /** Changes what exists and creates what does not. */
   const put = async (path: string, body: object, create: { path: string; body: object }): Promise<void> => {
-    const status = await call({ method: 'PUT', path, body, accepts: [200, 204, 404] });
+    const { status } = await call({ method: 'PUT', path, body, accepts: [200, 204, 404] });
     if (status === 404) await call({ method: 'POST', ...create, accepts: [200, 201, 204] });
   };
 
@@ -76,4 +69,28 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     },
     endSessions,
   };
+}
+
+/** Best effort, for two seconds at most: whatever a revoked session still publishes has no effect. Never rejects. */
+export async function disconnectClient({ config }: ServiceContext, device: DeviceIdentity): Promise<void> {
+  const { api } = config.broker;
+  if (api === undefined) return;
+  try {
+    await endEmqxSessions(api, device, disconnectWithinMs);
+  } catch (error) {
+    const reason = error instanceof BrokerCallError ? { failure: error.failure } : describeError(error);
+    log('warn', 'broker session not ended', { deviceId: device.deviceId, ...reason });
+  }
+}
+
+function callEmqx({ url, key, secret }: EmqxApi, call: BrokerApiCall, withinMs: number) {
+  const api = { name: 'EMQX', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
+  return callBrokerApi(api, call, AbortSignal.timeout(withinMs));
+}
+
+/** @throws BrokerCallError */
+async function endEmqxSessions(api: EmqxApi, device: DeviceIdentity, withinMs: number): Promise<void> {
+  const path = `/clients/${encodeURIComponent(messagingName(device))}`;
+  // 404: it is not connected.
+  await callEmqx(api, { method: 'DELETE', path, accepts: [200, 204, 404] }, withinMs);
 }

@@ -16,7 +16,7 @@ import {
   type HivemqEntry,
   type HivemqPage,
 } from '../protocol/hivemq-api.ts';
-import { callBrokerApi, type BrokerApi, type BrokerApiCall } from './broker-api.ts';
+import { callBrokerApi, type BrokerAnswer, type BrokerApi, type BrokerApiCall } from './broker-api.ts';
 import { BrokerCallError, type BrokerProvisioner } from './broker-provisioner.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -31,7 +31,7 @@ export function createHivemqProvisioner({ config }: ServiceContext): BrokerProvi
   const { hivemqApi } = config.broker;
   if (hivemqApi === undefined) throw new Error('no HiveMQ API configured');
   const { url, token } = hivemqApi;
-  const begin = () => openCalls({ name: 'HiveMQ', url, authorization: `Bearer ${token}` });
+  const begin = () => new HivemqCalls({ name: 'HiveMQ', url, authorization: `Bearer ${token}` });
   return {
     upsertCredential: async (device, password) => {
       const calls = begin();
@@ -52,79 +52,72 @@ export function createHivemqProvisioner({ config }: ServiceContext): BrokerProvi
     },
     disable: async (device) => {
       const calls = begin();
-      await detachRole(calls, device);
+      const roleId = roleAmong((await findCredential(calls, device))?.roles, device);
+      if (roleId !== undefined) await calls.send('PUT', `${pathOfUserRole(device, roleId)}/detach`, { orElse: 404 });
       await calls.send('DELETE', pathOfClient(device), { orElse: 404 });
     },
     delete: async (device) => {
       const calls = begin();
       await calls.send('DELETE', pathOfCredential(device), { orElse: 404 });
       await calls.send('DELETE', pathOfClient(device), { orElse: 404 });
-      await deleteRights(calls, device);
-    },
-    endSessions: (device) => begin().send('DELETE', `${pathOfClient(device)}/connection`, { orElse: 404 }),
-  };
-}
-
-type Method = BrokerApiCall['method'];
-type Calls = {
-  /** `orElse`: a further status that counts as success. */
-  send: (method: Method, path: string, options?: { body?: object; orElse?: number }) => Promise<void>;
-  read: <Answer>(schema: z.ZodType<Answer>, method: Method, path: string, body?: object) => Promise<Answer>;
-  /** @returns undefined when the answer has `status` */
-  readUnless: <Answer>(
-    status: number,
-    schema: z.ZodType<Answer>,
-    method: Method,
-    path: string,
-    body?: object,
-  ) => Promise<Answer | undefined>;
-  /** All pages of a list. */
-  list: (schema: z.ZodType<HivemqPage>, path: string) => Promise<HivemqEntry[]>;
-};
-
-function openCalls(api: BrokerApi): Calls {
-  const signal = AbortSignal.timeout(endsWithinMs);
-  const call = (method: Method, path: string, body?: object, orElse?: number) =>
-    callBrokerApi(api, { method, path, body, accepts: orElse === undefined ? done : [...done, orElse], signal });
-  const answerOf = async <Answer>(response: Response, schema: z.ZodType<Answer>, what: string): Promise<Answer> => {
-    const call = `${api.name} ${what}`;
-    const text = await response.text().catch((error: unknown) => {
-      throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
-    });
-    const parsed = schema.safeParse(parseJson(text));
-    if (!parsed.success) throw new BrokerCallError({ kind: 'unreadable_answer', call });
-    return parsed.data;
-  };
-  const read: Calls['read'] = async (schema, method, path, body) =>
-    answerOf(await call(method, path, body), schema, `${method} ${path}`);
-  return {
-    read,
-    send: async (method, path, options) => {
-      const response = await call(method, path, options?.body, options?.orElse);
-      await response.body?.cancel();
-    },
-    readUnless: async (status, schema, method, path, body) => {
-      const response = await call(method, path, body, status);
-      if (response.status !== status) return answerOf(response, schema, `${method} ${path}`);
-      await response.body?.cancel();
-      return undefined;
-    },
-    list: async (schema, path) => {
-      const entries: HivemqEntry[] = [];
-      let query = '?limit=2500';
-      while (query !== '') {
-        const page = await read(schema, 'GET', `${path}${query}`);
-        entries.push(...page.entries);
-        // The next page's address may name any host: only its query is used, so that the token goes to no other host.
-        query = typeof page.next === 'string' ? new URL(page.next, api.url).search : '';
+      const roleId = roleAmong(await calls.list(rolesSchema, roles), device);
+      if (roleId === undefined) return;
+      // Permissions before the role: as long as one of them exists, the role that leads to it does too.
+      for (const { id, name } of await calls.list(permissionsSchema, permissions)) {
+        if (!name.startsWith(`${device.deviceId} `)) continue;
+        await calls.send('PUT', `${pathOfAttachment(roleId, id)}/detach`, { orElse: 404 });
+        await calls.send('DELETE', `${permissions}/${encodeURIComponent(id)}`, { orElse: 404 });
       }
-      return entries;
+      await calls.send('DELETE', pathOfRole(roleId), { orElse: 404 });
+    },
+    endSessions: async (device) => {
+      await begin().send('DELETE', `${pathOfClient(device)}/connection`, { orElse: 404 });
     },
   };
 }
 
-function findCredential(calls: Calls, device: DeviceIdentity) {
-  return calls.readUnless(404, credentialSchema, 'GET', pathOfCredential(device));
+/** The calls of one operation, which together have to end in time. */
+class HivemqCalls {
+  readonly #api: BrokerApi;
+  readonly #signal = AbortSignal.timeout(endsWithinMs);
+
+  constructor(api: BrokerApi) {
+    this.#api = api;
+  }
+
+  /** `orElse`: a further status that counts as success. */
+  send(
+    method: BrokerApiCall['method'],
+    path: string,
+    { body, orElse }: { body?: object; orElse?: number } = {},
+  ): Promise<BrokerAnswer> {
+    const accepts = orElse === undefined ? done : [...done, orElse];
+    return callBrokerApi(this.#api, { method, path, body, accepts }, this.#signal);
+  }
+
+  /** All pages of a list. */
+  async list(schema: z.ZodType<HivemqPage>, path: string): Promise<HivemqEntry[]> {
+    const entries: HivemqEntry[] = [];
+    let query = '?limit=2500';
+    while (query !== '') {
+      const page = readAnswer(schema, await this.send('GET', `${path}${query}`));
+      entries.push(...page.entries);
+      // The next page's address may name any host: only its query is used, so that the token goes to no other host.
+      query = typeof page.next === 'string' ? new URL(page.next, this.#api.url).search : '';
+    }
+    return entries;
+  }
+}
+
+function readAnswer<Answer>(schema: z.ZodType<Answer>, { call, text }: BrokerAnswer): Answer {
+  const parsed = schema.safeParse(parseJson(text));
+  if (!parsed.success) throw new BrokerCallError({ kind: 'unreadable_answer', call });
+  return parsed.data;
+}
+
+async function findCredential(calls: HivemqCalls, device: DeviceIdentity) {
+  const answer = await calls.send('GET', pathOfCredential(device), { orElse: 404 });
+  return answer.status === 404 ? undefined : readAnswer(credentialSchema, answer);
 }
 
 /**
@@ -132,9 +125,9 @@ function findCredential(calls: Calls, device: DeviceIdentity) {
  * @param roleId where it is known
  * @returns the role's id
  */
-async function grantRights(calls: Calls, device: DeviceIdentity, roleId?: string): Promise<string> {
+async function grantRights(calls: HivemqCalls, device: DeviceIdentity, roleId?: string): Promise<string> {
   const createdId = roleId === undefined ? await createRole(calls, device) : undefined;
-  const id = roleId ?? createdId ?? (await findRole(calls, device));
+  const id = roleId ?? createdId ?? roleAmong(await calls.list(rolesSchema, roles), device);
   // Creating the role was answered with 409, but the list does not have it.
   if (id === undefined) throw new BrokerCallError({ kind: 'unreadable_answer', call: `HiveMQ GET ${roles}` });
   const attached = createdId === undefined ? await calls.list(permissionsSchema, `${pathOfRole(id)}/permissions`) : [];
@@ -145,43 +138,23 @@ async function grantRights(calls: Calls, device: DeviceIdentity, roleId?: string
   const known = mayExist ? await calls.list(permissionsSchema, permissions) : [];
   for (const permission of missing) {
     const foundId = known.find(({ name }) => name === permission.name)?.id;
-    const permissionId = foundId ?? (await calls.read(createdPermissionSchema, 'POST', permissions, { permission }));
+    const permissionId =
+      foundId ?? readAnswer(createdPermissionSchema, await calls.send('POST', permissions, { body: { permission } }));
     await calls.send('PUT', `${pathOfAttachment(id, permissionId)}/attach`);
   }
   return id;
 }
 
-/** Permissions before the role: as long as one of them exists, the role that leads to it does too. */
-async function deleteRights(calls: Calls, device: DeviceIdentity): Promise<void> {
-  const roleId = await findRole(calls, device);
-  if (roleId === undefined) return;
-  for (const { id, name } of await calls.list(permissionsSchema, permissions)) {
-    if (!name.startsWith(`${device.deviceId} `)) continue;
-    await calls.send('PUT', `${pathOfAttachment(roleId, id)}/detach`, { orElse: 404 });
-    await calls.send('DELETE', `${permissions}/${encodeURIComponent(id)}`, { orElse: 404 });
-  }
-  await calls.send('DELETE', pathOfRole(roleId), { orElse: 404 });
-}
-
 /** @returns undefined when it exists */
-function createRole(calls: Calls, device: DeviceIdentity): Promise<string | undefined> {
+async function createRole(calls: HivemqCalls, device: DeviceIdentity): Promise<string | undefined> {
   const role = { name: device.deviceId, description: descriptionOf(device) };
-  return calls.readUnless(409, createdRoleSchema, 'POST', roles, { role });
+  const answer = await calls.send('POST', roles, { body: { role }, orElse: 409 });
+  return answer.status === 409 ? undefined : readAnswer(createdRoleSchema, answer);
 }
 
-async function findRole(calls: Calls, device: DeviceIdentity): Promise<string | undefined> {
-  return roleAmong(await calls.list(rolesSchema, roles), device);
-}
-
-async function attachRole(calls: Calls, device: DeviceIdentity, roleId: string): Promise<void> {
+async function attachRole(calls: HivemqCalls, device: DeviceIdentity, roleId: string): Promise<void> {
   // 409: attached already.
   await calls.send('PUT', `${pathOfUserRole(device, roleId)}/attach`, { orElse: 409 });
-}
-
-async function detachRole(calls: Calls, device: DeviceIdentity): Promise<void> {
-  const credential = await findCredential(calls, device);
-  const roleId = roleAmong(credential?.roles, device);
-  if (roleId !== undefined) await calls.send('PUT', `${pathOfUserRole(device, roleId)}/detach`, { orElse: 404 });
 }
 
 function roleAmong(entries: readonly HivemqEntry[] | undefined, { deviceId }: DeviceIdentity): string | undefined {

@@ -23,39 +23,31 @@ export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvi
     throw new BrokerCallError({ kind: 'broker_away', call: 'mosquitto dynamic security', cause: outcome.reason });
   };
   return {
-    upsertCredential: (device, password) => run(upsertCommands(device, password)),
+    upsertCredential: (device, password) => {
+      const username = messagingName(device);
+      const rolename = roleOf(device);
+      return run([
+        { command: 'createRole', rolename, acls: rightsOfDevice(device).map(aclOf) },
+        // Bound to its client id, so that no device can take over another one's session.
+        { command: 'createClient', username, clientid: username, password, roles: [{ rolename }] },
+        { command: 'setClientPassword', username, password },
+        enable(device),
+      ]);
+    },
     enable: (device) => run([enable(device)]),
     disable: (device) => run([disable(device)]),
-    delete: (device) => run(deleteCommands(device)),
+    delete: (device) =>
+      run([
+        { command: 'deleteClient', username: messagingName(device) },
+        { command: 'deleteRole', rolename: roleOf(device) },
+      ]),
     endSessions: (device) => run([disable(device), enable(device)]),
   };
 }
 
-function upsertCommands(device: DeviceIdentity, password: string): Command[] {
-  const username = messagingName(device);
-  const rolename = roleOf(device);
-  return [
-    { command: 'createRole', rolename, acls: rightsOfDevice(device).map(aclOf) },
-    // Bound to its client id, so that no device can take over another one's session.
-    { command: 'createClient', username, clientid: username, password, roles: [{ rolename }] },
-    { command: 'setClientPassword', username, password },
-    enable(device),
-  ];
-}
-
-function deleteCommands(device: DeviceIdentity): Command[] {
-  return [
-    { command: 'deleteClient', username: messagingName(device) },
-    { command: 'deleteRole', rolename: roleOf(device) },
-  ];
-}
-
 const disable = (device: DeviceIdentity): Command => ({ command: 'disableClient', username: messagingName(device) });
 const enable = (device: DeviceIdentity): Command => ({ command: 'enableClient', username: messagingName(device) });
-
-function roleOf(device: DeviceIdentity): string {
-  return `device ${messagingName(device)}`;
-}
+const roleOf = (device: DeviceIdentity) => `device ${messagingName(device)}`;
 
 /** mosquitto has no right for retained messages. */
 function aclOf({ action, topic, isExact }: TopicRight) {

@@ -1,16 +1,9 @@
 // Pushes devices' credentials to a broker without a login hook. The outbox in D1 records an operation before the request
 // it belongs to is answered; it is delivered at once where the broker is reachable, otherwise every minute. Does nothing
 // where the broker has a login hook (configuration).
-import { waitUntil } from 'cloudflare:workers';
+import { runInBackground } from '../background.ts';
 import { openText, sealText } from '../crypto/sealed-text.ts';
-import {
-  claimOutboxEntry,
-  completeOutboxEntry,
-  postponeOutboxEntry,
-  putOutboxEntry,
-  type OutboxEntry,
-} from '../db/broker-outbox.ts';
-import { openDatabase, type Database } from '../db/client.ts';
+import { claimOutboxEntry, putOutboxEntry, releaseOutboxEntry, type OutboxEntry } from '../db/broker-outbox.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
@@ -27,8 +20,7 @@ export type BrokerOperation =
   | { kind: 'disable' }
   | { kind: 'delete' };
 
-type Outbox = { context: ServiceContext; database: Database; provisioner: BrokerProvisioner };
-type Delivery = { kind: 'delivered' } | BrokerFailure | { kind: 'failed'; error: unknown };
+type Outbox = ServiceContext & { provisioner: BrokerProvisioner };
 
 /** A device logs in right after its answer: the answer waits that long for the delivery. */
 const answerWaitMs = 2_000;
@@ -51,21 +43,18 @@ export async function provisionAtBroker(
 ): Promise<void> {
   const outbox = openOutbox(context);
   if (outbox === undefined) return;
-  await record(outbox, device, operation, { requestedAtMs, dueAtMs: Date.now() });
-  const logFailure = (error: unknown) => {
-    log('error', 'broker outbox: delivery failed', { deviceId: device.deviceId, ...describeError(error) });
-    return 'failed' as const;
+  await record(outbox, device, operation, requestedAtMs, Date.now());
+  const delivery = deliverNext(outbox, device.deviceId);
+  // A broker that took this entry can be asked for others.
+  const deliverRest = async () => {
+    if ((await delivery) === 'attempted') await deliverOutbox(context);
   };
-  const delivery = deliverNext(outbox, device.deviceId).catch(logFailure);
-  waitUntil(
-    delivery.then((outcome) => (outcome === 'attempted' ? deliverOutbox(context) : undefined)).catch(logFailure),
-  );
-  await Promise.race([delivery, new Promise((resolve) => setTimeout(resolve, answerWaitMs))]);
+  runInBackground(`broker outbox, from ${device.deviceId} on`, deliverRest());
+  await Promise.race([Promise.allSettled([delivery]), scheduler.wait(answerWaitMs)]);
 }
 
 /**
- * Records that a device about to be deleted is to be deleted at the broker too. Delivered only if the deletion is cut off
- * before it does so itself.
+ * Records the deletion of a device before it begins. Delivered from here only if the request is cut off before its end.
  * @param requestedAtMs when the request began
  */
 export async function scheduleDeletionAtBroker(
@@ -74,8 +63,7 @@ export async function scheduleDeletionAtBroker(
   requestedAtMs: number,
 ): Promise<void> {
   const outbox = openOutbox(context);
-  if (outbox === undefined) return;
-  await record(outbox, device, { kind: 'delete' }, { requestedAtMs, dueAtMs: Date.now() + cutOffAfterMs });
+  if (outbox !== undefined) await record(outbox, device, { kind: 'delete' }, requestedAtMs, Date.now() + cutOffAfterMs);
 }
 
 /** Delivers what is due, oldest first, until the broker is away: every minute, and after each successful delivery. */
@@ -89,77 +77,68 @@ export async function deliverOutbox(context: ServiceContext): Promise<void> {
 
 /** undefined where the broker has a login hook. */
 function openOutbox(context: ServiceContext): Outbox | undefined {
-  const provisioner = createProvisioner(context);
-  return provisioner && { context, provisioner, database: openDatabase(context.env.DB, 'first-primary') };
-}
-
-function createProvisioner(context: ServiceContext): BrokerProvisioner | undefined {
   switch (context.config.broker.provisioning) {
     case 'none':
       return undefined;
     case 'mosquitto':
-      return createMosquittoProvisioner(context);
+      return { ...context, provisioner: createMosquittoProvisioner(context) };
     case 'emqx':
-      return createEmqxProvisioner(context);
+      return { ...context, provisioner: createEmqxProvisioner(context) };
     case 'hivemq':
-      return createHivemqProvisioner(context);
+      return { ...context, provisioner: createHivemqProvisioner(context) };
   }
 }
 
 async function record(
-  { context, database }: Outbox,
+  { config, primary }: Outbox,
   { productKey, deviceId }: DeviceIdentity,
   operation: BrokerOperation,
-  { requestedAtMs, dueAtMs }: { requestedAtMs: number; dueAtMs: number },
+  requestedAt: number,
+  nextAttemptAt: number,
 ): Promise<void> {
   const { kind, password, endsSessions } = { password: undefined, endsSessions: false, ...operation };
-  const [newestSecret = ''] = context.config.bridgeSecrets;
+  const [newestSecret = ''] = config.bridgeSecrets;
   const sealedPassword = password === undefined ? null : await sealText(password, newestSecret, deviceId);
-  const times = { requestedAt: requestedAtMs, nextAttemptAt: dueAtMs };
-  await putOutboxEntry(database, { deviceId, productKey, operation: kind, sealedPassword, endsSessions, ...times });
+  const credential = { deviceId, productKey, operation: kind, sealedPassword, endsSessions };
+  await putOutboxEntry(primary(), { ...credential, requestedAt, nextAttemptAt });
 }
 
 /** `attempted`: the entry is delivered or postponed, and the broker can be asked for others. */
 async function deliverNext(outbox: Outbox, deviceId?: string): Promise<'nothing_due' | 'attempted' | 'broker_away'> {
-  const { database } = outbox;
+  const database = outbox.primary();
   const nowMs = Date.now();
-  const claim = { nowMs, untilMs: nowMs + claimMs, ...(deviceId === undefined ? {} : { deviceId }) };
-  const entry = await claimOutboxEntry(database, claim);
+  const entry = await claimOutboxEntry(database, nowMs, nowMs + claimMs, deviceId);
   if (entry === undefined) return 'nothing_due';
-  const delivery = await attempt(outbox, entry);
-  if (delivery.kind === 'delivered') {
-    const isCurrent = await completeOutboxEntry(database, entry, Date.now());
-    // An entry that replaced this one during its delivery found it claimed.
-    return isCurrent ? 'attempted' : deliverNext(outbox, entry.deviceId);
-  }
-  const { operation, attempts } = entry;
-  const failure = delivery.kind === 'failed' ? describeError(delivery.error) : delivery;
-  const given = { deviceId: entry.deviceId, operation, attempts: attempts + 1 };
-  log('warn', 'broker outbox: not delivered yet', { ...given, ...failure });
-  await postponeOutboxEntry(database, entry, Date.now() + retryDelayMs(attempts));
-  return delivery.kind === 'broker_away' ? 'broker_away' : 'attempted';
-}
-
-async function attempt(outbox: Outbox, entry: OutboxEntry): Promise<Delivery> {
   try {
     await deliver(outbox, entry);
-    return { kind: 'delivered' };
   } catch (error) {
-    if (error instanceof BrokerCallError) return error.failure;
-    // The link to the bridge cannot be called; callBrokerLink has logged why.
-    if (error instanceof RefusedError) return { kind: 'broker_away', call: 'bridge link', cause: 'unreachable' };
-    return { kind: 'failed', error };
+    const { operation } = entry;
+    const attempts = entry.attempts + 1;
+    const failure = failureOf(error);
+    log('warn', 'broker outbox: not delivered yet', { deviceId: entry.deviceId, operation, attempts, ...failure });
+    await releaseOutboxEntry(database, entry, { attempts, nextAttemptAt: Date.now() + retryDelayMs(entry.attempts) });
+    return failure.kind === 'broker_away' ? 'broker_away' : 'attempted';
   }
+  const isCurrent = await releaseOutboxEntry(database, entry, { deliveredAt: Date.now(), sealedPassword: null });
+  // An entry that replaced this one during its delivery found it claimed.
+  return isCurrent ? 'attempted' : deliverNext(outbox, entry.deviceId);
+}
+
+function failureOf(error: unknown): BrokerFailure | { kind: 'failed' } {
+  if (error instanceof BrokerCallError) return error.failure;
+  // The link to the bridge cannot be called; callBrokerLink has logged why.
+  if (error instanceof RefusedError) return { kind: 'broker_away', call: 'bridge link', cause: 'unreachable' };
+  return { kind: 'failed', ...describeError(error) };
 }
 
 async function deliver(
-  { context, provisioner }: Outbox,
+  { config, provisioner }: Outbox,
   { productKey, deviceId, operation, sealedPassword, endsSessions }: OutboxEntry,
 ): Promise<void> {
   const device = { productKey, deviceId };
   if (operation === 'delete') return provisioner.delete(device);
   if (sealedPassword !== null) {
-    const password = await openText(sealedPassword, context.config.bridgeSecrets, deviceId);
+    const password = await openText(sealedPassword, config.bridgeSecrets, deviceId);
     // The bridge secret was replaced twice since. The device has to activate again.
     if (password === undefined) log('error', 'broker outbox: password cannot be opened any more', { deviceId });
     else await provisioner.upsertCredential(device, password);

@@ -7,7 +7,7 @@ import { RefusedError } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
-import { disconnectClient } from './broker-client.ts';
+import { disconnectClient } from './broker-provisioner-emqx.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';

@@ -29,33 +29,27 @@ export async function beginLoginAttempt(
   const rows = await findLoginAttempts(database, [accountKey, trustedKey]);
   const isTrusted = rows.some((row) => row.throttleKey === trustedKey && row.isTrusted && row.expiresAt > nowMs);
   const throttleKey = isTrusted ? trustedKey : accountKey;
-  refuseUntil(rows.find((row) => row.throttleKey === throttleKey)?.retryAt ?? 0, nowMs);
+  refuseUntil(rows.find((row) => row.throttleKey === throttleKey)?.retryAt, nowMs);
   return { throttleKey, trustedKey };
 }
 
 /**
  * Call it for a wrong password, before the caller is answered.
- * @throws RefusedError `rate_limited` where concurrent failures closed the key: a hundred guesses sent at once are
- * answered like a hundred in a row
+ * @throws RefusedError `rate_limited` where concurrent failures closed the key, so that parallel guesses gain nothing
  */
 export async function countFailure(database: Database, { throttleKey }: LoginAttempt): Promise<void> {
   const nowMs = Date.now();
-  const closed = await countFailedLogin(database, throttleKey, nowMs, nowMs + failuresForgottenMs);
-  refuseUntil(closed?.closedUntil ?? 0, nowMs);
+  refuseUntil(await countFailedLogin(database, throttleKey, nowMs, nowMs + failuresForgottenMs), nowMs);
 }
 
 /** Call it for a right password. @throws RefusedError like `countFailure` */
 export async function resetFailures(database: Database, { throttleKey, trustedKey }: LoginAttempt): Promise<void> {
   const nowMs = Date.now();
-  const closed = await resetFailedLogins(database, throttleKey, trustedKey, nowMs, nowMs + addressTrustedMs);
-  refuseUntil(closed?.closedUntil ?? 0, nowMs);
+  refuseUntil(await resetFailedLogins(database, throttleKey, trustedKey, nowMs, nowMs + addressTrustedMs), nowMs);
 }
 
-function refuseUntil(opensAtMs: number, nowMs: number): void {
-  if (opensAtMs <= nowMs) return;
-  throw new RefusedError({
-    kind: 'rate_limited',
-    limit: 'login_attempts',
-    retryAfterSeconds: Math.ceil((opensAtMs - nowMs) / 1000),
-  });
+function refuseUntil(opensAtMs: number | undefined, nowMs: number): void {
+  if (opensAtMs === undefined || opensAtMs <= nowMs) return;
+  const retryAfterSeconds = Math.ceil((opensAtMs - nowMs) / 1000);
+  throw new RefusedError({ kind: 'rate_limited', limit: 'login_attempts', retryAfterSeconds });
 }

@@ -1,14 +1,7 @@
 // Delivers a product's changed settings to the sessions of its devices. D1 records the pending delivery together with the
 // change, so that it outlives the request: started at once, continued every minute. Does not change products.
-import { openDatabase, type Database } from '../db/client.ts';
 import { listDeviceIds } from '../db/devices.ts';
-import {
-  findProductChange,
-  finishProductChange,
-  listProductChanges,
-  moveCursor,
-  type ProductChange,
-} from '../db/product-changes.ts';
+import { finishProductChange, listProductChanges, moveCursor, type ProductChange } from '../db/product-changes.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
@@ -17,34 +10,31 @@ import type { ServiceContext } from './context.ts';
 const pageSize = 100;
 const pagesPerRun = 8;
 
-/** The first pages of one product, right after its change. Never rejects: the schedule continues what failed. */
-export async function propagateProductChange({ env }: ServiceContext, productId: number): Promise<void> {
-  try {
-    const database = openDatabase(env.DB, 'first-primary');
-    const change = await findProductChange(database, productId);
-    if (change !== undefined) await deliverChange(env, database, change, pagesPerRun);
-  } catch (error) {
-    logDelayed(productId, error);
-  }
-}
-
-/** Pending changes of all products. A product whose delivery fails does not hold up the others. */
-export async function propagateProductChanges({ env }: ServiceContext): Promise<void> {
-  const database = openDatabase(env.DB, 'first-primary');
+/**
+ * Pending changes of all products, or of the one that was just changed. A product whose delivery fails does not hold up
+ * the others.
+ */
+export async function propagateProductChanges(context: ServiceContext, productId?: number): Promise<void> {
   let pagesLeft = pagesPerRun;
-  for (const change of await listProductChanges(database, pagesPerRun)) {
+  for (const change of await listProductChanges(context.primary(), pagesPerRun, productId)) {
     if (pagesLeft === 0) return;
     try {
-      pagesLeft -= await deliverChange(env, database, change, pagesLeft);
+      pagesLeft -= await deliverChange(context, change, pagesLeft);
     } catch (error) {
-      logDelayed(change.productId, error);
+      const { productId } = change;
+      log('warn', 'product change not delivered to all devices yet', { productId, ...describeError(error) });
       pagesLeft -= 1;
     }
   }
 }
 
 /** @returns the number of pages it took */
-async function deliverChange(env: Env, database: Database, change: ProductChange, maxPages: number): Promise<number> {
+async function deliverChange(
+  { env, primary }: ServiceContext,
+  change: ProductChange,
+  maxPages: number,
+): Promise<number> {
+  const database = primary();
   const { productId, controlMode, offlineGraceSeconds, changedAt: productChangedAtMs } = change;
   const settings = { controlMode, offlineGraceSeconds, productChangedAtMs };
   let { cursor } = change;
@@ -63,8 +53,4 @@ async function deliverChange(env: Env, database: Database, change: ProductChange
     await moveCursor(database, change, cursor);
   }
   return maxPages;
-}
-
-function logDelayed(productId: number, error: unknown): void {
-  log('warn', 'product change not delivered to all devices yet', { productId, ...describeError(error) });
 }

@@ -14,7 +14,7 @@ import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
-import { propagateProductChange } from './product-propagation.ts';
+import { propagateProductChanges } from './product-propagation.ts';
 
 /** @throws RefusedError product_key_exists, unauthorized where the account is gone */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
@@ -55,7 +55,7 @@ export async function changeProduct(
   const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
   if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
-  if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
+  if (isForDevices) runInBackground('propagate product change', propagateProductChanges(context, product.id));
   return describeProduct(changed);
 }
 

@@ -6,9 +6,8 @@ import { packMessages } from '../durable/message-columns.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
-import { parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import { messagingName, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import { log } from '../log.ts';
-import type { TopicAction } from '../protocol/mqtt.ts';
 import { maxBatchDevices } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
@@ -35,7 +34,9 @@ type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 /** @returns the results in the order of the items */
 export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
   const results: ItemResult[] = [];
-  const groups = new Groups();
+  const groups = new Map<string, Group>();
+  // Each topic is parsed once: a busy device fills whole batches with one topic.
+  const targets = new Map<string, ReturnType<typeof parseTopic>>();
   // The bridge's clock may be wrong: what counts is how long before the sending a message arrived.
   const offsetMs = Date.now() - batch.sentAtMs;
   for (const [index, raw] of batch.items.entries()) {
@@ -44,15 +45,18 @@ export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<
       results[index] = { seq: seqOf(raw), result: 'rejected', reason: 'malformed_item' };
       continue;
     }
-    const target = groups.find(item.topic);
-    const { payload } = item;
+    const { seq, topic, payload } = item;
+    const target = targets.get(topic) ?? parseTopic(topic);
     if (target === undefined || payload === undefined) {
-      const reason = target === undefined ? 'unknown_topic' : 'not_text';
-      results[index] = { seq: item.seq, result: 'rejected', reason };
+      results[index] = { seq, result: 'rejected', reason: target === undefined ? 'unknown_topic' : 'not_text' };
       continue;
     }
+    targets.set(topic, target);
+    const name = messagingName(target.device);
+    let group = groups.get(name);
+    if (group === undefined) groups.set(name, (group = { device: target.device, entries: [] }));
     const message: InboundMessage = {
-      seq: item.seq,
+      seq,
       action: target.action,
       payload,
       isDup: item.dup ?? false,
@@ -61,21 +65,19 @@ export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<
       isRetained: item.retain ?? false,
       receivedAtMs: item.receivedAtMs + offsetMs,
     };
-    target.group.entries.push({ index, topic: item.topic, message });
+    group.entries.push({ index, topic, message });
   }
 
-  const served = groups.list();
-  for (const { entries } of served.splice(maxBatchDevices)) {
-    for (const { index, message } of entries) {
-      results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
-    }
+  const served = [...groups.values()];
+  for (const { index, message } of served.splice(maxBatchDevices).flatMap(({ entries }) => entries)) {
+    results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
   }
   const deliveries: Delivery[] = [];
   await Promise.all(
-    served.map(async ({ device, entries }) => {
+    served.map(async (group) => {
       // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
-      entries.sort((one, other) => one.message.seq - other.message.seq);
-      const answered = await takeForDevice(env, batch.spoolId, device, entries);
+      group.entries.sort((one, other) => one.message.seq - other.message.seq);
+      const answered = await takeForDevice(env, batch.spoolId, group);
       for (const [index, result] of answered.results) results[index] = result;
       deliveries.push(...answered.deliveries);
     }),
@@ -84,48 +86,21 @@ export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<
   return results;
 }
 
-/** A batch's messages by device. Each topic is parsed once: a busy device fills whole batches with one topic. */
-class Groups {
-  readonly #byDevice = new Map<string, Group>();
-  readonly #byTopic = new Map<string, { action: TopicAction; group: Group } | undefined>();
-
-  list(): Group[] {
-    return [...this.#byDevice.values()].filter(({ entries }) => entries.length > 0);
-  }
-
-  find(topic: string): { action: TopicAction; group: Group } | undefined {
-    if (this.#byTopic.has(topic)) return this.#byTopic.get(topic);
-    const parsed = parseTopic(topic);
-    const found = parsed && { action: parsed.action, group: this.#groupOf(parsed.device) };
-    this.#byTopic.set(topic, found);
-    return found;
-  }
-
-  #groupOf(device: DeviceIdentity): Group {
-    const name = `${device.productKey}/${device.deviceId}`;
-    const group = this.#byDevice.get(name) ?? { device, entries: [] };
-    this.#byDevice.set(name, group);
-    return group;
-  }
-}
-
 async function takeForDevice(
   env: Env,
   spoolId: string,
-  device: DeviceIdentity,
-  entries: Entry[],
+  { device: { productKey, deviceId }, entries }: Group,
 ): Promise<{ results: [index: number, result: ItemResult][]; deliveries: Delivery[] }> {
   let ingested;
   try {
     const columns = packMessages(entries.map(({ message }) => message));
-    ingested = await callDevice(env, device.deviceId, 'ingest', 'repeatable', (session) =>
-      session.ingest(device.productKey, spoolId, columns),
+    ingested = await callDevice(env, deviceId, 'ingest', 'repeatable', (session) =>
+      session.ingest(productKey, spoolId, columns),
     );
   } catch (error) {
     // Nothing of this device is lost: the bridge sends it again.
     const isCallFailure = error instanceof RefusedError && error.refusal.kind === 'object_failed';
     const reason = deviceFailures[isCallFailure ? error.refusal.failure : 'broken'];
-    const { deviceId } = device;
     log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason, error: String(error) });
     return {
       results: entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]),
@@ -143,16 +118,14 @@ async function takeForDevice(
     // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement.
     if (taken.result === 'ignored') continue;
     let run = runs.at(-1);
-    if (run?.topic !== topic) runs.push((run = startRun(device.deviceId, topic, spoolId)));
+    if (run?.topic !== topic) {
+      runs.push((run = { deviceId, topic, payloads: [], origin: { spoolId, seqs: [], results: [] } }));
+    }
     run.payloads.push(payload);
     run.origin.seqs.push(seq);
     run.origin.results.push(taken.result);
   }
   return { results, deliveries: runs.map((run) => ({ run, subscriptions: ingested.subscriptions })) };
-}
-
-function startRun(deviceId: string, topic: string, spoolId: string): Required<RelayRun> {
-  return { deviceId, topic, payloads: [], origin: { spoolId, seqs: [], results: [] } };
 }
 
 function seqOf(raw: unknown): number {

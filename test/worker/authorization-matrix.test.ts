@@ -55,9 +55,7 @@ beforeAll(async () => {
   badCredentials = await makeBadCredentials();
 });
 
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 
 async function createCaller(): Promise<Caller> {
   const user = await createUser();

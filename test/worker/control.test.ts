@@ -22,9 +22,7 @@ beforeAll(async () => {
   const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body });
   device = { productKey, deviceId: data.deviceId };
 });
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 
 const brokenDatabase = {
   withSession: () => {

@@ -7,7 +7,7 @@ import { digestOf } from '../../src/crypto/secrets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { createContext } from '../../src/services/context.ts';
-import { disconnectClient } from '../../src/services/broker-client.ts';
+import { disconnectClient } from '../../src/services/broker-provisioner-emqx.ts';
 import { bringUp, TestBridge } from '../rig/workerd/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
@@ -27,9 +27,7 @@ let stranger: TestUser;
 beforeAll(async () => {
   [bridge, owner, stranger] = await Promise.all([TestBridge.dialIn(), createUser(), createUser()]);
 });
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 afterEach(() => {
   vi.restoreAllMocks();
 });

@@ -37,9 +37,9 @@ beforeAll(async () => {
 beforeEach(async () => {
   bridge = await TestBridge.dialIn();
 });
-afterEach(() => {
+afterEach(async () => {
   vi.restoreAllMocks();
-  bridge.close();
+  await bridge.close();
 });
 
 let count = 0;
@@ -170,7 +170,7 @@ describe('POST /devices/:deviceId/control', () => {
 
   it('answers broker_unavailable when no bridge takes it in time, and never delivers it later', async () => {
     const device = await activateOnline();
-    bridge.close();
+    await bridge.close();
     const { status: code, message } = await control(device, up);
     expect({ code, message }).toEqual({ code: 500, message: 'broker_unavailable' });
     const [command] = (await listOf(device)).list;

@@ -20,9 +20,7 @@ let owner: TestUser;
 beforeAll(async () => {
   [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
 });
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 afterEach(() => {
   vi.restoreAllMocks();
 });

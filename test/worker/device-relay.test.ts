@@ -15,9 +15,7 @@ let owner: TestUser;
 beforeAll(async () => {
   [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
 });
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 
 let count = 0;
 async function activate(): Promise<Device> {

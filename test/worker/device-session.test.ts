@@ -18,9 +18,7 @@ let bridge: TestBridge;
 beforeAll(async () => {
   bridge = await TestBridge.dialIn();
 });
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 
 const trigger = {
   params: { action: 'trigger' },

@@ -182,6 +182,6 @@ describe('frames of bridges', () => {
       { numRuns: batches, seed },
     );
     const bridge = await TestBridge.dialIn();
-    bridge.close();
+    await bridge.close();
   });
 });

@@ -45,9 +45,7 @@ beforeAll(async () => {
   credentials = [{ token }, { token }, { token }, { key }, {}, { token: 'x.y.z' }];
 });
 
-afterAll(() => {
-  bridge.close();
-});
+afterAll(() => bridge.close());
 
 type Input = {
   /** Its method and path, so that a report stays short. */

@@ -33,9 +33,9 @@ async function activate(): Promise<string | undefined> {
 
 const deleteDevice = (of = withEmqx) => call('DELETE', `/devices/${deviceId}`, undefined, of);
 
-/** As `withEmqx`, but the sessions' deletion does this. */
-function withDeletion(onDelete: () => Promise<void>): Env {
-  return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ delete: onDelete }) } } as unknown as Env;
+/** As `withEmqx`, but deleting a session does this. */
+function withDeletion(deleteSession: () => Promise<void>): Env {
+  return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ delete: deleteSession }) } } as unknown as Env;
 }
 
 async function outboxEntry() {
@@ -88,7 +88,7 @@ it('deletes the credential of a deletion that was cut off when the device activa
   expect(await outboxEntry()).toMatchObject(deleted);
 });
 
-it('records the deletion of a request that fails at the object of the device, to be delivered within a minute', async () => {
+it('records the deletion of a request that fails at the session, to be delivered within a minute', async () => {
   const failing = withDeletion(() => Promise.reject(new Error('the session is away')));
   expect((await deleteDevice(failing)).status).toBe(500);
   const entry = await outboxEntry();
@@ -98,14 +98,14 @@ it('records the deletion of a request that fails at the object of the device, to
   expect(await outboxEntry()).toMatchObject(deleted);
 });
 
-it('lets a device whose deletion failed back in when it activates again', async () => {
+it('lets a device whose deletion failed at the session back in when it activates again', async () => {
   const failing = withDeletion(() => Promise.reject(new Error('the session is away')));
   expect((await deleteDevice(failing)).status).toBe(500);
   expect(await activate()).toBe(deviceId);
   expect(await outboxEntry()).toMatchObject({ operation: 'upsert', delivered_at: expect.any(Number) as number });
 });
 
-it('deletes the credential of an activation that began after the deletion and came before its end', async () => {
+it('deletes the credential of an activation that began after the deletion and came before the session ended', async () => {
   const crossed = withDeletion(async () => {
     expect(await activate()).toBe(deviceId);
     await sessionOf(deviceId).delete();

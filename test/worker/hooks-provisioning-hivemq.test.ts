@@ -4,7 +4,7 @@ import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { createContext } from '../../src/services/context.ts';
-import { disconnectClient } from '../../src/services/broker-client.ts';
+import { disconnectClient } from '../../src/services/broker-provisioner-emqx.ts';
 import { createHivemqProvisioner } from '../../src/services/broker-provisioner-hivemq.ts';
 import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../src/services/broker-provisioning.ts';
 import { HivemqCloud, hivemqApiUrl, type Failure } from '../rig/workerd/hivemq-cloud.ts';

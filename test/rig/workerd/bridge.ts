@@ -66,8 +66,10 @@ export class TestBridge {
       .map(({ payload }) => JSON.parse(payload) as unknown);
   }
 
-  close(): void {
+  /** Returns when the link has noticed: what it does later would meet a test run that is over. */
+  async close(): Promise<void> {
     this.#socket.close(1000, '');
+    while ((await env.BROKER_LINK.getByName('broker-main').health()).bridgeConnected) await scheduler.wait(5);
   }
 
   #publish(frame: PublishFrame): void {
