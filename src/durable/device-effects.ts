@@ -148,7 +148,7 @@ export class DeviceEffects {
   async #endRelaySessions({ cause, shards }: EffectOf<'end_relay_sessions'>): Promise<void> {
     await Promise.allSettled(
       shards.map((shard) =>
-        callRelay(this.#env, shard, 'revoke', 'repeatable', (relay) => relay.revoke(this.#deviceId, cause)),
+        callRelay(this.#env, shard, 'revoke', 'idempotent', (relay) => relay.revoke(this.#deviceId, cause)),
       ),
     );
   }

@@ -53,7 +53,7 @@ export class RelayAuthentication {
     subscribe: () => Outcome<T>,
   ): Promise<Outcome<T>> {
     return this.#register(deviceId, async () => {
-      const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'repeatable', (device) =>
+      const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'idempotent', (device) =>
         device.subscribe(userId, productKey, this.#shard, filter),
       );
       return outcome.ok ? subscribe() : outcome;
@@ -66,7 +66,7 @@ export class RelayAuthentication {
     const { productKey, deviceId } = named;
     const passwordDigest = await digestOf(request.password);
     return this.#register(deviceId, async (registration) => {
-      const outcome = await callDevice(this.#env, deviceId, 'authenticate', 'repeatable', (device) =>
+      const outcome = await callDevice(this.#env, deviceId, 'authenticate', 'idempotent', (device) =>
         device.authenticate({ productKey, passwordDigest, relayShard: this.#shard }),
       );
       if (!outcome.ok) return outcome;

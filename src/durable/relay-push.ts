@@ -36,7 +36,7 @@ export async function pushToRelays(
       const { nobodyFor } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
       await Promise.all(
         nobodyFor.map((deviceId) =>
-          callDevice(env, deviceId, 'unsubscribe', 'repeatable', (device) =>
+          callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) =>
             device.unsubscribe(shard, registrationIds.get(deviceId) ?? 0),
           ),
         ),

@@ -19,7 +19,7 @@ type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
 
 /** `once`: running it a second time might have a second effect, so that it is never retried. */
-type Repetition = 'repeatable' | 'once';
+type Repetition = 'idempotent' | 'once';
 
 /** @throws RefusedError `object_failed` */
 export function callDevice<T>(
@@ -105,7 +105,7 @@ async function call<T>(
       return await run();
     } catch (error) {
       const failure = classify(error);
-      const isRetried = failure === 'retryable' && repetition === 'repeatable' && attempt === 1;
+      const isRetried = failure === 'retryable' && repetition === 'idempotent' && attempt === 1;
       log('warn', 'object call failed', { object, id, operation, failure, isRetried, ...describeError(error) });
       if (!isRetried) throw new RefusedError({ kind: 'object_failed', object, id, operation, failure });
     }

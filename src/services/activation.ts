@@ -65,7 +65,7 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   const product = await findProduct(db, before.productKey);
   if (product === undefined || product.updatedAt === before.updatedAt) return;
   const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
-  await callDevice(env, deviceId, 'changeProduct', 'repeatable', (device) =>
+  await callDevice(env, deviceId, 'changeProduct', 'idempotent', (device) =>
     device.changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs }),
   );
 }

@@ -15,7 +15,7 @@ type Command = { command: string } & Record<string, unknown>;
 export function createMosquittoProvisioner({ env }: ServiceContext): BrokerProvisioner {
   const run = async (commands: Command[]): Promise<void> => {
     const message = { topic: controlTopic, payload: JSON.stringify({ commands }) };
-    const outcome = await callBrokerLink(env, 'publish', 'repeatable', (link) =>
+    const outcome = await callBrokerLink(env, 'publish', 'idempotent', (link) =>
       link.publish({ ...message, expiresAtMs: Date.now() + publishWithinMs }),
     );
     if (outcome.ok) return;

@@ -28,7 +28,7 @@ export async function askDevice<T>(
   operation: string,
   ask: (device: RemoteDevice) => Promise<Outcome<T>>,
 ): Promise<T> {
-  return unwrap<T>(await callDevice(env, requireDeviceId(deviceId), operation, 'repeatable', ask));
+  return unwrap<T>(await callDevice(env, requireDeviceId(deviceId), operation, 'idempotent', ask));
 }
 
 /** @throws RefusedError device_not_found for text that is no device id: each would wake an object of its own. */

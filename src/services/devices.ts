@@ -42,7 +42,7 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
-  await callDevice(context.env, deviceId, 'delete', 'repeatable', (session) => session.delete());
+  await callDevice(context.env, deviceId, 'delete', 'idempotent', (session) => session.delete());
   await Promise.all([
     disconnectClient(context, device),
     // An activation in between may have restored the credential: after the session's end none can.

@@ -12,7 +12,7 @@ export type PartName = 'database' | 'bridge' | 'broker';
 export async function findMissingParts(context: ServiceContext): Promise<PartName[]> {
   const [row, link] = await Promise.all([
     check('database', () => context.primary().get(sql`select 1`)),
-    check('bridge', () => callBrokerLink(context.env, 'health', 'repeatable', (link) => link.health())),
+    check('bridge', () => callBrokerLink(context.env, 'health', 'idempotent', (link) => link.health())),
   ]);
   const missing: PartName[] = [];
   if (row === undefined) missing.push('database');

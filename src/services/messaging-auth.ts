@@ -30,7 +30,7 @@ export async function decideConnect(
   if (request.username === bridgeName) return decideBridge(context, request);
   const named = parseMessagingName(request.username);
   if (named === undefined) return refuse({ kind: 'not_found', what: 'device', id: request.username });
-  const outcome = await callDevice(context.env, named.deviceId, 'authenticate', 'repeatable', async (device) =>
+  const outcome = await callDevice(context.env, named.deviceId, 'authenticate', 'idempotent', async (device) =>
     device.authenticate({
       productKey: named.productKey,
       isClientIdRight: request.clientId === messagingName(named),
@@ -63,7 +63,7 @@ export async function reportConnection(
 ): Promise<void> {
   const device = parseMessagingName(clientId);
   if (device === undefined) return;
-  await callDevice(context.env, device.deviceId, 'reportConnection', 'repeatable', (session) =>
+  await callDevice(context.env, device.deviceId, 'reportConnection', 'idempotent', (session) =>
     session.reportConnection(event),
   );
 }

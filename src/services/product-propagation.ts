@@ -42,7 +42,7 @@ async function deliverChange(
     const page = await listDeviceIds(database, productId, cursor, pageSize);
     await Promise.all(
       page.map(({ deviceId }) =>
-        callDevice(env, deviceId, 'changeProduct', 'repeatable', (device) => device.changeProduct(settings)),
+        callDevice(env, deviceId, 'changeProduct', 'idempotent', (device) => device.changeProduct(settings)),
       ),
     );
     cursor = page.at(-1)?.id ?? cursor;

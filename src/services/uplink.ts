@@ -94,7 +94,7 @@ async function takeForDevice(
   let ingested;
   try {
     const columns = packMessages(entries.map(({ message }) => message));
-    ingested = await callDevice(env, deviceId, 'ingest', 'repeatable', (session) =>
+    ingested = await callDevice(env, deviceId, 'ingest', 'idempotent', (session) =>
       session.ingest(productKey, spoolId, columns),
     );
   } catch (error) {
