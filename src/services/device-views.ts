@@ -21,7 +21,7 @@ export function readProperties(context: ServiceContext, userId: number, deviceId
   return askDevice<PropertiesView>(context, deviceId, 'properties', (device) => device.properties(userId));
 }
 
-/** A repeatable call to a device's object. @throws RefusedError device_not_found, and what the object refuses */
+/** An idempotent call to a device's object. @throws RefusedError device_not_found, and what the object refuses */
 export async function askDevice<T>(
   { env }: ServiceContext,
   deviceId: string,
