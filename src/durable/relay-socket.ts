@@ -39,7 +39,18 @@ export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 
     case 'internal_error':
     case 'broker_unavailable':
       return 500;
-    default:
+    case 'invalid_request':
+    case 'invalid_product_key':
+    case 'device_not_activated':
+    case 'no_control_params':
+    case 'invalid_control_params':
+    case 'email_exists':
+    case 'username_exists':
+    case 'weak_password':
+    case 'product_key_exists':
+    case 'product_has_devices':
+    case 'too_many_api_keys':
+    case 'too_many_requests':
       return 400;
   }
 }
