@@ -55,7 +55,7 @@ type Handler<Kind extends EventKind> = (
 export function decide<Kind extends EventKind>(device: Device, event: EventOf<Kind>, nowMs: number): Decision<Kind> {
   if (typeof device === 'string') return decideAbsent(device, event, nowMs) as Decision<Kind>;
   const effects: Effect[] = [];
-  // The type of the table says this for each kind, but not for a kind that is not known here.
+  // The table's type ties each kind to its handler, which the compiler does not follow for a generic kind.
   const handle = handlers[event.kind] as unknown as Handler<Kind>;
   const { state, result } = handle(device, event, nowMs, effects);
   if (state === 'deleted') return { state, effects, result };
