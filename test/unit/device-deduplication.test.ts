@@ -56,6 +56,9 @@ describe('a message that the broker sends again', () => {
   it('is a redelivery where its spool had the same delivery before', () => {
     const slice = taken(delivery(1, 'x'));
     expect(isRedelivery(slice, delivery(2, 'x', { isDup: true, redeliveryOf: 1 }))).toBe(true);
+    expect(isRedelivery(noMessages, delivery(2, 'x', { isDup: true, redeliveryOf: 1 })), 'its mark was lost').toBe(
+      true,
+    );
   });
 
   it('is new where no other client can have read the session, even in the same words', () => {

@@ -3,7 +3,8 @@
 // 1. A bridge numbers what it spools. A number at or below the high-water mark of its spool is a retry of the bridge:
 //    `duplicate`.
 // 2. A message that the broker sends again (MQTT DUP) comes under a new number, with facts from the bridge:
-//    - `redeliveryOf`: this spool had the same delivery under that number. At or below the mark: `redelivery`.
+//    - `redeliveryOf`: this spool had the same delivery under that number, and the bridge sends a device's messages in
+//      order: `redelivery`, also where the mark was lost with the object because the message was not worth a row.
 //    - `isSoleReader`: nobody else can have read the broker's session, so that an unknown redelivery was lost on its
 //      first way and is new.
 //    - neither: another bridge may have brought it. Its content among the last 64 messages: `redelivery`.
@@ -62,7 +63,7 @@ export function isRedelivery(slice: DeduplicationSlice, delivery: Delivery): boo
       ([known, spool, atMs]) => known === fingerprint && spool !== spoolId && receivedAtMs < atMs + clockSlackMs,
     );
   }
-  if (delivery.redeliveryOf !== undefined) return isAtOrBelow(slice.marks, spoolId, delivery.redeliveryOf);
+  if (delivery.redeliveryOf !== undefined) return true;
   return !delivery.isSoleReader && slice.recent.includes(fingerprint);
 }
 
