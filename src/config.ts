@@ -1,6 +1,7 @@
 // Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
 // A missing or short secret fails every request with its name in the log; secrets have no default.
 import { z } from 'zod';
+import { limitsSchema } from './limits.ts';
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
@@ -59,6 +60,7 @@ const configSchema = z
     RELAY_SHARDS: integerSchema(1, 256),
     CORS_ORIGINS: originListSchema,
     RATE_LIMITS: z.enum(['production', 'relaxed']),
+    LIMITS: limitsSchema,
   })
   .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
     path: ['BROKER_PROVISIONING'],
@@ -94,6 +96,7 @@ const configSchema = z
     relayShards: vars.RELAY_SHARDS,
     corsOrigins: vars.CORS_ORIGINS,
     rateLimits: vars.RATE_LIMITS,
+    limits: vars.LIMITS,
   }));
 
 export type Config = z.output<typeof configSchema>;

@@ -19,7 +19,7 @@ type Credential =
 type CredentialProblem = 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
 
 export type Limit = {
-  name: `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes` | 'api_keys_per_user' | 'relay_subscriptions';
+  name: `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes` | 'apiKeysPerUser' | 'relay_subscriptions';
   max: number;
 };
 
@@ -131,7 +131,7 @@ export function loginRefusalReasonOf(refusal: Refusal): LoginRefusalReason | und
 
 function wireErrorOfLimit(limit: Limit): WireError {
   switch (limit.name) {
-    case 'api_keys_per_user':
+    case 'apiKeysPerUser':
       return { message: 'too_many_api_keys' };
     case 'request_body_bytes':
     case 'uplink_batch_bytes':

@@ -7,7 +7,6 @@ import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 
-const maxKeysPerUser = 20;
 // The forms that `createApiKey` makes; anything else is refused without a database read.
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
@@ -28,10 +27,11 @@ export async function createApiKey(context: ServiceContext, userId: number, desc
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
-  const outcome = await insertApiKey(context.primary(), row, maxKeysPerUser);
+  const { apiKeysPerUser } = context.config.limits;
+  const outcome = await insertApiKey(context.primary(), row, apiKeysPerUser);
   if (outcome === 'no-user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome === 'too-many') {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'api_keys_per_user', max: maxKeysPerUser } });
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: apiKeysPerUser } });
   }
   return { keyId, apiKey, description };
 }

@@ -55,6 +55,7 @@ function workerBindings({ shownHost, ports, secrets }: Place): Record<string, st
     BROKER_REPORTS_CONNECTIONS: 'true',
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
+    LIMITS: process.env['LIMITS'] ?? '',
   };
 }
 

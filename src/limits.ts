@@ -1,0 +1,32 @@
+// Every limit of the Worker that an operator may move: its name, default and range. `LIMITS` in wrangler.toml changes
+// single ones; docs/limits.md lists them, and a test compares the two. Fixed sizes of the wire are in protocol/.
+import { z } from 'zod';
+
+type LimitSpec = { default: number; min: number; max: number };
+
+export const limitSpecs = {
+  apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+} as const satisfies Record<string, LimitSpec>;
+
+type LimitName = keyof typeof limitSpecs;
+export type Limits = Readonly<Record<LimitName, number>>;
+
+/** Reads `name=value,name=value`; what is not named keeps its default. */
+export const limitsSchema = z.string().transform((text, context): Limits => {
+  const limits: Record<string, number> = {};
+  for (const [name, spec] of Object.entries(limitSpecs)) limits[name] = spec.default;
+  for (const part of text.split(',').map((entry) => entry.trim())) {
+    if (part === '') continue;
+    const [name = '', digits = ''] = part.split('=', 2);
+    const spec = Object.hasOwn(limitSpecs, name) ? limitSpecs[name as LimitName] : undefined;
+    const value = /^\d+$/.test(digits) ? Number(digits) : Number.NaN;
+    if (spec === undefined) {
+      context.addIssue(`has no limit "${name}"; docs/limits.md lists them`);
+    } else if (!(value >= spec.min && value <= spec.max)) {
+      context.addIssue(`${name} is a whole number from ${spec.min} to ${spec.max}`);
+    } else {
+      limits[name] = value;
+    }
+  }
+  return limits as Limits;
+});
