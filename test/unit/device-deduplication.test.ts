@@ -11,10 +11,11 @@ import {
   noteRedelivery,
   type Delivery,
 } from '../../src/domain/device/deduplication.ts';
+import { fingerprint } from '../../src/domain/device/fingerprint.ts';
 
-function delivery(seq: number, fingerprint: string, fields: Partial<Delivery> = {}): Delivery {
+function delivery(seq: number, content: string, fields: Partial<Delivery> = {}): Delivery {
   const plain = { spoolId: 'spool', isDup: false, redeliveryOf: undefined, isSoleReader: false, receivedAtMs: 1000 };
-  return { ...plain, seq, fingerprint, ...fields };
+  return { ...plain, seq, fingerprint: fingerprint(content), ...fields };
 }
 
 function taken(...deliveries: Delivery[]) {
@@ -76,7 +77,7 @@ describe('a message that the broker sends again', () => {
     let slice = taken(...Array.from({ length: 80 }, (_, number) => delivery(number + 1, `text ${number}`)));
     for (let number = 16; number < 80; number++) {
       const again = delivery(number, `text ${number}`, { spoolId: 'second', isDup: true });
-      expect(isRedelivery(slice, again), again.fingerprint).toBe(true);
+      expect(isRedelivery(slice, again), String(again.seq)).toBe(true);
       slice = noteRedelivery(slice, again);
     }
   });

@@ -118,9 +118,9 @@ export function decidePresence(
   } = move ?? { state: before, reason: 'silence', atMs: 0 };
   const hasChanged = state.isOnline !== before.isOnline;
   const isHeldBack = hasChanged && reason === 'disconnected';
-  const lastAnnounced = event.kind === 'announced' ? event.status : state.lastAnnounced;
+  const told = event.kind === 'announced' ? { ...state, lastAnnounced: event.status } : state;
   return {
-    ...planAnnouncement({ ...state, lastAnnounced }, isHeldBack ? rules.offlineGraceMs : 0, rules, nowMs),
+    ...planAnnouncement(told, isHeldBack ? rules.offlineGraceMs : 0, rules, nowMs),
     transition: hasChanged ? { isOnline: state.isOnline, reason, detail, atMs: Math.min(atMs, nowMs) } : undefined,
     hasReturned: hasReturned || (hasChanged && state.isOnline),
   };
@@ -257,6 +257,7 @@ function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, 
   const seenAtMs = Math.min(atMs, nowMs);
   const onlineSinceMs = state.isOnline ? state.onlineSinceMs : seenAtMs;
   const lastOnlineAtMs = Math.max(state.lastOnlineAtMs ?? 0, seenAtMs);
+  if (state.isOnline && lastOnlineAtMs === state.lastOnlineAtMs) return { state, reason, atMs };
   return { state: { ...state, isOnline: true, onlineSinceMs, lastOnlineAtMs }, reason, atMs };
 }
 
@@ -283,7 +284,9 @@ function planAnnouncement(
 ): Pick<PresenceOutcome, 'state' | 'announce'> {
   const truth = state.isOnline && !rules.isDisabled ? 'online' : 'offline';
   const isBelieved = state.lastAnnounced === truth || (state.lastAnnounced === null && truth === 'offline');
-  if (isBelieved) return { state: { ...state, announceAtMs: null }, announce: undefined };
+  if (isBelieved) {
+    return { state: state.announceAtMs === null ? state : { ...state, announceAtMs: null }, announce: undefined };
+  }
   const announceAtMs = truth === 'online' || rules.isDisabled ? nowMs : (state.announceAtMs ?? nowMs + graceMs);
   if (announceAtMs > nowMs) return { state: { ...state, announceAtMs }, announce: undefined };
   return { state: { ...state, lastAnnounced: truth, announceAtMs: null }, announce: truth };

@@ -19,9 +19,9 @@ export type DeduplicationSlice = {
   /** Highest number with an effect, per spool; most recently used last. */
   marks: HighWaterMarks;
   /** Fingerprints of the last messages, oldest first. */
-  recent: readonly string[];
+  recent: readonly number[];
   /** Redeliveries that were new, oldest first: their first delivery may still come from another spool. */
-  redelivered: readonly (readonly [fingerprint: string, spoolId: string, receivedAtMs: number])[];
+  redelivered: readonly (readonly [fingerprint: number, spoolId: string, receivedAtMs: number])[];
   /** Messages whose handling failed: sent again, they are rejected again. */
   failed: readonly (readonly [spoolId: string, seq: number])[];
 };
@@ -34,7 +34,7 @@ export type Delivery = {
   redeliveryOf: number | undefined;
   isSoleReader: boolean;
   receivedAtMs: number;
-  fingerprint: string;
+  fingerprint: number;
 };
 
 const maxSpools = 8;

@@ -49,7 +49,8 @@ export function applyPresence(
 ): { state: DeviceState; hasReturned: boolean } {
   const decided = decidePresence(state.presence.connection, event, rulesOf(state), nowMs);
   const { transition, hasReturned } = decided;
-  let next = withPresence(state, { connection: decided.state });
+  const isChanged = decided.state !== state.presence.connection;
+  let next = isChanged ? withPresence(state, { connection: decided.state }) : state;
   if (transition !== undefined) {
     const number = next.presence.transitions + 1;
     const { isOnline, reason, detail, atMs } = transition;
@@ -120,7 +121,7 @@ export function planRetry(state: DeviceState, nowMs: number): DeviceState {
   const { retryAtMs } = state.presence;
   if (!isRetrying) return retryAtMs === null ? state : withPresence(state, { retryAtMs: null });
   if (retryAtMs !== null) return state;
-  const spread = parseInt(fingerprint(state.identity.deviceId).slice(0, 4), 16) / 0xffff;
+  const spread = fingerprint(state.identity.deviceId) / 2 ** 53;
   return withPresence(state, { retryAtMs: nowMs + retryAfterMs * (1 + spread) });
 }
 

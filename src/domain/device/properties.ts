@@ -29,10 +29,10 @@ export function applyChanges(state: DeviceState, changes: ReadonlyMap<string, Js
   const { values, positionChanges } = state.properties;
   const others = values.filter(([name]) => !changes.has(name));
   const changed = [...changes].map(([name, value]) => [name, value, arrivedAtMs] as const);
-  const position = positionSchema.safeParse(changes.get('position'));
-  const number = positionChanges + (position.success ? 1 : 0);
+  const position = changes.has('position') ? positionSchema.safeParse(changes.get('position')) : undefined;
+  const number = positionChanges + (position?.success === true ? 1 : 0);
   const next = { ...state, properties: { values: [...others, ...changed], positionChanges: number } };
-  if (!position.success) return next;
+  if (position?.success !== true) return next;
   return appendHistory(next, { kind: 'position', number, entry: { position: position.data, time: arrivedAtMs } });
 }
 
