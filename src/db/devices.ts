@@ -3,7 +3,7 @@
 import { and, asc, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import type { PageRequest } from '../domain/pagination.ts';
-import { openDatabase, readPage, type Database } from './client.ts';
+import { readPage, type Database } from './client.ts';
 import { devices, products } from './schema.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
@@ -113,11 +113,11 @@ export async function listDeviceIds(db: Database, productId: number, afterId: nu
 
 /** Writes the projection unless D1 has a newer one: writes may finish in any order. */
 export async function writeProjection(
-  binding: D1Database,
+  database: Database,
   deviceId: string,
   { version, ...columns }: Projection,
 ): Promise<void> {
-  await openDatabase(binding, 'first-primary')
+  await database
     .update(devices)
     .set({ ...columns, projectionVersion: version })
     .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version)));

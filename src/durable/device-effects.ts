@@ -1,5 +1,6 @@
 // Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
 // is logged and never reaches the caller whose event caused it.
+import { openDatabase } from '../db/client.ts';
 import { writeProjection } from '../db/devices.ts';
 import type { Effect } from '../domain/device/effects.ts';
 import type { DeviceEvent } from '../domain/device/events.ts';
@@ -136,7 +137,7 @@ export class DeviceEffects {
   /** What D1 did not take is tried again by the alarm. */
   async #writeProjection({ projection }: EffectOf<'write_projection'>): Promise<void> {
     try {
-      await writeProjection(this.#env.DB, this.#deviceId, projection);
+      await writeProjection(openDatabase(this.#env.DB, 'first-primary'), this.#deviceId, projection);
     } catch (error) {
       log('warn', 'projection not written', { ...this.#about(), ...describeError(error) });
       return;

@@ -2,6 +2,7 @@
 import { env } from 'cloudflare:workers';
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openDatabase } from '../../src/db/client.ts';
 import { writeProjection } from '../../src/db/devices.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp, TestBridge, type Said } from '../rig/workerd/bridge.ts';
@@ -279,7 +280,7 @@ describe('the copy in D1', () => {
       .bind(device.deviceId)
       .first<{ projection_version: number }>())!;
     const older = { name: 'Older', isDisabled: true, connectionStatus: 2, lastOnlineAt: 1, version } as const;
-    await writeProjection(env.DB, device.deviceId, older);
+    await writeProjection(openDatabase(env.DB, 'first-primary'), device.deviceId, older);
     expect((await copyOf(device))?.connection_status).toBe(1);
   });
 });
