@@ -114,4 +114,13 @@ describe('merging a report', () => {
     ]);
     expect([...changedProperties(known, reported)]).toEqual([['p3', 1]]);
   });
+
+  it('always takes the position, however many others a device has sent before', () => {
+    const known = Array.from({ length: 64 }, (_, index) => [`p${index}`, 0, 1] as const);
+    const reported = new Map<string, Json>([
+      ['one too many', 1],
+      ['position', 'up'],
+    ]);
+    expect([...changedProperties(known, reported)]).toEqual([['position', 'up']]);
+  });
 });

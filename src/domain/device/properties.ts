@@ -1,5 +1,5 @@
 // Slice: the last reported value of each property, and the number of position changes.
-import { positionSchema } from '../../protocol/mqtt.ts';
+import { knownProperties, positionSchema } from '../../protocol/mqtt.ts';
 import type { Json } from '../json.ts';
 import { appendHistory } from './history.ts';
 import type { DeviceState, PropertiesSlice } from './state.ts';
@@ -10,7 +10,7 @@ const saveMeasurementsEveryMs = 15 * 60_000;
 
 export const noProperties: PropertiesSlice = { values: [], positionChanges: 0 };
 
-/** Which reported properties are new or different; unknown names are kept up to a limit. */
+/** Which reported properties are new or different. Unknown names are kept up to a limit, the documented ones always. */
 export function changedProperties(
   known: PropertiesSlice['values'],
   reported: ReadonlyMap<string, Json>,
@@ -18,7 +18,8 @@ export function changedProperties(
   const changes = new Map<string, Json>();
   for (const [name, value] of reported) {
     const before = known.find(([one]) => one === name);
-    if (before === undefined && known.length + changes.size >= maxProperties) continue;
+    const isFull = known.length + changes.size >= maxProperties;
+    if (before === undefined && isFull && !Object.hasOwn(knownProperties, name)) continue;
     if (before === undefined || !isSame(before[1], value)) changes.set(name, value);
   }
   return changes;
