@@ -59,6 +59,8 @@ export default defineConfig({
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
           setupFiles: ['test/rig/workerd/setup.ts'],
+          // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
+          isolate: false,
           provide: fuzzing,
           maxWorkers,
           testTimeout: 20_000,

@@ -1,5 +1,13 @@
-// Runs before each test file inside workerd: brings the file's own, empty D1 to the newest tables.
-import { applyD1Migrations } from 'cloudflare:test';
+// Runs before each test file inside workerd. The files of a worker share one workerd: this gives each one empty objects
+// and an empty D1 with the newest tables, and takes back what a file has replaced.
+import { applyD1Migrations, reset } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
+import { afterAll, vi } from 'vitest';
 
+await reset();
 await applyD1Migrations(env.DB, env.TEST_MIGRATIONS);
+
+afterAll(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
