@@ -1,8 +1,10 @@
 // Test projects: unit (plain Node), worker (inside workerd), conformance (plain Node against the
 // built Worker), bridge and system (plain Node, real sockets).
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', import.meta.url)));
 
@@ -19,24 +21,37 @@ const fuzzing = {
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
 };
 
-/** Most of a file's time is waiting for processes to start, so no core is left idle. */
-const maxWorkers = '100%';
+const cores = availableParallelism();
 
-/** Projects that start processes of their own, after the others: no test of theirs measures time. */
-const withProcesses = { maxWorkers, sequence: { groupOrder: 1 } };
+/** Files that compute: as many as there are cores. */
+const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
+
+/** Files that start processes and mostly wait for them, after the others. */
+const withProcesses = { maxWorkers: 2 * cores, sequence: { groupOrder: 1 } };
+
+/** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
+const projectOrder = ['unit', 'worker', 'faults', 'system', 'bridge', 'conformance'];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ project }: TestSpecification) => projectOrder.indexOf(project.name);
+    return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
+  }
+}
 
 export default defineConfig({
   test: {
     // The Worker writes a line a request.
     silent: 'passed-only',
     globalSetup: ['test/rig/temp-root.ts'],
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
           provide: fuzzing,
-          maxWorkers,
+          ...computing,
           testTimeout: 20_000,
         },
       },
@@ -62,7 +77,7 @@ export default defineConfig({
           // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
           isolate: false,
           provide: fuzzing,
-          maxWorkers,
+          ...computing,
           testTimeout: 20_000,
           hookTimeout: 20_000,
         },
