@@ -4,112 +4,17 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Deliveries } from '../../broker-bridge/src/deliveries.ts';
-import { Intake } from '../../broker-bridge/src/intake.ts';
-import type { Log } from '../../broker-bridge/src/log.ts';
-import { createMetrics } from '../../broker-bridge/src/metrics.ts';
-import type { IncomingMessage, MqttConnection } from '../../broker-bridge/src/mqtt-connection.ts';
-import type { SpoolItem } from '../../broker-bridge/src/spool-database.ts';
-import { Spool, type SpooledMessage } from '../../broker-bridge/src/spool.ts';
-import { Changes } from '../rig/changes.ts';
 import { makeSpoolDir } from '../rig/bridge-process.ts';
+import { messageOf, OpenSpool, type SpoolOptions } from '../rig/open-spool.ts';
 
-const topic = '/sys/pk/d1/thing/event/property/post';
 const spoolModule = new URL('../../broker-bridge/src/spool.ts', import.meta.url).href;
-
-type Options = { maxBytes?: number; bridgeId?: string };
-
-/** A spool with a reader that keeps what it is given, and with the intake before it. */
-class OpenSpool {
-  readonly changes: Changes;
-  readonly items: SpoolItem[] = [];
-  readonly committed: string[] = [];
-  readonly acknowledged: number[] = [];
-  readonly spool: Spool;
-  readonly intake: Intake;
-
-  private constructor(spool: Spool, deliveries: Float64Array, changes: Changes) {
-    this.changes = changes;
-    this.spool = spool;
-    this.intake = new Intake(spool, new Deliveries(deliveries), createMetrics());
-    spool.start((items) => {
-      this.items.push(...items);
-      this.changes.note();
-    });
-  }
-
-  static async open(dir: string, { maxBytes = 10_000_000, bridgeId = 'bridge-1' }: Options = {}): Promise<OpenSpool> {
-    const changes = new Changes();
-    const note = (): void => changes.note();
-    const log: Log = { debug: note, info: note, warn: note, error: note };
-    const { spool, deliveries } = await Spool.open({ dir, maxBytes, bridgeId, log });
-    return new OpenSpool(spool, deliveries, changes);
-  }
-
-  get payloads(): string[] {
-    return this.items.map((item) => item.payload.toString());
-  }
-
-  add(...payloads: string[]): void {
-    for (const payload of payloads) {
-      this.spool.append(message(payload), null, () => {
-        this.committed.push(payload);
-        this.changes.note();
-      });
-    }
-  }
-
-  async addAndWait(...payloads: string[]): Promise<void> {
-    const before = this.committed.length;
-    this.add(...payloads);
-    await this.changes.until('all committed', () => this.committed.length === before + payloads.length);
-  }
-
-  /** From the broker, in the present broker session. */
-  async receive(...messages: Pick<IncomingMessage, 'packetId' | 'payload' | 'dup'>[]): Promise<void> {
-    const before = this.acknowledged.length;
-    const acknowledge = (packetId: number): void => {
-      this.acknowledged.push(packetId);
-      this.changes.note();
-    };
-    const connection = { acknowledge } as unknown as MqttConnection;
-    for (const one of messages) this.intake.take(connection, { topic, retain: false, ...one }, () => undefined);
-    await this.changes.until('all spooled', () => this.acknowledged.length === before + messages.length);
-  }
-
-  finish(...payloads: string[]): void {
-    for (const item of this.items) if (payloads.includes(item.payload.toString())) this.spool.markDone(item);
-  }
-
-  /** Finishes items as they are handed out, until there were `count`. */
-  async finishAll(count: number): Promise<void> {
-    for (let done = 0; done < count;) {
-      await this.changes.until('more from the disk', () => this.items.length > done);
-      const given = this.items.slice(done);
-      done += given.length;
-      for (const item of given) this.spool.markDone(item);
-    }
-  }
-
-  async untilItems(count: number): Promise<void> {
-    await this.changes.until(
-      () => `${count} items, there are ${this.items.length}`,
-      () => this.items.length === count,
-    );
-  }
-}
-
-function message(payload: string): SpooledMessage {
-  const facts = { retain: false, dup: false, soleReader: false, redeliveryOf: null };
-  return { receivedAtMs: 1_700_000_000_000, topic, payload: Buffer.from(payload), ...facts };
-}
 
 function delivery(packetId: number, payload: string, dup = false): { packetId: number; payload: Buffer; dup: boolean } {
   return { packetId, payload: Buffer.from(payload), dup };
 }
 
 const open: OpenSpool[] = [];
-async function openSpool(dir: string, options: Options = {}): Promise<OpenSpool> {
+async function openSpool(dir: string, options: SpoolOptions = {}): Promise<OpenSpool> {
   const one = await OpenSpool.open(dir, options);
   open.push(one);
   return one;
@@ -119,7 +24,7 @@ async function closeAll(): Promise<void> {
 }
 afterEach(closeAll);
 
-async function reopen(dir: string, options: Options = {}): Promise<OpenSpool> {
+async function reopen(dir: string, options: SpoolOptions = {}): Promise<OpenSpool> {
   await closeAll();
   return openSpool(dir, options);
 }
@@ -139,7 +44,7 @@ describe('order and restarts', () => {
     const dir = makeSpoolDir();
     const first = await openSpool(dir);
     await first.addAndWait('a', 'b', 'c', 'd');
-    first.spool.append({ ...message('e'), retain: true, dup: true, soleReader: true, redeliveryOf: 2 }, null, () =>
+    first.spool.append({ ...messageOf('e'), retain: true, dup: true, soleReader: true, redeliveryOf: 2 }, null, () =>
       first.add('f'),
     );
     await first.untilItems(6);
