@@ -1,33 +1,10 @@
-// The object that bridges dial in to: which one is active, and what happens to publishes when a bridge goes or restarts.
+// The object that bridges dial in to: how they dial in, and which one is active.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { send } from '../rig/workerd/client.ts';
+import { bridgeSecret, closeBridges, dialIn, link, nextPublish, publish } from '../rig/workerd/link.ts';
 import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
-
-const secret = 'bridge-secret-of-the-worker-tests-only';
-const link = () => env.BROKER_LINK.getByName('broker-main');
-const open: TestSocket[] = [];
-
-/** A bridge that has said hello; answers its role. */
-async function dialIn(
-  bridgeId: string,
-  brokerConnected = true,
-  instanceId = `${bridgeId}-run-1`,
-): Promise<{ bridge: TestSocket; role: unknown; welcome: unknown }> {
-  const bridge = await openSocket(linkPath, { Authorization: `Bearer ${secret}` });
-  open.push(bridge);
-  const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected });
-  return { bridge, welcome, role: (welcome as { role: unknown }).role };
-}
-
-async function publish(topic = '/sys/switch/dev_00000001/thing/service/property/set', lifeMs = 4_000) {
-  return link().publish({ topic, payload: '{"id":"1"}', expiresAtMs: Date.now() + lifeMs });
-}
-
-type PublishFrame = { type: string; id: string; topic: string; expiresAtMs: number; messageExpirySeconds: number };
-const nextPublish = async (bridge: TestSocket) => (await bridge.next()) as PublishFrame;
 
 /** Makes a bridge look inactive. */
 async function makeInactive(bridgeId: string) {
@@ -55,12 +32,7 @@ async function makeBrokerless() {
   });
 }
 
-afterEach(async () => {
-  for (const bridge of open.splice(0)) {
-    bridge.close();
-    await bridge.end();
-  }
-});
+afterEach(closeBridges);
 
 describe('dialling in', () => {
   it('welcomes the first bridge as active and says what time it is', async () => {
@@ -93,7 +65,7 @@ describe('dialling in', () => {
   it.each([
     ['a wrong secret', { Authorization: 'Bearer broker-hook-secret-of-the-worker-tests' }],
     ['no secret', {}],
-    ['a secret in another scheme', { Authorization: `Basic ${secret}` }],
+    ['a secret in another scheme', { Authorization: `Basic ${bridgeSecret}` }],
   ])('refuses %s with 401 and no socket', async (_, headers) => {
     const response = await send('GET', linkPath, { headers: { Upgrade: 'websocket', ...headers } });
     expect(response.status).toBe(401);
@@ -102,7 +74,7 @@ describe('dialling in', () => {
   });
 
   it('refuses a plain request with 400', async () => {
-    const response = await send('GET', linkPath, { headers: { Authorization: `Bearer ${secret}` } });
+    const response = await send('GET', linkPath, { headers: { Authorization: `Bearer ${bridgeSecret}` } });
     expect(response.status).toBe(400);
   });
 
@@ -112,13 +84,13 @@ describe('dialling in', () => {
     ['a hello with an unusable name', { type: 'hello', bridgeId: 'a b', brokerConnected: true }],
     ['bytes', new ArrayBuffer(3)],
   ])('closes on %s', async (_, frame) => {
-    const bridge = await openSocket(linkPath, { Authorization: `Bearer ${secret}` });
+    const bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
     bridge.send(frame);
     expect(await bridge.end()).toEqual({ code: 1008, reason: 'unreadable frame' });
   });
 
   it('closes a socket that never sends hello', async () => {
-    const bridge = await openSocket(linkPath, { Authorization: `Bearer ${secret}` });
+    const bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
     await runInDurableObject(link(), (_, state) => {
       const [socket] = state.getWebSockets();
       socket!.serializeAttachment({ ...(socket!.deserializeAttachment() as object), openedAtMs: Date.now() - 5_001 });
@@ -261,162 +233,5 @@ describe('roles', () => {
     await evictDurableObject(link());
     active.close();
     expect(await second.next()).toMatchObject({ type: 'role', role: 'active' });
-  });
-});
-
-describe('publishing', () => {
-  it('hands the message to the active bridge and answers when the broker has it', async () => {
-    const { bridge } = await dialIn('one');
-    await dialIn('two');
-    const answered = publish('/sys/switch/dev_00000001/status', 3_000);
-    const frame = await nextPublish(bridge);
-    expect(frame).toEqual({
-      type: 'publish',
-      id: expect.any(String) as string,
-      topic: '/sys/switch/dev_00000001/status',
-      payload: '{"id":"1"}',
-      expiresAtMs: expect.any(Number) as number,
-      messageExpirySeconds: 3,
-    });
-    bridge.send({ type: 'published', id: frame.id, hasSubscribers: false });
-    expect(await answered).toEqual({
-      ok: true,
-      id: frame.id,
-      publishedAtMs: expect.any(Number) as number,
-      hasSubscribers: false,
-    });
-  });
-
-  it.each(['expired', 'refused', 'invalid', 'cancelled'])('answers that it was not published: %s', async (reason) => {
-    const { bridge } = await dialIn('one');
-    const answered = publish();
-    const { id } = await nextPublish(bridge);
-    bridge.send({ type: 'not-published', id, reason });
-    expect(await answered).toEqual({ ok: false, reason });
-  });
-
-  it('waits for a bridge until the message expires, and sends it to none afterwards', async () => {
-    expect(await publish(undefined, 300)).toEqual({ ok: false, reason: 'no_bridge' });
-    const { bridge } = await dialIn('one');
-    expect(await bridge.ask(linkPing)).toBe(linkPong);
-  });
-
-  it('hands a waiting message to the bridge that comes in time', async () => {
-    const answered = publish();
-    const { bridge } = await dialIn('one');
-    const { id } = await nextPublish(bridge);
-    bridge.send({ type: 'published', id, hasSubscribers: null });
-    expect(await answered).toMatchObject({ ok: true, hasSubscribers: null });
-  });
-
-  it('holds a message back until the bridge has its broker again', async () => {
-    const { bridge } = await dialIn('one', false);
-    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: false });
-    const answered = publish();
-    expect(await bridge.ask(linkPing)).toBe(linkPong);
-    bridge.send({ type: 'broker', connected: true });
-    const { id } = await nextPublish(bridge);
-    bridge.send({ type: 'published', id, hasSubscribers: true });
-    expect((await answered).ok).toBe(true);
-  });
-
-  it('gives a message that a bridge could not take to the one that can', async () => {
-    const { bridge: first } = await dialIn('one');
-    const { bridge: second } = await dialIn('two');
-    const answered = publish();
-    const { id } = await nextPublish(first);
-    first.send({ type: 'not-published', id, reason: 'broker_disconnected' });
-    expect(await first.ask(linkPing), 'not handed to the same one again').toBe(linkPong);
-    first.close();
-    await second.next();
-    expect((await nextPublish(second)).id).toBe(id);
-    second.send({ type: 'published', id, hasSubscribers: true });
-    expect((await answered).ok).toBe(true);
-  });
-
-  it('answers nothing that expired before it was asked', async () => {
-    const { bridge } = await dialIn('one');
-    expect(await publish(undefined, -1)).toEqual({ ok: false, reason: 'expired' });
-    expect(await bridge.ask(linkPing)).toBe(linkPong);
-  });
-
-  it('sends the same id again to a bridge that lost its network alone', async () => {
-    const { bridge: former } = await dialIn('one');
-    const answered = publish();
-    const { id } = await nextPublish(former);
-    const { bridge } = await dialIn('one');
-    expect((await nextPublish(bridge)).id).toBe(id);
-    bridge.send({ type: 'published', id, hasSubscribers: true });
-    expect((await answered).ok).toBe(true);
-  });
-
-  it('answers bridge_lost for what a bridge had when it restarted', async () => {
-    const { bridge: former } = await dialIn('one');
-    const answered = publish();
-    await nextPublish(former);
-    const { bridge, role } = await dialIn('one', true, 'one-run-2');
-    expect(role).toBe('active');
-    expect(await answered).toEqual({ ok: false, reason: 'bridge_lost' });
-    expect(await bridge.ask(linkPing), 'and it is not given it again').toBe(linkPong);
-  });
-
-  it('sends nothing twice to a bridge that was away, but takes its late answer', async () => {
-    const { bridge: former } = await dialIn('one');
-    const answered = publish();
-    const { id } = await nextPublish(former);
-    former.close();
-    await former.end();
-    const { bridge } = await dialIn('one');
-    expect(await bridge.ask(linkPing)).toBe(linkPong);
-    bridge.send({ type: 'published', id, hasSubscribers: true });
-    expect((await answered).ok).toBe(true);
-  });
-
-  it('answers bridge_lost for what a lost bridge had when another one becomes active', async () => {
-    const { bridge: first } = await dialIn('one');
-    const { bridge: second } = await dialIn('two');
-    const answered = publish();
-    const { id } = await nextPublish(first);
-    first.close();
-    expect(await answered).toEqual({ ok: false, reason: 'bridge_lost' });
-    await second.next();
-    second.send({ type: 'published', id, hasSubscribers: true });
-    expect(await second.ask(linkPing), 'and the successor is not given it').toBe(linkPong);
-  });
-
-  it('answers bridge_lost also when the successor dials in later', async () => {
-    const { bridge: first } = await dialIn('one');
-    const answered = publish();
-    await nextPublish(first);
-    first.close();
-    await first.end();
-    expect((await dialIn('two')).role).toBe('active');
-    expect(await answered).toEqual({ ok: false, reason: 'bridge_lost' });
-  });
-
-  it('takes an outcome only from the bridge that was asked', async () => {
-    const { bridge: first } = await dialIn('one');
-    const { bridge: second } = await dialIn('two');
-    const answered = publish();
-    const { id } = await nextPublish(first);
-    second.send({ type: 'not-published', id, reason: 'refused' });
-    await second.ask(linkPing);
-    first.send({ type: 'published', id, hasSubscribers: true });
-    expect((await answered).ok).toBe(true);
-  });
-
-  it('keeps hundreds of messages in flight apart', async () => {
-    const { bridge } = await dialIn('one');
-    const answers = Array.from({ length: 300 }, (_, index) => publish(`/sys/switch/dev_00000001/${index}`));
-    const frames: PublishFrame[] = [];
-    while (frames.length < 300) frames.push(await nextPublish(bridge));
-    for (const { id, topic } of frames.reverse()) {
-      const isOdd = Number(topic.split('/').at(-1)) % 2 === 1;
-      bridge.send(
-        isOdd ? { type: 'published', id, hasSubscribers: true } : { type: 'not-published', id, reason: 'refused' },
-      );
-    }
-    const outcomes = await Promise.all(answers);
-    expect(outcomes.map(({ ok }) => ok)).toEqual(Array.from({ length: 300 }, (_, index) => index % 2 === 1));
   });
 });
