@@ -1,97 +1,41 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { topicActions } from '../../src/protocol/mqtt.ts';
-import { bringUp, TestBridge, type Said } from '../rig/workerd/bridge.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
+import { bringUp } from '../rig/workerd/bridge.ts';
+import { call, createUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
 import { openSocket } from '../rig/workerd/socket.ts';
+import {
+  activate,
+  activateOnline,
+  bridge,
+  closeBridge,
+  connect,
+  control,
+  disconnect,
+  down,
+  listOf,
+  nextCommand,
+  openBridge,
+  owner,
+  read,
+  reply,
+  replyOf,
+  report,
+  ring,
+  setClock,
+  signUpOwner,
+  sleep,
+  unheard,
+  up,
+} from '../rig/workerd/commands.ts';
 
 const { propertyPost, propertySet, propertySetReply, status } = topicActions;
 
-type Device = { productKey: string; deviceId: string };
-type Receipt = {
-  message: string;
-  commandId: string;
-  deviceOnline: boolean;
-  expiresAt: string;
-  state?: string;
-  elapsedMs?: number;
-};
-type Command = {
-  commandId: string;
-  state: string;
-  reason: string | null;
-  replyCode: number | null;
-  params: object;
-  kept: boolean;
-  steps: Record<'accepted' | 'published' | 'brokerAcknowledged' | 'deviceAcknowledged' | 'confirmed', number | null>;
-};
-type Message = { id: string; method: string; params: object; time: number };
-
-let owner: TestUser;
-let bridge: TestBridge;
-beforeAll(async () => {
-  owner = await createUser();
-});
-beforeEach(async () => {
-  bridge = await TestBridge.dialIn();
-});
-afterEach(async () => {
-  vi.restoreAllMocks();
-  await bridge.close();
-});
-
-let count = 0;
-async function activate(controlMode = 'toggle'): Promise<Device> {
-  const productKey = `commands-${++count}`;
-  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch', controlMode } });
-  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', {
-    body: { productKey, deviceSN: 'SN' },
-  });
-  return { productKey, deviceId: data.deviceId };
-}
-async function activateOnline(): Promise<Device> {
-  const device = await activate();
-  await connect(device);
-  return device;
-}
-
-const connect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
-const disconnect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).reportConnection({
-    kind: 'disconnected',
-    sessionStartedAtMs: null,
-    endedAtMs: Date.now(),
-    reason: 'tcp_closed',
-  });
-const control = ({ deviceId }: Device, body: unknown, query = '', headers = {}): Promise<Answer<Receipt>> =>
-  call('POST', `/devices/${deviceId}/control${query}`, { token: owner.token, body, headers });
-const read = async ({ deviceId }: Device, commandId: string) =>
-  (await call<Command>('GET', `/devices/${deviceId}/commands/${commandId}`, { token: owner.token })).data;
-const listOf = async ({ deviceId }: Device, query = '') =>
-  (
-    await call<{ list: Command[]; total: number }>('GET', `/devices/${deviceId}/commands${query}`, {
-      token: owner.token,
-    })
-  ).data;
-const cancel = ({ deviceId }: Device, commandId: string): Promise<Answer<Command>> =>
-  call('DELETE', `/devices/${deviceId}/commands/${commandId}`, { token: owner.token });
-const nextCommand = async (device: Device) => (await bridge.nextFor(device, propertySet)).body as Message;
-const unheard = (device: Device) => bridge.waitingFor(device, propertySet) as Message[];
-const reply = (id: string, code?: number): Said => ({ action: propertyPost, payload: replyOf(id, code) });
-const replyOf = (id: string, code?: number) => ({ method: 'thing.service.property.set_reply', id, code });
-const report = (properties: object): Said => ({ action: propertyPost, payload: { params: properties } });
-const ring = ({ deviceId }: Device) => runDurableObjectAlarm(sessionOf(deviceId));
-const sleep = ({ deviceId }: Device) => evictDurableObject(sessionOf(deviceId));
-
-function setClock(atMs: number): void {
-  vi.spyOn(Date, 'now').mockReturnValue(atMs);
-}
-
-const up = { action: 'toggle', position: 'up' };
-const down = { action: 'toggle', position: 'down' };
+beforeAll(signUpOwner);
+beforeEach(openBridge);
+afterEach(closeBridge);
 
 describe('POST /devices/:deviceId/control', () => {
   it('sends exactly the members received, once, with an id of its own, and answers when the broker has it', async () => {
@@ -175,7 +119,7 @@ describe('POST /devices/:deviceId/control', () => {
     expect({ code, message }).toEqual({ code: 500, message: 'broker_unavailable' });
     const [command] = (await listOf(device)).list;
     expect(command).toMatchObject({ state: 'undelivered', reason: 'broker_unavailable', kept: false });
-    bridge = await TestBridge.dialIn();
+    await openBridge();
     await disconnect(device);
     await connect(device);
     await ring(device);
@@ -289,302 +233,6 @@ describe('the life of a command', () => {
     expect(await rows(), 'acknowledged').toBe(before + 3);
     await bringUp(device, reply(commandId, 200));
     expect(await rows(), 'told again').toBe(before + 3);
-  });
-});
-
-describe('?wait', () => {
-  it('holds the answer until the device replied, and says how long it took', async () => {
-    const device = await activateOnline();
-    const answering = control(device, up, '?wait=5');
-    const { id } = await nextCommand(device);
-    await bringUp(device, reply(id, 200));
-    const { data } = await answering;
-    expect(data).toMatchObject({ message: 'command_sent', commandId: id, state: 'acknowledged' });
-    expect(data.elapsedMs).toBeGreaterThanOrEqual(0);
-    expect(data.elapsedMs).toBeLessThan(5_000);
-  });
-
-  it('ends with the time, saying that nobody replied', async () => {
-    const device = await activateOnline();
-    const { data } = await control(device, up, '?wait=1');
-    expect(data).toMatchObject({ message: 'command_sent', state: 'sent' });
-    expect(data.elapsedMs).toBeGreaterThanOrEqual(1_000);
-  });
-
-  it('waits for nobody where nobody was subscribed', async () => {
-    const device = await activateOnline();
-    bridge.hasSubscribers = false;
-    const { data } = await control(device, up, '?wait=10');
-    expect(data).toMatchObject({ state: 'undelivered' });
-    expect(data.elapsedMs).toBeLessThan(5_000);
-  });
-
-  it('says that the device refused', async () => {
-    const device = await activateOnline();
-    const answering = control(device, up, '?wait=5');
-    await bringUp(device, reply((await nextCommand(device)).id, 400));
-    expect((await answering).data).toMatchObject({ state: 'failed' });
-  });
-});
-
-describe('Idempotency-Key', () => {
-  const withKey = (key: string) => ({ 'Idempotency-Key': key });
-
-  it('makes the same request the same command: same answer, not sent again, also after sleep', async () => {
-    const device = await activateOnline();
-    const first = await control(device, up, '', withKey('light on'));
-    await nextCommand(device);
-    await disconnect(device);
-    const again = await control(device, up, '', withKey('light on'));
-    expect(again.data).toEqual(first.data);
-    await sleep(device);
-    expect((await control(device, up, '', withKey('light on'))).data).toEqual(first.data);
-    expect(unheard(device)).toEqual([]);
-    expect((await listOf(device)).total).toBe(1);
-  });
-
-  it('is one command for requests that come at the same moment', async () => {
-    const device = await activateOnline();
-    const answers = await Promise.all(Array.from({ length: 5 }, () => control(device, up, '', withKey('k'))));
-    expect(new Set(answers.map(({ data }) => data.commandId)).size).toBe(1);
-    await nextCommand(device);
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('belongs to its command: another body or another ttl is a mistake', async () => {
-    const device = await activateOnline();
-    await control(device, up, '', withKey('k'));
-    for (const [body, query] of [
-      [down, ''],
-      [up, '?ttl=5'],
-    ] as const) {
-      const { status: code, message } = await control(device, body, query, withKey('k'));
-      expect(code).toBe(400);
-      expect(message).toMatch(/^invalid_request: Idempotency-Key/);
-    }
-    expect((await control(device, { position: 'up', action: 'toggle' }, '', withKey('k'))).status, 'same').toBe(200);
-  });
-
-  it('repeats a failure, too: what was not delivered is not delivered later', async () => {
-    const device = await activateOnline();
-    bridge.hasSubscribers = 'refused';
-    expect((await control(device, up, '', withKey('k'))).status).toBe(500);
-    bridge.hasSubscribers = null;
-    expect((await control(device, up, '', withKey('k'))).status).toBe(500);
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('ends after a day', async () => {
-    const device = await activateOnline();
-    const first = await control(device, up, '', withKey('k'));
-    const nowMs = Date.now();
-    setClock(nowMs + 24 * 3_600_000 - 1_000);
-    expect((await control(device, up, '', withKey('k'))).data.commandId).toBe(first.data.commandId);
-    setClock(nowMs + 24 * 3_600_000 + 1_000);
-    expect((await control(device, up, '', withKey('k'))).data.commandId).not.toBe(first.data.commandId);
-  });
-
-  it('outlives the hundred commands that are listed', async () => {
-    const device = await activateOnline();
-    const first = await control(device, up, '', withKey('k'));
-    for (let number = 0; number < 101; number++) await control(device, { angle: number });
-    expect((await control(device, up, '', withKey('k'))).data).toEqual(first.data);
-  });
-
-  it.each(['', 'x'.repeat(65), 'naïve'])('refuses %j', async (key) => {
-    const device = await activateOnline();
-    expect(await control(device, up, '', withKey(key))).toMatchObject({ status: 400, data: null });
-  });
-
-  it('waits for the reply of the command it stands for', async () => {
-    const device = await activateOnline();
-    const { commandId } = (await control(device, up, '', withKey('k'))).data;
-    const answering = control(device, up, '?wait=5', withKey('k'));
-    await bringUp(device, reply(commandId, 200));
-    expect((await answering).data).toMatchObject({ commandId, state: 'acknowledged' });
-  });
-});
-
-describe('without ?ttl', () => {
-  it('nothing switches by itself after a reconnect', async () => {
-    const device = await activateOnline();
-    await control(device, up);
-    await nextCommand(device);
-    await disconnect(device);
-    await connect(device);
-    await bringUp(device, { action: status, payload: { status: 'online' } }, report({ position: 'down' }));
-    await ring(device);
-    expect(unheard(device)).toEqual([]);
-  });
-});
-
-describe('?ttl', () => {
-  it.each<[string, (device: Device) => Promise<unknown>]>([
-    ['connects', connect],
-    ['announces itself', (device) => bringUp(device, { action: status, payload: { status: 'online' } })],
-    ['reports', (device) => bringUp(device, report({ angle: 1 }))],
-  ])('publishes it again, with the same id, when the device %s', async (_, comeBack) => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    const first = await nextCommand(device);
-    expect(await read(device, commandId)).toMatchObject({ state: 'waiting', kept: true });
-    await sleep(device);
-    await comeBack(device);
-    expect(await nextCommand(device)).toEqual(first);
-    await expect.poll(() => read(device, commandId)).toMatchObject({ state: 'sent' });
-  });
-
-  it('publishes it once more two seconds later, because devices subscribe late, and then rests', async () => {
-    const device = await activate();
-    await control(device, up, '?ttl=3600');
-    await nextCommand(device);
-    await connect(device);
-    await nextCommand(device);
-    await sleep(device);
-    setClock(Date.now() + 2_001);
-    await ring(device);
-    await nextCommand(device);
-    setClock(Date.now() + 60_000);
-    await ring(device);
-    await bringUp(device, report({ angle: 3 }));
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('never publishes it again once the device replied, whatever the code', async () => {
-    for (const code of [200, 500]) {
-      const device = await activate();
-      const { commandId } = (await control(device, up, '?ttl=60')).data;
-      await nextCommand(device);
-      await connect(device);
-      await nextCommand(device);
-      await bringUp(device, reply(commandId, code));
-      setClock(Date.now() + 2_001);
-      await ring(device);
-      await disconnect(device);
-      await connect(device);
-      expect(unheard(device)).toEqual([]);
-      vi.restoreAllMocks();
-    }
-  });
-
-  it('does not publish it where the device returns with the reply', async () => {
-    const device = await activateOnline();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    await disconnect(device);
-    await bringUp(device, reply(commandId, 200));
-    expect(await read(device, commandId)).toMatchObject({ state: 'acknowledged' });
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('publishes it again when the device takes over a session that still looked alive', async () => {
-    const device = await activateOnline();
-    await control(device, up, '?ttl=60');
-    await nextCommand(device);
-    await connect(device);
-    expect((await nextCommand(device)).params).toEqual(up);
-  });
-
-  it('ends with its time', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    setClock(Date.now() + 60_001);
-    await connect(device);
-    expect(unheard(device)).toEqual([]);
-    expect(await read(device, commandId)).toMatchObject({ state: 'expired' });
-  });
-
-  it('gives way to a newer command, kept or not', async () => {
-    for (const query of ['?ttl=60', '']) {
-      const device = await activate();
-      const older = (await control(device, up, '?ttl=60')).data.commandId;
-      const newer = (await control(device, down, query)).data.commandId;
-      await nextCommand(device);
-      await nextCommand(device);
-      expect(await read(device, older)).toMatchObject({ state: 'cancelled', reason: 'replaced' });
-      await connect(device);
-      await expect.poll(() => unheard(device).map(({ id }) => id)).toEqual(query === '' ? [] : [newer]);
-    }
-  });
-
-  it('outlives a newer command that no broker took', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    bridge.hasSubscribers = 'refused';
-    expect((await control(device, down)).status).toBe(500);
-    bridge.hasSubscribers = null;
-    expect(await read(device, commandId)).toMatchObject({ state: 'waiting' });
-    await connect(device);
-    expect(await nextCommand(device)).toMatchObject({ id: commandId, params: up });
-  });
-
-  it('is not called undelivered where the broker may have it', async () => {
-    const device = await activateOnline();
-    bridge.hasSubscribers = 'cancelled';
-    expect((await control(device, up)).status).toBe(500);
-    bridge.hasSubscribers = null;
-    const { list } = await listOf(device);
-    expect(list).toMatchObject([{ state: 'expired', reason: 'outcome_unknown' }]);
-  });
-
-  it('is kept by the broker no longer than it lives', async () => {
-    const device = await activate();
-    const nowMs = Date.now();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    expect((await bridge.nextFor(device, propertySet)).messageExpirySeconds).toBe(10);
-    setClock(nowMs + 57_500);
-    await connect(device);
-    const again = await bridge.nextFor(device, propertySet);
-    expect(again.body).toMatchObject({ id: commandId });
-    expect(again.messageExpirySeconds).toBeLessThanOrEqual(3);
-  });
-
-  it('is not kept when no broker took it: broker_unavailable is the whole truth', async () => {
-    const device = await activate();
-    bridge.hasSubscribers = 'refused';
-    expect((await control(device, up, '?ttl=60')).status).toBe(500);
-    bridge.hasSubscribers = null;
-    await connect(device);
-    expect(unheard(device)).toEqual([]);
-  });
-});
-
-describe('DELETE /devices/:deviceId/commands/:commandId', () => {
-  it('cancels one that waits for its device', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    const { status: code, data } = await cancel(device, commandId);
-    expect(code).toBe(200);
-    expect(data).toMatchObject({ commandId, state: 'cancelled', reason: 'requested' });
-    await connect(device);
-    await ring(device);
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('cancels nothing that was published to a device that is there, or that is over', async () => {
-    const device = await activateOnline();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    expect(await cancel(device, commandId)).toMatchObject({
-      status: 400,
-      message: 'invalid_request: commandId: is published already',
-    });
-    await bringUp(device, reply(commandId, 200));
-    expect((await cancel(device, commandId)).message).toBe('invalid_request: commandId: is acknowledged already');
-    expect(await cancel(device, 'no-such-command')).toMatchObject({ status: 404, message: 'not_found' });
-  });
-
-  it('is refused to others', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    const stranger = await createUser();
-    for (const method of ['GET', 'DELETE']) {
-      const path = `/devices/${device.deviceId}/commands/${commandId}`;
-      expect((await call(method, path, { token: stranger.token })).status).toBe(403);
-      expect((await call(method, path)).status).toBe(401);
-    }
   });
 });
 
