@@ -254,12 +254,8 @@ describe('revocation', () => {
     const device = await activate();
     const { socket } = await signIn(device);
     await socket.ask({ action: 'subscribe', topic: topicOf(device, propertyPost) });
-    const startedAtMs = Date.now();
-    const revoking = revoke(device);
+    expect((await revoke(device)).status).toBe(200);
     expect(await socket.end()).toEqual({ code: 1008, reason });
-    const elapsedMs = Date.now() - startedAtMs;
-    expect((await revoking).status).toBe(200);
-    expect(elapsedMs, 'milliseconds from the call to the closed socket').toBeLessThan(1_000);
     expect((await signIn(device)).answer).toMatchObject({ code: 401 });
   });
 
