@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { CoreDevice } from '../rig/core-device.ts';
-import { fuzzSeed } from '../rig/fuzzing.ts';
+import { compareWithModel, tick, type Step } from './core-model.ts';
 
 const { propertyPost, propertySet } = topicActions;
 
@@ -29,7 +29,6 @@ type Model = {
   position: string | undefined;
   known: Known[];
 };
-type Step = fc.Command<Model, CoreDevice>;
 
 const isSuccess = (code: number) => code === 0 || (code >= 200 && code < 300);
 const isSettled = (one: Known) => one.code !== undefined || one.isConfirmed || one.isCancelled;
@@ -49,12 +48,6 @@ function expectedState(model: Model, one: Known): string {
 
 /** Shorter than any silence that counts: that is the matter of another model. */
 const longestSilenceMs = 90_000;
-
-/** Time goes on a little with every step. */
-function tick(model: Model, real: CoreDevice, byMs = 10): void {
-  model.nowMs += byMs;
-  real.nowMs = model.nowMs;
-}
 
 /** Takes what was published by a step: only queued commands that nothing has ended may come again. */
 function takeFrames(model: Model, real: CoreDevice, mayBe: Known[]): string[] {
@@ -81,7 +74,7 @@ function check(model: Model, real: CoreDevice): void {
   expect(states).toEqual(expected);
 }
 
-class Control implements Step {
+class Control implements Step<Model> {
   readonly position: string | undefined;
   readonly ttlSeconds: number | undefined;
   constructor(position: string | undefined, ttlSeconds: number | undefined) {
@@ -116,7 +109,7 @@ class Control implements Step {
     `control ${this.position ?? 'trigger'}${this.ttlSeconds === undefined ? '' : ` ttl ${this.ttlSeconds}`}`;
 }
 
-class Reply implements Step {
+class Reply implements Step<Model> {
   readonly back: number;
   readonly code: number;
   constructor(back: number, code: number) {
@@ -136,7 +129,7 @@ class Reply implements Step {
   toString = () => `reply ${this.code} to the last but ${this.back}`;
 }
 
-class Report implements Step {
+class Report implements Step<Model> {
   readonly position: string;
   constructor(position: string) {
     this.position = position;
@@ -165,7 +158,7 @@ function isOpen(one: Known): boolean {
   return !one.isConfirmed && !one.isCancelled && (one.code === undefined || isSuccess(one.code));
 }
 
-class Connect implements Step {
+class Connect implements Step<Model> {
   check = () => true;
   run(model: Model, real: CoreDevice): void {
     // A return within two seconds of another is the same one.
@@ -185,7 +178,7 @@ class Connect implements Step {
   toString = () => 'connect';
 }
 
-class Disconnect implements Step {
+class Disconnect implements Step<Model> {
   check = (model: Readonly<Model>) => model.isOnline;
   run(model: Model, real: CoreDevice): void {
     tick(model, real, 6_000);
@@ -200,7 +193,7 @@ class Disconnect implements Step {
   toString = () => 'disconnect';
 }
 
-class Sleep implements Step {
+class Sleep implements Step<Model> {
   check = () => true;
   run(model: Model, real: CoreDevice): void {
     real.sleep();
@@ -209,7 +202,7 @@ class Sleep implements Step {
   toString = () => 'sleep';
 }
 
-class Wait implements Step {
+class Wait implements Step<Model> {
   readonly seconds: number;
   constructor(seconds: number) {
     this.seconds = seconds;
@@ -226,7 +219,7 @@ class Wait implements Step {
   toString = () => `wait ${this.seconds} s`;
 }
 
-class Broker implements Step {
+class Broker implements Step<Model> {
   readonly isThere: boolean;
   constructor(isThere: boolean) {
     this.isThere = isThere;
@@ -239,7 +232,7 @@ class Broker implements Step {
   toString = () => (this.isThere ? 'broker comes' : 'broker goes');
 }
 
-class Cancel implements Step {
+class Cancel implements Step<Model> {
   readonly back: number;
   constructor(back: number) {
     this.back = back;
@@ -259,7 +252,7 @@ class Cancel implements Step {
 const position = fc.constantFrom('up', 'middle', 'down');
 const ttl = fc.option(fc.constantFrom(30, 3_600), { nil: undefined });
 const back = fc.nat(2);
-const steps: fc.Arbitrary<Step>[] = [
+const steps: fc.Arbitrary<Step<Model>>[] = [
   fc.tuple(fc.option(position, { nil: undefined, freq: 8 }), ttl).map((given) => new Control(...given)),
   fc.tuple(position, fc.constantFrom(60, 3_600)).map((given) => new Control(...given)),
   fc.tuple(back, fc.constantFrom(200, 0, 500)).map((given) => new Reply(...given)),
@@ -273,23 +266,13 @@ const steps: fc.Arbitrary<Step>[] = [
 ];
 
 it('every command lives as the model says', () => {
-  const startMs = 1_790_000_000_000;
-  fc.assert(
-    fc.property(fc.commands(steps, { maxCommands: 40, size: '+1' }), (commands) => {
-      const setup = (): { model: Model; real: CoreDevice } => ({
-        model: {
-          nowMs: startMs,
-          isOnline: false,
-          hasSession: false,
-          heardAtMs: startMs,
-          hasBroker: true,
-          position: undefined,
-          known: [],
-        },
-        real: new CoreDevice(startMs),
-      });
-      fc.modelRun(setup, commands);
-    }),
-    { numRuns: 500, seed: fuzzSeed },
-  );
+  compareWithModel<Model>(steps, (nowMs) => ({
+    nowMs,
+    isOnline: false,
+    hasSession: false,
+    heardAtMs: nowMs,
+    hasBroker: true,
+    position: undefined,
+    known: [],
+  }));
 });

@@ -1,10 +1,10 @@
 // Presence as a model: the core, asleep or awake between any two events, against a few lines that know what the device
-// does. What is delayed, lost or doubled on the way is device-connection.test.ts.
+// does. What is delayed, lost or doubled on the way is device-connection-histories.test.ts.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import { CoreDevice } from '../rig/core-device.ts';
-import { fuzzSeed } from '../rig/fuzzing.ts';
+import { compareWithModel, tick, type Step } from './core-model.ts';
 
 const { propertyPost, status } = topicActions;
 
@@ -20,12 +20,6 @@ type Model = {
   /** What subscribers of the status topic heard last, from the device or from the service. */
   heard: Word | undefined;
 };
-type Step = fc.Command<Model, CoreDevice>;
-
-function tick(model: Model, device: CoreDevice, seconds: number): void {
-  model.nowMs += seconds * 1000;
-  device.nowMs = model.nowMs;
-}
 
 function become(model: Model, isOnline: boolean): void {
   if (model.isOnline !== isOnline) model.changes += 1;
@@ -57,11 +51,11 @@ function say(device: CoreDevice, action: TopicAction, payload: object): boolean 
 }
 
 /** A step takes six seconds, so that nothing of one session can be taken for the rest of another. */
-function step(name: string, run: (model: Model, device: CoreDevice) => void, seconds = 6): Step {
+function step(name: string, run: (model: Model, device: CoreDevice) => void, seconds = 6): Step<Model> {
   return {
     check: () => true,
     run: (model, device) => {
-      tick(model, device, seconds);
+      tick(model, device, seconds * 1_000);
       run(model, device);
       check(model, device);
     },
@@ -149,24 +143,14 @@ const steps = [
 ].map((one) => fc.constant(one));
 
 it('presence is as the model says', () => {
-  const startMs = 1_790_000_000_000;
-  fc.assert(
-    fc.property(fc.commands(steps, { maxCommands: 40, size: '+1' }), (commands) => {
-      const setup = (): { model: Model; real: CoreDevice } => ({
-        model: {
-          nowMs: startMs,
-          sessionStartedAtMs: undefined,
-          endedSessions: [],
-          isOnline: false,
-          isDisabled: false,
-          lastLifeAtMs: 0,
-          changes: 0,
-          heard: undefined,
-        },
-        real: new CoreDevice(startMs),
-      });
-      fc.modelRun(setup, commands);
-    }),
-    { numRuns: 500, seed: fuzzSeed },
-  );
+  compareWithModel<Model>(steps, (nowMs) => ({
+    nowMs,
+    sessionStartedAtMs: undefined,
+    endedSessions: [],
+    isOnline: false,
+    isDisabled: false,
+    lastLifeAtMs: 0,
+    changes: 0,
+    heard: undefined,
+  }));
 });
