@@ -1,5 +1,5 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
-import { createRoute } from '@hono/zod-openapi';
+import { createRoute, type z } from '@hono/zod-openapi';
 import { byUserOrKey } from '../http/authenticate.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
@@ -25,6 +25,18 @@ import { pageEvents, readProperties, readStatus } from '../services/device-views
 import { changeDevice, deleteDevice, pageDevices, readDevice, replaceCredentials } from '../services/devices.ts';
 
 const signedIn = { tags: ['Devices'], ...byUserOrKey };
+
+/** A view of one device of the caller. */
+function viewRoute<const Path extends string, View extends z.ZodType>(path: Path, summary: string, view: View) {
+  return createRoute({
+    method: 'get',
+    path,
+    summary,
+    ...signedIn,
+    request: { params: deviceIdParamSchema },
+    responses: responsesOf(view, 'unauthorized', 'forbidden', 'device_not_found'),
+  });
+}
 
 const activateRoute = createRoute({
   method: 'post',
@@ -56,14 +68,7 @@ const listRoute = createRoute({
   responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized'),
 });
 
-const readRoute = createRoute({
-  method: 'get',
-  path: '/{deviceId}',
-  summary: 'Read one device',
-  ...signedIn,
-  request: { params: deviceIdParamSchema },
-  responses: responsesOf(deviceSchema, 'unauthorized', 'forbidden', 'device_not_found'),
-});
+const readRoute = viewRoute('/{deviceId}', 'Read one device', deviceSchema);
 
 const changeRoute = createRoute({
   method: 'patch',
@@ -97,14 +102,7 @@ const deleteRoute = createRoute({
   responses: responsesOf(deletedDeviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
-const statusRoute = createRoute({
-  method: 'get',
-  path: '/{deviceId}/status',
-  summary: 'Read what is true of a device now',
-  ...signedIn,
-  request: { params: deviceIdParamSchema },
-  responses: responsesOf(statusViewSchema, 'unauthorized', 'forbidden', 'device_not_found'),
-});
+const statusRoute = viewRoute('/{deviceId}/status', 'Read what is true of a device now', statusViewSchema);
 
 const eventsRoute = createRoute({
   method: 'get',
@@ -118,14 +116,7 @@ const eventsRoute = createRoute({
   responses: responsesOf(deviceEventPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
-const propertiesRoute = createRoute({
-  method: 'get',
-  path: '/{deviceId}/properties',
-  summary: 'Read what a device reported last',
-  ...signedIn,
-  request: { params: deviceIdParamSchema },
-  responses: responsesOf(devicePropertiesSchema, 'unauthorized', 'forbidden', 'device_not_found'),
-});
+const propertiesRoute = viewRoute('/{deviceId}/properties', 'Read what a device reported last', devicePropertiesSchema);
 
 export const deviceRoutes = createRouter()
   .openapi(activateRoute, async (c) => answer(c, await activateDevice(c.var.context, c.req.valid('json'))))
