@@ -1,10 +1,9 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
-import { runInDurableObject } from 'cloudflare:test';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/workerd/bridge.ts';
+import { rowsWritten, untilSettled } from '../rig/workerd/device-rows.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
-import { sessionOf } from '../rig/workerd/provision.ts';
 import { openSocket } from '../rig/workerd/socket.ts';
 import {
   activate,
@@ -31,7 +30,7 @@ import {
   up,
 } from '../rig/workerd/commands.ts';
 
-const { propertyPost, propertySet, propertySetReply, status } = topicActions;
+const { propertyPost, propertySet, propertySetReply } = topicActions;
 
 beforeAll(signUpOwner);
 beforeEach(openBridge);
@@ -219,13 +218,8 @@ describe('the life of a command', () => {
 
   it('costs a row a step', async () => {
     const device = await activateOnline();
-    const rows = () =>
-      runInDurableObject(
-        sessionOf(device.deviceId),
-        (_, { storage }) => storage.sql.exec<{ n: number }>('SELECT total_changes() AS n').one().n,
-      );
-    await expect.poll(async () => (await rows()) === (await rows())).toBe(true);
-    await bridge.nextFor(device, status);
+    const rows = () => rowsWritten(device.deviceId);
+    await untilSettled(device.deviceId);
     const before = await rows();
     const { commandId } = (await control(device, up)).data;
     expect(await rows(), 'accepted, sent').toBe(before + 2);

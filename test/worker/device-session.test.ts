@@ -6,6 +6,7 @@ import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { packMessages } from '../../src/durable/message-columns.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
+import { rowsWritten, untilSettled } from '../rig/workerd/device-rows.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 import { RefusedError } from '../../src/domain/refusal.ts';
 
@@ -55,31 +56,6 @@ async function statusOf({ deviceId }: TestDevice) {
 
 async function connect({ deviceId }: TestDevice, sessionStartedAtMs = Date.now()): Promise<void> {
   await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs });
-}
-
-/** Rows written so far, the alarm's included. */
-async function rowsWritten({ deviceId }: TestDevice): Promise<number> {
-  return runInDurableObject(
-    sessionOf(deviceId),
-    (_, { storage }) => storage.sql.exec<{ rows: number }>('SELECT total_changes() AS rows').one().rows,
-  );
-}
-
-type Activity = { presence: { isProjectionBehind: boolean; announcements: { isPublished: boolean }[] } };
-
-/** Waits until D1 and the broker have taken what a transition meant for them: only the row tells. */
-async function quiet({ deviceId }: TestDevice): Promise<void> {
-  const read = () =>
-    runInDurableObject(
-      sessionOf(deviceId),
-      (_, { storage }) =>
-        JSON.parse(
-          storage.sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one().json,
-        ) as Activity,
-    );
-  const isQuiet = ({ presence }: Activity) =>
-    !presence.isProjectionBehind && presence.announcements.every((one) => one.isPublished);
-  await expect.poll(async () => isQuiet(await read())).toBe(true);
 }
 
 async function tablesOf(deviceId: string): Promise<string[]> {
@@ -257,21 +233,21 @@ describe('rows', () => {
     const device = await provisionDevice();
     await connect(device);
     await report(device, { position: 'up', angle: 90, wifi_rssi: -60 });
-    await quiet(device);
-    const before = await rowsWritten(device);
+    await untilSettled(device.deviceId);
+    const before = await rowsWritten(device.deviceId);
     for (let number = 0; number < 50; number++) {
       await report(device, { position: 'up', angle: 90, wifi_rssi: -60 - (number % 7) });
     }
-    expect(await rowsWritten(device)).toBe(before);
+    expect(await rowsWritten(device.deviceId)).toBe(before);
     await report(device, { angle: 91 });
-    expect(await rowsWritten(device)).toBe(before + 1);
+    expect(await rowsWritten(device.deviceId)).toBe(before + 1);
   });
 
   it('are one for a batch of many changes', async () => {
     const device = await provisionDevice();
     await connect(device);
-    await quiet(device);
-    const before = await rowsWritten(device);
+    await untilSettled(device.deviceId);
+    const before = await rowsWritten(device.deviceId);
     const messages = Array.from({ length: 100 }, (_, number): InboundMessage => ({
       seq: ++lastSeq,
       action: propertyPost,
@@ -282,18 +258,18 @@ describe('rows', () => {
       receivedAtMs: Date.now(),
     }));
     await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
-    expect(await rowsWritten(device)).toBe(before + 1);
+    expect(await rowsWritten(device.deviceId)).toBe(before + 1);
   });
 
   it('are at most one for a sign of life where silence is watched, and none within its resolution', async () => {
     const device = await provisionDevice();
     // No session is known to the broker: its own word alone says that it is there.
     await report(device, { position: 'up' });
-    await quiet(device);
+    await untilSettled(device.deviceId);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
-    const before = await rowsWritten(device);
+    const before = await rowsWritten(device.deviceId);
     await report(device, { position: 'up' });
-    expect(await rowsWritten(device)).toBe(before);
+    expect(await rowsWritten(device.deviceId)).toBe(before);
   });
 });
 
