@@ -6,6 +6,7 @@ type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

@@ -31,7 +31,10 @@ export async function runTogether<Rows extends unknown[]>(
   return (await database.$client.batch(prepared)) as { [Index in keyof Rows]: D1Result<Rows[Index]> };
 }
 
-/** One page of `query`, which lists the rows of `table` that match `where`, and the number of them all, read together. */
+/**
+ * One page of `query`, which lists the rows of `table` that match `where`, and the number of them all, read together. For
+ * lists that a limit keeps short: both read what stands before the page.
+ */
 export async function readPage<Query extends SQLiteSelect>(
   database: Database,
   table: SQLiteTable,

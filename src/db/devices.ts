@@ -1,9 +1,7 @@
-// Queries on `devices`. Name, disabled and presence are a projection of the device's session, written by it alone
-// through `writeProjection`. Activation writes everything else.
-import { and, asc, desc, eq, gt, lt, sql, type SQL } from 'drizzle-orm';
-import type { DeviceStatusCode } from '../domain/device-status.ts';
-import type { PageRequest } from '../domain/pagination.ts';
-import { readPage, type Database } from './client.ts';
+// Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
+// device's session, written by it alone through `writeProjection`. Activation writes everything else.
+import { and, asc, eq, gt, lt, sql } from 'drizzle-orm';
+import type { Database } from './client.ts';
 import { devices, products } from './schema.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
@@ -13,7 +11,7 @@ export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice
 type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & { version: number };
 
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
-const withProduct = {
+export const withProduct = {
   device: devices,
   product: {
     id: sql<number>`${products.id}`.as('summary_id'),
@@ -73,30 +71,6 @@ export async function findDevice(db: Database, deviceId: string) {
     .get();
 }
 
-/** Newest first. */
-export async function listDevices(
-  db: Database,
-  filter: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
-  page: PageRequest,
-) {
-  const productId = db
-    .select({ id: products.id })
-    .from(products)
-    .where(eq(products.productKey, filter.productKey ?? ''));
-  const wanted = and(
-    eq(devices.ownerId, filter.ownerId),
-    filter.productKey === undefined ? undefined : eq(devices.productId, productId),
-    hasStatus(filter.statusCode),
-  );
-  const rows = db
-    .select(withProduct)
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
-    .where(wanted)
-    .orderBy(desc(devices.createdAt), desc(devices.id));
-  return readPage(db, devices, wanted, rows.$dynamic(), page);
-}
-
 export async function deleteDevice(db: Database, deviceId: string): Promise<void> {
   await db.delete(devices).where(eq(devices.deviceId, deviceId));
 }
@@ -121,10 +95,4 @@ export async function writeProjection(
     .update(devices)
     .set({ ...columns, projectionVersion: version })
     .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version)));
-}
-
-function hasStatus(statusCode: DeviceStatusCode | undefined): SQL | undefined {
-  if (statusCode === undefined) return undefined;
-  if (statusCode === 3) return eq(devices.isDisabled, true);
-  return and(eq(devices.isDisabled, false), eq(devices.connectionStatus, statusCode));
 }

@@ -2,7 +2,7 @@
 // milliseconds since the epoch. A changed table needs a migration (`npm run db:generate`), under which the code of one
 // version before still writes: a new column is nullable or has a default, and no statement relies on column order.
 import { sql } from 'drizzle-orm';
-import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import { controlModes } from '../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
@@ -170,6 +170,8 @@ export const devices = sqliteTable(
     isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
     /** 0 not activated, 1 online, 2 offline. Part of the projection. */
     connectionStatus: integer('connection_status').notNull(),
+    /** The code of contract 3, which lists filter by. */
+    status: integer('status').generatedAlwaysAs(sql`case when is_disabled then 3 else connection_status end`),
     /** Grows with every change of the projection, so that a late write cannot undo a newer one. */
     projectionVersion: integer('projection_version').notNull().default(0),
     lastOnlineAt: integer('last_online_at'),
@@ -182,12 +184,30 @@ export const devices = sqliteTable(
     index('devices_product').on(table.productId),
     index('devices_owner').on(table.ownerId, table.createdAt, table.id),
     index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
-    index('devices_owner_status').on(
-      table.ownerId,
-      table.isDisabled,
-      table.connectionStatus,
-      table.createdAt,
-      table.id,
-    ),
+    index('devices_owner_status').on(table.ownerId, table.status, table.createdAt, table.id),
+    index('devices_owner_product_status').on(table.ownerId, table.productId, table.status, table.createdAt, table.id),
+  ],
+);
+
+/**
+ * How many devices a product has with one owner. Triggers of the migration that made it keep it with the rows of
+ * `devices`, of which neither product nor owner ever changes. Offline are those that no other column counts.
+ */
+export const deviceCounts = sqliteTable(
+  'device_counts',
+  {
+    productId: integer('product_id').notNull(),
+    ownerId: integer('owner_id').notNull(),
+    devices: integer('devices').notNull().default(0),
+    inactive: integer('inactive').notNull().default(0),
+    online: integer('online').notNull().default(0),
+    disabled: integer('disabled').notNull().default(0),
+    /** The hour of the newest record since the epoch, and the records made in it. */
+    hour: integer('hour').notNull().default(0),
+    newInHour: integer('new_in_hour').notNull().default(0),
+  },
+  (table) => [
+    primaryKey({ columns: [table.productId, table.ownerId] }),
+    index('device_counts_owner').on(table.ownerId),
   ],
 );

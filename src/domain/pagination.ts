@@ -1,8 +1,16 @@
-// Pages of contract 2.8. The request schema limits the size and refuses what is invalid.
+// Pages of contract 2.8, and the cursor that goes on where a page ended. The request schema limits the size and refuses
+// what is invalid.
 
 export type PageRequest = { page: number; size: number };
 export type Page<T> = { list: T[]; total: number; page: number; size: number };
 
+/** A row of a list that is sorted by `createdAt`, then by `id`; `cursorSchema` reads what `formatCursor` writes. */
+export type ListPosition = { createdAt: number; id: number };
+
 export function offsetOf({ page, size }: PageRequest): number {
   return (page - 1) * size;
+}
+
+export function formatCursor({ createdAt, id }: ListPosition): string {
+  return `${createdAt.toString(36)}-${id.toString(36)}`;
 }

@@ -19,7 +19,11 @@ type Credential =
 type CredentialProblem = 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
 
 export type Limit = {
-  name: `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes` | 'apiKeysPerUser' | 'relay_subscriptions';
+  name:
+    | `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes`
+    | 'apiKeysPerUser'
+    | 'pagedDevices'
+    | 'relay_subscriptions';
   max: number;
 };
 
@@ -133,6 +137,8 @@ function wireErrorOfLimit(limit: Limit): WireError {
   switch (limit.name) {
     case 'apiKeysPerUser':
       return { message: 'too_many_api_keys' };
+    case 'pagedDevices':
+      return { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${limit.max} devices` };
     case 'request_body_bytes':
     case 'uplink_batch_bytes':
       return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };

@@ -1,6 +1,6 @@
 // Requests and answers of devices (contract 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
+import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
 import { controlModes, deviceStatusTexts, loginRefusalReasons, transitionReasons } from './vocabulary.ts';
 
@@ -83,7 +83,11 @@ export const credentialsSchema = z
   .object({ deviceId: deviceIdSchema, mqtt: connectionSchema })
   .openapi('DeviceCredentials');
 
-export const devicePageSchema = pageSchema(deviceSchema).openapi('DevicePage');
+export const devicePageSchema = pageSchema(deviceSchema)
+  .extend({
+    next: z.string().nullable().openapi({ description: 'Where the list goes on; null at its end.', example: null }),
+  })
+  .openapi('DevicePage');
 
 export const listDevicesQuerySchema = z.object({
   productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
@@ -101,6 +105,7 @@ export const listDevicesQuerySchema = z.object({
       description: 'The integer or the text.',
       example: 'online',
     }),
+  after: cursorSchema.optional(),
   ...pageQuery,
 });
 

@@ -46,6 +46,16 @@ export const pageQuery = {
     .openapi({ type: 'integer', minimum: 1, default: 20, description: `Cut to ${maxPageSize}.`, example: 20 }),
 };
 
+/** Of a list that goes on where another page ended. Its text is for the service alone. */
+export const cursorSchema = z
+  .string()
+  .regex(/^[0-9a-z]{1,9}-[0-9a-z]{1,9}$/, 'must be `next` of an answer')
+  .transform((text) => {
+    const [createdAt = 0, id = 0] = text.split('-').map((part) => parseInt(part, 36));
+    return { createdAt, id };
+  })
+  .openapi({ type: 'string', description: '`next` of an answer: the list goes on there, whatever `page` says.' });
+
 export function pageSchema<T extends z.ZodType>(item: T) {
   return z.object({
     list: z.array(item),

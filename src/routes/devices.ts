@@ -63,6 +63,7 @@ const listRoute = createRoute({
   method: 'get',
   path: '/',
   summary: 'List your devices, newest first',
+  description: 'A long list is read to its end with `next` of each answer as `after` of the next request.',
   ...signedIn,
   request: { query: listDevicesQuerySchema },
   responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized'),
@@ -121,9 +122,9 @@ const propertiesRoute = viewRoute('/{deviceId}/properties', 'Read what a device 
 export const deviceRoutes = createRouter()
   .openapi(activateRoute, async (c) => answer(c, await activateDevice(c.var.context, c.req.valid('json'))))
   .openapi(listRoute, async (c) => {
-    const { productKey, status, page, size } = c.req.valid('query');
+    const { productKey, status, after, page, size } = c.req.valid('query');
     const filter = { ownerId: c.var.caller.userId, productKey, statusCode: status };
-    return answer(c, await pageDevices(c.var.context, filter, { page, size }));
+    return answer(c, await pageDevices(c.var.context, filter, { page, size }, after));
   })
   .openapi(readRoute, async (c) =>
     answer(c, await readDevice(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),

@@ -1,10 +1,11 @@
 // Device records for their owner: list, read, change, delete, new credentials. Presence in here is the projection in
 // D1; device-views.ts reads the present state, control.ts sends commands.
 import { createSecret, digestOf } from '../crypto/secrets.ts';
-import { deleteDevice as deleteDeviceRow, findDevice, listDevices, type DeviceWithProduct } from '../db/devices.ts';
-import { describeStatus, type ConnectionStatusCode, type DeviceStatusCode } from '../domain/device-status.ts';
+import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
+import { deleteDevice as deleteDeviceRow, findDevice, type DeviceWithProduct } from '../db/devices.ts';
+import { describeStatus, type ConnectionStatusCode } from '../domain/device-status.ts';
 import { RefusedError } from '../domain/refusal.ts';
-import type { Page, PageRequest } from '../domain/pagination.ts';
+import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { disconnectClient } from './broker-provisioner-emqx.ts';
@@ -15,14 +16,32 @@ import { askDevice } from './device-views.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
-/** A product key that is not the caller's matches nothing, so that filters reveal no foreign products. */
+/**
+ * A product key that is not the caller's matches nothing, so that filters reveal no foreign products.
+ * @param after where another page ended: then `page.page` does not count
+ * @throws RefusedError invalid_request for a page that only a cursor reaches
+ */
 export async function pageDevices(
   context: ServiceContext,
-  filter: { ownerId: number; productKey: string | undefined; statusCode: DeviceStatusCode | undefined },
+  filter: DeviceFilter,
   page: PageRequest,
-): Promise<Page<DeviceView>> {
-  const { total, rows } = await listDevices(context.replica(), filter, page);
-  return { list: rows.map(describeDevice), total, ...page };
+  after: ListPosition | undefined,
+): Promise<Page<DeviceView> & { next: string | null }> {
+  const db = context.replica();
+  const { pagedDevices } = context.config.limits;
+  if (after === undefined && offsetOf(page) >= pagedDevices) {
+    const total = await countDevices(db, filter);
+    if (offsetOf(page) >= total) return { list: [], total, ...page, next: null };
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
+  }
+  const { total, rows } = await listDevices(db, filter, page, after);
+  const last = rows.length === page.size ? rows.at(-1) : undefined;
+  return {
+    list: rows.map(describeDevice),
+    total,
+    ...page,
+    next: last === undefined ? null : formatCursor(last.device),
+  };
 }
 
 /** @throws RefusedError device_not_found, forbidden */

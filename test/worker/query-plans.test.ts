@@ -1,33 +1,14 @@
 // No query of a request reads a whole table: every statement the routes send to D1 is recorded and explained.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
-import { createApp } from '../../src/app.ts';
 import { createUser } from '../rig/workerd/client.ts';
+import { RecordedDatabase } from '../rig/workerd/recorded-database.ts';
 
-const statements = new Set<string>();
-
-const recordingDatabase = {
-  withSession(consistency: D1SessionConstraint) {
-    const session = env.DB.withSession(consistency);
-    return {
-      prepare(statement: string) {
-        statements.add(statement);
-        return session.prepare(statement);
-      },
-      batch: (prepared: D1PreparedStatement[]) => session.batch(prepared),
-    };
-  },
-} as unknown as D1Database;
+const database = new RecordedDatabase();
+const { statements } = database;
 
 async function send(method: string, path: string, headers: Record<string, string>, body?: object): Promise<unknown> {
-  const request = new Request(`https://latchwork.test/api/v1${path}`, {
-    method,
-    headers,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const context = createExecutionContext();
-  const response = await createApp().fetch(request, { ...env, DB: recordingDatabase }, context);
+  const response = await database.fetch(method, path, headers, body);
   const envelope = await response.json<{ code: number; data: unknown }>();
   expect(envelope).toMatchObject({ code: 200 });
   return envelope.data;
@@ -64,15 +45,16 @@ async function callEveryRoute(): Promise<void> {
   const activation = { productKey: 'planned', deviceSN: 'SN-1' };
   const device = (await send('POST', '/devices/activate', {}, activation)) as { deviceId: string };
   await send('POST', '/devices/activate', {}, activation);
-  for (const query of [
+  for (const filter of [
     '',
-    '?productKey=planned',
-    '?status=1',
-    '?status=3',
-    '?status=disabled',
-    '?productKey=planned&status=2',
+    'productKey=planned&',
+    'status=1&',
+    'status=2&',
+    'status=3&',
+    'productKey=planned&status=2&',
   ]) {
-    await send('GET', `/devices${query}`, withKey);
+    for (const where of ['page=1', 'page=2', 'page=999999', 'after=1-1'])
+      await send('GET', `/devices?${filter}${where}`, withKey);
   }
   await send('GET', `/devices/${device.deviceId}`, withKey);
   await send('DELETE', `/devices/${device.deviceId}`, withKey);
