@@ -6,6 +6,10 @@ type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  productsPerUser: { default: 200, min: 1, max: 100_000 },
+  productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },
+  devicesPerProduct: { default: 100_000, min: 1, max: 10_000_000 },
+  newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
 } as const satisfies Record<string, LimitSpec>;
 

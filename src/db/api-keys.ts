@@ -3,6 +3,7 @@ import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
 import type { PageRequest } from '../domain/pagination.ts';
 import { readPage, runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
 
 type ApiKeyRow = typeof apiKeys.$inferSelect;
 
@@ -10,22 +11,26 @@ export async function findApiKey(database: Database, keyId: string): Promise<Api
   return database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).get();
 }
 
-/** One conditional statement, so that simultaneous creations cannot exceed `maxKeysPerUser` together. */
+/**
+ * One conditional statement, so that simultaneous creations cannot exceed the limit together.
+ * @returns the user's limit where it is reached
+ */
 export async function insertApiKey(
   database: Database,
   row: Omit<ApiKeyRow, 'lastUsedAt'>,
-  maxKeysPerUser: number,
-): Promise<'made' | 'too-many' | 'no-user'> {
-  const [inserted, user] = await runTogether<[unknown, unknown]>(database, [
+  limits: UserLimits<'apiKeysPerUser'>,
+): Promise<'made' | 'no-user' | { max: number }> {
+  const max = limitOf(row.userId, 'apiKeysPerUser', limits);
+  const [inserted, user] = await runTogether<[unknown, { max: number }]>(database, [
     sql`
       insert into ${apiKeys} (key_id, user_id, secret_hash, description, created_at)
       select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${row.createdAt}
       from ${users} where id = ${row.userId}
-        and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${maxKeysPerUser}`,
-    sql`select 1 from ${users} where id = ${row.userId}`,
+        and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${max}`,
+    sql`select ${max} as max from ${users} where id = ${row.userId}`,
   ]);
   if (inserted.meta.changes === 1) return 'made';
-  return user.results.length === 0 ? 'no-user' : 'too-many';
+  return user.results[0] ?? 'no-user';
 }
 
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {

@@ -1,8 +1,9 @@
 // Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjection`. Activation writes everything else.
 import { and, asc, eq, gt, lt, sql } from 'drizzle-orm';
-import type { Database } from './client.ts';
-import { devices, products } from './schema.ts';
+import { runTogether, type Database } from './client.ts';
+import { deviceCounts, devices, products } from './schema.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
@@ -30,20 +31,50 @@ type NewDevice = Pick<
   'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
 >;
 
+/** New serials are counted by the hour of the clock. */
+export const hourMs = 3_600_000;
+
+/** The limit of the product's owner. */
+export type ReachedLimit = { name: 'devicesPerProduct' | 'newSerialsPerProductHour'; max: number };
+
 /**
- * Creates the record unless the serial number has one. One statement, so that no device is created under a product that
- * is disabled or deleted at the same moment.
+ * Creates the record unless the serial number has one, or a limit is reached. One statement that counts and inserts, so
+ * that no device is created under a product that is disabled or deleted at the same moment, and simultaneous activations
+ * cannot exceed a limit together.
+ * @returns the limit that is reached
  */
-export async function insertDevice(db: Database, device: NewDevice): Promise<void> {
-  await db.run(sql`
+export async function insertDevice(
+  db: Database,
+  device: NewDevice,
+  limits: UserLimits<ReachedLimit['name']>,
+): Promise<ReachedLimit | undefined> {
+  const hour = Math.floor(device.createdAt / hourMs);
+  const maxDevices = limitOf(products.ownerId, 'devicesPerProduct', limits);
+  const maxNew = limitOf(products.ownerId, 'newSerialsPerProductHour', limits);
+  const all = sql`coalesce(${deviceCounts.devices}, 0)`;
+  const newInHour = sql`iif(${deviceCounts.hour} >= ${hour}, ${deviceCounts.newInHour}, 0)`;
+  const productWithCounts = sql`${products} left join ${deviceCounts}
+    on ${deviceCounts.productId} = ${products.id} and ${deviceCounts.ownerId} = ${products.ownerId}
+    where ${products.id} = ${device.productId}`;
+  type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number };
+  const [inserted, counted] = await runTogether<[unknown, Counts]>(db, [
+    sql`
     insert into ${devices}
       (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
        activated_at, created_at)
     select ${device.deviceId}, ${products.id}, ${device.deviceSN}, ${products.ownerId}, ${products.projectId},
       ${device.name}, ${device.firmwareVersion}, ${device.chipModel}, 2, ${device.createdAt}, ${device.createdAt}
-    from ${products}
-    where ${products.id} = ${device.productId} and ${products.deletedAt} is null and ${products.status} = 1
-    on conflict do nothing`);
+    from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1
+      and ${all} < ${maxDevices} and ${newInHour} < ${maxNew}
+    on conflict do nothing returning id`,
+    sql`
+      select ${all} as devices, ${newInHour} as new_in_hour, ${maxDevices} as max_devices, ${maxNew} as max_new
+      from ${productWithCounts}`,
+  ]);
+  const [counts] = counted.results;
+  if (inserted.results.length === 1 || counts === undefined) return undefined;
+  if (counts.devices >= counts.max_devices) return { name: 'devicesPerProduct', max: counts.max_devices };
+  return counts.new_in_hour >= counts.max_new ? { name: 'newSerialsPerProductHour', max: counts.max_new } : undefined;
 }
 
 export async function findDeviceBySerial(db: Database, productId: number, deviceSN: string) {

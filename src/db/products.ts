@@ -3,7 +3,8 @@
 import { and, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
 import type { PageRequest } from '../domain/pagination.ts';
 import { readPage, runTogether, type Database } from './client.ts';
-import { devices, productChanges, products, users } from './schema.ts';
+import { devices, productChanges, productCounts, products, users } from './schema.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type ProductRow = typeof products.$inferSelect;
 type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
@@ -11,12 +12,29 @@ type ProductChanges = {
   [Name in keyof Omit<NewProduct, 'productKey' | 'ownerId'>]?: NewProduct[Name] | undefined;
 };
 
+type InsertedProduct =
+  | { id: number }
+  | 'no-owner'
+  | 'key-taken'
+  /** With the limit of this user. */
+  | { limit: { name: 'productsPerUser' | 'productKeysPerUser'; max: number } };
+
 /**
- * @returns the new product's id; undefined when its key is taken, `no-owner` when the user does not exist. The owner's
- * own deleted product with that key is replaced.
+ * The owner's own deleted product with that key is replaced. One statement that counts and inserts, so that simultaneous
+ * creations cannot exceed a limit together.
  */
-export async function insertProduct(database: Database, product: NewProduct): Promise<number | 'no-owner' | undefined> {
-  const [inserted, owner] = await runTogether<[{ id: number }, unknown]>(database, [
+export async function insertProduct(
+  database: Database,
+  product: NewProduct,
+  limits: UserLimits<'productsPerUser' | 'productKeysPerUser'>,
+): Promise<InsertedProduct> {
+  const { ownerId, productKey } = product;
+  const maxProducts = limitOf(ownerId, 'productsPerUser', limits);
+  const maxKeys = limitOf(ownerId, 'productKeysPerUser', limits);
+  const isOwnDeleted = sql`(owner_id = ${ownerId} and deleted_at is not null)`;
+  const ownerWithCounts = sql`${users} left join ${productCounts} on owner_id = id where id = ${ownerId}`;
+  type Counts = { products: number; max_products: number; max_keys: number; is_taken: number };
+  const [inserted, owner] = await runTogether<[{ id: number }, Counts]>(database, [
     sql`
       insert into ${products}
         (product_key, owner_id, project_id, name, description, category, control_mode, ui_template, icon_name,
@@ -25,7 +43,9 @@ export async function insertProduct(database: Database, product: NewProduct): Pr
         ${product.category}, ${product.controlMode}, ${product.uiTemplate}, ${product.iconName}, ${product.iconColor},
         ${product.manufacturer}, ${product.model}, ${product.status}, ${product.offlineGraceSeconds},
         ${product.createdAt}, ${product.updatedAt}
-      from ${users} where id = ${product.ownerId}
+      from ${ownerWithCounts} and coalesce(products, 0) < ${maxProducts}
+        and (coalesce(product_keys, 0) < ${maxKeys}
+          or exists (select 1 from ${products} where product_key = ${productKey} and ${isOwnDeleted}))
       on conflict (product_key) do update set
         name = excluded.name, description = excluded.description, category = excluded.category,
         control_mode = excluded.control_mode, ui_template = excluded.ui_template, icon_name = excluded.icon_name,
@@ -34,9 +54,19 @@ export async function insertProduct(database: Database, product: NewProduct): Pr
         created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = null
       where products.deleted_at is not null and products.owner_id = excluded.owner_id
       returning id`,
-    sql`select 1 from ${users} where id = ${product.ownerId}`,
+    sql`
+      select coalesce(products, 0) as products, ${maxProducts} as max_products, ${maxKeys} as max_keys,
+        exists (select 1 from ${products} where product_key = ${productKey} and not ${isOwnDeleted}) as is_taken
+      from ${ownerWithCounts}`,
   ]);
-  return owner.results.length === 0 ? 'no-owner' : inserted.results[0]?.id;
+  const [made] = inserted.results;
+  if (made !== undefined) return made;
+  const [counts] = owner.results;
+  if (counts === undefined) return 'no-owner';
+  if (counts.is_taken === 1) return 'key-taken';
+  return counts.products >= counts.max_products
+    ? { limit: { name: 'productsPerUser', max: counts.max_products } }
+    : { limit: { name: 'productKeysPerUser', max: counts.max_keys } };
 }
 
 export async function findProduct(database: Database, productKey: string): Promise<ProductRow | undefined> {
@@ -96,9 +126,10 @@ export async function deleteProduct(database: Database, productId: number, delet
     .select({ one: sql`1` })
     .from(devices)
     .where(eq(devices.productId, productId));
-  const result = await database
+  const deleted = await database
     .update(products)
     .set({ deletedAt })
-    .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices)));
-  return result.meta.changes === 1;
+    .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices)))
+    .returning({ id: products.id });
+  return deleted.length === 1;
 }

@@ -29,6 +29,13 @@ const userReference = (column: string) =>
     .notNull()
     .references(() => users.id);
 
+/** Limits of src/limits.ts that count for one user in place of the service's own. Written by the operator alone. */
+export const userLimits = sqliteTable(
+  'user_limits',
+  { userId: userReference('user_id'), name: text('name').notNull(), value: integer('value').notNull() },
+  (table) => [primaryKey({ columns: [table.userId, table.name] })],
+);
+
 /** One row per issued refresh token until it expires; `family` groups the tokens that descend from one login. */
 export const refreshTokens = sqliteTable(
   'refresh_tokens',
@@ -109,6 +116,13 @@ export const products = sqliteTable(
       .where(sql`${table.deletedAt} is null`),
   ],
 );
+
+/** How many products a user has, kept by triggers like `device_counts`; `productKeys` are those of deleted products, too. */
+export const productCounts = sqliteTable('product_counts', {
+  ownerId: integer('owner_id').primaryKey(),
+  products: integer('products').notNull().default(0),
+  productKeys: integer('product_keys').notNull().default(0),
+});
 
 /** Product changes that are not yet delivered to the sessions of all the product's devices. */
 export const productChanges = sqliteTable('product_changes', {

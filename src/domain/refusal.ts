@@ -22,6 +22,9 @@ export type Limit = {
   name:
     | `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes`
     | 'apiKeysPerUser'
+    | 'productsPerUser'
+    | 'productKeysPerUser'
+    | 'devicesPerProduct'
     | 'pagedDevices'
     | 'relay_subscriptions';
   max: number;
@@ -137,6 +140,12 @@ function wireErrorOfLimit(limit: Limit): WireError {
   switch (limit.name) {
     case 'apiKeysPerUser':
       return { message: 'too_many_api_keys' };
+    case 'productsPerUser':
+      return { message: 'too_many_products' };
+    case 'productKeysPerUser':
+      return { message: 'too_many_products', detail: 'those that were deleted count, too' };
+    case 'devicesPerProduct':
+      return { message: 'too_many_devices' };
     case 'pagedDevices':
       return { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${limit.max} devices` };
     case 'request_body_bytes':

@@ -13,6 +13,8 @@ export const statusByError = {
   product_key_exists: 400,
   product_has_devices: 400,
   too_many_api_keys: 400,
+  too_many_products: 400,
+  too_many_devices: 400,
   unauthorized: 401,
   invalid_password: 401,
   invalid_client_id: 401,

@@ -49,6 +49,8 @@ export type ErrorMessage =
   | 'product_key_exists'
   | 'product_has_devices'
   | 'too_many_api_keys'
+  | 'too_many_products'
+  | 'too_many_devices'
   | 'unauthorized'
   | 'invalid_password'
   | 'invalid_client_id'

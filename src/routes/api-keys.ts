@@ -20,7 +20,7 @@ const createKeyRoute = createRoute({
   method: 'post',
   path: '/',
   summary: 'Create an API key',
-  description: 'The value is shown this once. A user has at most 20 keys.',
+  description: 'The value is shown this once. A user has at most 20 keys, or as many as the operator allows.',
   ...asUser,
   request: { body: jsonBody(apiKeyBodySchema) },
   responses: responsesOf(createdApiKeySchema, 'invalid_request', 'unauthorized', 'too_many_api_keys'),

@@ -55,6 +55,7 @@ const activateRoute = createRoute({
     'invalid_product_key',
     'product_disabled',
     'device_disabled',
+    'too_many_devices',
     'too_many_requests',
   ),
 });

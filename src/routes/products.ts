@@ -25,7 +25,13 @@ const createProductRoute = createRoute({
   description: 'A product key is unique over all users; one you deleted can be taken up again by you alone.',
   ...signedIn,
   request: { body: jsonBody(createProductBodySchema) },
-  responses: responsesOf(createdProductSchema, 'invalid_request', 'unauthorized', 'product_key_exists'),
+  responses: responsesOf(
+    createdProductSchema,
+    'invalid_request',
+    'unauthorized',
+    'product_key_exists',
+    'too_many_products',
+  ),
 });
 
 const listProductsRoute = createRoute({

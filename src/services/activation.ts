@@ -3,9 +3,17 @@
 import type { Config } from '../config.ts';
 import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
-import { deleteDevice, findDeviceBySerial, insertDevice, updateActivation, type DeviceRow } from '../db/devices.ts';
+import {
+  deleteDevice,
+  findDeviceBySerial,
+  hourMs,
+  insertDevice,
+  updateActivation,
+  type DeviceRow,
+  type ReachedLimit,
+} from '../db/devices.ts';
 import { findProduct, type ProductRow } from '../db/products.ts';
-import { RefusedError } from '../domain/refusal.ts';
+import { RefusedError, type Refusal } from '../domain/refusal.ts';
 import { topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ActivateBody } from '../protocol/http-devices.ts';
@@ -18,7 +26,7 @@ const maxNameLength = 100;
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 
-/** @throws RefusedError invalid_product_key, product_disabled, device_disabled */
+/** @throws RefusedError invalid_product_key, product_disabled, device_disabled, too_many_devices, too_many_requests */
 export async function activateDevice(context: ServiceContext, request: ActivateBody) {
   const { env, config } = context;
   const startedAtMs = Date.now();
@@ -28,7 +36,7 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
   const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(db, request.productKey);
-    const device = await findOrMakeDevice(db, product, request);
+    const device = await findOrMakeDevice(db, config, product, request);
     // Its product or its record was deleted meanwhile: start over with the present state.
     if (device === undefined) continue;
     if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
@@ -73,6 +81,7 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
 /** Two activations of a new serial at the same time get the same device. */
 async function findOrMakeDevice(
   db: Database,
+  { limits }: Config,
   product: ProductRow,
   { deviceSN, ...reported }: ActivateBody,
 ): Promise<DeviceRow | undefined> {
@@ -82,12 +91,21 @@ async function findOrMakeDevice(
   if (known === undefined) {
     const name = Array.from(`${product.name} ${deviceSN}`).slice(0, maxNameLength).join('');
     const facts = { deviceSN, name, firmwareVersion, chipModel };
-    await insertDevice(db, { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() });
-    return findDeviceBySerial(db, product.id, deviceSN);
+    const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
+    const reached = await insertDevice(db, record, limits);
+    const made = await findDeviceBySerial(db, product.id, deviceSN);
+    if (made === undefined && reached !== undefined) throw new RefusedError(refusalOf(reached, record.createdAt));
+    return made;
   }
   const isNews = known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel;
   if (isNews && !known.isDisabled) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
   return known;
+}
+
+/** A count that is reached does not end by waiting, an hour does. */
+function refusalOf({ name, max }: ReachedLimit, nowMs: number): Refusal {
+  if (name === 'devicesPerProduct') return { kind: 'limit_reached', limit: { name, max } };
+  return { kind: 'rate_limited', limit: name, retryAfterSeconds: Math.ceil((hourMs - (nowMs % hourMs)) / 1000) };
 }
 
 /** The specified members and no others: each costs the device's parser 16 bytes and its text (field note 1). */

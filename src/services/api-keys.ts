@@ -27,11 +27,10 @@ export async function createApiKey(context: ServiceContext, userId: number, desc
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
-  const { apiKeysPerUser } = context.config.limits;
-  const outcome = await insertApiKey(context.primary(), row, apiKeysPerUser);
+  const outcome = await insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no-user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
-  if (outcome === 'too-many') {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: apiKeysPerUser } });
+  if (outcome !== 'made') {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: outcome.max } });
   }
   return { keyId, apiKey, description };
 }

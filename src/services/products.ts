@@ -16,14 +16,16 @@ import type { CreateProductBody, UpdateProductBody } from '../protocol/http-prod
 import type { ServiceContext } from './context.ts';
 import { propagateProductChanges } from './product-propagation.ts';
 
-/** @throws RefusedError product_key_exists, unauthorized where the account is gone */
+/** @throws RefusedError product_key_exists, too_many_products, unauthorized where the account is gone */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
   const database = context.primary();
   const nowMs = Date.now();
-  const productId = await insertProduct(database, { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs });
-  if (productId === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
-  if (productId === undefined) throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
-  return { productId, productKey: body.productKey, name: body.name };
+  const product = { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs };
+  const inserted = await insertProduct(database, product, context.config.limits);
+  if (inserted === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  if (inserted === 'key-taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
+  if ('limit' in inserted) throw new RefusedError({ kind: 'limit_reached', limit: inserted.limit });
+  return { productId: inserted.id, productKey: body.productKey, name: body.name };
 }
 
 export async function pageProducts(
