@@ -10,6 +10,7 @@ export const limitSpecs = {
   productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },
   devicesPerProduct: { default: 100_000, min: 1, max: 10_000_000 },
   newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
+  devicesPerDeletion: { default: 100, min: 1, max: 400 },
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
 } as const satisfies Record<string, LimitSpec>;
 

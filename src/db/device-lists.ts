@@ -1,6 +1,6 @@
 // Lists of an owner's devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
 // number, never on how many devices there are: the total comes from `device_counts`, the rows by an index on each filter.
-import { and, desc, eq, sql, type SQL } from 'drizzle-orm';
+import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../domain/pagination.ts';
 import type { Database } from './client.ts';
@@ -30,6 +30,33 @@ export async function listDevices(
     .limit(page.size);
   const [[counted], found] = await db.batch([totalOf(db, filter), rows]);
   return { total: counted?.total ?? 0, rows: found };
+}
+
+/** Some devices of a product: of one status, created from `createdAfter` on, before `createdBefore`. */
+export type ProductDevicesFilter = {
+  productId: number;
+  ownerId: number;
+  statusCode: DeviceStatusCode | undefined;
+  createdAfter: number | undefined;
+  createdBefore: number | undefined;
+};
+
+/** The newest of them. */
+export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter, limit: number): Promise<string[]> {
+  const rows = await db
+    .select({ deviceId: devices.deviceId })
+    .from(devices)
+    .where(matching(filter))
+    .orderBy(...newestFirst)
+    .limit(limit);
+  return rows.map(({ deviceId }) => deviceId);
+}
+
+/** Their number, or `max` where there are more. */
+export async function countDevicesOf(db: Database, filter: ProductDevicesFilter, max: number): Promise<number> {
+  const some = db.select({ id: devices.id }).from(devices).where(matching(filter)).limit(max);
+  const [counted] = await db.select({ total: count() }).from(some.as('some'));
+  return counted?.total ?? 0;
 }
 
 export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
@@ -73,4 +100,14 @@ function totalOf(db: Database, { ownerId, productKey, statusCode }: DeviceFilter
 
 function productIdOf(db: Database, productKey: string) {
   return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
+}
+
+function matching({ productId, ownerId, statusCode, createdAfter, createdBefore }: ProductDevicesFilter) {
+  return and(
+    eq(devices.ownerId, ownerId),
+    eq(devices.productId, productId),
+    statusCode === undefined ? undefined : eq(devices.status, statusCode),
+    createdAfter === undefined ? undefined : gte(devices.createdAt, createdAfter),
+    createdBefore === undefined ? undefined : lt(devices.createdAt, createdBefore),
+  );
 }

@@ -1,6 +1,6 @@
 // Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjection`. Activation writes everything else.
-import { and, asc, eq, gt, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, inArray, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
 import { deviceCounts, devices, products } from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
@@ -102,8 +102,8 @@ export async function findDevice(db: Database, deviceId: string) {
     .get();
 }
 
-export async function deleteDevice(db: Database, deviceId: string): Promise<void> {
-  await db.delete(devices).where(eq(devices.deviceId, deviceId));
+export async function deleteRecords(db: Database, deviceIds: string[]): Promise<void> {
+  await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
 }
 
 /** One page of a product's devices in row order, after row `afterId`. */

@@ -89,22 +89,23 @@ export const devicePageSchema = pageSchema(deviceSchema)
   })
   .openapi('DevicePage');
 
+const statusFilterSchema = z
+  .string()
+  .transform((text, context) => {
+    const code = deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
+    if (code === -1) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
+    return code as 0 | 1 | 2 | 3;
+  })
+  .openapi({
+    type: 'string',
+    enum: ['0', '1', '2', '3', ...deviceStatusTexts],
+    description: 'The integer or the text.',
+    example: 'online',
+  });
+
 export const listDevicesQuerySchema = z.object({
   productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
-  status: z
-    .string()
-    .transform((text, context) => {
-      const code = deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
-      if (code === -1) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
-      return code as 0 | 1 | 2 | 3;
-    })
-    .optional()
-    .openapi({
-      type: 'string',
-      enum: ['0', '1', '2', '3', ...deviceStatusTexts],
-      description: 'The integer or the text.',
-      example: 'online',
-    }),
+  status: statusFilterSchema.optional(),
   after: cursorSchema.optional(),
   ...pageQuery,
 });
@@ -162,5 +163,28 @@ export const devicePropertiesSchema = z
       .openapi({ description: 'The last hundred, newest first.' }),
   })
   .openapi('DeviceProperties');
+
+const timeFilterSchema = (description: string) =>
+  z.iso
+    .datetime({ offset: true })
+    .transform((text) => Date.parse(text))
+    .openapi({ type: 'string', format: 'date-time', description, example: '2026-03-01T12:00:00.000Z' });
+
+export const deleteDevicesQuerySchema = z.object({
+  status: statusFilterSchema.optional(),
+  createdAfter: timeFilterSchema('Only devices created then or later.').optional(),
+  createdBefore: timeFilterSchema('Only devices created before.').optional(),
+});
+
+export const deletedDevicesSchema = z
+  .object({
+    deleted: z.int().min(0).openapi({ example: 100 }),
+    failed: z.int().min(0).openapi({ description: 'Devices that could not be deleted now.', example: 0 }),
+    remaining: z.int().min(0).max(10_000).openapi({
+      description: 'How many match and are left, failed ones included; 10000 where there are more.',
+      example: 4711,
+    }),
+  })
+  .openapi('DeletedDevices');
 
 export const deletedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('DeletedDevice');

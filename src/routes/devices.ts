@@ -22,7 +22,8 @@ import {
 } from '../protocol/http-devices.ts';
 import { activateDevice } from '../services/activation.ts';
 import { pageEvents, readProperties, readStatus } from '../services/device-views.ts';
-import { changeDevice, deleteDevice, pageDevices, readDevice, replaceCredentials } from '../services/devices.ts';
+import { deleteDevice } from '../services/device-deletion.ts';
+import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../services/devices.ts';
 
 const signedIn = { tags: ['Devices'], ...byUserOrKey };
 

@@ -4,6 +4,7 @@ import { byUserOrKey } from '../http/authenticate.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
+import { deleteDevicesQuerySchema, deletedDevicesSchema } from '../protocol/http-devices.ts';
 import {
   createdProductSchema,
   createProductBodySchema,
@@ -14,6 +15,7 @@ import {
   productSchema,
   updateProductBodySchema,
 } from '../protocol/http-products.ts';
+import { deleteDevicesOf } from '../services/device-deletion.ts';
 import { changeProduct, createProduct, pageProducts, readProduct, removeProduct } from '../services/products.ts';
 
 const signedIn = { tags: ['Products'], ...byUserOrKey };
@@ -78,6 +80,18 @@ const deleteProductRoute = createRoute({
   ),
 });
 
+const deleteDevicesRoute = createRoute({
+  method: 'delete',
+  path: '/{productKey}/devices',
+  summary: 'Delete devices of a product, the newest first',
+  description:
+    'A slice of those that match; repeat the request until none remains. At least one filter is needed. Disable the ' +
+    'product first to stop further activations.',
+  ...signedIn,
+  request: { params: productKeyParamSchema, query: deleteDevicesQuerySchema },
+  responses: responsesOf(deletedDevicesSchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
+});
+
 export const productRoutes = createRouter()
   .openapi(createProductRoute, async (c) =>
     answer(c, await createProduct(c.var.context, c.var.caller.userId, c.req.valid('json'))),
@@ -97,4 +111,10 @@ export const productRoutes = createRouter()
   })
   .openapi(deleteProductRoute, async (c) =>
     answer(c, await removeProduct(c.var.context, c.var.caller.userId, c.req.valid('param').productKey)),
-  );
+  )
+  .openapi(deleteDevicesRoute, async (c) => {
+    const { status: statusCode, createdAfter, createdBefore } = c.req.valid('query');
+    const filter = { statusCode, createdAfter, createdBefore };
+    const { productKey } = c.req.valid('param');
+    return answer(c, await deleteDevicesOf(c.var.context, c.var.caller.userId, productKey, filter));
+  });

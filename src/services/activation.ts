@@ -4,7 +4,7 @@ import type { Config } from '../config.ts';
 import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
 import {
-  deleteDevice,
+  deleteRecords,
   findDeviceBySerial,
   hourMs,
   insertDevice,
@@ -56,7 +56,7 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
     // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
     // the broker can only be found through it.
     await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
-    await deleteDevice(db, deviceId);
+    await deleteRecords(db, [deviceId]);
   }
   throw new Error('activation failed: the device was deleted during each attempt');
 }

@@ -1,15 +1,14 @@
-// Device records for their owner: list, read, change, delete, new credentials. Presence in here is the projection in
+// Device records for their owner: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
 // D1; device-views.ts reads the present state, control.ts sends commands.
 import { createSecret, digestOf } from '../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
-import { deleteDevice as deleteDeviceRow, findDevice, type DeviceWithProduct } from '../db/devices.ts';
+import { findDevice, type DeviceWithProduct } from '../db/devices.ts';
 import { describeStatus, type ConnectionStatusCode } from '../domain/device-status.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
-import { callDevice } from '../durable/stubs.ts';
 import { disconnectClient } from './broker-provisioner-emqx.ts';
-import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
+import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { askDevice } from './device-views.ts';
@@ -47,28 +46,6 @@ export async function pageDevices(
 /** @throws RefusedError device_not_found, forbidden */
 export async function readDevice(context: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
   return describeDevice(await requireDevice(context, userId, deviceId));
-}
-
-/**
- * Deletes the session first, so that no credential is valid after the answer, then the record. Where the record is left
- * over, an activation or another deletion removes it: the session keeps a tombstone for a while.
- * @throws RefusedError device_not_found, forbidden
- */
-export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
-  const requestedAtMs = Date.now();
-  const { product } = await requireDevice(context, userId, deviceId);
-  const device = { productKey: product.productKey, deviceId };
-  // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
-  // the device can be deleted again; until then it gets new credentials by activating.
-  await scheduleDeletionAtBroker(context, device, requestedAtMs);
-  await callDevice(context.env, deviceId, 'delete', 'idempotent', (session) => session.delete());
-  await Promise.all([
-    disconnectClient(context, device),
-    // An activation in between may have restored the credential: after the session's end none can.
-    provisionAtBroker(context, device, { kind: 'delete' }, Date.now()),
-  ]);
-  await deleteDeviceRow(context.primary(), deviceId);
-  return { deviceId };
 }
 
 /**
@@ -115,7 +92,12 @@ export async function replaceCredentials(context: ServiceContext, userId: number
   return { deviceId, mqtt: describeConnection(context.config, device, password) };
 }
 
-async function requireDevice(context: ServiceContext, userId: number, deviceId: string): Promise<DeviceWithProduct> {
+/** @throws RefusedError device_not_found, forbidden */
+export async function requireDevice(
+  context: ServiceContext,
+  userId: number,
+  deviceId: string,
+): Promise<DeviceWithProduct> {
   const found = isDeviceId(deviceId) ? await findDevice(context.primary(), deviceId) : undefined;
   if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (found.device.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'device', id: deviceId });

@@ -71,7 +71,8 @@ export async function removeProduct(context: ServiceContext, userId: number, pro
   throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
 
-async function findOwnProduct(database: Database, userId: number, productKey: string): Promise<ProductRow> {
+/** @throws RefusedError not_found, forbidden */
+export async function findOwnProduct(database: Database, userId: number, productKey: string): Promise<ProductRow> {
   const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
   if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
   if (product.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });

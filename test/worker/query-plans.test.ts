@@ -58,6 +58,13 @@ async function callEveryRoute(): Promise<void> {
   }
   await send('GET', `/devices/${device.deviceId}`, withKey);
   await send('DELETE', `/devices/${device.deviceId}`, withKey);
+  for (const filter of [
+    'status=1',
+    'createdAfter=2026-01-01T00:00:00Z',
+    'status=2&createdBefore=2026-01-01T00:00:00Z',
+  ]) {
+    await send('DELETE', `/products/planned/devices?${filter}`, withKey);
+  }
   await send('DELETE', '/products/planned', withKey);
   await send('DELETE', `/users/api-keys/${key.keyId}`, inPerson);
   await send('POST', '/users/logout', inPerson);
@@ -67,12 +74,20 @@ it('no statement of any route scans a table or sorts what an index could have so
   await createUser();
   await callEveryRoute();
   expect(statements.size).toBeGreaterThan(30);
+  const { results } = await env.DB.prepare("select name from sqlite_master where type = 'table'").all<{
+    name: string;
+  }>();
+  const tables = results.map(({ name }) => name);
   for (const statement of statements) {
     const plan = await explain(statement);
     const costly = plan.filter((line) => {
-      const scanned = /^SCAN (?!CONSTANT ROW)(\S+)/.exec(line)?.[1];
+      // A result in memory is scanned as well, but its own query is explained, too.
+      const scanned = /^SCAN (\S+)/.exec(line)?.[1];
       // A table the statement does not name would be searched for rows that a violated foreign key left behind.
-      return line.includes('TEMP B-TREE') || (scanned !== undefined && statement.includes(scanned));
+      return (
+        line.includes('TEMP B-TREE') ||
+        (scanned !== undefined && tables.includes(scanned) && statement.includes(scanned))
+      );
     });
     expect({ statement, costly }).toEqual({ statement, costly: [] });
   }
