@@ -85,6 +85,29 @@ export async function findDeviceBySerial(db: Database, productId: number, device
     .get();
 }
 
+/** Whether the database knows the device, and whether it knows the product: one that does not is not the device's own. */
+export async function findRecordOf(
+  db: Database,
+  deviceId: string,
+  productKey: string,
+): Promise<{ hasRecord: boolean; hasProduct: boolean }> {
+  const [{ results }] = await runTogether<[{ record: number; product: number }]>(db, [
+    sql`
+      select exists (select 1 from ${devices} where device_id = ${deviceId}) as record,
+        exists (select 1 from ${products} where product_key = ${productKey}) as product`,
+  ]);
+  const found = results[0];
+  return { hasRecord: found?.record === 1, hasProduct: found?.product === 1 };
+}
+
+/** The record of a device whose session was lost and is made anew: the new session's projection counts from the start. */
+export async function restartRecord(db: Database, deviceId: string, activatedAt: number): Promise<void> {
+  await db
+    .update(devices)
+    .set({ connectionStatus: 2, projectionVersion: 0, activatedAt })
+    .where(eq(devices.deviceId, deviceId));
+}
+
 export async function updateActivation(
   db: Database,
   deviceId: string,

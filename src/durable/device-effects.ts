@@ -1,7 +1,9 @@
 // Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
 // is logged and never reaches the caller whose event caused it.
+import { readConfig } from '../config.ts';
+import { putOutboxEntry } from '../db/broker-outbox.ts';
 import { openDatabase } from '../db/client.ts';
-import { writeProjection } from '../db/devices.ts';
+import { findRecordOf, writeProjection } from '../db/devices.ts';
 import type { Effect } from '../domain/device/effects.ts';
 import type { DeviceEvent } from '../domain/device/events.ts';
 import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
@@ -12,7 +14,10 @@ import { callRelay, OrderedBrokerLink } from './stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
-type Report = Extract<DeviceEvent, { kind: 'publication_ended' | 'announcement_ended' | 'projection_written' }>;
+type Report = Extract<
+  DeviceEvent,
+  { kind: 'publication_ended' | 'announcement_ended' | 'projection_written' | 'record_checked' }
+>;
 
 export class DeviceEffects {
   readonly #ctx: DurableObjectState;
@@ -94,6 +99,13 @@ export class DeviceEffects {
         this.#projection = this.#writeProjection(effect);
         this.inBackground('write projection', this.#projection);
         break;
+      case 'check_record':
+        this.inBackground('check record', this.#checkRecord(effect.productKey));
+        break;
+      case 'delete_at_broker':
+        log('error', 'device ended: the database has no record of it', this.#about());
+        this.inBackground('delete at broker', this.#deleteAtBroker(effect.productKey));
+        break;
       case 'end_relay_sessions':
         this.#relaySessions = this.#endRelaySessions(effect);
         this.inBackground('end relay sessions', this.#relaySessions);
@@ -143,6 +155,29 @@ export class DeviceEffects {
       return;
     }
     this.#report({ kind: 'projection_written', version: projection.version });
+  }
+
+  /** Reports a definite answer of the primary alone; without one the alarm asks again. */
+  async #checkRecord(productKey: string): Promise<void> {
+    const database = openDatabase(this.#env.DB, 'first-primary');
+    const { hasRecord, hasProduct } = await findRecordOf(database, this.#deviceId, productKey);
+    if (!hasRecord) log('error', 'the database has no record of a device', { ...this.#about(), hasProduct });
+    if (hasRecord || hasProduct) this.#report({ kind: 'record_checked', isThere: hasRecord });
+  }
+
+  /** Like the deletion by an owner; services/broker-provisioning.ts delivers it. */
+  async #deleteAtBroker(productKey: string): Promise<void> {
+    if (readConfig(this.#env).broker.provisioning === 'none') return;
+    const nowMs = Date.now();
+    await putOutboxEntry(openDatabase(this.#env.DB, 'first-primary'), {
+      deviceId: this.#deviceId,
+      productKey,
+      operation: 'delete',
+      sealedPassword: null,
+      endsSessions: false,
+      requestedAt: nowMs,
+      nextAttemptAt: nowMs,
+    });
   }
 
   /** Where a shard cannot be reached its sockets are gone, or they will be refused at their next frame. */

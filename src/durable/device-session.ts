@@ -225,6 +225,13 @@ export class DeviceSession extends DurableObject<Env> {
     this.#decide({ kind: 'product_changed', facts });
   }
 
+  /** Whether the device is there; then it writes its projection again where D1 has another one. */
+  compareRecord(projectionVersion: number): 'present' | 'unused' | 'deleted' {
+    if (typeof this.#device === 'string') return this.#device;
+    this.#decide({ kind: 'record_compared', projectionVersion });
+    return 'present';
+  }
+
   /** Ends the device: credentials, session, subscriptions. For a while it remembers that there was one. */
   async delete(): Promise<void> {
     this.#decide({ kind: 'deleted' });

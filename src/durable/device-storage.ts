@@ -9,6 +9,7 @@ import { initialPresence } from '../domain/device/connection.ts';
 import type { SavedRows } from '../domain/device/persistence.ts';
 import { noPresence } from '../domain/device/presence.ts';
 import { noProperties } from '../domain/device/properties.ts';
+import { noRecordCheck } from '../domain/device/record-check.ts';
 import type { DeviceSettings, DeviceState, IdempotencyRecord } from '../domain/device/state.ts';
 
 const migrations: readonly string[] = [
@@ -168,6 +169,7 @@ function stateOf(
     settings,
     identity: administration.identity,
     credentials: administration.credentials,
+    recordCheck: { ...noRecordCheck, ...administration.recordCheck, askAgainAtMs: null },
     presence: {
       ...noPresence,
       ...presence,

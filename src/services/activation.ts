@@ -8,6 +8,7 @@ import {
   findDeviceBySerial,
   hourMs,
   insertDevice,
+  restartRecord,
   updateActivation,
   type DeviceRow,
   type ReachedLimit,
@@ -48,7 +49,10 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
       session.provision({ ...facts, ...digests }),
     );
     if (provisioned.ok) {
-      if (provisioned.value.isNew) await catchUpWithProduct(env, db, product, deviceId);
+      if (provisioned.value.isNew) {
+        if (device.projectionVersion > 0 || device.status === 0) await restartRecord(db, deviceId, Date.now());
+        await catchUpWithProduct(env, db, product, deviceId);
+      }
       await provisionAtBroker(context, identity, { kind: 'upsert', password }, startedAtMs);
       return answerOf(config, identity, deviceSecret, password);
     }

@@ -118,6 +118,7 @@ export class CoreDevice {
     const loaded: DeviceState = {
       settings: this.#settings,
       ...administration,
+      recordCheck: { ...administration.recordCheck, askAgainAtMs: null },
       ...slices,
       presence: { ...presence, isAnnouncing: false, retryAtMs: null },
       commands: noCommands,

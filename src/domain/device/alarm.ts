@@ -3,6 +3,7 @@
 import { inactivityDueAtMs, recordResolutionMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
 import { presenceDueAtMs, rulesOf } from './presence.ts';
+import { recordCheckDueAtMs } from './record-check.ts';
 import type { AlarmSlice, DeviceState } from './state.ts';
 
 export const noAlarm: AlarmSlice = { setAtMs: null, isForInactivity: false };
@@ -25,7 +26,7 @@ export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: nu
 export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
   const { setAtMs, isForInactivity } = state.alarm;
   const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state)) ?? Infinity;
-  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs));
+  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs), recordCheckDueAtMs(state));
   const dueAtMs = Math.min(inactiveAtMs, otherAtMs);
   if (dueAtMs === Infinity) return state;
   const willBeForInactivity = inactiveAtMs <= otherAtMs;
@@ -42,6 +43,6 @@ export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
 export function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
   const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state));
   if (inactiveAtMs === null) return true;
-  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs));
+  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs), recordCheckDueAtMs(state));
   return inactiveAtMs <= otherAtMs && state.alarm.isForInactivity;
 }

@@ -31,6 +31,7 @@ import {
   projectionOf,
 } from './presence.ts';
 import { noProperties } from './properties.ts';
+import { askWhereDue, compareProjection, noRecordCheck, noteRecord, planRecordCheck } from './record-check.ts';
 import type { DeviceState } from './state.ts';
 import { addSubscription, removeSubscription } from './subscriptions.ts';
 
@@ -79,6 +80,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       subscriptions: [],
       deduplication: noMessages,
       loginRefusals: [],
+      recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
       alarm: noAlarm,
       newHistory: [],
     };
@@ -108,6 +110,8 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'deleted':
     case 'announcement_ended':
     case 'projection_written':
+    case 'record_checked':
+    case 'record_compared':
     case 'alarm_fired':
       return null;
   }
@@ -129,7 +133,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
       if (next.credentials.isAwaitingLogin) {
         next = withCredentials(next, { ...next.credentials, isAwaitingLogin: false, acceptedFromMs: nowMs });
       }
-      next = applyPresenceAndReturn(next, { kind: 'authenticated' }, nowMs, effects);
+      next = planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, nowMs, effects), nowMs);
     } else {
       // What the device's own socket will subscribe to is not known here.
       next = { ...next, subscriptions: addSubscription(next.subscriptions, event.relayShard, false, nowMs) };
@@ -141,7 +145,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   connection_reported: (state, { report }, nowMs, effects) => {
     // A revoked session may still end, but none may begin without a login.
     if (report.kind === 'connected' && state.credentials.isAwaitingLogin) return { state, result: null };
-    return { state: applyPresenceAndReturn(state, report, nowMs, effects), result: null };
+    const next = applyPresenceAndReturn(state, report, nowMs, effects);
+    return { state: report.kind === 'connected' ? planRecordCheck(next, nowMs) : next, result: null };
   },
 
   messages_received: (state, { productKey, spoolId, messages }, nowMs, effects) => {
@@ -238,10 +243,25 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
 
   projection_written: (state, { version }) => ({ state: noteProjectionWritten(state, version), result: null }),
 
+  record_checked: (state, { isThere }, nowMs, effects) => {
+    const next = noteRecord(state, isThere, nowMs);
+    if (next === 'deleted') {
+      endRelaySessions(state, 'deleted', effects);
+      effects.push({ kind: 'delete_at_broker', productKey: state.identity.productKey });
+    }
+    return { state: next, result: null };
+  },
+
+  record_compared: (state, { projectionVersion }) => ({
+    state: compareProjection(state, projectionVersion),
+    result: null,
+  }),
+
   alarm_fired: (state, { scheduledAtMs }, nowMs, effects) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, nowMs) : state;
     const fired = { ...adopted, alarm: { ...adopted.alarm, setAtMs: null } };
-    return { state: publishDue(applyDuePresence(fired, nowMs, effects), nowMs, effects), result: null };
+    const next = publishDue(applyDuePresence(fired, nowMs, effects), nowMs, effects);
+    return { state: askWhereDue(planRecordCheck(next, nowMs), nowMs, effects), result: null };
   },
 };
 

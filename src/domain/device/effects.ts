@@ -19,6 +19,10 @@ export type Effect =
   | { kind: 'publish_announcement'; topic: string; payload: string; time: number; expiresAtMs: number }
   /** Write the projection in D1; the success comes back as `projection_written`. */
   | { kind: 'write_projection'; projection: Projection }
+  /** Ask D1 for the device's record; a definite answer comes back as `record_checked`. */
+  | { kind: 'check_record'; productKey: string }
+  /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */
+  | { kind: 'delete_at_broker'; productKey: string }
   | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[] }
   /** Whoever waits for this command's end may look again. */
   | { kind: 'notify_waiting'; commandId: string }

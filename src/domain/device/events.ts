@@ -49,6 +49,10 @@ export type DeviceEvent =
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
   | { kind: 'projection_written'; version: number }
+  /** D1 answered whether it has the device's record. */
+  | { kind: 'record_checked'; isThere: boolean }
+  /** The version of the projection in D1, where a reconciliation found the record. */
+  | { kind: 'record_compared'; projectionVersion: number }
   /** `scheduledAtMs`: when the alarm was to fire. */
   | { kind: 'alarm_fired'; scheduledAtMs: number };
 
@@ -78,5 +82,7 @@ export type Results = {
   deleted: null;
   announcement_ended: null;
   projection_written: null;
+  record_checked: null;
+  record_compared: null;
   alarm_fired: null;
 };

@@ -6,11 +6,12 @@ import { maxOpen } from './commands.ts';
 import { recordResolutionMs } from './connection.ts';
 import { isWorthSaving } from './login-refusals.ts';
 import { arePropertiesWorthSaving } from './properties.ts';
+import { isRecordCheckWorthSaving } from './record-check.ts';
 import type { DeviceState } from './state.ts';
 
 /** Slices share rows by how often they change. */
 export type SavedRows = {
-  administration: Pick<DeviceState, 'identity' | 'credentials'>;
+  administration: Pick<DeviceState, 'identity' | 'credentials' | 'recordCheck'>;
   activity: Pick<DeviceState, 'presence' | 'properties' | 'subscriptions' | 'deduplication'> & {
     isAlarmForInactivity: boolean;
   };
@@ -19,11 +20,14 @@ export type SavedRows = {
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
-  const { identity, credentials, loginRefusals } = state;
-  const isAdministrationNew = saved?.identity !== identity || saved.credentials !== credentials;
+  const { identity, credentials, recordCheck, loginRefusals } = state;
+  const isAdministrationNew =
+    saved?.identity !== identity ||
+    saved.credentials !== credentials ||
+    isRecordCheckWorthSaving(saved.recordCheck, recordCheck);
   const isActivityNew = saved === undefined || isActivityWorthSaving(saved, state, nowMs);
   return {
-    ...(isAdministrationNew && { administration: { identity, credentials } }),
+    ...(isAdministrationNew && { administration: { identity, credentials, recordCheck } }),
     ...(isActivityNew && { activity: activityOf(state) }),
     ...(isWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
   };
@@ -33,7 +37,7 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
 export function savedState(saved: DeviceState | undefined, state: DeviceState, rows: Partial<SavedRows>): DeviceState {
   if (saved === undefined) return state;
   const { presence, properties, subscriptions, deduplication, alarm } = rows.activity === undefined ? saved : state;
-  const { identity, credentials } = rows.administration === undefined ? saved : state;
+  const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { settings, commands, newHistory } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
@@ -43,6 +47,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     newHistory,
     identity,
     credentials,
+    recordCheck,
     presence,
     properties,
     subscriptions,

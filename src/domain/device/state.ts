@@ -21,6 +21,7 @@ export type DeviceState = {
   subscriptions: readonly Subscription[];
   deduplication: DeduplicationSlice;
   loginRefusals: readonly LoginRefusal[];
+  recordCheck: RecordCheckSlice;
   alarm: AlarmSlice;
   /** Entries of the histories that are not in storage yet. */
   newHistory: readonly HistoryEntry[];
@@ -81,6 +82,17 @@ export type IdempotencyRecord = {
 };
 
 type InFlight = { commandId: string; startedAtMs: number; record: IdempotencyRecord | undefined };
+
+export type RecordCheckSlice = {
+  /** When D1 last had the device's record. */
+  confirmedAtMs: number;
+  /** Since when D1 has answered that it has none. */
+  missingSinceMs: number | null;
+  /** When D1 is asked. */
+  dueAtMs: number | null;
+  /** Memory only: it was asked, and is asked again then where it does not answer. */
+  askAgainAtMs: number | null;
+};
 
 export type AlarmSlice = {
   /** As set in storage; null where none is. */
