@@ -12,6 +12,8 @@ export const limitSpecs = {
   newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
   devicesPerDeletion: { default: 100, min: 1, max: 400 },
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
+  reconcileEveryDays: { default: 30, min: 1, max: 3_650 },
+  recordsPerReconciliation: { default: 100, min: 1, max: 400 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

@@ -1,4 +1,4 @@
-// What runs every minute (wrangler.toml, triggers): work left over from requests, and the removal of expired rows. Each
+// What runs every minute (wrangler.toml, triggers): work left over from requests, the reconciliation of records with sessions, and the removal of expired rows. Each
 // job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
@@ -6,10 +6,12 @@ import { describeError, log } from './log.ts';
 import { deliverOutbox } from './services/broker-provisioning.ts';
 import { createContext, type ServiceContext } from './services/context.ts';
 import { propagateProductChanges } from './services/product-propagation.ts';
+import { reconcileOnSchedule } from './services/reconciliation.ts';
 
 const jobs = {
   propagateProductChanges,
   deliverOutbox,
+  reconcileOnSchedule,
   deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
 };
 

@@ -100,14 +100,6 @@ export async function findRecordOf(
   return { hasRecord: found?.record === 1, hasProduct: found?.product === 1 };
 }
 
-/** The record of a device whose session was lost and is made anew: the new session's projection counts from the start. */
-export async function restartRecord(db: Database, deviceId: string, activatedAt: number): Promise<void> {
-  await db
-    .update(devices)
-    .set({ connectionStatus: 2, projectionVersion: 0, activatedAt })
-    .where(eq(devices.deviceId, deviceId));
-}
-
 export async function updateActivation(
   db: Database,
   deviceId: string,

@@ -134,6 +134,22 @@ export const productChanges = sqliteTable('product_changes', {
   cursor: integer('cursor').notNull(),
 });
 
+/** The newest comparison of all device records with their sessions: one row, whose `id` is 1. */
+export const reconciliation = sqliteTable('reconciliation', {
+  id: integer('id').primaryKey(),
+  startedAt: integer('started_at').notNull(),
+  finishedAt: integer('finished_at'),
+  /** `devices.id` up to which records are compared. */
+  cursor: integer('cursor').notNull().default(0),
+  checked: integer('checked').notNull().default(0),
+  /** Records without a session: the device has to activate again. */
+  inactive: integer('inactive').notNull().default(0),
+  /** Records whose device was deleted. */
+  deleted: integer('deleted').notNull().default(0),
+  /** Devices whose session could not be asked. */
+  failed: integer('failed').notNull().default(0),
+});
+
 /**
  * Outbox for brokers without a login hook: one row per device, holding the latest credential state to push. The password
  * is sealed (crypto/sealed-text.ts) and erased on delivery.

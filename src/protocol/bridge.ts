@@ -6,6 +6,21 @@ import { z } from 'zod';
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
 
+/** Where an operator asks for a reconciliation (`npm run reconcile`), with the same secret. */
+export const reconcilePath = '/bridge/reconcile';
+export const reconcileSchema = z.object({
+  /** Starts over; otherwise the next slice is compared. */
+  isNew: z.boolean(),
+});
+export const reconciledSchema = z.object({
+  startedAt: z.string(),
+  finishedAt: z.string().nullable(),
+  checked: z.int(),
+  inactive: z.int(),
+  deleted: z.int(),
+  failed: z.int(),
+});
+
 /**
  * Limits of one batch: messages, devices, and bytes of the request body (above it the answer is 413). Each device costs
  * a call, and one more where its relay shard has no subscriber left: both must fit into the calls of one request.

@@ -1,9 +1,11 @@
-// What broker-bridge calls: batches up, and the WebSocket on which it receives what to publish. Not for people.
+// What our own machines call with the bridge secret: batches up, the WebSocket on which a bridge receives what to publish,
+// and the operator's reconciliation. Not for people.
 import { answer, answerRefusal } from '../http/envelope.ts';
 import { readBody } from '../http/request-body.ts';
 import { createRouter, requireUpgrade, validJson } from '../http/router.ts';
 import { requireSecret } from '../http/secret-header.ts';
-import { maxBatchBytes, uplinkBatchSchema } from '../protocol/bridge.ts';
+import { maxBatchBytes, reconcileSchema, uplinkBatchSchema } from '../protocol/bridge.ts';
+import { reconcileSlice } from '../services/reconciliation.ts';
 import { openBridgeLink } from '../services/sockets.ts';
 import { takeBatch } from '../services/uplink.ts';
 
@@ -16,6 +18,13 @@ bridgeRoutes.post(
   readBody({ name: 'uplink_batch_bytes', max: maxBatchBytes }),
   validJson(uplinkBatchSchema, answerRefusal),
   async (c) => answer(c, { results: await takeBatch(c.var.context, c.req.valid('json')) }),
+);
+
+bridgeRoutes.post(
+  '/reconcile',
+  readBody({ name: 'request_body_bytes', max: 1024 }),
+  validJson(reconcileSchema, answerRefusal),
+  async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').isNew)),
 );
 
 bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

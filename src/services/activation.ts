@@ -8,7 +8,6 @@ import {
   findDeviceBySerial,
   hourMs,
   insertDevice,
-  restartRecord,
   updateActivation,
   type DeviceRow,
   type ReachedLimit,
@@ -50,7 +49,7 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
     );
     if (provisioned.ok) {
       if (provisioned.value.isNew) {
-        if (device.projectionVersion > 0 || device.status === 0) await restartRecord(db, deviceId, Date.now());
+        await renewProjection(env, device);
         await catchUpWithProduct(env, db, product, deviceId);
       }
       await provisionAtBroker(context, identity, { kind: 'upsert', password }, startedAtMs);
@@ -80,6 +79,12 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   await callDevice(env, deviceId, 'changeProduct', 'idempotent', (device) =>
     device.changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs }),
   );
+}
+
+/** Where the session of a known device was lost, the record has its projection, which the new one has to replace. */
+async function renewProjection(env: Env, { deviceId, projectionVersion }: DeviceRow): Promise<void> {
+  if (projectionVersion === 0) return;
+  await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) => device.compareRecord(projectionVersion));
 }
 
 /** Two activations of a new serial at the same time get the same device. */
