@@ -18,7 +18,7 @@ export async function listDevices(
   db: Database,
   filter: DeviceFilter,
   page: PageRequest,
-  after: ListPosition | undefined,
+  after: ListPosition | 'begin' | undefined,
 ): Promise<{ total: number; rows: DeviceWithProduct[] }> {
   const wanted = wantedBy(db, filter);
   const rows = db
@@ -74,10 +74,10 @@ function wantedBy(db: Database, { ownerId, productKey, statusCode }: DeviceFilte
 }
 
 /** Pages begin at a row that the index alone finds: rows before it are neither read nor joined. */
-function beginOf(wanted: SQL | undefined, page: PageRequest, after: ListPosition | undefined): SQL | undefined {
+function beginOf(wanted: SQL | undefined, page: PageRequest, after: ListPosition | 'begin' | undefined) {
   const position = sql`(${devices.createdAt}, ${devices.id})`;
+  if (after === 'begin' || (after === undefined && page.page === 1)) return undefined;
   if (after !== undefined) return sql`${position} < (${after.createdAt}, ${after.id})`;
-  if (page.page === 1) return undefined;
   // Columns by their bare names: those of the innermost query count.
   return sql`${position} <= (select created_at, id from ${devices} where ${wanted}
     order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;

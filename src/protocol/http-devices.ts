@@ -85,7 +85,10 @@ export const credentialsSchema = z
 
 export const devicePageSchema = pageSchema(deviceSchema)
   .extend({
-    next: z.string().nullable().openapi({ description: 'Where the list goes on; null at its end.', example: null }),
+    next: z.string().nullable().optional().openapi({
+      description: 'With `after`: where the list goes on; null at its end.',
+      example: null,
+    }),
   })
   .openapi('DevicePage');
 

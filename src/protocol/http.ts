@@ -46,15 +46,19 @@ export const pageQuery = {
     .openapi({ type: 'integer', minimum: 1, default: 20, description: `Cut to ${maxPageSize}.`, example: 20 }),
 };
 
-/** Of a list that goes on where another page ended. Its text is for the service alone. */
+/** Where a list that is read to its end goes on. The text is for the service alone. */
 export const cursorSchema = z
   .string()
-  .regex(/^[0-9a-z]{1,9}-[0-9a-z]{1,9}$/, 'must be `next` of an answer')
+  .regex(/^(?:[0-9a-z]{1,9}-[0-9a-z]{1,9})?$/, 'must be empty or `next` of an answer')
   .transform((text) => {
+    if (text === '') return 'begin';
     const [createdAt = 0, id = 0] = text.split('-').map((part) => parseInt(part, 36));
     return { createdAt, id };
   })
-  .openapi({ type: 'string', description: '`next` of an answer: the list goes on there, whatever `page` says.' });
+  .openapi({
+    type: 'string',
+    description: 'In place of `page`, to read a list to its end: empty, then `next` of each answer.',
+  });
 
 export function pageSchema<T extends z.ZodType>(item: T) {
   return z.object({

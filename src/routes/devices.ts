@@ -65,7 +65,7 @@ const listRoute = createRoute({
   method: 'get',
   path: '/',
   summary: 'List your devices, newest first',
-  description: 'A long list is read to its end with `next` of each answer as `after` of the next request.',
+  description: 'A long list is read to its end with an empty `after` first, then with `next` of each answer.',
   ...signedIn,
   request: { query: listDevicesQuerySchema },
   responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized'),

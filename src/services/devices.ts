@@ -17,30 +17,28 @@ export type DeviceView = ReturnType<typeof describeDevice>;
 
 /**
  * A product key that is not the caller's matches nothing, so that filters reveal no foreign products.
- * @param after where another page ended: then `page.page` does not count
+ * @param after where another page ended, in place of `page.page`; then the answer has `next`, and the members of the
+ *   contract alone otherwise
  * @throws RefusedError invalid_request for a page that only a cursor reaches
  */
 export async function pageDevices(
   context: ServiceContext,
   filter: DeviceFilter,
   page: PageRequest,
-  after: ListPosition | undefined,
-): Promise<Page<DeviceView> & { next: string | null }> {
+  after: ListPosition | 'begin' | undefined,
+): Promise<Page<DeviceView> & { next?: string | null }> {
   const db = context.replica();
   const { pagedDevices } = context.config.limits;
   if (after === undefined && offsetOf(page) >= pagedDevices) {
     const total = await countDevices(db, filter);
-    if (offsetOf(page) >= total) return { list: [], total, ...page, next: null };
+    if (offsetOf(page) >= total) return { list: [], total, ...page };
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
   }
   const { total, rows } = await listDevices(db, filter, page, after);
+  const list = rows.map(describeDevice);
+  if (after === undefined) return { list, total, ...page };
   const last = rows.length === page.size ? rows.at(-1) : undefined;
-  return {
-    list: rows.map(describeDevice),
-    total,
-    ...page,
-    next: last === undefined ? null : formatCursor(last.device),
-  };
+  return { list, total, ...page, next: last === undefined ? null : formatCursor(last.device) };
 }
 
 /** @throws RefusedError device_not_found, forbidden */
