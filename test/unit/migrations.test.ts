@@ -1,0 +1,53 @@
+// Migrations of a database that has rows: what later ones add counts the rows that were there before.
+import { readdirSync, readFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it } from 'vitest';
+
+const folder = new URL('../../migrations/', import.meta.url);
+const files = readdirSync(folder)
+  .filter((name) => name.endsWith('.sql'))
+  .sort();
+
+function apply(database: DatabaseSync, names: string[]): void {
+  for (const name of names) database.exec(readFileSync(new URL(name, folder), 'utf8'));
+}
+
+it('count the devices and products that were there before', () => {
+  const database = new DatabaseSync(':memory:');
+  apply(database, files.slice(0, 1));
+  database.exec(`
+    insert into users (id, username, email, folded_username, folded_email, password_hash, project_id, created_at)
+    values (1, 'a', 'a', 'a', 'a', '', '', 0), (2, 'b', 'b', 'b', 'b', '', '', 0);
+    insert into products (id, product_key, owner_id, project_id, name, description, category, control_mode, ui_template,
+      icon_name, icon_color, manufacturer, model, status, created_at, updated_at, deleted_at)
+    select column1, 'key-' || column1, column2, '', '', '', '', 'generic', '', '', '', '', '', 1, 0, 0, column3
+    from (values (1, 1, null), (2, 1, null), (3, 1, 5), (4, 2, null));
+    insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
+      is_disabled, connection_status, created_at)
+    select 'dev_' || column1, column2, column1, column3, '', '', '', '', column4, column5, 0
+    from (values (1, 1, 1, 0, 1), (2, 1, 1, 0, 2), (3, 1, 1, 1, 1), (4, 1, 1, 0, 0), (5, 2, 1, 0, 1), (6, 4, 2, 0, 2))`);
+  apply(database, files.slice(1));
+  const counts = () =>
+    database
+      .prepare('select product_id, owner_id, devices, inactive, online, disabled from device_counts order by 1, 2')
+      .all()
+      .map((row) => Object.values(row));
+  expect(counts()).toEqual([
+    [1, 1, 4, 1, 1, 1],
+    [2, 1, 1, 0, 1, 0],
+    [4, 2, 1, 0, 0, 0],
+  ]);
+  database.exec(
+    "update devices set is_disabled = 0, name = 'x' where device_id = 'dev_3'; delete from devices where id = 6",
+  );
+  expect(counts()).toEqual([
+    [1, 1, 4, 1, 2, 0],
+    [2, 1, 1, 0, 1, 0],
+    [4, 2, 0, 0, 0, 0],
+  ]);
+  const products = database.prepare('select owner_id, products, product_keys from product_counts order by 1').all();
+  expect(products.map((row) => Object.values(row))).toEqual([
+    [1, 2, 3],
+    [2, 1, 1],
+  ]);
+});
