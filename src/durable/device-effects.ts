@@ -161,7 +161,9 @@ export class DeviceEffects {
   async #checkRecord(productKey: string): Promise<void> {
     const database = openDatabase(this.#env.DB, 'first-primary');
     const { hasRecord, hasProduct } = await findRecordOf(database, this.#deviceId, productKey);
-    if (!hasRecord) log('error', 'the database has no record of a device', { ...this.#about(), hasProduct });
+    if (!hasRecord) {
+      log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about(), hasProduct });
+    }
     if (hasRecord || hasProduct) this.#report({ kind: 'record_checked', isThere: hasRecord });
   }
 

@@ -4,6 +4,9 @@ import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createId } from '../../src/crypto/secrets.ts';
+import { claimOutboxEntry } from '../../src/db/broker-outbox.ts';
+import { openDatabase } from '../../src/db/client.ts';
+import { DeviceEffects } from '../../src/durable/device-effects.ts';
 import { runScheduledJobs } from '../../src/scheduled.ts';
 import { reconcilePath } from '../../src/protocol/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
@@ -225,6 +228,19 @@ describe('a session without a record', () => {
     await runDurableObjectAlarm(sessionOf(deviceId));
     await expect.poll(() => isThere(deviceId)).toBe(false);
     expect(await activate()).not.toBe(deviceId);
+  });
+
+  it('ends at a broker that holds the credentials, too', async () => {
+    const deviceId = createId('dev_', 8);
+    const work: Promise<unknown>[] = [];
+    const ctx = { id: { name: deviceId }, waitUntil: (promise: Promise<unknown>) => work.push(promise) };
+    const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
+    const effects = new DeviceEffects(ctx as unknown as DurableObjectState, atMosquitto, () => undefined);
+    effects.run([{ kind: 'delete_at_broker', productKey }]);
+    await Promise.all(work);
+    const nowMs = Date.now();
+    const entry = await claimOutboxEntry(openDatabase(env.DB, 'first-primary'), nowMs, nowMs + 1, deviceId);
+    expect(entry).toMatchObject({ deviceId, productKey, operation: 'delete' });
   });
 
   it('stays where there is a record', async () => {

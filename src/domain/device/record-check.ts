@@ -25,7 +25,7 @@ export function planRecordCheck(state: DeviceState, nowMs: number): DeviceState 
   const { confirmedAtMs, dueAtMs } = state.recordCheck;
   if (dueAtMs !== null || nowMs - confirmedAtMs < confirmEveryMs) return state;
   const spread = fingerprint(state.identity.deviceId) / 2 ** 53;
-  return withCheck(state, { dueAtMs: nowMs + askWithinMs * spread });
+  return withCheck(state, { dueAtMs: nowMs + Math.ceil(askWithinMs * spread) });
 }
 
 export function askWhereDue(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
