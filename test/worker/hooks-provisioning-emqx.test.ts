@@ -1,5 +1,8 @@
 // Credentials pushed to EMQX through its API, which answers as each test says: which calls are made, and what becomes of an
-// operation that the API refuses.
+// operation that the API refuses. Read in github.com/emqx/emqx at v5.4.1 and v5.8.9: apps/emqx_auth_mnesia/src/
+// emqx_authn_mnesia.erl (`get_user_identity`: with `user_id_type = clientid` the password belongs to the client id),
+// emqx_authz_api_mnesia.erl (`clients`, `client`: paths, bodies, statuses); apps/emqx_management/src/
+// emqx_mgmt_api_banned.erl (400 `ALREADY_EXISTS`, with the old ban as text).
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
@@ -36,7 +39,7 @@ afterEach(() => {
 
 const api = 'https://emqx.test:8443/api/v5';
 const user = `${api}/authentication/password_based%3Abuilt_in_database/users`;
-const rule = `${api}/authorization/sources/built_in_database/rules/users`;
+const rule = `${api}/authorization/sources/built_in_database/rules/clients`;
 const name = 'acme%26dev_01abcdef';
 const notFound = { status: 404, body: { code: 'NOT_FOUND', message: 'Not Found' } };
 const calls = () => exchanges.map(({ method, url }) => `${method} ${url}`);
@@ -60,10 +63,10 @@ it('makes a user that is not there, rights first', async () => {
     `PUT ${rule}/${name}`,
     `PUT ${user}/${name}`,
     `POST ${user}`,
-    `DELETE ${api}/banned/username/${name}`,
+    `DELETE ${api}/banned/clientid/${name}`,
   ]);
   expect(exchanges[0]?.body).toEqual({
-    username: 'acme&dev_01abcdef',
+    clientid: 'acme&dev_01abcdef',
     rules: [
       {
         permission: 'allow',
@@ -95,7 +98,7 @@ it('changes a user that is there, and ends its sessions where that is asked', as
   expect(calls()).toEqual([
     `PUT ${rule}/${name}`,
     `PUT ${user}/${name}`,
-    `DELETE ${api}/banned/username/${name}`,
+    `DELETE ${api}/banned/clientid/${name}`,
     `DELETE ${api}/clients/${name}`,
   ]);
 });
@@ -107,10 +110,10 @@ it('bans and lifts the ban', async () => {
   expect(calls()).toEqual([
     `POST ${api}/banned`,
     `DELETE ${api}/clients/${name}`,
-    `DELETE ${api}/banned/username/${name}`,
+    `DELETE ${api}/banned/clientid/${name}`,
   ]);
   expect(exchanges[0]?.body).toEqual({
-    as: 'username',
+    as: 'clientid',
     who: 'acme&dev_01abcdef',
     by: 'latchwork',
     reason: 'device disabled',
@@ -119,7 +122,7 @@ it('bans and lifts the ban', async () => {
 });
 
 // The old ban is EMQX's message, as text.
-const oldBan = '{"as":"username","who":"acme&dev_01abcdef","until":"2999-12-31T23:59:59+00:00"}';
+const oldBan = '{"as":"clientid","who":"acme&dev_01abcdef","until":"2999-12-31T23:59:59+00:00"}';
 const bannedAlready = { status: 400, body: { code: 'ALREADY_EXISTS', message: oldBan } };
 const notTaken = { status: 400, body: { code: 'BAD_REQUEST', message: 'banned time is in the past' } };
 
@@ -147,7 +150,7 @@ it('removes user, rules, ban and sessions, whatever of them is there', async () 
   expect(calls()).toEqual([
     `DELETE ${user}/${name}`,
     `DELETE ${rule}/${name}`,
-    `DELETE ${api}/banned/username/${name}`,
+    `DELETE ${api}/banned/clientid/${name}`,
     `DELETE ${api}/clients/${name}`,
   ]);
   expect(await callsAfter(), 'it is delivered').toEqual([]);
