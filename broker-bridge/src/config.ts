@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
+import { keptClientId } from './client-id.ts';
 import { describeError } from './log.ts';
 
 export type BridgeConfig = ReturnType<typeof toConfig>;
@@ -82,10 +83,6 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     }
   };
 
-  const clientId = given['MQTT_CLIENT_ID'] ?? given['MQTT_USERNAME'];
-  if (clientId === undefined) {
-    problems.push('MQTT_CLIENT_ID is missing: set it (or MQTT_USERNAME), the broker keeps its queue under this name');
-  }
   if (given['MQTT_PASSWORD'] !== undefined && given['MQTT_USERNAME'] === undefined) {
     problems.push('MQTT_USERNAME is missing: MQTT_PASSWORD needs it');
   }
@@ -122,7 +119,14 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   attempt(() => createSecureContext(tls), explainTls);
   const explainDir = ({ code }: NodeJS.ErrnoException): string =>
     `SPOOL_DIR cannot be written (${code ?? 'unknown'}): make the folder and give it to the user of this process`;
-  attempt(() => makeWritableDir(given['SPOOL_DIR']), explainDir);
+  const dir = given['SPOOL_DIR'];
+  attempt(() => makeWritableDir(dir), explainDir);
+  let clientId = given['MQTT_CLIENT_ID'];
+  if (clientId === undefined && dir !== undefined && problems.length === 0) {
+    const explainClientId = (error: Error): string =>
+      `MQTT_CLIENT_ID is not set, and SPOOL_DIR/mqtt-client-id cannot be used: ${describeError(error)}`;
+    attempt(() => (clientId = keptClientId(dir)), explainClientId);
+  }
 
   if (!parsed.success || clientId === undefined || problems.length > 0) return { problems };
   return toConfig(parsed.data, clientId, tls);

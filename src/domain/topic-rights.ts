@@ -16,8 +16,13 @@ export type TopicRight = {
 
 export type TopicUse = { action: TopicAction; topic: string; isRetained?: boolean };
 
-/** The bridge's username and client id at the broker. */
+/** The bridge's username at the broker. */
 export const bridgeName = 'latchwork-bridge';
+
+/** A bridge makes up the rest of its client id itself; devices' client ids have another form. */
+export function isBridgeClientId(clientId: string): boolean {
+  return /^latchwork-bridge(-[A-Za-z0-9_-]{1,64})?$/.test(clientId);
+}
 
 export const bridgeRights: readonly TopicRight[] = [
   ...uplinkFilters.map((topic) => ({ action: 'subscribe' as const, topic, isExact: true, mayRetain: false })),

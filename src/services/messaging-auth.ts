@@ -4,6 +4,7 @@ import { digestOf, isOneOf } from '../crypto/secrets.ts';
 import {
   bridgeName,
   bridgeRights,
+  isBridgeClientId,
   mayReceive,
   mayUse,
   rightsOfDevice,
@@ -69,7 +70,7 @@ export async function reportConnection(
 }
 
 async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {
-  if (request.clientId !== bridgeName) return refuse({ kind: 'wrong_client_id' });
+  if (!isBridgeClientId(request.clientId)) return refuse({ kind: 'wrong_client_id' });
   const isBridge = await isOneOf(request.password, context.config.bridgeSecrets);
   return isBridge ? { ok: true, value: bridgeRights } : refuse(credentialRefused('bridge_password', 'wrong'));
 }

@@ -1,6 +1,6 @@
 // What an operator sees: the configuration, health and metrics, signals, and one folder for one bridge.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -35,7 +35,6 @@ describe('configuration', () => {
       'BRIDGE_SECRET',
       'BRIDGE_ID',
       'MQTT_URL',
-      'MQTT_CLIENT_ID',
       'MQTT_CERT_FILE',
       'MQTT_KEY_FILE',
       'MQTT_PROTOCOL',
@@ -47,16 +46,30 @@ describe('configuration', () => {
     expect(bridge.stderr).not.toMatch(/too-short-but-secret|hidden/);
   });
 
-  test('a complete one is read with its defaults; the client id is the user name', () => {
-    expect(
-      readConfig({ ...complete, MQTT_CLIENT_ID: '', MQTT_USERNAME: 'bridge', MQTT_PASSWORD: '', HEALTH_PORT: '' }),
-    ).toMatchObject({
+  test('a complete one is read with its defaults', () => {
+    expect(readConfig({ ...complete, MQTT_USERNAME: 'bridge', MQTT_PASSWORD: '', HEALTH_PORT: '' })).toMatchObject({
       workerUrl: 'https://api.test',
-      mqtt: { clientId: 'bridge', username: 'bridge', password: undefined, protocol: 'auto' },
+      mqtt: { clientId: 'latchwork-bridge', username: 'bridge', password: undefined, protocol: 'auto' },
       spool: { maxBytes: 1_073_741_824 },
       health: undefined,
       log: { level: 'info', format: 'json' },
     });
+  });
+
+  test('without a client id, one is made at the first start and kept', () => {
+    const clientIdOf = (spoolDir: string): string => {
+      const config = readConfig({ ...complete, MQTT_CLIENT_ID: '', MQTT_USERNAME: 'bridge', SPOOL_DIR: spoolDir });
+      return 'problems' in config ? config.problems.join() : config.mqtt.clientId;
+    };
+    const [dir, otherDir] = [makeSpoolDir(), makeSpoolDir()];
+    const made = clientIdOf(dir);
+    expect(made).toMatch(/^latchwork-bridge-[0-9a-f]{32}$/);
+    expect(clientIdOf(dir)).toBe(made);
+    expect(clientIdOf(otherDir)).not.toBe(made);
+    const file = join(dir, 'mqtt-client-id');
+    expect(statSync(file).mode & 0o077).toBe(0);
+    writeFileSync(file, '');
+    expect(clientIdOf(dir)).toContain('mqtt-client-id cannot be used');
   });
 
   test('certificates that do not fit are found before anything is started', () => {

@@ -34,10 +34,20 @@ describe('the user path', () => {
     expect(await callHook(`${path('user')}?${query}`, '', {}, 'GET')).toEqual(allow);
   });
 
-  it('allows the bridge', async () => {
-    const body =
-      'username=latchwork-bridge&password=bridge-secret-of-the-worker-tests-only&vhost=%2F&client_id=latchwork-bridge';
-    expect(await ask('user', body)).toEqual(allow);
+  it('allows the bridge under a client id of its own, and under no other', async () => {
+    const login = 'username=latchwork-bridge&password=bridge-secret-of-the-worker-tests-only&vhost=%2F&client_id=';
+    expect(await ask('user', `${login}latchwork-bridge`)).toEqual(allow);
+    expect(await ask('user', `${login}latchwork-bridge-0123456789abcdef`)).toEqual(allow);
+    for (const clientId of ['latchwork-bridges', 'latchwork-bridge-', name, '']) {
+      expect(await ask('user', `${login}${clientId}`), clientId).toEqual(deny);
+    }
+  });
+
+  it('refuses a device under the client id of the bridge', async () => {
+    const device = await provisionDevice();
+    const login = `username=switch%26${device.deviceId}&password=${device.password}&vhost=%2F&client_id=`;
+    expect(await ask('user', `${login}latchwork-bridge`)).toEqual(deny);
+    expect(await ask('user', `${login}latchwork-bridge-0123456789abcdef`)).toEqual(deny);
   });
 
   it('refuses wrong passwords, wrong client ids, logins that are not MQTT, and rubbish', async () => {
@@ -88,6 +98,14 @@ describe('the resource path', () => {
     ['topic', 'amq.topic', 'write'],
   ])('refuses the %s %s: %s', async (kind, of, permission) => {
     expect(await ask('resource', resource(kind, of, permission))).toEqual(deny);
+  });
+
+  it('gives the bridge the queues of its client id, and no device those', async () => {
+    const queue = 'mqtt-subscription-latchwork-bridge-0123456789abcdefqos1';
+    expect(await ask('resource', resource('queue', queue, 'read', 'latchwork-bridge'))).toEqual(allow);
+    expect(await ask('resource', resource('queue', queue, 'read'))).toEqual(deny);
+    const ofDevice = `mqtt-subscription-${name}qos1`;
+    expect(await ask('resource', resource('queue', ofDevice, 'read', 'latchwork-bridge'))).toEqual(deny);
   });
 
   it('refuses everything to a name that cannot have logged in', async () => {

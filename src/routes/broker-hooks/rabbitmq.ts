@@ -2,6 +2,7 @@
 // client id is not an MQTT login and is refused: over AMQP nobody could tell whose session it takes.
 import type { Context } from 'hono';
 import type { Refusal } from '../../domain/refusal.ts';
+import { bridgeName, isBridgeClientId } from '../../domain/topic-rights.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
@@ -34,9 +35,8 @@ rabbitmqHookRoutes.on(methods, '/vhost', validJson(rabbitmqVhostSchema, deny), (
 rabbitmqHookRoutes.on(methods, '/resource', validJson(rabbitmqResourceSchema, deny), (c) => {
   const { username, resource, name, permission } = c.req.valid('json');
   if (rightsOfUser(username) === undefined) return deny(c, unknownName(username));
-  // Username and client id are one and the same; the plugin names a client's queues after the latter.
-  const queues = [`mqtt-subscription-${username}qos0`, `mqtt-subscription-${username}qos1`, `mqtt-will-${username}`];
-  const isAllowed = resource === 'exchange' ? name === exchange && permission !== 'configure' : queues.includes(name);
+  const isAllowed =
+    resource === 'exchange' ? name === exchange && permission !== 'configure' : isQueueOf(username, name);
   return isAllowed ? allow(c) : deny(c, { kind: 'resource_forbidden', resource, name, permission });
 });
 
@@ -51,6 +51,13 @@ rabbitmqHookRoutes.on(methods, '/topic', validJson(rabbitmqTopicSchema, deny), (
       : refuseTopic(username, { action, topic });
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });
+
+/** The plugin names a client's queues after its client id, which for a device is its username. */
+function isQueueOf(username: string, queue: string): boolean {
+  const clientId = /^mqtt-(?:subscription-(.+)qos[01]|will-(.+))$/.exec(queue)?.slice(1).join('');
+  if (clientId === undefined) return false;
+  return username === bridgeName ? isBridgeClientId(clientId) : clientId === username;
+}
 
 /** The MQTT topic of a routing key. Dots inside a level have become separators; RabbitMQ's own routing does the same. */
 function topicOf(routingKey: string): string | undefined {
