@@ -1,7 +1,7 @@
-// mosquitto with its dynamic security plugin, set up with the examples of broker-bridge/BROKERS.md.
+// mosquitto with its dynamic security plugin, set up with the files in broker-bridge/examples.
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
-import { readExample } from './broker-guide.ts';
+import { readExample } from './broker-examples.ts';
 import { Mosquitto, mosquittoMissing } from './mosquitto.ts';
 
 const plugin = globSync('/usr/lib/*/mosquitto_dynamic_security.so')[0];
@@ -11,18 +11,26 @@ const administratorPassword = 'password-of-the-broker-administrator';
 export const dynamicSecurityMissing =
   mosquittoMissing ?? (plugin === undefined ? 'mosquitto has no dynamic security plugin here' : null);
 
-export async function startDynamicMosquitto(port: number, bridgePassword: string): Promise<Mosquitto> {
+export async function startDynamicMosquitto(
+  port: number,
+  bridge: { clientId: string; password: string },
+): Promise<Mosquitto> {
   const broker = await Mosquitto.launch(port, (dir) => {
     const dataDir = { '/var/lib/mosquitto/': `${dir}/` };
-    run(readExample('mosquitto', 'sh', 0, { ...dataDir, ADMIN_PASSWORD: administratorPassword }));
-    return readExample('mosquitto', 'conf', 0, {
+    run(readExample('mosquitto/before-first-start.sh', { ...dataDir, ADMIN_PASSWORD: administratorPassword }));
+    return readExample('mosquitto/mosquitto.conf', {
       'listener 1883': `listener ${port} 127.0.0.1`,
       '/usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so': plugin ?? '',
       ...dataDir,
     });
   });
-  const values = { '-p 1883': `-p ${port}`, ADMIN_PASSWORD: administratorPassword, BRIDGE_SECRET: bridgePassword };
-  run(readExample('mosquitto', 'sh', 1, values));
+  const values = {
+    '-p 1883': `-p ${port}`,
+    ADMIN_PASSWORD: administratorPassword,
+    BRIDGE_CLIENT_ID: bridge.clientId,
+    BRIDGE_MQTT_PASSWORD: bridge.password,
+  };
+  run(readExample('mosquitto/bridge-account.sh', values));
   return broker;
 }
 

@@ -1,5 +1,5 @@
 // Debian's RabbitMQ with the MQTT plugin and the HTTP authorization backend, as a child process: free loopback ports,
-// data folder, cookie, node name and name server of its own. Configured with the example of broker-bridge/BROKERS.md.
+// data folder, cookie, node name and name server of its own. Configured with the files in broker-bridge/examples.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { findFreePort, untilListening } from './ports.ts';
-import { readExample } from './broker-guide.ts';
+import { readExample } from './broker-examples.ts';
 
 // Not /usr/sbin/rabbitmq-server, which changes to another user and forgets the environment on the way.
 const binary = '/usr/lib/rabbitmq/bin/rabbitmq-server';
@@ -32,15 +32,17 @@ export class RabbitMq {
     this.#process = process;
   }
 
-  /** `hookUrl` is where the Worker's RabbitMQ hooks are, the secret included. */
-  static async start(options: { port: number; hookUrl: string }): Promise<RabbitMq> {
+  /** `hookUrl` is where the Worker's RabbitMQ hooks are, the secret included; `caFile` has the authority it is trusted by. */
+  static async start(options: { port: number; hookUrl: string; caFile?: string }): Promise<RabbitMq> {
     const { port, hookUrl } = options;
+    const caFile = options.caFile === undefined ? {} : { '/etc/ssl/certs/ca-certificates.crt': options.caFile };
     const dir = await mkdtemp(join(tmpdir(), 'latchwork-rabbitmq-'));
-    const example = readExample('RabbitMQ', 'ini', 0, {
+    const example = readExample('rabbitmq/rabbitmq.conf', {
       'mqtt.listeners.tcp.default = 1883': `mqtt.listeners.tcp.1 = 127.0.0.1:${port}`,
-      'https://api.example.com/hooks/rabbitmq/s/HOOK_SECRET': hookUrl,
+      'https://api.example.com:443/hooks/rabbitmq/s/HOOK_SECRET': hookUrl,
     });
     await writeFile(join(dir, 'rabbitmq.conf'), `${example}listeners.tcp = none\n`);
+    await writeFile(join(dir, 'advanced.config'), readExample('rabbitmq/advanced.config', caFile));
     await writeFile(join(dir, 'enabled_plugins'), '[rabbitmq_mqtt,rabbitmq_auth_backend_http].\n');
     const nameServerPort = await findFreePort();
     // A child of the test. The Erlang machine would start one of its own that outlives it.
@@ -58,6 +60,7 @@ export class RabbitMq {
         HOME: dir,
         ERL_EPMD_ADDRESS: '127.0.0.1',
         ERL_EPMD_PORT: String(nameServerPort),
+        RABBITMQ_ADVANCED_CONFIG_FILE: join(dir, 'advanced.config'),
         RABBITMQ_CONF_ENV_FILE: '/dev/null',
         RABBITMQ_CONFIG_FILE: join(dir, 'rabbitmq.conf'),
         RABBITMQ_DIST_PORT: String(await findFreePort()),

@@ -1,6 +1,9 @@
 // The main job on brokers that people run: the built Worker, the production bridge, plain MQTT clients, and Debian's own
 // packages. broker-bridge/BROKERS.md says which login and topic checks each broker makes, and how.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { keptClientId } from '../../broker-bridge/src/client-id.ts';
 import type { Activation } from '../rig/accounts.ts';
 import { bridgeName, bridgeSecret, type BridgeProcess } from '../rig/bridge-process.ts';
 import { describeClient, dynamicSecurityMissing, startDynamicMosquitto } from '../rig/mosquitto-dynamic-security.ts';
@@ -15,22 +18,45 @@ for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);
 }
 
-/** A bridge through which the service is healthy. */
+/** A bridge through which the service is healthy; with a client id that it made up, as an operator would run it. */
 async function startBridge(rig: WorkerRig, protocol: 'auto' | '5' | '3.1.1'): Promise<BridgeProcess> {
-  const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: protocol } });
+  const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: protocol, MQTT_CLIENT_ID: '' } });
   await rig.untilHealthy();
   return bridge;
+}
+
+function clientIdOfBridge(rig: WorkerRig): string {
+  return keptClientId(join(rig.stateDir, 'spool'));
+}
+
+/** A device that knows the client id of the bridge, or of another device, tries to go on with its session. */
+async function expectSessionsAreSafe({ rig, protocolVersion, refusal, serial }: Job, bridge: BridgeProcess) {
+  const [device, other] = [await rig.activate(`${serial}-thief`), await rig.activate(`${serial}-victim`)];
+  const victim = await MqttTestClient.ofDevice(rig.mqttUrl, other);
+  const bridgeId = clientIdOfBridge(rig);
+  const losses = () => bridge.lines.filter(({ message }) => message === 'no connection to the broker').length;
+  const before = losses();
+  const { username, password } = device.mqtt;
+  for (const clientId of [bridgeId, bridgeName, other.mqtt.clientId]) {
+    const answer = await refusalOf(rig.mqttUrl, { username, password, clientId, clean: false, protocolVersion });
+    expect(answer, clientId).toMatch(refusal);
+  }
+  expect(bridge.isBrokerConnected, 'the session of the bridge goes on').toBe(true);
+  expect(losses()).toBe(before);
+  expect(victim.isClosed, 'the session of the other device goes on').toBe(false);
+  await victim.leave();
 }
 
 describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over HTTP', () => {
   let rig: WorkerRig;
   let broker: RabbitMq;
+  let bridge: BridgeProcess;
   const job = (serial: string): Job => ({ rig, protocolVersion: 4, refusal: /^code [45]$/, serial });
 
   beforeAll(async () => {
     rig = await WorkerRig.start();
     broker = await RabbitMq.start({ port: rig.mqttPort, hookUrl: `${rig.url}/hooks/rabbitmq/s/${hookSecret}` });
-    await startBridge(rig, 'auto');
+    bridge = await startBridge(rig, 'auto');
   });
   afterAll(async () => {
     await rig.stop();
@@ -41,11 +67,20 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
   it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
   it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
 
+  it('keeps sessions from whoever names their client id', () => expectSessionsAreSafe(job('session'), bridge));
+
+  it("knows no login but the service's: guest is refused", async () => {
+    for (const clientId of ['guest', bridgeName, clientIdOfBridge(rig)]) {
+      const guest = { username: 'guest', password: 'guest', clientId, protocolVersion: 4 as const };
+      expect(await refusalOf(rig.mqttUrl, guest)).toMatch(/^code [45]$/);
+    }
+  });
+
   it('lets the bridge subscribe to the topics of devices and to nothing else', async () => {
     const login = { username: bridgeName, password: bridgeSecret, clientId: bridgeName };
-    const bridge = await MqttTestClient.open(rig.mqttUrl, { ...login, protocolVersion: 4 });
-    expect(await bridge.trySubscribe('/sys/#')).toBe(false);
-    await bridge.leave();
+    const client = await MqttTestClient.open(rig.mqttUrl, { ...login, protocolVersion: 4 });
+    expect(await client.trySubscribe('/sys/#')).toBe(false);
+    await client.leave();
   });
 });
 
@@ -55,7 +90,8 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
 
   beforeAll(async () => {
     rig = await WorkerRig.start({ vars: { BROKER_PROVISIONING: 'mosquitto' } });
-    broker = await startDynamicMosquitto(rig.mqttPort, bridgeSecret);
+    mkdirSync(join(rig.stateDir, 'spool'));
+    broker = await startDynamicMosquitto(rig.mqttPort, { clientId: clientIdOfBridge(rig), password: bridgeSecret });
   });
   afterAll(async () => {
     await rig.stop();
@@ -77,6 +113,7 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
     it('lets in exactly the documented identities', () => expectLogins(job('logins')));
     it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
     it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
+    it('keeps sessions from whoever names their client id', () => expectSessionsAreSafe(job('session'), bridge));
   });
 
   describe('and a bridge that comes and goes', () => {

@@ -1,0 +1,13 @@
+# Once, after mosquitto has started: the account of the bridge, the only one that is made by hand. BRIDGE_CLIENT_ID is the
+# bridge's MQTT_CLIENT_ID, or what it made up at its first start: the content of mqtt-client-id in its spool folder.
+dynsec() { mosquitto_ctrl -h 127.0.0.1 -p 1883 -u admin -P ADMIN_PASSWORD dynsec "$@"; }
+dynsec createRole latchwork-bridge
+dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/event/property/post allow
+dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/service/property/set_reply allow
+dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/status allow
+dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/thing/service/property/set allow
+dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/status allow
+dynsec addRoleACL latchwork-bridge publishClientSend '$CONTROL/dynamic-security/v1' allow
+dynsec addRoleACL latchwork-bridge subscribeLiteral '$CONTROL/dynamic-security/v1/response' allow
+dynsec createClient latchwork-bridge -c BRIDGE_CLIENT_ID -p BRIDGE_MQTT_PASSWORD
+dynsec addClientRole latchwork-bridge latchwork-bridge
