@@ -19,8 +19,11 @@ export const emqxAuthzSchema = z.object({
   username: nameSchema,
   topic: topicSchema,
   action: z.enum(['publish', 'subscribe']),
-  /** Absent where the configured body leaves it out; a placeholder between quotes arrives as text. */
-  retain: z.union([z.boolean(), z.enum(['true', 'false', '1', '0', 'undefined', ''])]).optional(),
+  /** As text from a body template. What says neither yes nor no counts as no: some versions leave the placeholder in. */
+  retain: z
+    .unknown()
+    .optional()
+    .transform((value) => value === true || value === 'true' || value === '1'),
 });
 
 /** Milliseconds, as a number or, from a body template with quotes, as text. */

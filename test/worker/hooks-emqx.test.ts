@@ -1,6 +1,13 @@
-// EMQX 5's HTTP authenticator, HTTP authorizer and client events: the requests of its documentation, the answers byte
-// by byte.
-import { describe, expect, it } from 'vitest';
+// EMQX 5's HTTP authenticator, HTTP authorizer and client events: the requests that broker-bridge/examples configures, the
+// answers byte by byte. Read in github.com/emqx/emqx:
+// - apps/emqx_auth_http/src/emqx_authn_http.erl (v5.4.1, v5.8.9): any status but 200 and 204 is "ignore"; https without
+//   `ssl.enable` is refused; `acl` of the answer is read in v5.7.2 and v5.8.9, not in v5.7.0
+// - apps/emqx_auth_http/src/emqx_authz_http.erl (v5.4.1, v5.8.9): any status but 200 and 204 is "no match"
+// - apps/emqx/src/emqx_channel.erl (v5.7.2): with `deny_action = ignore` a publish that is not allowed is acknowledged
+// - apps/emqx_bridge_http/src/emqx_bridge_http_connector.erl (v5.4.1, v5.7.0, v5.8.9): an event is sent again after 429,
+//   from v5.7.0 on also after 503, and dropped after any other failure
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
@@ -8,7 +15,7 @@ const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${h
 const ask = (hook: string, body: unknown) =>
   callHook(`emqx/${hook}`, typeof body === 'string' ? body : JSON.stringify(body), headers);
 
-/** The body that broker-bridge/BROKERS.md configures, with what EMQX fills in. */
+/** The body that broker-bridge/examples configures, with what EMQX fills in. */
 const loginOf = (device: TestDevice) => ({
   clientid: device.name,
   username: device.name,
@@ -110,6 +117,8 @@ describe('the authorization hook of versions before 5.8', () => {
     [{ action: 'publish', topic: `${own}/thing/event/property/post` }, allow],
     [{ action: 'publish', topic: `${own}/thing/event/property/post`, retain: 'true' }, deny],
     [{ action: 'publish', topic: `${own}/thing/event/property/post`, retain: true }, deny],
+    [{ action: 'publish', topic: `${own}/thing/event/property/post`, retain: '1' }, deny],
+    [{ action: 'publish', topic: `${own}/thing/event/property/post`, retain: '${retain}' }, allow],
     [{ action: 'publish', topic: `${own}/status`, retain: 'true' }, allow],
     [{ action: 'publish', topic: `${own}/thing/service/property/set` }, deny],
     [{ action: 'publish', topic: '/sys/acme/dev_01abcdeg/status' }, deny],
@@ -126,6 +135,10 @@ describe('the authorization hook of versions before 5.8', () => {
 });
 
 describe('client events', () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
   const noContent = { status: 204, type: null, body: '' };
 
   // What the rule `SELECT * FROM "$events/client_connected", "$events/client_disconnected"` hands on.
@@ -169,6 +182,21 @@ describe('client events', () => {
     expect(await isOnline(device)).toBe(true);
     expect(await ask('events', disconnectedOf(device, startedAtMs + 500))).toEqual(noContent);
     expect(await isOnline(device)).toBe(false);
+  });
+
+  it('are asked for again where they could not be taken', async () => {
+    const device = await provisionDevice();
+    const startedAtMs = Date.now() - 1_000;
+    const error = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    const getByName = vi.spyOn(env.DEVICE_SESSION, 'getByName').mockImplementation(() => {
+      throw new Error('Durable Object is overloaded');
+    });
+    const unavailable = { status: 503, type: null, body: '' };
+    expect(await ask('events', connectedOf(device, startedAtMs))).toEqual(unavailable);
+    expect(String(error.mock.calls.at(-1)?.[0])).toContain('event of the broker not taken');
+    getByName.mockRestore();
+    expect(await ask('events', connectedOf(device, startedAtMs))).toEqual(noContent);
+    expect(await isOnline(device)).toBe(true);
   });
 
   it('are read from a body template that quotes its numbers, too', async () => {
