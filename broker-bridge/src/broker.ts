@@ -9,6 +9,7 @@ import {
   type IncomingMessage,
   type MqttVersion,
   type PublishOutcome,
+  type WantedReply,
 } from './mqtt-connection.ts';
 import { SuspensionWatch } from './suspension.ts';
 
@@ -95,9 +96,9 @@ export class Broker {
     if (isReachable && this.#isAwaitingLink) this.#connectAfter(0);
   }
 
-  publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
+  publish(topic: string, payload: string, messageExpirySeconds: number, reply?: WantedReply): Promise<PublishOutcome> {
     const notSent: PublishOutcome = { type: 'not-published', reason: 'broker_disconnected' };
-    return this.#connection?.publish(topic, payload, messageExpirySeconds) ?? Promise.resolve(notSent);
+    return this.#connection?.publish(topic, payload, messageExpirySeconds, reply) ?? Promise.resolve(notSent);
   }
 
   cutIfInactiveSince(atMs: number): void {

@@ -114,7 +114,8 @@ export class Downlink {
     this.#underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
-    const outcome = await this.#parts.broker.publish(frame.topic, frame.payload, expirySeconds);
+    const reply = frame.reply && { ...frame.reply, withinMs: leftMs };
+    const outcome = await this.#parts.broker.publish(frame.topic, frame.payload, expirySeconds, reply);
     clearTimeout(timer);
     this.#underWay -= 1;
     this.#finish(frame.id, outcome);

@@ -7,14 +7,18 @@ import { generate, type IConnackPacket } from 'mqtt-packet';
 import { uplinkFilters, type NotPublishedReason } from '../../src/protocol/bridge.ts';
 import type { MqttConfig } from './config.ts';
 import { describeError } from './log.ts';
+import { Replies } from './replies.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
 export type MqttVersion = keyof typeof protocolVersions;
 
 /** `reasonCode` is the broker's, where it refused. */
 export type PublishOutcome =
-  | { type: 'published'; hasSubscribers: boolean | null }
+  | { type: 'published'; hasSubscribers: boolean | null; reply?: string }
   | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
+
+/** The first message on `topic` that contains a text, within a time after the publish. */
+export type WantedReply = { topic: string; containing: string; withinMs: number };
 
 /** `packetId` is 0 for QoS 0, which is not acknowledged. */
 export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & { payload: Buffer; packetId: number };
@@ -56,6 +60,7 @@ export class MqttConnection {
   readonly #version: MqttVersion;
   readonly #events: ConnectionEvents;
   readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
+  readonly #replies = new Replies((topic) => this.#subscribeTo(topic));
   readonly #end: ConnectionEnd = {
     wasReached: true,
     refusedCode: null,
@@ -97,7 +102,27 @@ export class MqttConnection {
   }
 
   /** Sends at once or not at all; resolves when the broker has answered or the connection has ended. */
-  publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
+  async publish(
+    topic: string,
+    payload: string,
+    messageExpirySeconds: number,
+    wanted?: WantedReply,
+  ): Promise<PublishOutcome> {
+    if (wanted === undefined) return this.#publish(topic, payload, messageExpirySeconds);
+    if (!(await this.#replies.subscribe(wanted.topic))) {
+      return { type: 'not-published', reason: this.#isOpen ? 'refused' : 'broker_disconnected' };
+    }
+    const reply = this.#replies.await(wanted);
+    const outcome = await this.#publish(topic, payload, messageExpirySeconds);
+    if (outcome.type === 'not-published') {
+      reply.cancel();
+      return outcome;
+    }
+    const text = await reply.text;
+    return text === undefined ? outcome : { ...outcome, reply: text };
+  }
+
+  #publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
     return new Promise((resolve) => {
       if (!this.#isOpen) {
         resolve({ type: 'not-published', reason: 'broker_disconnected' });
@@ -169,6 +194,7 @@ export class MqttConnection {
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
+    this.#replies.end();
     // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
     for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
     this.#events.onEnd(this.#end);
@@ -197,8 +223,22 @@ export class MqttConnection {
     });
   }
 
+  #subscribeTo(topic: string): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#client.subscribe(topic, { qos: 0 }, (error, _granted, packet) =>
+        resolve(error === null && Number(packet?.granted[0]) < refusedSubscription),
+      );
+    });
+  }
+
   #takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
     const { topic, qos, dup, retain } = packet;
+    // No device has such a topic: it is a reply, perhaps to another client.
+    if (topic.startsWith('$')) {
+      this.#replies.take(topic, packet.payload.toString());
+      callback();
+      return;
+    }
     // A copy, because a slice would keep the whole read buffer in memory.
     const payload = Buffer.from(packet.payload);
     const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);

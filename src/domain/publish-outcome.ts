@@ -8,7 +8,7 @@ import type { NotPublishedReason } from '../protocol/bridge.ts';
 export type PublishFailure = NotPublishedReason | 'no_bridge' | 'timeout' | 'bridge_lost' | 'unreachable';
 
 export type PublishOutcome =
-  | { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null }
+  | { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null; reply?: string | undefined }
   | { ok: false; reason: PublishFailure };
 
 /** Whether it is certain that the broker does not have the message. */

@@ -75,7 +75,7 @@ export class BrokerLink extends DurableObject<Env> {
         await this.#planCheck();
         break;
       case 'published':
-        this.#publishes.answer(frame.id, instanceId, { hasSubscribers: frame.hasSubscribers });
+        this.#publishes.answer(frame.id, instanceId, { hasSubscribers: frame.hasSubscribers, reply: frame.reply });
         return;
       case 'not-published':
         if (frame.reason !== 'broker_disconnected' && frame.reason !== 'standby') {

@@ -3,7 +3,8 @@
 import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
 import type { PublishFrame } from '../protocol/bridge.ts';
 
-export type PublishRequest = { topic: string; payload: string; expiresAtMs: number; messageExpirySeconds?: number };
+export type PublishRequest = Pick<PublishFrame, 'topic' | 'payload' | 'expiresAtMs'> &
+  Partial<Pick<PublishFrame, 'messageExpirySeconds' | 'reply'>>;
 
 /** The active bridge while it has its broker. */
 export type Recipient = { instanceId: string; send: (frame: PublishFrame) => void };
@@ -25,14 +26,14 @@ export class PendingPublishes {
 
   /** Resolves when a bridge answers, at the latest shortly after `expiresAtMs`. */
   async publish(request: PublishRequest, recipient: Recipient | undefined): Promise<PublishOutcome> {
-    const { topic, payload, expiresAtMs } = request;
+    const { topic, payload, expiresAtMs, reply } = request;
     const nowMs = Date.now();
     const lifeMs = expiresAtMs - nowMs;
     if (lifeMs <= 0) return { ok: false, reason: 'expired' };
     const id = crypto.randomUUID();
     const { promise, resolve } = Promise.withResolvers<PublishOutcome>();
     const pending: Pending = {
-      frame: { type: 'publish', id, topic, payload, expiresAtMs },
+      frame: { type: 'publish', id, topic, payload, expiresAtMs, ...(reply && { reply }) },
       sentTo: null,
       discardAtMs: nowMs + (request.messageExpirySeconds ?? Math.ceil(lifeMs / 1000)) * 1000,
       resolve,
@@ -58,7 +59,11 @@ export class PendingPublishes {
   }
 
   /** The bridge says how the publish ended. Only the instance that has it may say so. */
-  answer(id: string, instanceId: string, outcome: { hasSubscribers: boolean | null } | { reason: PublishFailure }) {
+  answer(
+    id: string,
+    instanceId: string,
+    outcome: { hasSubscribers: boolean | null; reply: string | undefined } | { reason: PublishFailure },
+  ) {
     const pending = this.#pending.get(id);
     if (pending?.sentTo !== instanceId) return;
     pending.resolve(

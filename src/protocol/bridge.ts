@@ -90,6 +90,8 @@ export const uplinkAnswerSchema = z.object({
   data: z.object({ results: z.array(uplinkResultSchema) }),
 });
 
+export const maxReplyLength = 16_384;
+
 /** Sent by the bridge as plain text every few seconds, and answered without waking the Durable Object. */
 export const linkPing = 'ping';
 export const linkPong = 'pong';
@@ -107,7 +109,13 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('broker'), connected: z.boolean() }),
   /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where the broker did not say. */
-  z.object({ type: z.literal('published'), id: z.string(), hasSubscribers: z.boolean().nullable() }),
+  z.object({
+    type: z.literal('published'),
+    id: z.string(),
+    hasSubscribers: z.boolean().nullable(),
+    /** Only where the publish asked for a reply: the message that came, absent where none came in time. */
+    reply: z.string().max(maxReplyLength).optional(),
+  }),
   /**
    * `broker_disconnected` and `standby`: nothing left the bridge, another one may publish it. `cancelled`: it was sent
    * and the connection ended before the broker answered, so the outcome is unknown; it must not be tried again.
@@ -143,6 +151,8 @@ export const workerFrameSchema = z.discriminatedUnion('type', [
     payload: z.string(),
     expiresAtMs: z.int(),
     messageExpirySeconds: z.int().positive(),
+    /** Report the first message on this topic that contains this text, which comes after the publish. */
+    reply: z.object({ topic: z.string(), containing: z.string() }).optional(),
   }),
 ]);
 export type WorkerFrame = z.infer<typeof workerFrameSchema>;

@@ -23,8 +23,9 @@ export type BrokerProvisioner = {
 export type BrokerFailure =
   /** The broker cannot be reached or refuses this service altogether: other devices need not be tried now. */
   | { kind: 'broker_away'; call: string; cause: PublishFailure | { error: string } | { status: number } }
-  /** The broker refused this one call. */
+  /** The broker refused this one call; `error` is one of mosquitto's fixed texts. */
   | { kind: 'refused'; call: string; status: number }
+  | { kind: 'refused'; call: string; error: string }
   /** The broker's answer does not have the documented shape. */
   | { kind: 'unreadable_answer'; call: string };
 

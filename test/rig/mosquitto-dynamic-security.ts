@@ -35,10 +35,17 @@ export async function startDynamicMosquitto(
 }
 
 /** What the plugin prints about a client. */
-export function describeClient({ port }: Mosquitto, username: string): string {
-  return run(
-    `mosquitto_ctrl -h 127.0.0.1 -p ${port} -u admin -P ${administratorPassword} dynsec getClient '${username}'`,
-  );
+export function describeClient(broker: Mosquitto, username: string): string {
+  return control(broker, `getClient '${username}'`);
+}
+
+/** As if the broker had lost it. */
+export function deleteClient(broker: Mosquitto, username: string): void {
+  control(broker, `deleteClient '${username}'`);
+}
+
+function control({ port }: Mosquitto, command: string): string {
+  return run(`mosquitto_ctrl -h 127.0.0.1 -p ${port} -u admin -P ${administratorPassword} dynsec ${command}`);
 }
 
 function run(script: string): string {

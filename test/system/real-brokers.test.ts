@@ -6,7 +6,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { keptClientId } from '../../broker-bridge/src/client-id.ts';
 import type { Activation } from '../rig/accounts.ts';
 import { bridgeName, bridgeSecret, type BridgeProcess } from '../rig/bridge-process.ts';
-import { describeClient, dynamicSecurityMissing, startDynamicMosquitto } from '../rig/mosquitto-dynamic-security.ts';
+import { eventually } from '../rig/changes.ts';
+import {
+  deleteClient,
+  describeClient,
+  dynamicSecurityMissing,
+  startDynamicMosquitto,
+} from '../rig/mosquitto-dynamic-security.ts';
 import type { Mosquitto } from '../rig/mosquitto.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 import { RabbitMq, rabbitmqMissing } from '../rig/rabbitmq.ts';
@@ -87,9 +93,11 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
 describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the service over dynamic security', () => {
   let rig: WorkerRig;
   let broker: Mosquitto;
+  const workerLines: string[] = [];
 
   beforeAll(async () => {
-    rig = await WorkerRig.start({ vars: { BROKER_PROVISIONING: 'mosquitto' } });
+    const onWorkerLine = (line: string) => void workerLines.push(line);
+    rig = await WorkerRig.start({ vars: { BROKER_PROVISIONING: 'mosquitto' }, onWorkerLine });
     mkdirSync(join(rig.stateDir, 'spool'));
     broker = await startDynamicMosquitto(rig.mqttPort, { clientId: clientIdOfBridge(rig), password: bridgeSecret });
   });
@@ -156,6 +164,18 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
           { timeout: 30_000, interval: 250 },
         )
         .toEqual(['accepted', 'code 5']);
+    });
+
+    it('does not take an acknowledgement of mosquitto for success', async () => {
+      const activation = await rig.activate('lost-at-the-broker');
+      const param = { deviceId: activation.deviceId };
+      deleteClient(broker, activation.mqtt.username);
+      await dataOf(rig.owner.api.devices[':deviceId'].$patch({ param, json: { disabled: true } }));
+      await dataOf(rig.owner.api.devices[':deviceId'].$patch({ param, json: { disabled: false } }));
+      await eventually(
+        () => `the refusal in the log: ${workerLines.slice(-3).join()}`,
+        () => workerLines.some((line) => line.includes('enableClient') && line.includes('Client not found')),
+      );
     });
 
     it('keeps a client bound to its own client id', async () => {

@@ -35,12 +35,31 @@ async function dialIn(): Promise<TestSocket> {
   return bridge;
 }
 
-/** The next list of commands; acknowledged as the broker would. */
-async function takeCommands(from: TestSocket, outcome: object = { type: 'published', hasSubscribers: true }) {
-  const { id, topic, payload } = (await from.next()) as { id: string; topic: string; payload: string };
+/**
+ * The next list of commands, without what their replies are recognised by; answered as mosquitto would, with `errors` by
+ * command, or with another outcome.
+ */
+async function takeCommands(from: TestSocket, outcome?: object, errors?: Record<string, string>) {
+  return answerCommands(from, await from.next(), outcome, errors);
+}
+
+function answerCommands(to: TestSocket, frame: unknown, outcome?: object, errors: Record<string, string> = {}) {
+  const { id, topic, payload, reply } = frame as Record<'id' | 'topic' | 'payload', string> & {
+    reply: Record<string, string>;
+  };
   expect(topic).toBe('$CONTROL/dynamic-security/v1');
-  from.send({ ...outcome, id });
-  return (JSON.parse(payload) as { commands: Command[] }).commands;
+  expect(reply['topic']).toBe('$CONTROL/dynamic-security/v1/response');
+  const { commands } = JSON.parse(payload) as { commands: Command[] };
+  const responses = commands.map(({ command, correlationData }) => {
+    const error = errors[command];
+    return { command, ...(error !== undefined && { error }), correlationData };
+  });
+  const published = { type: 'published', hasSubscribers: null, reply: JSON.stringify({ responses }) };
+  to.send({ ...(outcome ?? published), id });
+  return commands.map(({ correlationData, ...command }) => {
+    expect(correlationData).toBe(reply['containing']);
+    return command;
+  });
 }
 
 /** An operation that the broker refuses this time. */
@@ -164,6 +183,61 @@ it('disables, enables, and ends sessions', async () => {
   expect(rotated).toEqual([upsertOf('tk_new'), [disable, enable]]);
 });
 
+// Read in github.com/eclipse/mosquitto, v2.0.11 and v2.0.20: src/control.c (PUBACK 0 after the commands, whatever became of
+// them, and without the plugin), plugins/dynamic-security/plugin.c (the reply), clients.c and roles.c (its errors).
+describe('what mosquitto replies', () => {
+  type Case = [BrokerOperation, Record<string, string>];
+
+  it.each<Case>([
+    [
+      { kind: 'upsert', password: 'tk_x' },
+      { createRole: 'Role already exists', createClient: 'Client already exists' },
+    ],
+    [{ kind: 'disable' }, { disableClient: 'Client not found' }],
+    [{ kind: 'delete' }, { deleteClient: 'Client not found', deleteRole: 'Role not found' }],
+  ])('counts as success where nothing was to do: %j', async (operation, errors) => {
+    const connected = await dialIn();
+    const taken = takeCommands(connected, undefined, errors);
+    await provision(withMosquitto, operation);
+    await taken;
+    await deliverWaiting(withMosquitto);
+    expect(await connected.ask(linkPing), 'nothing is sent again').toBe(linkPong);
+  });
+
+  it.each<Case>([
+    [{ kind: 'upsert', password: 'tk_x' }, { createClient: 'Role not found' }],
+    [{ kind: 'upsert', password: 'tk_x' }, { setClientPassword: 'Internal error' }],
+    [{ kind: 'upsert' }, { enableClient: 'Client not found' }],
+    [{ kind: 'delete' }, { deleteRole: 'Internal error' }],
+  ])('counts as a failure, which is logged and tried again: %j %j', async (operation, errors) => {
+    const connected = await dialIn();
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
+    const taken = takeCommands(connected, undefined, errors);
+    await provision(withMosquitto, operation);
+    const commands = await taken;
+    expect(String(warn.mock.calls.at(-1)?.[0])).toContain(Object.values(errors)[0]);
+    warn.mockRestore();
+    const again = takeCommands(connected);
+    await deliverWaiting(withMosquitto);
+    expect(await again).toEqual(commands);
+  });
+
+  it.each([
+    ['nothing, as without the plugin', {}],
+    ['not JSON', { reply: 'nonsense' }],
+    ['nothing to some command', { reply: '{"responses":[]}' }],
+    ['for somebody else', { reply: '{"responses":[{"command":"disableClient","correlationData":"another"}]}' }],
+  ])('makes no success of an acknowledgement where it is %s', async (_, reply) => {
+    const connected = await dialIn();
+    const taken = takeCommands(connected, { type: 'published', hasSubscribers: null, ...reply });
+    await provision(withMosquitto, { kind: 'disable' });
+    await taken;
+    const again = takeCommands(connected);
+    await deliverWaiting(withMosquitto);
+    expect(await again).toEqual([{ command: 'disableClient', ...named }]);
+  });
+});
+
 it('delivers only the last of several operations, with the password of the one before', async () => {
   const connected = await dialIn();
   await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
@@ -196,10 +270,10 @@ it('lets the request win that began later, however late the other one ends', asy
 it('delivers an operation that is requested during the delivery of another one after it', async () => {
   const connected = await dialIn();
   const first = provision(withMosquitto, { kind: 'upsert', password: 'tk_first' });
-  const frame = (await connected.next()) as { id: string };
+  const frame = await connected.next();
   await provision(withMosquitto, { kind: 'disable' });
   expect(await connected.ask(linkPing), 'it waits for the one under way').toBe(linkPong);
-  connected.send({ type: 'published', id: frame.id, hasSubscribers: true });
+  answerCommands(connected, frame);
   await takeCommands(connected);
   expect(await takeCommands(connected)).toEqual([{ command: 'disableClient', ...named }]);
   await first;

@@ -9,5 +9,6 @@ dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/thing/service/prop
 dynsec addRoleACL latchwork-bridge publishClientSend /sys/+/+/status allow
 dynsec addRoleACL latchwork-bridge publishClientSend '$CONTROL/dynamic-security/v1' allow
 dynsec addRoleACL latchwork-bridge subscribeLiteral '$CONTROL/dynamic-security/v1/response' allow
+dynsec addRoleACL latchwork-bridge publishClientReceive '$CONTROL/dynamic-security/v1/response' allow
 dynsec createClient latchwork-bridge -c BRIDGE_CLIENT_ID -p BRIDGE_MQTT_PASSWORD
 dynsec addClientRole latchwork-bridge latchwork-bridge
