@@ -38,6 +38,7 @@ export class Bridge {
   #role: Role | null = null;
   #isStopping = false;
   #reportState: () => void = () => undefined;
+  #reportRefusal: (remedy: string) => void = () => undefined;
 
   /** Throws when the spool cannot be opened or the health port is taken. */
   static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
@@ -77,12 +78,17 @@ export class Bridge {
       workerUrl: config.workerUrl,
       secret: config.bridgeSecret,
       bridgeId: config.bridgeId,
+      spoolId: spool.spoolId,
+      mqttClientId: config.mqtt.clientId,
       log,
       isBrokerConnected: () => this.#broker.isConnected,
       onRole: (role, resumes) => this.#setRole(role, resumes),
       onPublish: (frame) => this.#downlink.take(frame),
       onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
       onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
+      // The other process is connected to the broker under the same client id by now, or will be.
+      onReplaced: () => this.#setRole('standby', false),
+      onRefused: (remedy) => this.#reportRefusal(remedy),
     });
     this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
     this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
@@ -99,6 +105,11 @@ export class Bridge {
 
   onStateChange(report: () => void): void {
     this.#reportState = report;
+  }
+
+  /** The Worker does not let this bridge in, and never did. */
+  onRefused(report: (remedy: string) => void): void {
+    this.#reportRefusal = report;
   }
 
   /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
@@ -123,7 +134,7 @@ export class Bridge {
     this.#role = role;
     if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
-    if (role === 'active') this.#broker.start();
+    if (role === 'active') this.#broker.start(resumes);
     else runDetached(this.#broker.stop());
     this.#reportState();
   }

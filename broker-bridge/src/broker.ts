@@ -26,6 +26,8 @@ export type BrokerEvents = {
 const stableAfterMs = 10_000;
 /** How long to leave a session alone that another client seems to hold, while the Worker cannot say whose it is. */
 const takenOverRetryMs = 30_000;
+/** How long to leave the session to a client that is no bridge of this system. */
+const standBackMs = 60_000;
 /** How long connecting waits for the link to the Worker, which says whether another bridge had the session meanwhile. */
 const awaitLinkMs = 2000;
 const unacceptableVersionCodes = [0x01, 0x84];
@@ -38,6 +40,7 @@ export class Broker {
   readonly #suspension = new SuspensionWatch(() => this.#abandonSession());
   #connection: MqttConnection | null = null;
   #isAbandoned = false;
+  #wasTakenOver = false;
   #openedAtMs: number | null = null;
   #hasRefusedFilters = false;
   #isWanted = false;
@@ -74,12 +77,23 @@ export class Broker {
     return this.#connection !== null && this.#connection.unanswered < this.#connection.maxUnanswered;
   }
 
-  /** Connects, and reconnects until `stop`. */
-  start(): void {
+  /** Connects, and reconnects until `stop`. `resumes`: no other bridge was active since this one was. */
+  start(resumes: boolean): void {
     if (this.#isWanted) return;
     this.#isWanted = true;
     this.#suspension.start();
-    this.#connectAfter(this.#backOff.failures === 0 ? 0 : this.#backOff.nextDelayMs());
+    // Then it was no bridge of ours that took the session over. Two that each took it back would do so for ever.
+    const standsBack = this.#wasTakenOver && resumes;
+    this.#wasTakenOver = false;
+    if (standsBack) {
+      this.#log.error('a stranger has the session with the broker: standing back', {
+        alarm: true,
+        retryInMs: standBackMs,
+        remedy: 'find the client with the MQTT client id of this bridge; give the bridge another MQTT_CLIENT_ID',
+      });
+    }
+    const delayMs = this.#backOff.failures === 0 ? 0 : this.#backOff.nextDelayMs();
+    this.#connectAfter(standsBack ? standBackMs : delayMs);
   }
 
   /** Disconnects at once; the session and its queue stay at the broker for the next bridge. */
@@ -184,6 +198,7 @@ export class Broker {
     if (end.isTakenOver || this.#isAbandoned) {
       this.#isWanted = false;
       this.#suspension.stop();
+      this.#wasTakenOver = end.isTakenOver;
       if (end.isTakenOver) this.#log.warn('another client took over the session with the broker');
       this.#events.onTakenOver();
       return;

@@ -52,6 +52,10 @@ const started = await Bridge.start(config, log).catch((error: unknown) => {
   process.exit(2);
 });
 bridge = started;
+started.onRefused((remedy) => {
+  log.error('the Worker does not let this bridge in', { alarm: true, remedy });
+  started.stop().then(() => process.exit(2), fail);
+});
 
 if (process.send !== undefined) {
   const noteUnsent = (error: Error | null): void => {

@@ -1,8 +1,9 @@
 // The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
 // It must not decide what a role or a command means.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
 import {
+  linkCloseReasons,
   linkPath,
   linkPing,
   linkPong,
@@ -21,6 +22,9 @@ type LinkOptions = {
   workerUrl: string;
   secret: string;
   bridgeId: string;
+  spoolId: string;
+  /** Other bridges of the system must have the same. */
+  mqttClientId: string;
   log: Log;
   isBrokerConnected: () => boolean;
   /** `resumes`: no other bridge was active since this process was. */
@@ -29,6 +33,10 @@ type LinkOptions = {
   /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
+  /** Another process has connected as this bridge. */
+  onReplaced: () => void;
+  /** The first hello of this process was refused, by what an operator has to change. */
+  onRefused: (remedy: string) => void;
 };
 
 const pingEveryMs = 5000;
@@ -39,6 +47,13 @@ const roleIsSureForMs = 8500;
 const handshakeTimeoutMs = 10_000;
 const unauthorizedRetryMs = 30_000;
 const stableAfterMs = 10_000;
+/** How long to leave the field to another process that is taken for this bridge. */
+const standBackMs = 60_000;
+const remedies = {
+  [linkCloseReasons.replaced]: 'another process runs with this BRIDGE_ID: stop one of them',
+  [linkCloseReasons.idInUse]: 'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
+  [linkCloseReasons.otherSession]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
+};
 
 export class WorkerLink {
   readonly #options: LinkOptions;
@@ -48,6 +63,7 @@ export class WorkerLink {
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
   #isWelcome = false;
+  #wasEverWelcome = false;
   #welcomeAtMs = 0;
   #lastFrameAtMs = 0;
   /** When the unanswered pings were sent, and the last answered one; by the monotonic clock. */
@@ -129,7 +145,7 @@ export class WorkerLink {
     socket.on('message', (data, isBinary) => this.#read(data, isBinary));
     socket.on('close', (code, reason) => {
       const detail = code === 1006 ? cause : `${cause}: ${code} ${reason.toString()}`.trimEnd();
-      this.#noteClose(detail, refusedStatus);
+      this.#noteClose(detail, refusedStatus, reason.toString());
     });
   }
 
@@ -143,6 +159,8 @@ export class WorkerLink {
       type: 'hello',
       bridgeId: this.#options.bridgeId,
       instanceId: this.#instanceId,
+      spoolId: this.#options.spoolId,
+      sessionDigest: createHash('sha256').update(this.#options.mqttClientId).digest('hex').slice(0, 32),
       brokerConnected: this.#options.isBrokerConnected(),
     };
     socket.send(JSON.stringify(hello));
@@ -187,6 +205,7 @@ export class WorkerLink {
     this.#clock.noteFrame(frame.nowMs, Date.now());
     if (!this.#isWelcome) {
       this.#isWelcome = true;
+      this.#wasEverWelcome = true;
       this.#welcomeAtMs = Date.now();
       this.#options.log.info('connected to the Worker');
       this.#options.onConnectedChange(true, this.#lastFrameAtMs);
@@ -194,7 +213,7 @@ export class WorkerLink {
     this.#options.onRole(frame.role, frame.resumes ?? false);
   }
 
-  #noteClose(cause: string, refusedStatus: number | null): void {
+  #noteClose(cause: string, refusedStatus: number | null, reason: string): void {
     clearInterval(this.#watchTimer);
     this.#socket = null;
     const wasWelcome = this.#isWelcome;
@@ -203,12 +222,21 @@ export class WorkerLink {
     if (!this.#isWanted) return;
     this.#options.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
-    const isUnauthorized = refusedStatus === 401 || refusedStatus === 403;
-    const delayMs = isUnauthorized ? unauthorizedRetryMs : this.#backOff.nextDelayMs();
-    this.#options.log[isUnauthorized ? 'error' : 'warn']('no link to the Worker', {
+    if (reason === linkCloseReasons.replaced) this.#options.onReplaced();
+    let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
+    if (remedy !== undefined && !this.#wasEverWelcome) {
+      this.#options.onRefused(remedy);
+      return;
+    }
+    let delayMs = remedy === undefined ? this.#backOff.nextDelayMs() : standBackMs;
+    if (refusedStatus === 401 || refusedStatus === 403) {
+      delayMs = unauthorizedRetryMs;
+      remedy = 'give this bridge and the Worker the same BRIDGE_SECRET';
+    }
+    this.#options.log[remedy === undefined ? 'warn' : 'error']('no link to the Worker', {
       cause,
       retryInMs: Math.round(delayMs),
-      ...(isUnauthorized ? { alarm: true, remedy: 'give this bridge and the Worker the same BRIDGE_SECRET' } : {}),
+      ...(remedy === undefined ? {} : { alarm: true, remedy }),
     });
     this.#retryTimer = setTimeout(() => this.#connect(), delayMs);
   }

@@ -30,6 +30,28 @@ export function mustMakeWay(bridge: BridgeState, nowMs: number): boolean {
   return brokerlessAtMs(bridge) <= nowMs;
 }
 
+type BridgeIdentity = {
+  bridgeId: string | null;
+  spoolId?: string | undefined;
+  sessionDigest?: string | undefined;
+};
+
+/**
+ * Why a bridge cannot join those that are connected: its id belongs to one with another spool, or it would leave what the
+ * broker keeps for the others unread. What a bridge does not say is in conflict with nothing.
+ */
+export function conflictWith(
+  others: (BridgeIdentity & { role: BridgeState['role'] })[],
+  { bridgeId, spoolId, sessionDigest }: BridgeIdentity,
+): 'idInUse' | 'otherSession' | undefined {
+  const differ = (one?: string, other?: string) => one !== undefined && other !== undefined && one !== other;
+  const joined = others.filter(({ role }) => role !== null);
+  if (joined.some((other) => other.bridgeId === bridgeId && differ(other.spoolId, spoolId))) return 'idInUse';
+  // One that comes again with another client id replaces itself.
+  const lasting = joined.filter((other) => other.bridgeId !== bridgeId);
+  return lasting.some((other) => differ(other.sessionDigest, sessionDigest)) ? 'otherSession' : undefined;
+}
+
 /** The standby that has waited longest. */
 export function successorAmong<Bridge extends BridgeState>(bridges: Bridge[], nowMs: number): Bridge | undefined {
   return bridges

@@ -5,14 +5,23 @@ import { z } from 'zod';
 import { parseJson } from '../domain/json.ts';
 import type { PublishOutcome } from '../domain/publish-outcome.ts';
 import { log } from '../log.ts';
-import { bridgeFrameSchema, linkPing, linkPong, type BridgeFrame, type WorkerFrame } from '../protocol/bridge.ts';
-import { isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
+import {
+  bridgeFrameSchema,
+  linkCloseReasons,
+  linkPing,
+  linkPong,
+  type BridgeFrame,
+  type WorkerFrame,
+} from '../protocol/bridge.ts';
+import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
 
 const attachmentSchema = z.object({
   bridgeId: z.string().nullable(),
   instanceId: z.string(),
+  spoolId: z.string().optional(),
+  sessionDigest: z.string().optional(),
   role: z.enum(['active', 'standby']).nullable(),
   isBrokerConnected: z.boolean(),
   openedAtMs: z.number(),
@@ -21,7 +30,7 @@ const attachmentSchema = z.object({
 type Attachment = z.infer<typeof attachmentSchema>;
 type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number };
 
-type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | 'replaced by a newer connection of the same bridge';
+type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | (typeof linkCloseReasons)[keyof typeof linkCloseReasons];
 type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
 
 const lastActiveKey = 'lastActiveInstance';
@@ -112,17 +121,26 @@ export class BrokerLink extends DurableObject<Env> {
 
   async #welcome(socket: WebSocket, hello: Extract<BridgeFrame, { type: 'hello' }>): Promise<void> {
     const { bridgeId, brokerConnected: isBrokerConnected, instanceId = crypto.randomUUID() } = hello;
-    const former = this.#bridges().filter((bridge) => bridge.socket !== socket && bridge.bridgeId === bridgeId);
+    const { spoolId, sessionDigest } = hello;
+    this.#releaseInactive();
+    const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
+    const conflict = conflictWith(others, { bridgeId, spoolId, sessionDigest });
+    if (conflict !== undefined) {
+      close(socket, linkCloseReasons[conflict]);
+      return;
+    }
+    const former = others.filter((bridge) => bridge.bridgeId === bridgeId);
     const wasActive = former.some(({ role }) => role === 'active');
     for (const bridge of former) {
       write(bridge.socket, { ...read(bridge.socket), role: null });
-      close(bridge.socket, 'replaced by a newer connection of the same bridge');
+      close(bridge.socket, linkCloseReasons.replaced);
     }
-    this.#releaseInactive();
     const active = this.#active();
     const role = wasActive || active === undefined || active.socket === socket ? 'active' : 'standby';
     const nowMs = Date.now();
-    write(socket, { ...read(socket), bridgeId, instanceId, role, isBrokerConnected, changedAtMs: nowMs });
+    const { openedAtMs } = read(socket);
+    const known = { bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected, openedAtMs };
+    write(socket, { ...known, role, changedAtMs: nowMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
     send(socket, { type: 'welcome', nowMs, role, resumes });

@@ -90,6 +90,13 @@ export const uplinkAnswerSchema = z.object({
   data: z.object({ results: z.array(uplinkResultSchema) }),
 });
 
+/** Reasons with which the Worker closes a bridge's WebSocket, code 1008, that the bridge has to act on. */
+export const linkCloseReasons = {
+  replaced: 'replaced by a newer connection of the same bridge',
+  idInUse: 'another bridge has this id',
+  otherSession: 'the active bridge has another MQTT client id',
+} as const;
+
 export const maxReplyLength = 16_384;
 
 /** Sent by the bridge as plain text every few seconds, and answered without waking the Durable Object. */
@@ -105,6 +112,10 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     type: z.literal('hello'),
     bridgeId: spoolIdSchema,
     instanceId: spoolIdSchema.optional(),
+    /** The spool it sends from. Two spools cannot have one `bridgeId` at the same time. */
+    spoolId: spoolIdSchema.optional(),
+    /** Digest of the MQTT client id. Bridges of one system have the same, and with it the same session at the broker. */
+    sessionDigest: z.string().max(64).optional(),
     brokerConnected: z.boolean(),
   }),
   z.object({ type: z.literal('broker'), connected: z.boolean() }),

@@ -1,9 +1,11 @@
 // Several bridges with one broker session between them: the Worker says which one is active.
 import { afterEach, describe, expect, test } from 'vitest';
+import { linkCloseReasons } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../rig/mqtt-client.ts';
 import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { TcpProxy } from '../rig/tcp-proxy.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];
@@ -143,4 +145,52 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
     },
   );
+
+  const alarmOf = ({ lines }: BridgeProcess) => lines.find(({ alarm }) => alarm === true);
+
+  test('one whose place another process takes leaves the broker and stands back, with an alarm', async () => {
+    await open();
+    rig.worker.closeLink('bridge-1', linkCloseReasons.replaced);
+    await first.changes.until('the alarm', () => alarmOf(first) !== undefined);
+    expect(alarmOf(first)).toMatchObject({ message: 'no link to the Worker', retryInMs: 60_000 });
+    expect(alarmOf(first)?.['remedy']).toContain('BRIDGE_ID');
+    await first.changes.until('it leaves the broker', () => !first.isBrokerConnected);
+    expect(first.hasExited).toBe(false);
+  });
+
+  test('one whose session a stranger takes stands back, with an alarm', async () => {
+    rig = await BridgeRig.start(await Mosquitto.start());
+    const proxy = await TcpProxy.start(rig.broker.port);
+    const only = rig.startBridge({ MQTT_URL: `mqtt://127.0.0.1:${proxy.port}` });
+    await only.untilReady();
+    // DISCONNECT, session taken over. mosquitto sends it from a later version than Debian's on (v2.0.20, handle_connect.c).
+    proxy.endClientsWith(Uint8Array.of(0xe0, 0x02, 0x8e, 0x00));
+    await only.changes.until('the alarm', () => alarmOf(only) !== undefined);
+    expect(alarmOf(only)?.message).toBe('a stranger has the session with the broker: standing back');
+    expect(alarmOf(only)?.['retryInMs']).toBe(60_000);
+    expect(countConnects(only)).toBe(1);
+    await proxy.stop();
+  });
+
+  test.each([linkCloseReasons.idInUse, linkCloseReasons.otherSession])(
+    'one that the Worker does not let in does not start: %s',
+    async (reason) => {
+      await open();
+      rig.worker.closesLinksWith = reason;
+      const third = rig.startBridge({ SPOOL_DIR: makeSpoolDir() });
+      expect(await third.untilExit()).toBe(2);
+      expect(alarmOf(third)?.message).toBe('the Worker does not let this bridge in');
+      expect(alarmOf(third)?.['remedy']).toMatch(/BRIDGE_ID|MQTT_CLIENT_ID/);
+      expect(countConnects(third)).toBe(0);
+    },
+  );
+
+  test('one that was let in before keeps running and tries again later', async () => {
+    await open();
+    rig.worker.closesLinksWith = linkCloseReasons.idInUse;
+    rig.worker.bridges.get('bridge-1')!.socket.terminate();
+    await first.changes.until('the alarm', () => alarmOf(first) !== undefined);
+    expect(alarmOf(first)).toMatchObject({ message: 'no link to the Worker', retryInMs: 60_000 });
+    expect(first.isBrokerConnected).toBe(true);
+  });
 });

@@ -11,6 +11,7 @@ export class TcpProxy {
   readonly #delayMs: number;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  readonly #clients = new Set<Socket>();
   #cut: Cut | null = null;
 
   private constructor(targetPort: number, delayMs: number) {
@@ -48,6 +49,11 @@ export class TcpProxy {
     else for (const socket of this.#sockets) socket.resume();
   }
 
+  /** Ends every connection with last bytes for the client that the server did not send. */
+  endClientsWith(bytes: Uint8Array): void {
+    for (const client of this.#clients) client.end(bytes);
+  }
+
   async stop(): Promise<void> {
     this.#destroyAll();
     this.#server.close();
@@ -59,6 +65,8 @@ export class TcpProxy {
       near.resetAndDestroy();
       return;
     }
+    this.#clients.add(near);
+    near.on('close', () => this.#clients.delete(near));
     const far = connect(this.#targetPort, '127.0.0.1');
     this.#join(near, far);
     this.#join(far, near);

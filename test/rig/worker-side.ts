@@ -79,6 +79,8 @@ export class WorkerSide {
   assignRole: (bridgeId: string) => Role;
   /** The links of this bridge are cut after its hello. */
   isLinkRefusedFor: string | null = null;
+  /** Closes every link after its hello, with this reason. */
+  closesLinksWith: string | null = null;
   readonly #server: Server;
   readonly #links = new WebSocketServer({ noServer: true });
   readonly #seen = new Set<string>();
@@ -122,6 +124,10 @@ export class WorkerSide {
     this.#server.closeAllConnections();
     this.#server.close();
     await once(this.#server, 'close');
+  }
+
+  closeLink(bridgeId: string, reason: string): void {
+    this.bridges.get(bridgeId)?.socket.close(1008, reason);
   }
 
   cutLinks(): void {
@@ -187,6 +193,10 @@ export class WorkerSide {
       if (frame.type === 'hello') {
         if (frame.bridgeId === this.isLinkRefusedFor) {
           link.terminate();
+          return;
+        }
+        if (this.closesLinksWith !== null) {
+          link.close(1008, this.closesLinksWith);
           return;
         }
         bridgeId = frame.bridgeId;

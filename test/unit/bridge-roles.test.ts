@@ -1,6 +1,7 @@
 // Rules of the bridges' roles, as plain data.
 import { expect, it } from 'vitest';
 import {
+  conflictWith,
   isInactive,
   lacksHello,
   mustMakeWay,
@@ -46,4 +47,21 @@ it('looks again at the earliest time at which a rule may apply, and never for a 
   expect(nextCheckAtMs([active, standby])).toBe(25_000);
   expect(nextCheckAtMs([bridge({ lastSeenAtMs: 30_000 }), standby])).toBe(39_000);
   expect(nextCheckAtMs([active, bridge({ role: null, openedAtMs: 1_000 })])).toBe(6_000);
+});
+
+it('finds an id that another spool has, and a client id of its own', () => {
+  const one = { bridgeId: 'one', spoolId: 'one-a', sessionDigest: 's', role: 'active' as const };
+  expect(conflictWith([one], { bridgeId: 'one', spoolId: 'one-b', sessionDigest: 's' })).toBe('idInUse');
+  expect(conflictWith([one], { bridgeId: 'two', spoolId: 'two-a', sessionDigest: 't' })).toBe('otherSession');
+});
+
+it('finds no conflict with itself, with one that is gone, or with one that says less', () => {
+  const one = { bridgeId: 'one', spoolId: 'one-a', sessionDigest: 's', role: 'active' as const };
+  const joins = (bridge: object, other: object = one) =>
+    conflictWith([other as typeof one], bridge as typeof one) === undefined;
+  expect(joins({ bridgeId: 'two', spoolId: 'two-a', sessionDigest: 's' })).toBe(true);
+  expect(joins({ bridgeId: 'one', spoolId: 'one-a', sessionDigest: 't' })).toBe(true);
+  expect(joins({ bridgeId: 'one', spoolId: 'one-b', sessionDigest: 's' }, { ...one, role: null })).toBe(true);
+  expect(joins({ bridgeId: 'one' })).toBe(true);
+  expect(joins({ bridgeId: 'two' })).toBe(true);
 });

@@ -1,9 +1,9 @@
 // The object that bridges dial in to: how they dial in, and which one is active.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
+import { linkCloseReasons, linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { send } from '../rig/workerd/client.ts';
-import { bridgeSecret, closeBridges, dialIn, link, nextPublish, publish } from '../rig/workerd/link.ts';
+import { bridgeSecret, closeBridges, dialIn, link, nextPublish, openLink, publish } from '../rig/workerd/link.ts';
 import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 /** Makes a bridge look inactive. */
@@ -233,5 +233,41 @@ describe('roles', () => {
     await evictDurableObject(link());
     active.close();
     expect(await second.next()).toMatchObject({ type: 'role', role: 'active' });
+  });
+});
+
+describe('a bridge that does not fit those that are connected', () => {
+  const hello = { type: 'hello', brokerConnected: true, sessionDigest: 'session', spoolId: 'one-a' };
+
+  async function greet(frame: object): Promise<{ bridge: TestSocket; answer: unknown }> {
+    const bridge = await openLink();
+    bridge.send({ ...hello, ...frame });
+    return { bridge, answer: await Promise.race([bridge.next(), bridge.end()]) };
+  }
+
+  it('is refused where its id belongs to another spool, and leaves that one active', async () => {
+    const first = await greet({ bridgeId: 'one', instanceId: 'one-run-1' });
+    expect(first.answer).toMatchObject({ role: 'active' });
+    const second = await greet({ bridgeId: 'one', instanceId: 'one-run-2', spoolId: 'one-b' });
+    expect(second.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.idInUse });
+    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true });
+    await makeInactive('one');
+    const third = await greet({ bridgeId: 'one', instanceId: 'one-run-3', spoolId: 'one-c' });
+    expect(third.answer, 'the first one is gone').toMatchObject({ role: 'active' });
+  });
+
+  it('is refused where it would have another session at the broker', async () => {
+    await greet({ bridgeId: 'one' });
+    const other = await greet({ bridgeId: 'two', spoolId: 'two-a', sessionDigest: 'another' });
+    expect(other.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.otherSession });
+    const fitting = await greet({ bridgeId: 'two', spoolId: 'two-a' });
+    expect(fitting.answer).toMatchObject({ role: 'standby' });
+  });
+
+  it('replaces the process before it, which is told why', async () => {
+    const first = await greet({ bridgeId: 'one', instanceId: 'one-run-1' });
+    const second = await greet({ bridgeId: 'one', instanceId: 'one-run-2' });
+    expect(second.answer).toMatchObject({ role: 'active' });
+    expect(await first.bridge.end()).toMatchObject({ code: 1008, reason: linkCloseReasons.replaced });
   });
 });

@@ -7,14 +7,20 @@ export const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 export const link = () => env.BROKER_LINK.getByName('broker-main');
 const open: TestSocket[] = [];
 
+/** A bridge that has said nothing yet. */
+export async function openLink(): Promise<TestSocket> {
+  const bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
+  open.push(bridge);
+  return bridge;
+}
+
 /** A bridge that has said hello; answers its role. */
 export async function dialIn(
   bridgeId: string,
   brokerConnected = true,
   instanceId = `${bridgeId}-run-1`,
 ): Promise<{ bridge: TestSocket; role: unknown; welcome: unknown }> {
-  const bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
-  open.push(bridge);
+  const bridge = await openLink();
   const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected });
   return { bridge, welcome, role: (welcome as { role: unknown }).role };
 }
