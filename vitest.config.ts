@@ -12,6 +12,8 @@ const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', im
 Object.assign(process.env, {
   JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
   BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
+  BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
+  SEALING_SECRETS: 'sealing-secret-of-the-worker-tests-only',
   BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
 });
 

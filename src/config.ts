@@ -44,6 +44,8 @@ const configSchema = z
   .object({
     JWT_SECRETS: signingKeysSchema,
     BRIDGE_SECRETS: secretListSchema,
+    BRIDGE_MQTT_PASSWORDS: secretListSchema,
+    SEALING_SECRETS: secretListSchema,
     BROKER_HOOK_SECRETS: secretListSchema,
     MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, "is the broker's bare host name or IPv4 address"),
     MQTT_PORT: integerSchema(1, 65535),
@@ -73,6 +75,10 @@ const configSchema = z
   .transform((vars) => ({
     signingKeys: vars.JWT_SECRETS,
     bridgeSecrets: vars.BRIDGE_SECRETS,
+    /** The bridge's at the broker, where that asks here. */
+    bridgeMqttPasswords: vars.BRIDGE_MQTT_PASSWORDS,
+    /** For passwords that wait in the database to be pushed to a broker; the first seals. */
+    sealingSecrets: vars.SEALING_SECRETS,
     brokerHookSecrets: vars.BROKER_HOOK_SECRETS,
     broker: {
       host: vars.MQTT_HOST,

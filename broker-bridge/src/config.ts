@@ -62,6 +62,9 @@ const environmentSchema = z.object({
   LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
 
+/** Secrets that may come from a file instead, named by the same variable with `_FILE`: containers are given them so. */
+const secretNames = ['BRIDGE_SECRET', 'MQTT_PASSWORD'];
+
 /** Read apart from the schema, as are MQTT_SERVERNAME and MQTT_CLIENT_ID: their problems are told with all others. */
 const tlsFiles = [
   ['ca', 'MQTT_CA_FILE'],
@@ -73,8 +76,7 @@ const tlsFiles = [
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
   // Compose files and shells hand over unset variables as empty strings.
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
-  const parsed = environmentSchema.safeParse(given);
-  const problems = parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`);
+  const problems: string[] = [];
   const attempt = (act: () => unknown, explain: (error: NodeJS.ErrnoException) => string): void => {
     try {
       act();
@@ -82,6 +84,18 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
       problems.push(explain(error as NodeJS.ErrnoException));
     }
   };
+
+  for (const name of secretNames) {
+    const path = given[`${name}_FILE`];
+    if (path === undefined) continue;
+    if (given[name] !== undefined) problems.push(`${name} and ${name}_FILE are both set: set one of them`);
+    attempt(
+      () => (given[name] = readFileSync(path, 'utf8').trim()),
+      ({ code }) => `${name}_FILE cannot be read (${code ?? 'unknown'}): ${path}`,
+    );
+  }
+  const parsed = environmentSchema.safeParse(given);
+  if (!parsed.success) problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`));
 
   if (given['MQTT_PASSWORD'] !== undefined && given['MQTT_USERNAME'] === undefined) {
     problems.push('MQTT_USERNAME is missing: MQTT_PASSWORD needs it');

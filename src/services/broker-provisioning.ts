@@ -97,7 +97,7 @@ async function record(
   nextAttemptAt: number,
 ): Promise<void> {
   const { kind, password, endsSessions } = { password: undefined, endsSessions: false, ...operation };
-  const [newestSecret = ''] = config.bridgeSecrets;
+  const [newestSecret = ''] = config.sealingSecrets;
   const sealedPassword = password === undefined ? null : await sealText(password, newestSecret, deviceId);
   const credential = { deviceId, productKey, operation: kind, sealedPassword, endsSessions };
   await putOutboxEntry(primary(), { ...credential, requestedAt, nextAttemptAt });
@@ -138,8 +138,8 @@ async function deliver(
   const device = { productKey, deviceId };
   if (operation === 'delete') return provisioner.delete(device);
   if (sealedPassword !== null) {
-    const password = await openText(sealedPassword, config.bridgeSecrets, deviceId);
-    // The bridge secret was replaced twice since. The device has to activate again.
+    const password = await openText(sealedPassword, config.sealingSecrets, deviceId);
+    // The sealing secret was replaced twice since. The device has to activate again.
     if (password === undefined) log('error', 'broker outbox: password cannot be opened any more', { deviceId });
     else await provisioner.upsertCredential(device, password);
   }

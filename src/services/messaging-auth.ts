@@ -71,6 +71,6 @@ export async function reportConnection(
 
 async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {
   if (!isBridgeClientId(request.clientId)) return refuse({ kind: 'wrong_client_id' });
-  const isBridge = await isOneOf(request.password, context.config.bridgeSecrets);
+  const isBridge = await isOneOf(request.password, context.config.bridgeMqttPasswords);
   return isBridge ? { ok: true, value: bridgeRights } : refuse(credentialRefused('bridge_password', 'wrong'));
 }

@@ -72,6 +72,23 @@ describe('configuration', () => {
     expect(clientIdOf(dir)).toContain('mqtt-client-id cannot be used');
   });
 
+  test('secrets are read from files, too', () => {
+    const file = (text: string): string => {
+      const path = join(makeSpoolDir(), 'secret');
+      writeFileSync(path, text);
+      return path;
+    };
+    const secret = 'a-bridge-secret-in-a-file-of-the-tests';
+    const files = { BRIDGE_SECRET_FILE: file(`${secret}\n`), MQTT_USERNAME: 'b', MQTT_PASSWORD_FILE: file('hidden') };
+    expect(readConfig({ ...complete, ...files, BRIDGE_SECRET: '' })).toMatchObject({
+      bridgeSecret: secret,
+      mqtt: { password: 'hidden' },
+    });
+    expect(readProblems(files)).toEqual([expect.stringMatching(/^BRIDGE_SECRET and BRIDGE_SECRET_FILE are both set/)]);
+    const missing = { BRIDGE_SECRET: '', BRIDGE_SECRET_FILE: '/does/not/exist' };
+    expect(readProblems(missing)[0]).toMatch(/^BRIDGE_SECRET_FILE cannot be read \(ENOENT\)/);
+  });
+
   test('certificates that do not fit are found before anything is started', () => {
     const file = fileURLToPath(import.meta.url);
     const config = readConfig({ ...complete, MQTT_CERT_FILE: file, MQTT_KEY_FILE: file });

@@ -10,7 +10,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const readyWithinMs = 60_000;
 
 export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
-/** MQTT client id and user name. */
+/** Its password at the broker. */
+export const bridgePassword = 'an-mqtt-password-of-at-least-32-characters';
+/** MQTT user name, and client id where a test gives it one. */
 export const bridgeName = 'latchwork-bridge';
 
 export type LogLine = { level: string; message: string } & Record<string, unknown>;

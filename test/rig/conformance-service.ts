@@ -1,7 +1,7 @@
 // The whole service for the conformance suite, once for all its files: the built Worker, the local broker and the
 // production bridge as processes of their own, on free ports. Asserts nothing; ends what it started.
 import type { TestProject } from 'vitest/node';
-import { bridgeSecret } from './bridge-process.ts';
+import { bridgePassword, bridgeSecret } from './bridge-process.ts';
 import { killGroup } from './built-worker.ts';
 import { brokerPart } from './parts.ts';
 import { findFreePort } from './ports.ts';
@@ -47,6 +47,8 @@ export default async function startService(project: TestProject): Promise<() => 
       ...brokerApi,
       JWT_SECRETS: jwtSecrets,
       BRIDGE_SECRETS: bridgeSecret,
+      BRIDGE_MQTT_PASSWORDS: bridgePassword,
+      SEALING_SECRETS: 'sealing-secret-of-the-conformance-tests',
       BROKER_HOOK_SECRETS: hookSecret,
     },
   }).spawn();

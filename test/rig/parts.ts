@@ -11,6 +11,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 export const secretNames = [
   'JWT_SECRETS',
   'BRIDGE_SECRETS',
+  'BRIDGE_MQTT_PASSWORDS',
+  'SEALING_SECRETS',
   'BROKER_HOOK_SECRETS',
   'BROKER_API_KEY',
   'BROKER_API_SECRET',
@@ -76,7 +78,7 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
     BRIDGE_ID: 'local',
     BRIDGE_SECRET: secrets.BRIDGE_SECRETS,
     MQTT_USERNAME: bridgeName,
-    MQTT_PASSWORD: secrets.BRIDGE_SECRETS,
+    MQTT_PASSWORD: secrets.BRIDGE_MQTT_PASSWORDS,
     // The local broker speaks nothing newer; trying MQTT 5 first would cost a refused login at every start.
     MQTT_PROTOCOL: '3.1.1',
     HEALTH_PORT: String(ports.bridgeHealth),

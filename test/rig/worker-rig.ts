@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { activate, activateMany, addProduct, signUp, type Activation, type Session } from './accounts.ts';
 import { askHealth, connectApi, dataOf } from './api.ts';
-import { bridgeEnvironment, bridgeName, BridgeProcess, bridgeSecret } from './bridge-process.ts';
+import { bridgeEnvironment, bridgeName, bridgePassword, BridgeProcess, bridgeSecret } from './bridge-process.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from './changes.ts';
 import { findFreePort, makeTempDir } from './ports.ts';
@@ -53,6 +53,8 @@ export class WorkerRig {
       ...vars,
       JWT_SECRETS: jwtSecrets,
       BRIDGE_SECRETS: bridgeSecret,
+      BRIDGE_MQTT_PASSWORDS: bridgePassword,
+      SEALING_SECRETS: 'sealing-secret-of-the-rig-for-tests-only',
       BROKER_HOOK_SECRETS: hookSecret,
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
@@ -100,7 +102,7 @@ export class WorkerRig {
   /** Between the broker and the Worker unless `options` say otherwise. */
   startBridge(options: BridgeOptions = {}): BridgeProcess {
     const { workerUrl = this.url, mqttUrl = this.mqttUrl, spoolDir = join(this.stateDir, 'spool') } = options;
-    const login = { MQTT_USERNAME: bridgeName, MQTT_PASSWORD: bridgeSecret };
+    const login = { MQTT_USERNAME: bridgeName, MQTT_PASSWORD: bridgePassword };
     const environment = { ...bridgeEnvironment({ workerUrl, mqttUrl, spoolDir }), ...login, ...options.environment };
     const bridge = new BridgeProcess(environment, options.nodeOptions);
     this.#bridges.push(bridge);

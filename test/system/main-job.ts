@@ -2,7 +2,7 @@
 // the status view and the relay, a command that reaches the device. The same for every broker.
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'vitest';
-import { bridgeName, bridgeSecret } from '../rig/bridge-process.ts';
+import { bridgeName, bridgePassword } from '../rig/bridge-process.ts';
 import { MqttTestClient, refusalOf, type ProtocolVersion } from '../rig/mqtt-client.ts';
 import type { WorkerRig } from '../rig/worker-rig.ts';
 import { dataOf } from '../rig/api.ts';
@@ -31,7 +31,7 @@ export async function expectLogins({ rig, protocolVersion, refusal, serial }: Jo
   expect(await answer({ username: undefined, password: undefined }), 'no credentials').toMatch(refusal);
   expect(await answer({ username: 'admin', password: 'admin' }), 'an internal name').toMatch(refusal);
   expect(await answer({ username: bridgeName, clientId: bridgeName }), "the bridge's name").toMatch(refusal);
-  const asBridge = { username: bridgeName, password: bridgeSecret };
+  const asBridge = { username: bridgeName, password: bridgePassword };
   expect(await answer(asBridge), "the bridge's password under a device's client id").toMatch(refusal);
   expect(await answer({}), 'and still the right one').toBe('accepted');
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { keptClientId } from '../../broker-bridge/src/client-id.ts';
 import type { Activation } from '../rig/accounts.ts';
-import { bridgeName, bridgeSecret, type BridgeProcess } from '../rig/bridge-process.ts';
+import { bridgeName, bridgePassword, type BridgeProcess } from '../rig/bridge-process.ts';
 import { eventually } from '../rig/changes.ts';
 import {
   deleteClient,
@@ -83,7 +83,7 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
   });
 
   it('lets the bridge subscribe to the topics of devices and to nothing else', async () => {
-    const login = { username: bridgeName, password: bridgeSecret, clientId: bridgeName };
+    const login = { username: bridgeName, password: bridgePassword, clientId: bridgeName };
     const client = await MqttTestClient.open(rig.mqttUrl, { ...login, protocolVersion: 4 });
     expect(await client.trySubscribe('/sys/#')).toBe(false);
     await client.leave();
@@ -99,7 +99,7 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
     const onWorkerLine = (line: string) => void workerLines.push(line);
     rig = await WorkerRig.start({ vars: { BROKER_PROVISIONING: 'mosquitto' }, onWorkerLine });
     mkdirSync(join(rig.stateDir, 'spool'));
-    broker = await startDynamicMosquitto(rig.mqttPort, { clientId: clientIdOfBridge(rig), password: bridgeSecret });
+    broker = await startDynamicMosquitto(rig.mqttPort, { clientId: clientIdOfBridge(rig), password: bridgePassword });
   });
   afterAll(async () => {
     await rig.stop();

@@ -51,7 +51,7 @@ describe('the connect hook', () => {
     const login = {
       clientid: 'latchwork-bridge',
       username: 'latchwork-bridge',
-      password: 'bridge-secret-of-the-worker-tests-only',
+      password: 'bridge-mqtt-password-of-the-worker-tests',
     };
     expect(await ask('connect', login)).toEqual({
       status: 200,

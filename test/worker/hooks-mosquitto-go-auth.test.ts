@@ -21,7 +21,7 @@ it('allows a login, as JSON and as a form', async () => {
 });
 
 it('allows the bridge', async () => {
-  const password = 'bridge-secret-of-the-worker-tests-only';
+  const password = 'bridge-mqtt-password-of-the-worker-tests';
   expect(await ask('user', { clientid: 'latchwork-bridge', username: 'latchwork-bridge', password })).toEqual(allow);
 });
 

@@ -4,6 +4,7 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
 import { deleteExpiredRows } from '../../src/db/expired-rows.ts';
 import { linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { deliverOutbox, provisionAtBroker, type BrokerOperation } from '../../src/services/broker-provisioning.ts';
@@ -302,11 +303,11 @@ it('stops at the first entry that finds the broker away', async () => {
   }
 });
 
-it('opens what was sealed under the bridge secret before the present one', async () => {
+it('opens what was sealed under the secret before the present one', async () => {
   const connected = await dialIn();
   await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
-  const next = 'the-next-bridge-secret-of-the-worker-tests';
-  const rotated = { ...withMosquitto, BRIDGE_SECRETS: `${next},${bridgeSecret}` };
+  const secrets = `the-next-sealing-secret-of-the-worker-tests,${readConfig(env).sealingSecrets[0]}`;
+  const rotated = { ...withMosquitto, SEALING_SECRETS: secrets, BRIDGE_SECRETS: 'a'.repeat(32) } as Env;
   const commands = takeCommands(connected);
   await deliverWaiting(rotated);
   expect(await commands).toEqual(upsertOf('tk_first'));
@@ -316,7 +317,7 @@ it('gives up a password that nothing opens any more, loudly, and carries on', as
   const connected = await dialIn();
   await provisionRefused(connected, { kind: 'upsert', password: 'tk_first' });
   const error = vi.spyOn(console, 'error').mockImplementation(() => undefined);
-  await deliverWaiting({ ...withMosquitto, BRIDGE_SECRETS: 'a-wholly-different-secret-of-the-tests' });
+  await deliverWaiting({ ...withMosquitto, SEALING_SECRETS: 'a-wholly-different-secret-of-the-tests' });
   expect(await connected.ask(linkPing)).toBe(linkPong);
   expect(String(error.mock.calls[0]?.[0])).toContain('cannot be opened');
   error.mockRestore();

@@ -35,7 +35,7 @@ describe('the user path', () => {
   });
 
   it('allows the bridge under a client id of its own, and under no other', async () => {
-    const login = 'username=latchwork-bridge&password=bridge-secret-of-the-worker-tests-only&vhost=%2F&client_id=';
+    const login = 'username=latchwork-bridge&password=bridge-mqtt-password-of-the-worker-tests&vhost=%2F&client_id=';
     expect(await ask('user', `${login}latchwork-bridge`)).toEqual(allow);
     expect(await ask('user', `${login}latchwork-bridge-0123456789abcdef`)).toEqual(allow);
     for (const clientId of ['latchwork-bridges', 'latchwork-bridge-', name, '']) {

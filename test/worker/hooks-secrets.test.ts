@@ -2,7 +2,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
+import { readConfig } from '../../src/config.ts';
 import worker from '../../src/index.ts';
+import { uplinkPath } from '../../src/protocol/bridge.ts';
+import { send } from '../rig/workerd/client.ts';
 import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 
 const next = 'the-next-broker-hook-secret-of-these-tests';
@@ -79,6 +82,21 @@ it('takes no secret from the path of anything but a hook', async () => {
   const { exports } = await import('cloudflare:workers');
   const url = 'https://latchwork.test/bridge/s/bridge-secret-of-the-worker-tests-only/uplink';
   expect((await exports.default.fetch(new Request(url, { method: 'POST', body: '{}' }))).status).toBe(401);
+});
+
+it("takes the bridge's password at the broker and its secret here for two things", async () => {
+  const { bridgeSecrets, bridgeMqttPasswords } = readConfig(env);
+  const name = 'latchwork-bridge';
+  const logIn = (password = '') =>
+    callHook('emqx/connect', JSON.stringify({ clientid: name, username: name, password }), {
+      'Content-Type': 'application/json',
+      Authorization: `Bearer ${hookSecret}`,
+    });
+  expect((await logIn(bridgeMqttPasswords[0])).body).toContain('"allow"');
+  expect((await logIn(bridgeSecrets[0])).body).toContain('"deny"');
+  const post = (secret = '') => send('POST', uplinkPath, { token: secret, body: {} });
+  expect((await post(bridgeMqttPasswords[0])).status).toBe(401);
+  expect((await post(bridgeSecrets[0])).status).toBe(400);
 });
 
 describe('the log', () => {

@@ -38,7 +38,7 @@ describe.each(['', '_m5'])('auth_on_register%s', (version) => {
       ...loginOf(device),
       client_id: 'latchwork-bridge',
       username: 'latchwork-bridge',
-      password: 'bridge-secret-of-the-worker-tests-only',
+      password: 'bridge-mqtt-password-of-the-worker-tests',
     };
     expect(await ask(hook, bridge)).toEqual(ok);
   });
