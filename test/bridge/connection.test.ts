@@ -1,5 +1,4 @@
 // The ways into a broker: versions of MQTT, TLS with its options, WebSocket, and the limits a broker sets.
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo } from 'node:net';
@@ -8,6 +7,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { commandTopic } from '../rig/mqtt-client.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
+import { makeCertificates } from '../rig/certificates.ts';
 import { startAedes } from '../rig/aedes.ts';
 import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
 import { findFreePort } from '../rig/ports.ts';
@@ -105,7 +105,7 @@ describe('versions of MQTT', () => {
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   test('over TLS with its own authority, a client certificate and a server name', async () => {
-    const files = makeCertificates();
+    const files = makeCertificates('broker.test');
     const tlsPort = await findFreePort();
     rig = await BridgeRig.start(
       await Mosquitto.start(
@@ -181,41 +181,3 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(JSON.stringify(bridge.lines)).not.toContain('wrong-password-of-the-bridge');
   });
 });
-
-function makeCertificates(): Record<'ca' | 'serverCert' | 'serverKey' | 'clientCert' | 'clientKey', string> {
-  const dir = mkdtempSync(join(tmpdir(), 'bridge-tls-'));
-  const path = (name: string): string => join(dir, name);
-  const openssl = (...args: string[]): void => {
-    execFileSync('openssl', args, { cwd: dir, stdio: 'ignore' });
-  };
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
-  openssl(
-    'req',
-    '-x509',
-    ...newKey,
-    '-keyout',
-    'ca.key',
-    '-out',
-    'ca.pem',
-    '-subj',
-    '/CN=test authority',
-    '-days',
-    '2',
-  );
-  for (const [name, subject] of [
-    ['server', 'broker.test'],
-    ['client', 'bridge'],
-  ] as const) {
-    writeFileSync(path(`${name}.ext`), `subjectAltName=DNS:${subject}\n`);
-    openssl('req', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${subject}`);
-    const signing = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', `${name}.ext`];
-    openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, ...signing);
-  }
-  return {
-    ca: path('ca.pem'),
-    serverCert: path('server.pem'),
-    serverKey: path('server.key'),
-    clientCert: path('client.pem'),
-    clientKey: path('client.key'),
-  };
-}

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { keptClientId } from '../../broker-bridge/src/client-id.ts';
 import type { Activation } from '../rig/accounts.ts';
+import { makeCertificates, portOf, startTlsFront, type Certificates } from '../rig/certificates.ts';
 import { bridgeName, bridgePassword, type BridgeProcess } from '../rig/bridge-process.ts';
 import { eventually } from '../rig/changes.ts';
 import {
@@ -15,6 +16,7 @@ import {
 } from '../rig/mosquitto-dynamic-security.ts';
 import type { Mosquitto } from '../rig/mosquitto.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
+import { findFreePort } from '../rig/ports.ts';
 import { RabbitMq, rabbitmqMissing } from '../rig/rabbitmq.ts';
 import { hookSecret, WorkerRig } from '../rig/worker-rig.ts';
 import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
@@ -53,15 +55,20 @@ async function expectSessionsAreSafe({ rig, protocolVersion, refusal, serial }: 
   await victim.leave();
 }
 
-describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over HTTP', () => {
+describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over https', () => {
   let rig: WorkerRig;
   let broker: RabbitMq;
   let bridge: BridgeProcess;
+  let certificates: Certificates;
+  let hookUrl: string;
   const job = (serial: string): Job => ({ rig, protocolVersion: 4, refusal: /^code [45]$/, serial });
 
   beforeAll(async () => {
     rig = await WorkerRig.start();
-    broker = await RabbitMq.start({ port: rig.mqttPort, hookUrl: `${rig.url}/hooks/rabbitmq/s/${hookSecret}` });
+    certificates = makeCertificates('localhost');
+    const front = await startTlsFront(rig.port, certificates);
+    hookUrl = `https://localhost:${portOf(front)}/hooks/rabbitmq/s/${hookSecret}`;
+    broker = await RabbitMq.start({ port: rig.mqttPort, hookUrl, caFile: certificates.ca });
     bridge = await startBridge(rig, 'auto');
   });
   afterAll(async () => {
@@ -80,6 +87,18 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
       const guest = { username: 'guest', password: 'guest', clientId, protocolVersion: 4 as const };
       expect(await refusalOf(rig.mqttUrl, guest)).toMatch(/^code [45]$/);
     }
+  });
+
+  it('asks nobody whose certificate is of another authority', async () => {
+    const port = await findFreePort();
+    const misled = await RabbitMq.start({ port, hookUrl, caFile: makeCertificates('localhost').ca });
+    const { mqtt } = await rig.activate('misled');
+    const { username, password, clientId } = mqtt;
+    const login = { username, password, clientId, protocolVersion: 4 as const };
+    expect(await refusalOf(misled.url, login)).toMatch(/^code [45]$/);
+    await eventually('its reason in the log', () => misled.log.includes('Fatal - Unknown CA'));
+    expect(await refusalOf(rig.mqttUrl, login)).toBe('accepted');
+    await misled.stop();
   });
 
   it('lets the bridge subscribe to the topics of devices and to nothing else', async () => {

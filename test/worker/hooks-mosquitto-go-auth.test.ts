@@ -1,5 +1,8 @@
-// mosquitto-go-auth's HTTP backend: JSON and form requests as its documentation and source have them, answers byte by
-// byte.
+// mosquitto-go-auth's HTTP backend: JSON and form requests as its source makes them, answers byte by byte. Read in
+// github.com/iegomez/mosquitto-go-auth at the tag 3.0.0: backends/http.go (members, statuses, time-out), backends/backends.go
+// (`disable_superuser`), cache/cache.go (the key of a login is name and password), auth-plugin.c (a failed check is no
+// "denied"); and in github.com/eclipse/mosquitto, v2.0.20, src/handle_connect.c (`connection_check_acl` deletes queued
+// messages whose check does not succeed).
 import { describe, expect, it } from 'vitest';
 import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 import { provisionDevice, type TestDevice } from '../rig/workerd/provision.ts';

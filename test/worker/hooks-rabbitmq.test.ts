@@ -1,5 +1,7 @@
 // RabbitMQ's HTTP authorization backend: requests as RabbitMQ 3.10.8 with rabbitmq_mqtt sends them (recorded), answers
-// byte by byte.
+// byte by byte. Also read in github.com/rabbitmq/rabbitmq-server at v3.10.8, v3.13.7 and v4.0.5:
+// deps/rabbitmq_auth_backend_http/src/rabbit_auth_backend_http.erl (members, `Host` header, `ssl_options`) and its schema,
+// deps/rabbitmq_mqtt/src/rabbit_mqtt_util.erl (names of queues).
 import { describe, expect, it } from 'vitest';
 import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 import { provisionDevice } from '../rig/workerd/provision.ts';
