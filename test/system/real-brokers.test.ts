@@ -82,6 +82,19 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
 
   it('keeps sessions from whoever names their client id', () => expectSessionsAreSafe(job('session'), bridge));
 
+  it('lets a connected device go on with what it has used while the Worker is away', async () => {
+    const activation = await rig.activate('outage');
+    const device = await MqttTestClient.ofDevice(rig.mqttUrl, activation);
+    const report = (angle: number) =>
+      device.client.publishAsync(activation.topics.propertyPost, JSON.stringify({ params: { angle } }), { qos: 1 });
+    await report(1);
+    rig.freezeWorker();
+    await report(2);
+    expect(device.isClosed).toBe(false);
+    rig.thawWorker();
+    await device.leave();
+  });
+
   it("knows no login but the service's: guest is refused", async () => {
     for (const clientId of ['guest', bridgeName, clientIdOfBridge(rig)]) {
       const guest = { username: 'guest', password: 'guest', clientId, protocolVersion: 4 as const };
@@ -99,7 +112,8 @@ describe.skipIf(rabbitmqMissing !== null)('RabbitMQ, which asks the service over
     await eventually('its reason in the log', () => misled.log.includes('Fatal - Unknown CA'));
     expect(await refusalOf(rig.mqttUrl, login)).toBe('accepted');
     await misled.stop();
-  });
+    // It starts a second RabbitMQ.
+  }, 60_000);
 
   it('lets the bridge subscribe to the topics of devices and to nothing else', async () => {
     const login = { username: bridgeName, password: bridgePassword, clientId: bridgeName };
