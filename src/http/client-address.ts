@@ -2,7 +2,7 @@
 import type { Context } from 'hono';
 
 /** The caller's IPv4 address, or its IPv6 /64, which usually belongs to one client. */
-export function readClientAddress(c: Context): string {
+export function readClientAddress(c: Pick<Context, 'req'>): string {
   const address = c.req.header('CF-Connecting-IP') ?? 'unknown';
   return address.includes(':') ? networkOf(address) : address;
 }
