@@ -6,6 +6,7 @@ type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  sessionsPerUser: { default: 100, min: 1, max: 10_000 },
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },
   delayedRefusals: { default: 200, min: 1, max: 10_000 },

@@ -3,6 +3,7 @@
 // version before still writes: a new column is nullable or has a default, and no statement relies on column order.
 import { sql } from 'drizzle-orm';
 import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import type { Rotation } from '../domain/token-rotation.ts';
 import { controlModes } from '../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
@@ -29,7 +30,7 @@ const userReference = (column: string) =>
     .notNull()
     .references(() => users.id);
 
-/** One row per issued refresh token until it expires; `family` groups the tokens that descend from one login. */
+/** One row per session, that is for all refresh tokens that descend from one login. `hash` is of the current token. */
 export const refreshTokens = sqliteTable(
   'refresh_tokens',
   {
@@ -37,12 +38,15 @@ export const refreshTokens = sqliteTable(
     family: text('family').notNull(),
     userId: userReference('user_id'),
     createdAt: integer('created_at').notNull(),
+    /** Thirty days after the last use: the smallest is the session that was not used for longest. */
     expiresAt: integer('expires_at').notNull(),
     rotatedAt: integer('rotated_at'),
+    /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
+    rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
   },
   (table) => [
     index('refresh_tokens_family').on(table.family),
-    index('refresh_tokens_user').on(table.userId),
+    index('refresh_tokens_user').on(table.userId, table.expiresAt),
     index('refresh_tokens_expiry').on(table.expiresAt),
   ],
 );

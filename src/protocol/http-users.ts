@@ -14,7 +14,10 @@ const emailSchema = z
 const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
 /** The minimum of 8 characters is checked by the service, which answers `weak_password`. */
 const newPasswordSchema = textSchema(0, maxPasswordLength).openapi({ example: 'correct horse battery' });
-const refreshTokenSchema = z.string().max(256).openapi({ example: 'rt_2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
+const refreshTokenSchema = z
+  .string()
+  .max(256)
+  .openapi({ example: 'rt_hG3kPz8QwX1nTb6YcJ4vRm2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
 
 export const registerBodySchema = z
   .object({

@@ -60,7 +60,7 @@ const refreshRoute = createRoute({
   summary: 'Get a fresh pair of tokens',
   description:
     'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
-    'answered with a fresh pair, a later one ends the session.',
+    'answered with a fresh access token and the same refresh token as the first, a later one ends the session.',
   middleware: limitRate('REFRESH_LIMIT'),
   request: { body: jsonBody(refreshBodySchema) },
   responses: responsesOf(tokenPairSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
