@@ -6,6 +6,13 @@ type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  loginFreeAttempts: { default: 5, min: 1, max: 100 },
+  loginFreeAttemptsPerDay: { default: 50_000, min: 1, max: 1_000_000 },
+  loginMaxDelaySeconds: { default: 900, min: 1, max: 86_400 },
+  loginCommonDelaySeconds: { default: 5, min: 1, max: 60 },
+  loginDevicesPerUser: { default: 20, min: 1, max: 1_000 },
+  passwordHashesAtOnce: { default: 2, min: 1, max: 4 },
+  passwordHashQueue: { default: 30, min: 1, max: 1_000 },
   sessionsPerUser: { default: 100, min: 1, max: 10_000 },
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },

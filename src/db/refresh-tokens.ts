@@ -2,7 +2,7 @@
 import { eq, sql } from 'drizzle-orm';
 import type { Rotation } from '../domain/token-rotation.ts';
 import { runTogether, type Database } from './client.ts';
-import { refreshTokens, users } from './schema.ts';
+import { loginDevices, refreshTokens, users } from './schema.ts';
 
 type Session = {
   family: string;
@@ -59,19 +59,22 @@ export async function deleteFamily(database: Database, family: string): Promise<
   await database.delete(refreshTokens).where(eq(refreshTokens.family, family));
 }
 
-/** Replaces the password hash and ends every family but one, as one transaction; false after a concurrent change. */
+/** Replaces the password hash and ends every family and device but one, in one transaction; false after a concurrent change. */
 export async function replacePassword(
   database: Database,
-  change: { userId: number; oldHash: string; newHash: string; keptFamily: string },
+  change: { userId: number; oldHash: string; newHash: string; keptFamily: string; keptDevice: string },
 ): Promise<boolean> {
-  const [changed] = await runTogether<[unknown, unknown]>(database, [
+  const isChanged = sql`exists (select 1 from ${users} where id = ${change.userId} and password_hash = ${change.newHash})`;
+  const [changed] = await runTogether<[unknown, unknown, unknown]>(database, [
     sql`
       update ${users} set password_hash = ${change.newHash}
       where id = ${change.userId} and password_hash = ${change.oldHash}`,
     sql`
       delete from ${refreshTokens}
-      where user_id = ${change.userId} and family <> ${change.keptFamily}
-        and exists (select 1 from ${users} where id = ${change.userId} and password_hash = ${change.newHash})`,
+      where user_id = ${change.userId} and family <> ${change.keptFamily} and ${isChanged}`,
+    sql`
+      delete from ${loginDevices}
+      where user_id = ${change.userId} and hash <> ${change.keptDevice} and ${isChanged}`,
   ]);
   return changed.meta.changes === 1;
 }

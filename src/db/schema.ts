@@ -52,19 +52,38 @@ export const refreshTokens = sqliteTable(
 );
 
 /**
- * Consecutive failed logins, one row per throttle key: an account, or an account together with an address that has logged
- * in to it before (`isTrusted`). Keys are digests, so that the table holds no names and no addresses.
+ * Failed logins, one row per throttle key (domain/login-throttle.ts). Keys are digests, so that the table holds no names and no
+ * addresses.
  */
 export const loginAttempts = sqliteTable(
   'login_attempts',
   {
     throttleKey: text('throttle_key').primaryKey(),
     failures: integer('failures').notNull(),
-    retryAt: integer('retry_at').notNull(),
+    /** To the version before, which has other keys, it is the end of a wait. */
+    lastFailedAt: integer('retry_at').notNull(),
+    /** For the version before alone: 0. */
     isTrusted: integer('is_trusted', { mode: 'boolean' }).notNull(),
     expiresAt: integer('expires_at').notNull(),
   },
   (table) => [index('login_attempts_expiry').on(table.expiresAt)],
+);
+
+/** Devices on which a user has logged in. Their tokens open nothing: they only keep the failures of strangers apart. */
+export const loginDevices = sqliteTable(
+  'login_devices',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    /** The last login that showed it again; null before the first. */
+    shownAt: integer('shown_at'),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('login_devices_user').on(table.userId, table.shownAt, table.createdAt),
+    index('login_devices_expiry').on(table.expiresAt),
+  ],
 );
 
 export const apiKeys = sqliteTable(

@@ -47,7 +47,8 @@ const loginRoute = createRoute({
   tags,
   summary: 'Log in with a username or an email',
   description:
-    'After five wrong passwords for one account each further attempt has to wait, from 1 s doubling to 15 minutes.',
+    'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
+    'doubling to 15 minutes. A device that sends the token of an earlier login is counted by itself.',
   middleware: limitRate('LOGIN_LIMIT'),
   request: { body: jsonBody(loginBodySchema) },
   responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'too_many_requests'),
@@ -114,9 +115,10 @@ export const userRoutes = createRouter()
     return answer(c, await registerUser(c.var.context, { username: username ?? email, email, password }));
   })
   .openapi(loginRoute, async (c) => {
-    const { username, email, password } = c.req.valid('json');
+    const { username, email, password, deviceToken } = c.req.valid('json');
     const clientAddress = readClientAddress(c);
-    return answer(c, await logIn(c.var.context, { name: username ?? email ?? '', password, clientAddress }));
+    const login = { name: username ?? email ?? '', password, clientAddress, deviceToken: deviceToken ?? undefined };
+    return answer(c, await logIn(c.var.context, login));
   })
   .openapi(refreshRoute, async (c) => {
     const { refreshToken } = c.req.valid('json');
@@ -130,6 +132,7 @@ export const userRoutes = createRouter()
   })
   .openapi(passwordRoute, async (c) => {
     const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-    await changePassword(c.var.context, caller, c.req.valid('json'));
+    const { deviceToken, ...passwords } = c.req.valid('json');
+    await changePassword(c.var.context, caller, { ...passwords, deviceToken: deviceToken ?? undefined });
     return answer(c, { message: 'password_changed' as const });
   });

@@ -11,34 +11,38 @@ import { credentialRefused, RefusedError, type Outcome } from '../domain/refusal
 import { addRotation, judgeToken } from '../domain/token-rotation.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
-import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
+import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
+import { inTurn } from './password-turns.ts';
 
 const refreshTokenMs = 30 * 24 * 3_600_000;
 // The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
 const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
 
+/** `deviceToken`: of an earlier login of this client; one that is not known is ignored. */
+type Login = { name: string; password: string; clientAddress: string; deviceToken: string | undefined };
+
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
  * @throws RefusedError invalid_password, too_many_requests
  */
-export async function logIn(
-  context: ServiceContext,
-  { name, password, clientAddress }: { name: string; password: string; clientAddress: string },
-) {
+export async function logIn(context: ServiceContext, { name, password, clientAddress, deviceToken }: Login) {
   const database = context.primary();
   const foldedName = foldName(name);
   const user = await findUserByName(database, foldedName);
-  const attempt = await beginLoginAttempt(database, user?.foldedEmail ?? foldedName, clientAddress);
-  const { isRight, isOutdated } = await checkPassword(password, user?.passwordHash ?? dummyHash);
+  const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, deviceToken };
+  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const turn = <T>(hash: () => Promise<T>) => inTurn(context, attempt.isKnownDevice, hash);
+  const { isRight, isOutdated } = await turn(() => checkPassword(password, user?.passwordHash ?? dummyHash));
   if (user === undefined || !isRight) {
     await countFailure(database, attempt);
     const problem = user === undefined ? 'unknown_account' : 'wrong';
     throw new RefusedError(credentialRefused('account_password', problem));
   }
   await resetFailures(database, attempt);
-  const passwordHash = isOutdated ? await renewHash(database, user, password) : user.passwordHash;
+  const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
   const pair = await startSession(context, database, user.id, passwordHash);
-  return { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
+  const trusted = await trustDevice(database, attempt, user.id, deviceToken);
+  return { user: { userId: user.id, username: user.username, email: user.email }, ...pair, deviceToken: trusted };
 }
 
 /**
