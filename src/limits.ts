@@ -17,6 +17,7 @@ export const limitSpecs = {
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },
   delayedRefusals: { default: 200, min: 1, max: 10_000 },
+  rememberedDeviceNames: { default: 10_000, min: 1, max: 100_000 },
   rememberedApiKeys: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 

@@ -7,6 +7,7 @@ import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
+import { rememberNewest } from './newest.ts';
 
 // The forms that `createApiKey` makes; anything else is refused without a database read.
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
@@ -92,7 +93,7 @@ export async function authenticateKey(
   const key = await readKey(context, keyId);
   if (key === undefined || !(await hasDigest(secret, key.secretHash))) {
     if (!(await isWithinShield(context, shield, clientAddress))) {
-      remember(context, blockedUntilMs, clientAddress, Date.now() + blockedMs);
+      rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, context.config.limits.rememberedApiKeys);
     }
     return refuse(credentialRefused('api_key', 'wrong'));
   }
@@ -118,27 +119,18 @@ async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey
 }
 
 async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
+  const { rememberedApiKeys } = context.config.limits;
   const readAtMs = Date.now();
   const deletionsBefore = deletionCount;
   const row = await findApiKey(context.primary(), keyId);
   if (row === undefined) {
     knownKeys.delete(keyId);
-    remember(context, unknownUntilMs, keyId, readAtMs + unknownMs);
+    rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, rememberedApiKeys);
     return undefined;
   }
   const { userId, secretHash, lastUsedAt } = row;
   const entry = { userId, secretHash, lastUsedAt, readAtMs, isRefreshing: false };
   // This read may have begun before a deletion: then its result must not bring the key back.
-  if (deletionCount === deletionsBefore) remember(context, knownKeys, keyId, entry);
+  if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, rememberedApiKeys);
   return entry;
-}
-
-/** The newest entries stay. */
-function remember<T>({ config }: ServiceContext, entries: Map<string, T>, key: string, entry: T): void {
-  entries.delete(key);
-  for (const oldest of entries.keys()) {
-    if (entries.size < config.limits.rememberedApiKeys) break;
-    entries.delete(oldest);
-  }
-  entries.set(key, entry);
 }

@@ -4,6 +4,8 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
+import { hookSecret } from '../rig/workerd/hooks.ts';
+import { provisionDevice } from '../rig/workerd/provision.ts';
 
 type Key = { keyId: string; apiKey: string };
 
@@ -161,5 +163,107 @@ describe('API keys', () => {
     vi.useRealTimers();
     // Three seconds.
     expect(count()).toBeLessThanOrEqual(8);
+  });
+});
+
+describe('activations', () => {
+  const activate = (changed: Env, productKey: string, deviceSN: string, address: string) =>
+    ask(
+      changed,
+      '/api/v1/devices/activate',
+      { 'CF-Connecting-IP': address },
+      { method: 'POST', body: JSON.stringify({ productKey, deviceSN }) },
+    );
+  async function createProduct(): Promise<string> {
+    const { token } = await createUser();
+    const productKey = `shielded-${crypto.randomUUID()}`;
+    await call('POST', '/products', { token, body: { productKey, name: 'Shielded' } });
+    return productKey;
+  }
+
+  it('of new serial numbers are limited by product, those of known ones are not', async () => {
+    const [productKey, otherKey] = [await createProduct(), await createProduct()];
+    const changed = { ...production, NEW_DEVICE_LIMIT: limiter(3), NEW_DEVICE_ADDRESS_LIMIT: limiter(100) };
+    const statuses = [];
+    for (let count = 0; count < 5; count++) {
+      statuses.push((await activate(changed, productKey, `SN-${count}`, `198.51.100.${count}`)).status);
+    }
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+    expect((await activate(changed, productKey, 'SN-0', '198.51.100.9')).status).toBe(200);
+    expect((await activate(changed, otherKey, 'SN-0', '198.51.100.9')).status).toBe(200);
+  });
+
+  it('of new serial numbers by one address leave the product to others', async () => {
+    const productKey = await createProduct();
+    const changed = { ...production, NEW_DEVICE_LIMIT: limiter(5), NEW_DEVICE_ADDRESS_LIMIT: limiter(2) };
+    const flood = [];
+    for (let count = 0; count < 8; count++) {
+      flood.push((await activate(changed, productKey, `SN-${count}`, '198.51.100.1')).status);
+    }
+    expect(flood).toEqual([200, 200, 429, 429, 429, 429, 429, 429]);
+    const refused = await activate(changed, productKey, 'SN-9', '198.51.100.1');
+    expect(refused.headers.get('Retry-After')).toBe('60');
+    expect((await activate(changed, productKey, 'SN-10', '198.51.100.2')).status).toBe(200);
+  });
+});
+
+describe('broker logins with ids that no device has', () => {
+  /** EMQX's hook; `woken` counts the calls of objects. */
+  function broker(changed: Partial<Env> = {}) {
+    let woken = 0;
+    const DEVICE_SESSION = {
+      getByName(name: string) {
+        woken += 1;
+        return env.DEVICE_SESSION.getByName(name);
+      },
+    } as unknown as Env['DEVICE_SESSION'];
+    const bindings = { ...production, DEVICE_SESSION, ...changed };
+    const logIn = async (name: string, password: string, peerhost?: string) => {
+      const body = JSON.stringify({ clientid: name, username: name, password, peerhost });
+      const headers = { 'Content-Type': 'application/json' };
+      const response = await ask(bindings, `/hooks/emqx/s/${hookSecret}/connect`, headers, { method: 'POST', body });
+      return response.json<{ result: string; message?: string }>();
+    };
+    return { logIn, woken: () => woken };
+  }
+  const strange = (digit: number) => `shielded&dev_${String(digit).padStart(8, '0')}`;
+
+  it('wake an object once, however often they are repeated', async () => {
+    const { logIn, woken } = broker();
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect(await logIn(strange(1), 'tk_x')).toMatchObject({ result: 'deny', message: 'device_not_found' });
+    }
+    expect(woken()).toBe(1);
+  });
+
+  it('close the address for ids that have not logged in here, where the broker tells it', async () => {
+    const device = await provisionDevice();
+    const { logIn, woken } = broker({ UNKNOWN_DEVICE_LIMIT: limiter(3) });
+    const [peer, neighbour] = ['2001:db8:7::1', '2001:db8:7::2'];
+    expect(await logIn(device.name, device.password, peer)).toMatchObject({ result: 'allow' });
+    for (let digit = 10; digit < 14; digit++) await logIn(strange(digit), 'tk_x', peer);
+    const before = woken();
+    for (let digit = 20; digit < 30; digit++) {
+      expect(await logIn(strange(digit), 'tk_x', neighbour)).toMatchObject({ message: 'too_many_requests' });
+    }
+    expect(woken()).toBe(before);
+    expect(await logIn(device.name, device.password, peer)).toMatchObject({ result: 'allow' });
+    expect(await logIn(strange(30), 'tk_x', '2001:db8:8::1')).toMatchObject({ message: 'device_not_found' });
+  });
+
+  it('do not close a device’s own name: the same id with another product key', async () => {
+    const device = await provisionDevice();
+    const { logIn } = broker();
+    expect(await logIn(`other&${device.deviceId}`, 'tk_x')).toMatchObject({ message: 'device_not_found' });
+    expect(await logIn(device.name, device.password)).toMatchObject({ result: 'allow' });
+  });
+
+  it('are not what a device with a wrong password is counted as', async () => {
+    const device = await provisionDevice();
+    const { logIn } = broker({ UNKNOWN_DEVICE_LIMIT: limiter(1) });
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect(await logIn(device.name, 'tk_wrong', '192.0.2.50')).toMatchObject({ message: 'invalid_password' });
+    }
+    expect(await logIn(device.name, device.password, '192.0.2.50')).toMatchObject({ result: 'allow' });
   });
 });
