@@ -1,16 +1,16 @@
-// Lets few passwords be hashed at once: each takes 100 ms of processor time or more and 16 MiB. The others wait for their
-// turn, and beyond a limit they are refused. Between two turns other requests run.
-import { finishInBackground } from '../background.ts';
+// Hashing a password takes 100 ms of processor time or more and 16 MiB, and nothing else runs in the isolate meanwhile. One is
+// hashed at a time, with a pause after it in which other requests run; those that wait for their turn are limited.
+import { finishInBackground, runInBackground } from '../background.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 
-const pollMs = 10;
+const pollMs = 20;
 const retryAfterSeconds = 2;
 
 type Turn = { isKnownDevice: boolean };
 
 const waiting: Turn[] = [];
-let running = 0;
+let isTaken = false;
 
 /**
  * Runs `hash` in its turn. Known devices go before strangers and wait in a queue of their own length.
@@ -21,7 +21,7 @@ export async function inTurn<T>(
   isKnownDevice: boolean,
   hash: () => Promise<T>,
 ): Promise<T> {
-  const { passwordHashesAtOnce, passwordHashQueue } = config.limits;
+  const { passwordHashPauseMs, passwordHashQueue } = config.limits;
   if (waiting.filter((other) => other.isKnownDevice === isKnownDevice).length >= passwordHashQueue) {
     throw new RefusedError({ kind: 'rate_limited', limit: 'passwordHashQueue', retryAfterSeconds });
   }
@@ -31,16 +31,22 @@ export async function inTurn<T>(
   const work = async () => {
     try {
       // By its own timer: a promise of another request cannot be awaited.
-      while (waiting[0] !== turn || running >= passwordHashesAtOnce) await scheduler.wait(pollMs);
+      while (isTaken || waiting[0] !== turn) await scheduler.wait(pollMs);
     } finally {
       waiting.splice(waiting.indexOf(turn), 1);
     }
-    running += 1;
+    isTaken = true;
     try {
       return await hash();
     } finally {
-      running -= 1;
+      runInBackground('pause between passwords', endTurn(passwordHashPauseMs));
     }
   };
+  // To its end, also when the client leaves: otherwise nobody would have a turn after it.
   return finishInBackground(work());
+}
+
+async function endTurn(pauseMs: number): Promise<void> {
+  if (pauseMs > 0) await scheduler.wait(pauseMs);
+  isTaken = false;
 }

@@ -22,7 +22,7 @@ async function createAccount(): Promise<{ email: string; username: string }> {
 
 type Session = { token: string; deviceToken: string; user: { userId: number } };
 
-function logIn(name: string, given: string, address = '192.0.2.1', deviceToken?: string) {
+function logIn(name: string, given: string, address = '192.0.2.1', deviceToken: string | null = null) {
   const headers = { 'CF-Connecting-IP': address };
   return call<Session>('POST', '/users/login', { body: { username: name, password: given, deviceToken }, headers });
 }
@@ -37,7 +37,7 @@ async function failTimes(account: string, times: number, address = '192.0.2.1'):
   const database = openDatabase(env.DB, 'first-primary');
   for (let attempt = 0; attempt < times; attempt++) {
     await waitOut();
-    const client = { account, userId: undefined, clientAddress: address, deviceToken: undefined };
+    const client = { account, userId: undefined, clientAddress: address, shownToken: undefined };
     await countFailure(database, await beginLoginAttempt(database, limits, client));
   }
 }
@@ -189,7 +189,7 @@ describe('attempts at one account', () => {
 
 describe('passwords that are to be hashed', () => {
   it('wait in a queue, and are refused where it is full', async () => {
-    const changed = { ...env, LIMITS: 'passwordHashesAtOnce=1,passwordHashQueue=2' } as unknown as Env;
+    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=2' } as unknown as Env;
     const context = { config: readConfig(changed) };
     const ends: (() => void)[] = [];
     const hash = (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name)));
@@ -212,7 +212,7 @@ describe('passwords that are to be hashed', () => {
   });
 
   it('free their place when hashing fails', async () => {
-    const context = { config: readConfig({ ...env, LIMITS: 'passwordHashesAtOnce=1' } as unknown as Env) };
+    const context = { config: readConfig({ ...env, LIMITS: 'passwordHashPauseMs=0' } as unknown as Env) };
     await expect(inTurn(context, false, () => Promise.reject(new Error('out of memory')))).rejects.toThrow();
     expect(await inTurn(context, false, () => Promise.resolve('next'))).toBe('next');
   });
