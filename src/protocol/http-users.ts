@@ -20,10 +20,16 @@ const refreshTokenSchema = z
   .openapi({ example: 'rt_hG3kPz8QwX1nTb6YcJ4vRm2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
 
 // Longer than any, so that one that is not known is ignored.
-const givenDeviceTokenSchema = z.string().max(256).nullish().openapi({
-  description: 'From an earlier login on this device: it keeps wrong passwords of others from making this one wait.',
-  example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
-});
+const givenDeviceTokenSchema = z
+  .string()
+  .max(256)
+  .nullish()
+  .openapi({
+    description:
+      'From an earlier login on this device: it keeps wrong passwords of others from making this one wait. Null where ' +
+      'there is none yet.',
+    example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
+  });
 
 export const registerBodySchema = z
   .object({
@@ -85,8 +91,9 @@ export const sessionSchema = z
   .object({
     user: userSchema,
     ...tokenPairSchema.shape,
-    deviceToken: z.string().openapi({
-      description: 'To be kept on the device and sent with its next logins, also to other addresses.',
+    deviceToken: z.string().optional().openapi({
+      description:
+        'Only where the request has a `deviceToken`: to be kept on the device and sent with its next logins.',
       example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
     }),
   })

@@ -48,7 +48,7 @@ const loginRoute = createRoute({
   summary: 'Log in with a username or an email',
   description:
     'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
-    'doubling to 15 minutes. A device that sends the token of an earlier login is counted by itself.',
+    'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
   middleware: limitRate('LOGIN_LIMIT'),
   request: { body: jsonBody(loginBodySchema) },
   responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'too_many_requests'),
@@ -117,7 +117,7 @@ export const userRoutes = createRouter()
   .openapi(loginRoute, async (c) => {
     const { username, email, password, deviceToken } = c.req.valid('json');
     const clientAddress = readClientAddress(c);
-    const login = { name: username ?? email ?? '', password, clientAddress, deviceToken: deviceToken ?? undefined };
+    const login = { name: username ?? email ?? '', password, clientAddress, deviceToken };
     return answer(c, await logIn(c.var.context, login));
   })
   .openapi(refreshRoute, async (c) => {
@@ -132,7 +132,6 @@ export const userRoutes = createRouter()
   })
   .openapi(passwordRoute, async (c) => {
     const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-    const { deviceToken, ...passwords } = c.req.valid('json');
-    await changePassword(c.var.context, caller, { ...passwords, deviceToken: deviceToken ?? undefined });
+    await changePassword(c.var.context, caller, c.req.valid('json'));
     return answer(c, { message: 'password_changed' as const });
   });

@@ -52,7 +52,7 @@ export async function changePassword(
     oldPassword,
     newPassword,
     deviceToken,
-  }: { oldPassword: string; newPassword: string; deviceToken?: string | undefined },
+  }: { oldPassword: string; newPassword: string; deviceToken?: string | null | undefined },
 ): Promise<void> {
   refuseWeak(newPassword);
   const database = context.primary();
@@ -61,7 +61,7 @@ export async function changePassword(
   // A stolen access token must not be a way to guess the password undisturbed.
   const { id: userId, foldedEmail: account } = user;
   const { clientAddress } = caller;
-  const client = { account, userId, clientAddress, deviceToken };
+  const client = { account, userId, clientAddress, shownToken: deviceToken ?? undefined };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
   const { isKnownDevice } = attempt;
   const { isRight } = await inTurn(context, isKnownDevice, () => checkPassword(oldPassword, user.passwordHash));

@@ -27,14 +27,14 @@ export async function beginLoginAttempt(
     account,
     userId,
     clientAddress,
-    deviceToken,
-  }: { account: string; userId: number | undefined; clientAddress: string; deviceToken: string | undefined },
+    shownToken,
+  }: { account: string; userId: number | undefined; clientAddress: string; shownToken: string | undefined },
 ): Promise<LoginAttempt> {
   const nowMs = Date.now();
-  const deviceDigest = await digestOf(deviceToken ?? '');
+  const deviceDigest = await digestOf(shownToken ?? '');
   const isKnownDevice =
-    deviceToken !== undefined &&
-    deviceTokenPattern.test(deviceToken) &&
+    shownToken !== undefined &&
+    deviceTokenPattern.test(shownToken) &&
     (await isLoginDevice(database, deviceDigest, userId ?? 0, nowMs));
   const ownName = isKnownDevice ? `device ${deviceDigest}` : `address ${clientAddress}`;
   const [own, free, common] = await Promise.all([

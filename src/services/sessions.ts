@@ -18,8 +18,11 @@ const refreshTokenMs = 30 * 24 * 3_600_000;
 // The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
 const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
 
-/** `deviceToken`: of an earlier login of this client; one that is not known is ignored. */
-type Login = { name: string; password: string; clientAddress: string; deviceToken: string | undefined };
+/**
+ * `deviceToken`: of an earlier login of this client; one that is not known is ignored, and null asks for one. A client that
+ * does not send it is not answered one.
+ */
+type Login = { name: string; password: string; clientAddress: string; deviceToken?: string | null | undefined };
 
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
@@ -29,7 +32,8 @@ export async function logIn(context: ServiceContext, { name, password, clientAdd
   const database = context.primary();
   const foldedName = foldName(name);
   const user = await findUserByName(database, foldedName);
-  const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, deviceToken };
+  const shownToken = deviceToken ?? undefined;
+  const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
   const turn = <T>(hash: () => Promise<T>) => inTurn(context, attempt.isKnownDevice, hash);
   const { isRight, isOutdated } = await turn(() => checkPassword(password, user?.passwordHash ?? dummyHash));
@@ -41,8 +45,9 @@ export async function logIn(context: ServiceContext, { name, password, clientAdd
   await resetFailures(database, attempt);
   const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
   const pair = await startSession(context, database, user.id, passwordHash);
-  const trusted = await trustDevice(database, attempt, user.id, deviceToken);
-  return { user: { userId: user.id, username: user.username, email: user.email }, ...pair, deviceToken: trusted };
+  const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
+  if (deviceToken === undefined) return session;
+  return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
 }
 
 /**
