@@ -14,6 +14,19 @@ export const limitSpecs = {
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
   reconcileEveryDays: { default: 30, min: 1, max: 3_650 },
   recordsPerReconciliation: { default: 100, min: 1, max: 400 },
+  loginFreeAttempts: { default: 5, min: 1, max: 100 },
+  loginFreeAttemptsPerDay: { default: 50_000, min: 1, max: 1_000_000 },
+  loginMaxDelaySeconds: { default: 900, min: 1, max: 86_400 },
+  loginCommonDelaySeconds: { default: 5, min: 1, max: 60 },
+  loginDevicesPerUser: { default: 20, min: 1, max: 1_000 },
+  passwordHashPauseMs: { default: 100, min: 0, max: 10_000 },
+  passwordHashQueue: { default: 20, min: 1, max: 1_000 },
+  sessionsPerUser: { default: 100, min: 1, max: 10_000 },
+  healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
+  refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },
+  delayedRefusals: { default: 200, min: 1, max: 10_000 },
+  rememberedDeviceNames: { default: 10_000, min: 1, max: 100_000 },
+  rememberedApiKeys: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

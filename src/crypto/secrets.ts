@@ -5,13 +5,30 @@ const base62 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 const crockford = '0123456789abcdefghjkmnpqrstvwxyz';
 
 /** A secret of `length` base62 characters behind its prefix form (contract 2.3, 2.7). */
-export function createSecret(prefix: 'sk_' | 'tk_' | 'ak_' | 'rt_', length: number): string {
+export function createSecret(prefix: 'sk_' | 'tk_' | 'ak_' | 'dt_' | '', length: number): string {
   return prefix + randomText(base62, length);
 }
 
 /** An identifier of Crockford base32 in lower case: 8 characters are 40 bits (decision: devices). */
 export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
   return prefix + randomText(crockford, length);
+}
+
+/** 43 base62 characters that follow from a secret and a salt, and tell nothing to whoever lacks one of them. */
+export async function deriveSecret(secret: string, salt: string): Promise<string> {
+  const encoder = new TextEncoder();
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const key = await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign']);
+  let number = 0n;
+  for (const byte of new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(salt)))) {
+    number = number * 256n + BigInt(byte);
+  }
+  let text = '';
+  while (text.length < 43) {
+    text = base62.charAt(Number(number % 62n)) + text;
+    number /= 62n;
+  }
+  return text;
 }
 
 /** SHA-256 in lower-case hex, for secrets that are random; passwords are hashed with scrypt. */

@@ -1,77 +1,85 @@
-// Queries on refresh tokens, of which only digests are stored. A family is all tokens that descend from one login.
+// Queries on sessions: one row for all refresh tokens that descend from one login, of which only digests are stored.
 import { eq, sql } from 'drizzle-orm';
+import type { Rotation } from '../domain/token-rotation.ts';
 import { runTogether, type Database } from './client.ts';
-import { refreshTokens, users } from './schema.ts';
+import { loginDevices, refreshTokens, users } from './schema.ts';
 
-type RefreshTokenRow = typeof refreshTokens.$inferSelect;
+type Session = {
+  family: string;
+  userId: number;
+  /** Of the current token. */
+  digest: string;
+  rotations: Rotation[];
+  expiresAt: number;
+};
 
-/** Starts a family. False when the password was changed meanwhile: no session of the old password survives the change. */
-export async function insertFirstToken(
+/** False when the password was changed meanwhile: no session of the old password survives the change. */
+export async function insertSession(
   database: Database,
-  token: Omit<RefreshTokenRow, 'rotatedAt'>,
+  session: Omit<Session, 'rotations'> & { createdAt: number },
   passwordHash: string,
+  maxSessions: number,
 ): Promise<boolean> {
-  const [inserted] = await runTogether<[unknown, unknown]>(database, [
+  const [inserted] = await runTogether<[unknown, unknown, unknown]>(database, [
     sql`
       insert into ${refreshTokens} (hash, family, user_id, created_at, expires_at)
-      select ${token.hash}, ${token.family}, id, ${token.createdAt}, ${token.expiresAt}
-      from ${users} where id = ${token.userId} and password_hash = ${passwordHash}`,
-    purgeExpired(token.createdAt),
+      select ${session.digest}, ${session.family}, id, ${session.createdAt}, ${session.expiresAt}
+      from ${users} where id = ${session.userId} and password_hash = ${passwordHash}`,
+    sql`
+      delete from ${refreshTokens} where hash in (
+        select hash from ${refreshTokens} where user_id = ${session.userId} and hash <> ${session.digest}
+        order by expires_at desc limit -1 offset ${maxSessions - 1})`,
+    purgeExpired(session.createdAt),
   ]);
   return inserted.meta.changes === 1;
 }
 
-/**
- * Replaces a token that is valid, or was rotated at most `graceMs` ago, by `next`; undefined for any other token. The
- * statement that writes also decides, so that of two concurrent calls neither acts on stale state.
- */
-export async function rotateToken(
-  database: Database,
-  hash: string,
-  next: { hash: string; expiresAt: number },
-  nowMs: number,
-  graceMs: number,
-): Promise<{ family: string; userId: number } | undefined> {
-  const [{ results }] = await runTogether<[{ family: string; user_id: number }, unknown, unknown]>(database, [
-    sql`
-      insert into ${refreshTokens} (hash, family, user_id, created_at, expires_at)
-      select ${next.hash}, family, user_id, ${nowMs}, ${next.expiresAt} from ${refreshTokens}
-      where hash = ${hash} and expires_at > ${nowMs} and (rotated_at is null or rotated_at > ${nowMs - graceMs})
-      returning family, user_id`,
-    sql`
-      update ${refreshTokens} set rotated_at = ${nowMs}
-      where hash = ${hash} and expires_at > ${nowMs} and rotated_at is null`,
-    purgeExpired(nowMs),
-  ]);
-  return results.map(({ family, user_id: userId }) => ({ family, userId }))[0];
+export async function findSession(database: Database, family: string): Promise<Session | undefined> {
+  const row = await database.select().from(refreshTokens).where(eq(refreshTokens.family, family)).get();
+  return row && { ...row, digest: row.hash, rotations: row.rotations ?? [] };
 }
 
-export async function findRefreshToken(database: Database, hash: string): Promise<RefreshTokenRow | undefined> {
-  return database.select().from(refreshTokens).where(eq(refreshTokens.hash, hash)).get();
+/** Exchanges the current token. False where it is not the current one any more. */
+export async function rotateToken(
+  database: Database,
+  { family, digest }: Session,
+  next: { digest: string; rotations: Rotation[]; rotatedAt: number; expiresAt: number },
+): Promise<boolean> {
+  const [rotated] = await runTogether<[unknown, unknown]>(database, [
+    sql`
+      update ${refreshTokens} set hash = ${next.digest}, rotations = ${JSON.stringify(next.rotations)},
+        rotated_at = ${next.rotatedAt}, expires_at = ${next.expiresAt}
+      where family = ${family} and hash = ${digest}`,
+    purgeExpired(next.rotatedAt),
+  ]);
+  return rotated.meta.changes === 1;
 }
 
 export async function deleteFamily(database: Database, family: string): Promise<void> {
   await database.delete(refreshTokens).where(eq(refreshTokens.family, family));
 }
 
-/** Replaces the password hash and ends every family but one, as one transaction; false after a concurrent change. */
+/** Replaces the password hash and ends every family and device but one, in one transaction; false after a concurrent change. */
 export async function replacePassword(
   database: Database,
-  change: { userId: number; oldHash: string; newHash: string; keptFamily: string },
+  change: { userId: number; oldHash: string; newHash: string; keptFamily: string; keptDevice: string },
 ): Promise<boolean> {
-  const [changed] = await runTogether<[unknown, unknown]>(database, [
+  const isChanged = sql`exists (select 1 from ${users} where id = ${change.userId} and password_hash = ${change.newHash})`;
+  const [changed] = await runTogether<[unknown, unknown, unknown]>(database, [
     sql`
       update ${users} set password_hash = ${change.newHash}
       where id = ${change.userId} and password_hash = ${change.oldHash}`,
     sql`
       delete from ${refreshTokens}
-      where user_id = ${change.userId} and family <> ${change.keptFamily}
-        and exists (select 1 from ${users} where id = ${change.userId} and password_hash = ${change.newHash})`,
+      where user_id = ${change.userId} and family <> ${change.keptFamily} and ${isChanged}`,
+    sql`
+      delete from ${loginDevices}
+      where user_id = ${change.userId} and hash <> ${change.keptDevice} and ${isChanged}`,
   ]);
   return changed.meta.changes === 1;
 }
 
-/** Runs with every new token, so that the table stays small between the scheduled deletions. */
+/** Runs with every login and exchange, so that the table stays small between the scheduled deletions. */
 function purgeExpired(nowMs: number) {
   return sql`
     delete from ${refreshTokens}

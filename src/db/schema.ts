@@ -3,6 +3,7 @@
 // version before still writes: a new column is nullable or has a default, and no statement relies on column order.
 import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import type { Rotation } from '../domain/token-rotation.ts';
 import { controlModes } from '../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
@@ -36,7 +37,7 @@ export const userLimits = sqliteTable(
   (table) => [primaryKey({ columns: [table.userId, table.name] })],
 );
 
-/** One row per issued refresh token until it expires; `family` groups the tokens that descend from one login. */
+/** One row per session, that is for all refresh tokens that descend from one login. `hash` is of the current token. */
 export const refreshTokens = sqliteTable(
   'refresh_tokens',
   {
@@ -44,30 +45,52 @@ export const refreshTokens = sqliteTable(
     family: text('family').notNull(),
     userId: userReference('user_id'),
     createdAt: integer('created_at').notNull(),
+    /** Thirty days after the last use: the smallest is the session that was not used for longest. */
     expiresAt: integer('expires_at').notNull(),
     rotatedAt: integer('rotated_at'),
+    /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
+    rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
   },
   (table) => [
     index('refresh_tokens_family').on(table.family),
-    index('refresh_tokens_user').on(table.userId),
+    index('refresh_tokens_user').on(table.userId, table.expiresAt),
     index('refresh_tokens_expiry').on(table.expiresAt),
   ],
 );
 
 /**
- * Consecutive failed logins, one row per throttle key: an account, or an account together with an address that has logged
- * in to it before (`isTrusted`). Keys are digests, so that the table holds no names and no addresses.
+ * Failed logins, one row per throttle key (domain/login-throttle.ts). Keys are digests, so that the table holds no names and no
+ * addresses.
  */
 export const loginAttempts = sqliteTable(
   'login_attempts',
   {
     throttleKey: text('throttle_key').primaryKey(),
     failures: integer('failures').notNull(),
-    retryAt: integer('retry_at').notNull(),
+    /** To the version before, which has other keys, it is the end of a wait. */
+    lastFailedAt: integer('retry_at').notNull(),
+    /** For the version before alone: 0. */
     isTrusted: integer('is_trusted', { mode: 'boolean' }).notNull(),
     expiresAt: integer('expires_at').notNull(),
   },
   (table) => [index('login_attempts_expiry').on(table.expiresAt)],
+);
+
+/** Devices on which a user has logged in. Their tokens open nothing: they only keep the failures of strangers apart. */
+export const loginDevices = sqliteTable(
+  'login_devices',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    /** The last login that showed it again; null before the first. */
+    shownAt: integer('shown_at'),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('login_devices_user').on(table.userId, table.shownAt, table.createdAt),
+    index('login_devices_expiry').on(table.expiresAt),
+  ],
 );
 
 export const apiKeys = sqliteTable(

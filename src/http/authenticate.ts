@@ -5,6 +5,7 @@ import { verifyAccessToken } from '../crypto/tokens.ts';
 import { credentialRefused, refuse, unwrap, type Outcome } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/api-keys.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
+import { readClientAddress } from './client-address.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
@@ -48,6 +49,6 @@ async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
     const problem = pair.includes('') ? 'missing' : 'malformed';
     return refuse(credentialRefused('api_key', problem));
   }
-  const key = await authenticateKey(c.var.context, keyId, secret);
+  const key = await authenticateKey(c.var.context, { keyId, secret, clientAddress: readClientAddress(c) });
   return key.ok ? { ok: true, value: { kind: 'api-key', userId: key.value, keyId } } : key;
 }

@@ -40,7 +40,10 @@ export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
 
 /** The errors of a route by their status; `internal_error` is always one. */
 export function errorAnswers(...messages: ErrorMessage[]) {
-  const grouped = Map.groupBy<ErrorStatus, ErrorMessage>([...messages, 'internal_error'], (one) => statusByError[one]);
+  // Whoever may be refused for a key may be refused for too many wrong ones.
+  const withLimit: ErrorMessage[] = messages.includes('unauthorized') ? [...messages, 'too_many_requests'] : messages;
+  const all = new Set<ErrorMessage>([...withLimit, 'internal_error']);
+  const grouped = Map.groupBy<ErrorStatus, ErrorMessage>([...all], (one) => statusByError[one]);
   const answers = [...grouped].map(([status, group]) => [status, errorAnswer(status, group)] as const);
   return Object.fromEntries(answers) as Record<ErrorStatus, ReturnType<typeof errorAnswer>>;
 }

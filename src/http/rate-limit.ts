@@ -1,36 +1,30 @@
-// Rate limits by client address: approximate and per location, against floods. Nothing here counts exactly; login
-// attempts at one account are counted in services/login-attempts.ts.
-import type { Context } from 'hono';
+// Flood shields as middleware (services/flood-shield.ts): above the limit a request is refused with 429, and the answer is
+// held back for a moment, because a client that is refused at once asks again at once.
 import { createMiddleware } from 'hono/factory';
+import { finishInBackground } from '../background.ts';
 import { RefusedError } from '../domain/refusal.ts';
-import { describeError, log } from '../log.ts';
+import type { Limits } from '../limits.ts';
+import { isWithinShield, refusedBy, type FloodShield } from '../services/flood-shield.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 
-type LimitName = Extract<keyof Env, `${string}_LIMIT`>;
+let delayedRefusals = 0;
 
-// The binding does not say when it allows requests again; after one whole period of wrangler.toml it does.
-const periodSeconds = 60;
-
-/** Refuses with 429 above the limit of wrangler.toml. `CONTROL_LIMIT` counts by user and so goes after `authenticate`. */
-export function limitRate(limit: LimitName) {
+/** Counts by client address, `CONTROL_LIMIT` by user: it goes after `authenticate`. */
+export function limitRate(shield: FloodShield) {
   return createMiddleware<AppEnv>(async (c, next) => {
-    if (c.var.context.config.rateLimits === 'production') {
-      const key = limit === 'CONTROL_LIMIT' ? `user ${c.var.caller.userId}` : readClientAddress(c);
-      if (!(await isWithin(c, limit, key))) {
-        throw new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds: periodSeconds });
-      }
+    const key = shield === 'CONTROL_LIMIT' ? `user ${c.var.caller.userId}` : readClientAddress(c);
+    if (!(await isWithinShield(c.var.context, shield, key))) {
+      await delayRefusal(c.var.context.config.limits);
+      throw new RefusedError(refusedBy(shield));
     }
     await next();
   });
 }
 
-async function isWithin(c: Context<AppEnv>, limit: LimitName, key: string): Promise<boolean> {
-  try {
-    return (await c.env[limit].limit({ key })).success;
-  } catch (error) {
-    // A broken limiter must not refuse every request.
-    log('warn', 'rate limiter failed', { limit, requestId: c.var.requestId, ...describeError(error) });
-    return true;
-  }
+async function delayRefusal({ refusalDelayMs, delayedRefusals: max }: Limits): Promise<void> {
+  if (delayedRefusals >= max) return;
+  delayedRefusals += 1;
+  // To its end, also when the client leaves: otherwise it would be counted for ever.
+  await finishInBackground(scheduler.wait(refusalDelayMs).finally(() => (delayedRefusals -= 1)));
 }

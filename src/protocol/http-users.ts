@@ -14,7 +14,22 @@ const emailSchema = z
 const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
 /** The minimum of 8 characters is checked by the service, which answers `weak_password`. */
 const newPasswordSchema = textSchema(0, maxPasswordLength).openapi({ example: 'correct horse battery' });
-const refreshTokenSchema = z.string().max(256).openapi({ example: 'rt_2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
+const refreshTokenSchema = z
+  .string()
+  .max(256)
+  .openapi({ example: 'rt_hG3kPz8QwX1nTb6YcJ4vRm2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
+
+// Longer than any, so that one that is not known is ignored.
+const givenDeviceTokenSchema = z
+  .string()
+  .max(256)
+  .nullish()
+  .openapi({
+    description:
+      'From an earlier login on this device: it keeps wrong passwords of others from making this one wait. Null where ' +
+      'there is none yet.',
+    example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
+  });
 
 export const registerBodySchema = z
   .object({
@@ -36,6 +51,7 @@ export const loginBodySchema = z
     username: z.string().max(254).nullish().openapi({ description: 'Username or email.', example: 'ada@example.com' }),
     email: z.string().max(254).nullish().openapi({ description: 'Read where `username` is absent.' }),
     password: givenPasswordSchema,
+    deviceToken: givenDeviceTokenSchema,
   })
   .refine(({ username, email }) => typeof (username ?? email) === 'string', {
     path: ['username'],
@@ -50,7 +66,7 @@ export const logoutBodySchema = z
   .openapi('LogoutRequest', { description: 'The session to end; the one of the bearer token where absent.' });
 
 export const passwordBodySchema = z
-  .object({ oldPassword: givenPasswordSchema, newPassword: newPasswordSchema })
+  .object({ oldPassword: givenPasswordSchema, newPassword: newPasswordSchema, deviceToken: givenDeviceTokenSchema })
   .openapi('PasswordRequest');
 
 export const userSchema = z
@@ -71,7 +87,17 @@ export const tokenPairSchema = z
   })
   .openapi('TokenPair');
 
-export const sessionSchema = z.object({ user: userSchema, ...tokenPairSchema.shape }).openapi('Session');
+export const sessionSchema = z
+  .object({
+    user: userSchema,
+    ...tokenPairSchema.shape,
+    deviceToken: z.string().optional().openapi({
+      description:
+        'Only where the request has a `deviceToken`: to be kept on the device and sent with its next logins.',
+      example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
+    }),
+  })
+  .openapi('Session');
 
 export const loggedOutSchema = z.object({ message: z.literal('logged_out') }).openapi('LoggedOut');
 

@@ -1,6 +1,7 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { createRoute, type z } from '@hono/zod-openapi';
 import { byUserOrKey } from '../http/authenticate.ts';
+import { readClientAddress } from '../http/client-address.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { jsonBody } from '../http/request-body.ts';
@@ -122,7 +123,9 @@ const eventsRoute = createRoute({
 const propertiesRoute = viewRoute('/{deviceId}/properties', 'Read what a device reported last', devicePropertiesSchema);
 
 export const deviceRoutes = createRouter()
-  .openapi(activateRoute, async (c) => answer(c, await activateDevice(c.var.context, c.req.valid('json'))))
+  .openapi(activateRoute, async (c) =>
+    answer(c, await activateDevice(c.var.context, c.req.valid('json'), readClientAddress(c))),
+  )
   .openapi(listRoute, async (c) => {
     const { productKey, status, after, page, size } = c.req.valid('query');
     const filter = { ownerId: c.var.caller.userId, productKey, statusCode: status };

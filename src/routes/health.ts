@@ -1,6 +1,7 @@
 // For deployment checks and monitors, without authentication: whether the service works, and what is missing.
 import { createRoute } from '@hono/zod-openapi';
 import { answer, responsesOf } from '../http/envelope.ts';
+import { limitRate } from '../http/rate-limit.ts';
 import { createRouter } from '../http/router.ts';
 import { healthSchema, unhealthySchema } from '../protocol/http-health.ts';
 import { findMissingParts } from '../services/health.ts';
@@ -10,8 +11,10 @@ const healthRoute = createRoute({
   path: '/',
   tags: ['Health'],
   summary: 'Check every part of the service',
+  description: 'The answer may be a few seconds old.',
+  middleware: limitRate('HEALTH_LIMIT'),
   responses: {
-    ...responsesOf(healthSchema),
+    ...responsesOf(healthSchema, 'too_many_requests'),
     503: { description: 'unavailable', content: { 'application/json': { schema: unhealthySchema } } },
   },
 });

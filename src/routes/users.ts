@@ -47,7 +47,8 @@ const loginRoute = createRoute({
   tags,
   summary: 'Log in with a username or an email',
   description:
-    'After five wrong passwords for one account each further attempt has to wait, from 1 s doubling to 15 minutes.',
+    'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
+    'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
   middleware: limitRate('LOGIN_LIMIT'),
   request: { body: jsonBody(loginBodySchema) },
   responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'too_many_requests'),
@@ -60,7 +61,7 @@ const refreshRoute = createRoute({
   summary: 'Get a fresh pair of tokens',
   description:
     'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
-    'answered with a fresh pair, a later one ends the session.',
+    'answered with a fresh access token and the same refresh token as the first, a later one ends the session.',
   middleware: limitRate('REFRESH_LIMIT'),
   request: { body: jsonBody(refreshBodySchema) },
   responses: responsesOf(tokenPairSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
@@ -114,9 +115,10 @@ export const userRoutes = createRouter()
     return answer(c, await registerUser(c.var.context, { username: username ?? email, email, password }));
   })
   .openapi(loginRoute, async (c) => {
-    const { username, email, password } = c.req.valid('json');
+    const { username, email, password, deviceToken } = c.req.valid('json');
     const clientAddress = readClientAddress(c);
-    return answer(c, await logIn(c.var.context, { name: username ?? email ?? '', password, clientAddress }));
+    const login = { name: username ?? email ?? '', password, clientAddress, deviceToken };
+    return answer(c, await logIn(c.var.context, login));
   })
   .openapi(refreshRoute, async (c) => {
     const { refreshToken } = c.req.valid('json');

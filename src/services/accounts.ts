@@ -1,6 +1,6 @@
 // Accounts: registering, reading one's own, changing the password. Sessions are in sessions.ts.
 import { checkPassword, hashPassword } from '../crypto/password.ts';
-import { createId } from '../crypto/secrets.ts';
+import { createId, digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
 import { replacePassword } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, insertUser } from '../db/users.ts';
@@ -8,6 +8,7 @@ import { foldName } from '../domain/account-name.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
+import { inTurn } from './password-turns.ts';
 
 const minPasswordLength = 8;
 
@@ -21,7 +22,7 @@ export async function registerUser(
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   // Saves the hash for names that are taken; the insertion is what decides.
   await refuseTaken(database, names);
-  const passwordHash = await hashPassword(password);
+  const passwordHash = await inTurn(context, false, () => hashPassword(password));
   const projectId = createId('prj_', 8);
   const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now() };
   const userId = await insertUser(database, user);
@@ -41,30 +42,40 @@ export async function readAccount(context: ServiceContext, userId: number) {
 }
 
 /**
- * Ends all other sessions of the user.
+ * Ends all other sessions of the user, and forgets the devices on which they began.
  * @throws RefusedError weak_password, invalid_password, too_many_requests, unauthorized
  */
 export async function changePassword(
   context: ServiceContext,
   caller: { userId: number; sessionId: string; clientAddress: string },
-  { oldPassword, newPassword }: { oldPassword: string; newPassword: string },
+  {
+    oldPassword,
+    newPassword,
+    deviceToken,
+  }: { oldPassword: string; newPassword: string; deviceToken?: string | null | undefined },
 ): Promise<void> {
   refuseWeak(newPassword);
   const database = context.primary();
   const user = await findUser(database, caller.userId);
   if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
   // A stolen access token must not be a way to guess the password undisturbed.
-  const attempt = await beginLoginAttempt(database, user.foldedEmail, caller.clientAddress);
-  if (!(await checkPassword(oldPassword, user.passwordHash)).isRight) {
+  const { id: userId, foldedEmail: account } = user;
+  const { clientAddress } = caller;
+  const client = { account, userId, clientAddress, shownToken: deviceToken ?? undefined };
+  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const { isKnownDevice } = attempt;
+  const { isRight } = await inTurn(context, isKnownDevice, () => checkPassword(oldPassword, user.passwordHash));
+  if (!isRight) {
     await countFailure(database, attempt);
     throw new RefusedError(credentialRefused('account_password', 'wrong'));
   }
   await resetFailures(database, attempt);
   const isChanged = await replacePassword(database, {
-    userId: user.id,
+    userId,
     oldHash: user.passwordHash,
-    newHash: await hashPassword(newPassword),
+    newHash: await inTurn(context, isKnownDevice, () => hashPassword(newPassword)),
     keptFamily: caller.sessionId,
+    keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
   });
   // Another change came first: the given password is no longer the current one.
   if (!isChanged) throw new RefusedError(credentialRefused('account_password', 'revoked'));

@@ -21,13 +21,14 @@ import { topicActions } from '../protocol/mqtt.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
+import { isWithinShield, refusedBy } from './flood-shield.ts';
 
 const maxNameLength = 100;
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 
 /** @throws RefusedError invalid_product_key, product_disabled, device_disabled, too_many_devices, too_many_requests */
-export async function activateDevice(context: ServiceContext, request: ActivateBody) {
+export async function activateDevice(context: ServiceContext, request: ActivateBody, clientAddress: string) {
   const { env, config } = context;
   const startedAtMs = Date.now();
   const db = context.primary();
@@ -36,7 +37,8 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
   const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(db, request.productKey);
-    const device = await findOrMakeDevice(db, config, product, request);
+    const refuseFlood = () => refuseFloodOfNew(context, product.productKey, clientAddress);
+    const device = await findOrMakeDevice(db, config, product, request, refuseFlood);
     // Its product or its record was deleted meanwhile: start over with the present state.
     if (device === undefined) continue;
     if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
@@ -87,17 +89,33 @@ async function renewProjection(env: Env, { deviceId, projectionVersion }: Device
   await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) => device.compareRecord(projectionVersion));
 }
 
+/**
+ * Serial numbers that nobody has activated cost rows and an object. Known ones are not counted: their devices retry for as
+ * long as it takes, and a stranger's flood of new ones must not lock them out (field note 8).
+ */
+async function refuseFloodOfNew(context: ServiceContext, productKey: string, clientAddress: string): Promise<void> {
+  // The address first: what it is refused does not count against the product.
+  if (!(await isWithinShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`))) {
+    throw new RefusedError(refusedBy('NEW_DEVICE_ADDRESS_LIMIT'));
+  }
+  if (!(await isWithinShield(context, 'NEW_DEVICE_LIMIT', productKey))) {
+    throw new RefusedError(refusedBy('NEW_DEVICE_LIMIT'));
+  }
+}
+
 /** Two activations of a new serial at the same time get the same device. */
 async function findOrMakeDevice(
   db: Database,
   { limits }: Config,
   product: ProductRow,
   { deviceSN, ...reported }: ActivateBody,
+  refuseFlood: () => Promise<void>,
 ): Promise<DeviceRow | undefined> {
   const known = await findDeviceBySerial(db, product.id, deviceSN);
   const firmwareVersion = reported.firmwareVersion ?? known?.firmwareVersion ?? '';
   const chipModel = reported.chipModel ?? known?.chipModel ?? '';
   if (known === undefined) {
+    await refuseFlood();
     const name = Array.from(`${product.name} ${deviceSN}`).slice(0, maxNameLength).join('');
     const facts = { deviceSN, name, firmwareVersion, chipModel };
     const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };

@@ -6,19 +6,35 @@ import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
+import { isWithinShield, refusedBy } from './flood-shield.ts';
+import { rememberNewest } from './newest.ts';
 
 // The forms that `createApiKey` makes; anything else is refused without a database read.
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
-const cacheMs = 3_000;
-const maxCachedKeys = 1_000;
+const shield = 'KEY_FAILURE_LIMIT';
+/** A key that was deleted elsewhere counts no longer than this, so that it ends everywhere within a second. */
+const cacheMs = 1_000;
+/** A key in use is read again before that, beside the request, so that requests do not wait for the database. */
+const refreshAfterMs = 500;
+const unknownMs = 60_000;
+const blockedMs = 60_000;
 const touchEveryMs = 60_000;
 
-type CachedKey = { userId: number; secretHash: string; lastUsedAt: number | null; readAtMs: number };
+type KnownKey = {
+  userId: number;
+  secretHash: string;
+  lastUsedAt: number | null;
+  readAtMs: number;
+  isRefreshing: boolean;
+};
 
-// Saves a database read a request on the hot paths. Another isolate may have deleted the key, so an entry counts for
-// 3 s; a deletion in this isolate takes effect at once.
-const cachedKeys = new Map<string, CachedKey>();
+// Per isolate, each bounded by `rememberedApiKeys`. Known keys stay beyond `cacheMs`: they may be read again whoever fails
+// beside them. Ids that no key has are random, so that none of them will be one.
+const knownKeys = new Map<string, KnownKey>();
+const unknownUntilMs = new Map<string, number>();
+/** Client addresses that failed too often: from there only known keys are read. */
+const blockedUntilMs = new Map<string, number>();
 let deletionCount = 0;
 
 /** @throws RefusedError too_many_api_keys, unauthorized where the account is gone */
@@ -51,7 +67,7 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   const database = context.primary();
   const isDeleted = await deleteApiKey(database, userId, keyId);
   deletionCount += 1;
-  cachedKeys.delete(keyId);
+  knownKeys.delete(keyId);
   if (isDeleted) return { keyId };
   const isKnown = (await findApiKey(database, keyId)) !== undefined;
   throw new RefusedError(
@@ -59,17 +75,27 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   );
 }
 
-/** Whose key this is. Notes the time of the last use in the background, at most once a minute. */
+/**
+ * Whose key this is. Notes the time of the last use in the background, at most once a minute. An address that sends too
+ * many wrong pairs is refused as `rate_limited`, except with keys that are known here.
+ */
 export async function authenticateKey(
   context: ServiceContext,
-  keyId: string,
-  secret: string,
+  { keyId, secret, clientAddress }: { keyId: string; secret: string; clientAddress: string },
 ): Promise<Outcome<number>> {
   if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
     return refuse(credentialRefused('api_key', 'malformed'));
+  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
+  if (blockedForMs > 0 && !knownKeys.has(keyId)) {
+    return refuse({ ...refusedBy(shield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
+  }
   const key = await readKey(context, keyId);
-  if (key === undefined || !(await hasDigest(secret, key.secretHash)))
+  if (key === undefined || !(await hasDigest(secret, key.secretHash))) {
+    if (!(await isWithinShield(context, shield, clientAddress))) {
+      rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, context.config.limits.rememberedApiKeys);
+    }
     return refuse(credentialRefused('api_key', 'wrong'));
+  }
   const nowMs = Date.now();
   if (nowMs - (key.lastUsedAt ?? 0) >= touchEveryMs) {
     key.lastUsedAt = nowMs;
@@ -78,22 +104,32 @@ export async function authenticateKey(
   return { ok: true, value: key.userId };
 }
 
-async function readKey(context: ServiceContext, keyId: string): Promise<CachedKey | undefined> {
+async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
   const nowMs = Date.now();
-  const cached = cachedKeys.get(keyId);
-  if (cached !== undefined && nowMs - cached.readAtMs < cacheMs) return cached;
+  const known = knownKeys.get(keyId);
+  if (known !== undefined && nowMs - known.readAtMs < cacheMs) {
+    if (nowMs - known.readAtMs >= refreshAfterMs && !known.isRefreshing) {
+      known.isRefreshing = true;
+      runInBackground('read API key again', fetchKey(context, keyId));
+    }
+    return known;
+  }
+  return (unknownUntilMs.get(keyId) ?? 0) > nowMs ? undefined : fetchKey(context, keyId);
+}
+
+async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
+  const { rememberedApiKeys } = context.config.limits;
+  const readAtMs = Date.now();
   const deletionsBefore = deletionCount;
   const row = await findApiKey(context.primary(), keyId);
   if (row === undefined) {
-    cachedKeys.delete(keyId);
+    knownKeys.delete(keyId);
+    rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, rememberedApiKeys);
     return undefined;
   }
   const { userId, secretHash, lastUsedAt } = row;
-  const entry = { userId, secretHash, lastUsedAt, readAtMs: nowMs };
+  const entry = { userId, secretHash, lastUsedAt, readAtMs, isRefreshing: false };
   // This read may have begun before a deletion: then its result must not bring the key back.
-  if (deletionCount === deletionsBefore) {
-    if (cachedKeys.size >= maxCachedKeys) cachedKeys.clear();
-    cachedKeys.set(keyId, entry);
-  }
+  if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, rememberedApiKeys);
   return entry;
 }

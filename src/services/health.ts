@@ -1,5 +1,7 @@
-// Which parts of the service work at this moment. Reports; repairs nothing.
+// Which parts of the service work. Reports; repairs nothing. Anybody may ask, so that an isolate checks at most every
+// `healthCacheMs`, and one request at a time.
 import { sql } from 'drizzle-orm';
+import { finishInBackground } from '../background.ts';
 import { callBrokerLink } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
@@ -8,8 +10,42 @@ const checkTimeoutMs = 2_000;
 
 export type PartName = 'database' | 'bridge' | 'broker';
 
+/** Missing parts are looked for again sooner, so that a start or a recovery shows at once. */
+const missingCacheMs = 500;
+const pollMs = 20;
+
+type Health = { missing: PartName[]; checkedAtMs: number; isChecking: boolean };
+const healthByEnv = new WeakMap<Env, Health>();
+
 /** The missing parts beside this Worker itself; a check that fails or takes longer than two seconds counts as missing. */
 export async function findMissingParts(context: ServiceContext): Promise<PartName[]> {
+  const { env, config } = context;
+  const health = healthByEnv.get(env) ?? { missing: [], checkedAtMs: -Infinity, isChecking: false };
+  healthByEnv.set(env, health);
+  const cacheMs = Math.min(config.limits.healthCacheMs, health.missing.length > 0 ? missingCacheMs : Infinity);
+  const isChecking = () => health.isChecking;
+  const isYoungerThan = (ageMs: number) => Date.now() - health.checkedAtMs < ageMs;
+  if (isYoungerThan(cacheMs)) return health.missing;
+  if (!isChecking()) {
+    health.isChecking = true;
+    await finishInBackground(renew(context, health));
+  } else if (!isYoungerThan(cacheMs + checkTimeoutMs)) {
+    // By its own timer: a promise of another request cannot be awaited.
+    while (isChecking()) await scheduler.wait(pollMs);
+  }
+  return health.missing;
+}
+
+async function renew(context: ServiceContext, health: Health): Promise<void> {
+  try {
+    health.missing = await checkParts(context);
+    health.checkedAtMs = Date.now();
+  } finally {
+    health.isChecking = false;
+  }
+}
+
+async function checkParts(context: ServiceContext): Promise<PartName[]> {
   const [row, link] = await Promise.all([
     check('database', () => context.primary().get(sql`select 1`)),
     check('bridge', () => callBrokerLink(context.env, 'health', 'idempotent', (link) => link.health())),

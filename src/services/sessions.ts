@@ -1,67 +1,92 @@
-// Logging in, refreshing, logging out. A session is a family of refresh tokens; its access tokens are valid until they
-// expire, because checking them must not cost a database read a request.
+// Logging in, refreshing, logging out. A session is a family of refresh tokens, of which one is current; its access tokens
+// are valid until they expire, because checking them must not cost a database read a request.
 import { checkPassword, dummyHash, hashPassword } from '../crypto/password.ts';
-import { createSecret, digestOf } from '../crypto/secrets.ts';
+import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../crypto/secrets.ts';
 import { signAccessToken } from '../crypto/tokens.ts';
 import type { Database } from '../db/client.ts';
-import { deleteFamily, findRefreshToken, insertFirstToken, rotateToken } from '../db/refresh-tokens.ts';
+import { deleteFamily, findSession, insertSession, rotateToken } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
 import { credentialRefused, RefusedError, type Outcome } from '../domain/refusal.ts';
+import { addRotation, judgeToken } from '../domain/token-rotation.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
-import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
+import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
+import { inTurn } from './password-turns.ts';
 
 const refreshTokenMs = 30 * 24 * 3_600_000;
-// Phones refresh twice at once and lose answers: within this time a second use is an accident, later it is a theft.
-const rotationGraceMs = 30_000;
-// The form that `createRefreshToken` makes: 43 characters of 62 are 256 bits.
-const refreshTokenPattern = /^rt_[A-Za-z0-9]{43}$/;
+// The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
+const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
+
+/**
+ * `deviceToken`: of an earlier login of this client; one that is not known is ignored, and null asks for one. A client that
+ * does not send it is not answered one.
+ */
+type Login = { name: string; password: string; clientAddress: string; deviceToken?: string | null | undefined };
 
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
  * @throws RefusedError invalid_password, too_many_requests
  */
-export async function logIn(
-  context: ServiceContext,
-  { name, password, clientAddress }: { name: string; password: string; clientAddress: string },
-) {
+export async function logIn(context: ServiceContext, { name, password, clientAddress, deviceToken }: Login) {
   const database = context.primary();
   const foldedName = foldName(name);
   const user = await findUserByName(database, foldedName);
-  const attempt = await beginLoginAttempt(database, user?.foldedEmail ?? foldedName, clientAddress);
-  const { isRight, isOutdated } = await checkPassword(password, user?.passwordHash ?? dummyHash);
+  const shownToken = deviceToken ?? undefined;
+  const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
+  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const turn = <T>(hash: () => Promise<T>) => inTurn(context, attempt.isKnownDevice, hash);
+  const { isRight, isOutdated } = await turn(() => checkPassword(password, user?.passwordHash ?? dummyHash));
   if (user === undefined || !isRight) {
     await countFailure(database, attempt);
     const problem = user === undefined ? 'unknown_account' : 'wrong';
     throw new RefusedError(credentialRefused('account_password', problem));
   }
   await resetFailures(database, attempt);
-  const passwordHash = isOutdated ? await renewHash(database, user, password) : user.passwordHash;
+  const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
   const pair = await startSession(context, database, user.id, passwordHash);
-  return { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
+  const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
+  if (deviceToken === undefined) return session;
+  return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
 }
 
 /**
- * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago.
+ * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago: then the
+ * answer has the same refresh token as the first one, which may be lost.
  * @throws RefusedError unauthorized
  */
 export async function refreshSession(context: ServiceContext, refreshToken: string) {
-  if (!refreshTokenPattern.test(refreshToken)) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
+  const family = familyOf(refreshToken);
+  if (family === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
   const database = context.primary();
-  const nowMs = Date.now();
-  const [hash, next] = await Promise.all([digestOf(refreshToken), createRefreshToken(nowMs)]);
-  const rotated = await rotateToken(database, hash, next, nowMs, rotationGraceMs);
-  if (rotated === undefined) {
-    const known = await findRefreshToken(database, hash);
-    if (known !== undefined && known.rotatedAt !== null) {
-      await deleteFamily(database, known.family);
-      log('warn', 'refresh token reused, session ended', { userId: known.userId });
+  const digest = await digestOf(refreshToken);
+  for (;;) {
+    const nowMs = Date.now();
+    const session = await findSession(database, family);
+    if (session === undefined) throw new RefusedError(credentialRefused('refresh_token', 'wrong'));
+    if (session.expiresAt <= nowMs) throw new RefusedError(credentialRefused('refresh_token', 'expired'));
+    const judgement = judgeToken(session, (known) => isEqualDigest(known, digest), nowMs);
+    if (judgement.kind === 'reused') {
+      await deleteFamily(database, family);
+      log('warn', 'refresh token reused, session ended', { userId: session.userId });
+      throw new RefusedError(credentialRefused('refresh_token', 'reused'));
     }
-    const problem = known === undefined ? 'wrong' : known.rotatedAt === null ? 'expired' : 'reused';
-    throw new RefusedError(credentialRefused('refresh_token', problem));
+    if (judgement.kind === 'repeated') {
+      let current = refreshToken;
+      for (const salt of judgement.salts) current = await successorOf(current, salt);
+      return createPair(context, session.userId, family, current);
+    }
+    const salt = createSecret('', 22);
+    const next = await successorOf(refreshToken, salt);
+    const isRotated = await rotateToken(database, session, {
+      digest: await digestOf(next),
+      rotations: addRotation(session.rotations, { digest, salt, atMs: nowMs }),
+      rotatedAt: nowMs,
+      expiresAt: nowMs + refreshTokenMs,
+    });
+    if (isRotated) return createPair(context, session.userId, family, next);
+    // Another request with this token came first: now it is a repeated one.
   }
-  return createPair(context, rotated.userId, rotated.family, next.refreshToken);
 }
 
 /**
@@ -74,7 +99,8 @@ export async function logOut(
   bearer: Outcome<{ sessionId: string }>,
 ): Promise<void> {
   const database = context.primary();
-  const known = refreshToken === undefined ? undefined : await findRefreshToken(database, await digestOf(refreshToken));
+  const named = refreshToken === undefined ? undefined : familyOf(refreshToken);
+  const known = named === undefined ? undefined : await findSession(database, named);
   if (known === undefined && !bearer.ok) {
     throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
@@ -82,11 +108,19 @@ export async function logOut(
   if (family !== undefined) await deleteFamily(database, family);
 }
 
+/** Beyond `sessionsPerUser` the one that was not used for longest ends. */
 async function startSession(context: ServiceContext, database: Database, userId: number, passwordHash: string) {
   const createdAt = Date.now();
-  const { refreshToken, hash, expiresAt } = await createRefreshToken(createdAt);
-  const family = crypto.randomUUID();
-  if (!(await insertFirstToken(database, { hash, family, userId, createdAt, expiresAt }, passwordHash))) {
+  const family = createSecret('', 22);
+  const refreshToken = `rt_${family}${createSecret('', 43)}`;
+  const session = {
+    digest: await digestOf(refreshToken),
+    family,
+    userId,
+    createdAt,
+    expiresAt: createdAt + refreshTokenMs,
+  };
+  if (!(await insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
     throw new RefusedError(credentialRefused('account_password', 'revoked'));
   }
   return createPair(context, userId, family, refreshToken);
@@ -96,9 +130,12 @@ async function createPair({ config }: ServiceContext, userId: number, family: st
   return { token: await signAccessToken(config, userId, family), refreshToken, expiresIn: config.accessTokenSeconds };
 }
 
-async function createRefreshToken(nowMs: number) {
-  const refreshToken = createSecret('rt_', 43);
-  return { refreshToken, hash: await digestOf(refreshToken), expiresAt: nowMs + refreshTokenMs };
+function familyOf(refreshToken: string): string | undefined {
+  return refreshTokenPattern.exec(refreshToken)?.[1];
+}
+
+async function successorOf(refreshToken: string, salt: string): Promise<string> {
+  return `rt_${familyOf(refreshToken) ?? ''}${await deriveSecret(refreshToken, salt)}`;
 }
 
 /** The hash in effect now: one replaced meanwhile is taken only where it is of the same password. */

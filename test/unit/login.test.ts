@@ -5,7 +5,13 @@ import { checkPassword, dummyHash } from '../../src/crypto/password.ts';
 vi.mock('../../src/crypto/password.ts', { spy: true });
 vi.mock('../../src/db/client.ts');
 vi.mock('../../src/db/users.ts');
-vi.mock('../../src/services/login-attempts.ts');
+vi.mock('../../src/services/login-attempts.ts', () => ({
+  beginLoginAttempt: () => Promise.resolve({ isKnownDevice: false }),
+  countFailure: () => Promise.resolve(),
+}));
+vi.mock('../../src/services/password-turns.ts', () => ({
+  inTurn: (_context: object, _isKnownDevice: boolean, hash: () => Promise<unknown>) => hash(),
+}));
 
 type Sessions = { logIn: (context: object, given: object) => Promise<unknown> };
 // Not imported by a literal: the services need the types of workerd, and the tests here have those of Node.
@@ -14,6 +20,6 @@ const { logIn } = (await import(path)) as Sessions;
 
 it('hashes the password for an unknown name, too, so that both take as long', async () => {
   const given = { name: 'nobody', password: 'wrong horse', clientAddress: '192.0.2.1' };
-  await expect(logIn({ primary: () => ({}) }, given)).rejects.toThrow();
+  await expect(logIn({ primary: () => ({}), config: {} }, given)).rejects.toThrow();
   expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash);
 });

@@ -1,13 +1,17 @@
 // Limits: attempts at one account, counted exactly, and the flood shields of a deployment.
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/client.ts';
+import { keepLoginDevice } from '../../src/db/login-devices.ts';
 import { beginLoginAttempt, countFailure } from '../../src/services/login-attempts.ts';
+import { inTurn } from '../../src/services/password-turns.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 
 const password = 'correct horse';
+const { limits } = readConfig(env);
 let accountCount = 0;
 
 async function createAccount(): Promise<{ email: string; username: string }> {
@@ -16,16 +20,16 @@ async function createAccount(): Promise<{ email: string; username: string }> {
   return account;
 }
 
-function logIn(name: string, given: string, address = '192.0.2.1') {
+type Session = { token: string; deviceToken: string; user: { userId: number } };
+
+function logIn(name: string, given: string, address = '192.0.2.1', deviceToken: string | null = null) {
   const headers = { 'CF-Connecting-IP': address };
-  return call<{ token: string }>('POST', '/users/login', { body: { username: name, password: given }, headers });
+  return call<Session>('POST', '/users/login', { body: { username: name, password: given, deviceToken }, headers });
 }
 
-/** Opens every closed account: a fake clock would change the token lifetimes and counters of the other tests, too. */
+/** Opens every closed throttle key: a fake clock would change the token lifetimes and counters of the other tests, too. */
 async function waitOut(): Promise<void> {
-  await env.DB.prepare('update login_attempts set retry_at = min(retry_at, ?)')
-    .bind(Date.now() - 1)
-    .run();
+  await env.DB.prepare('update login_attempts set retry_at = 0').run();
 }
 
 /** Wrong passwords without their price: what a login counts, each after the wait that the one before it demands. */
@@ -33,7 +37,8 @@ async function failTimes(account: string, times: number, address = '192.0.2.1'):
   const database = openDatabase(env.DB, 'first-primary');
   for (let attempt = 0; attempt < times; attempt++) {
     await waitOut();
-    await countFailure(database, await beginLoginAttempt(database, account, address));
+    const client = { account, userId: undefined, clientAddress: address, shownToken: undefined };
+    await countFailure(database, await beginLoginAttempt(database, limits, client));
   }
 }
 
@@ -50,31 +55,8 @@ describe('attempts at one account', () => {
       delays.push(Number(refusal.headers.get('Retry-After')));
       await failTimes(email, 1);
     }
-    expect(delays).toEqual([1, 2, 4, 8, 16]);
-  });
-
-  it('wait as long as the rule says, and never longer than 15 minutes', async () => {
-    for (const [failures, waitSeconds] of [
-      [1, 0],
-      [4, 1],
-      [5, 2],
-      [6, 4],
-      [13, 512],
-      [14, 900],
-      [40, 900],
-      [5_000, 900],
-    ] as const) {
-      const account = `ruled-${failures}`;
-      await failTimes(account, 1);
-      await env.DB.prepare('update login_attempts set failures = ? where failures = 1').bind(failures).run();
-      await failTimes(account, 1);
-      const answer = await env.DB.prepare('select retry_at from login_attempts where failures = ?')
-        .bind(failures + 1)
-        .first<{ retry_at: number }>();
-      const waitMs = Math.max(0, answer!.retry_at - Date.now());
-      expect(Math.ceil(waitMs / 1000)).toBe(waitSeconds);
-      await env.DB.prepare('delete from login_attempts').run();
-    }
+    // The sixth on are counted with those of other addresses, too, five seconds apart.
+    expect(delays).toEqual([1, 5, 5, 8, 16]);
   });
 
   it('are counted over username and email, and alike where there is no account', async () => {
@@ -113,15 +95,83 @@ describe('attempts at one account', () => {
     expect((await logIn(username, password)).status).toBe(200);
   });
 
-  it('by a stranger do not keep the owner out of an address that logged in before', async () => {
+  it('by a stranger do not keep the owner out of another address', async () => {
     const { username, email } = await createAccount();
-    const home = '2001:db8:1:2:3::4';
-    expect((await logIn(username, password, home)).status).toBe(200);
-    await failTimes(email, 5);
+    await failTimes(email, 8, '203.0.113.9');
     expect((await logIn(username, password, '203.0.113.9')).status).toBe(429);
-    expect((await logIn(username, password, '2001:db8:1:2:ffff::1')).status).toBe(200);
+    expect((await logIn(username, password, '2001:db8:1:2:3::4')).status).toBe(200);
+    // One IPv6 network is one address.
     await failTimes(email, 8, '2001:db8:1:2::/64');
-    expect((await logIn(username, password, home)).status).toBe(429);
+    expect((await logIn(username, password, '2001:db8:1:2:ffff::1')).status).toBe(429);
+  });
+
+  it('of all addresses together wait a few seconds once the free ones of a day are used up', async () => {
+    const { username, email } = await createAccount();
+    await failTimes(email, 1, '203.0.113.1');
+    await env.DB.prepare('update login_attempts set failures = ?').bind(limits.loginFreeAttemptsPerDay).run();
+    await failTimes(email, 1, '203.0.113.2');
+    const refusal = await logIn(username, password, '203.0.113.3');
+    expect(refusal).toMatchObject({ status: 429, message: 'too_many_requests' });
+    expect(['4', '5']).toContain(refusal.headers.get('Retry-After'));
+    await waitOut();
+    expect((await logIn(username, password, '203.0.113.3')).status).toBe(200);
+  });
+
+  it('by strangers at the same address never make a device wait that shows its token', async () => {
+    const { username, email } = await createAccount();
+    const address = '203.0.113.20';
+    const { deviceToken } = (await logIn(username, password, address)).data;
+    expect(deviceToken).toMatch(/^dt_[A-Za-z0-9]{43}$/);
+    await failTimes(email, 8, address);
+    expect((await logIn(username, password, address)).status).toBe(429);
+    const again = await logIn(username, password, address, deviceToken);
+    expect(again).toMatchObject({ status: 200, data: { deviceToken } });
+    // Its own wrong passwords are counted by themselves.
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect((await logIn(username, 'wrong', '203.0.113.21', deviceToken)).status).toBe(401);
+    }
+    expect((await logIn(username, password, '203.0.113.21', deviceToken)).status).toBe(429);
+    expect((await logIn(username, password, '203.0.113.21')).status).toBe(200);
+  });
+
+  it('are not counted apart for a token of another account, a forged one, or one that has ended', async () => {
+    const [one, other] = [await createAccount(), await createAccount()];
+    const address = '203.0.113.30';
+    const { deviceToken } = (await logIn(other.username, password)).data;
+    await failTimes(one.email, 8, address);
+    for (const token of [deviceToken, `dt_${'0'.repeat(43)}`, 'x', '']) {
+      expect((await logIn(one.username, password, address, token)).status).toBe(429);
+    }
+    await failTimes(other.email, 8, address);
+    await env.DB.prepare('update login_devices set expires_at = ?').bind(Date.now()).run();
+    expect((await logIn(other.username, password, address, deviceToken)).status).toBe(429);
+  });
+
+  it('from devices: a user has twenty, and those that show their tokens stay', async () => {
+    const { username } = await createAccount();
+    const { deviceToken } = (await logIn(username, password)).data;
+    const userId = (await logIn(username, password, '192.0.2.1', deviceToken)).data.user.userId;
+    const database = openDatabase(env.DB, 'first-primary');
+    for (let login = 0; login < 40; login++) {
+      const device = { hash: `hash ${userId} ${login}`, userId, createdAt: Date.now() + login, shownAt: null };
+      await keepLoginDevice(database, { ...device, expiresAt: Date.now() + 1e6 }, limits.loginDevicesPerUser);
+    }
+    const count = await env.DB.prepare('select count(*) as n from login_devices where user_id = ?')
+      .bind(userId)
+      .first<{ n: number }>();
+    expect(count!.n).toBe(20);
+    expect((await logIn(username, password, '192.0.2.1', deviceToken)).data.deviceToken).toBe(deviceToken);
+  });
+
+  it('from a device that was trusted before the password changed are a stranger’s', async () => {
+    const { username, email } = await createAccount();
+    const kept = (await logIn(username, password)).data;
+    const other = (await logIn(username, password)).data;
+    const body = { oldPassword: password, newPassword: 'another horse', deviceToken: kept.deviceToken };
+    expect((await call('PUT', '/users/password', { token: kept.token, body })).status).toBe(200);
+    await failTimes(email, 8);
+    expect((await logIn(username, 'another horse', '192.0.2.1', other.deviceToken)).status).toBe(429);
+    expect((await logIn(username, 'another horse', '192.0.2.1', kept.deviceToken)).status).toBe(200);
   });
 
   it('count for the old password of a change as well', async () => {
@@ -129,16 +179,48 @@ describe('attempts at one account', () => {
     const { token } = (await logIn(username, password)).data;
     await env.DB.prepare('delete from login_attempts').run();
     await failTimes(email, 4);
-    const change = () =>
-      call('PUT', '/users/password', { token, body: { oldPassword: 'wrong', newPassword: 'another horse' } });
+    const headers = { 'CF-Connecting-IP': '192.0.2.1' };
+    const body = { oldPassword: 'wrong', newPassword: 'another horse' };
+    const change = () => call('PUT', '/users/password', { token, body, headers });
     expect((await change()).message).toBe('invalid_password');
     expect(await change()).toMatchObject({ status: 429, message: 'too_many_requests' });
   });
 });
 
+describe('passwords that are to be hashed', () => {
+  it('wait in a queue, and are refused where it is full', async () => {
+    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=2' } as unknown as Env;
+    const context = { config: readConfig(changed) };
+    const ends: (() => void)[] = [];
+    const hash = (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name)));
+    const turns = ['first', 'second'].map((name) => inTurn(context, false, hash(name)));
+    await vi.waitFor(() => expect(ends).toHaveLength(1));
+    turns.push(inTurn(context, false, hash('third')));
+    await expect(inTurn(context, false, hash('fourth'))).rejects.toMatchObject({
+      refusal: { kind: 'rate_limited', limit: 'passwordHashQueue', retryAfterSeconds: 2 },
+    });
+    // A known device has a queue of its own and comes first.
+    turns.push(inTurn(context, true, hash('known')));
+    const order: string[] = [];
+    for (const turn of turns) void turn.then((name) => order.push(name));
+    for (let count = 1; count <= 4; count++) {
+      await vi.waitFor(() => expect(ends).toHaveLength(count));
+      ends[count - 1]!();
+    }
+    await Promise.all(turns);
+    expect(order).toEqual(['first', 'known', 'second', 'third']);
+  });
+
+  it('free their place when hashing fails', async () => {
+    const context = { config: readConfig({ ...env, LIMITS: 'passwordHashPauseMs=0' } as unknown as Env) };
+    await expect(inTurn(context, false, () => Promise.reject(new Error('out of memory')))).rejects.toThrow();
+    expect(await inTurn(context, false, () => Promise.resolve('next'))).toBe('next');
+  });
+});
+
 describe('the flood shields of a deployment', () => {
   const app = createApp();
-  const production = { ...env, RATE_LIMITS: 'production' } satisfies Env;
+  const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0' } as unknown as Env;
 
   async function post(path: string, body: object, headers: Record<string, string>): Promise<Response> {
     const request = new Request(`https://latchwork.test${path}`, {

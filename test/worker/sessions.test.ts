@@ -1,6 +1,8 @@
 // Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out.
+import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { createApp } from '../../src/app.ts';
 import { call, type Answer } from '../rig/workerd/client.ts';
 
 type User = { userId: number; username: string; email: string };
@@ -24,7 +26,13 @@ function refresh(refreshToken: unknown, token?: string): Promise<Answer<TokenPai
 
 /** Moves all rotations into the past: a fake clock would end the access tokens, too. */
 async function ageRotations(byMs: number): Promise<void> {
-  await env.DB.prepare('update refresh_tokens set rotated_at = rotated_at - ?').bind(byMs).run();
+  const aged = "json_set(value, '$.atMs', json_extract(value, '$.atMs') - ?)";
+  await env.DB.prepare(
+    `update refresh_tokens set rotations = (select json_group_array(json(${aged})) from json_each(rotations))
+     where rotations is not null`,
+  )
+    .bind(byMs)
+    .run();
 }
 
 let user: User;
@@ -65,6 +73,26 @@ describe('POST /users/login', () => {
     }
   });
 
+  it('ends the session that was not used for longest where a user has too many', async () => {
+    const send = async (path: string, body: object) => {
+      const request = new Request(`https://latchwork.test/api/v1/users/${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body),
+      });
+      const changed = { ...env, LIMITS: 'sessionsPerUser=3' } as unknown as Env;
+      const response = await createApp().fetch(request, changed, createExecutionContext());
+      const { data } = await response.json<{ data: TokenPair }>();
+      return { status: response.status, refreshToken: response.ok ? data.refreshToken : '' };
+    };
+    const first = await send('login', { email, password });
+    const unused = await send('login', { email, password });
+    const third = await send('login', { email, password });
+    const used = await send('refresh-token', first);
+    const fourth = await send('login', { email, password });
+    expect((await send('refresh-token', unused)).status).toBe(401);
+    for (const session of [used, third, fourth]) expect((await send('refresh-token', session)).status).toBe(200);
+  });
+
   it('replaces a hash that was made with other parameters', async () => {
     // scrypt of 'correct horse' with N=2^10, r=8, p=1.
     const oldHash = '$scrypt$ln=10,r=8,p=1$c2l4dGVlbiBieXRlcyAuLg$biW5iqzejlu4EofcMFA+ZO1Rn/IL8U4Ok8lQnLqAAhc';
@@ -95,15 +123,51 @@ describe('POST /users/refresh-token', () => {
     expect((await refresh(otherSession.refreshToken)).status).toBe(200);
   });
 
-  it('lets 50 simultaneous refreshes with one token all go on, and none of them after a reuse', async () => {
+  it('gives 50 simultaneous refreshes with one token the same next one, which is good until a reuse', async () => {
     const session = await startSession();
     const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(session.refreshToken)));
     expect(answers.every(({ status }) => status === 200)).toBe(true);
-    expect(new Set(answers.map(({ data }) => data.refreshToken)).size).toBe(50);
+    expect(new Set(answers.map(({ data }) => data.refreshToken)).size).toBe(1);
+    const next = (await refresh(answers[0]!.data.refreshToken)).data;
     await ageRotations(31_000);
     expect((await refresh(session.refreshToken)).status).toBe(401);
-    const after = await Promise.all(answers.map(({ data }) => refresh(data.refreshToken)));
-    expect(after.every(({ status }) => status === 401)).toBe(true);
+    expect((await refresh(next.refreshToken)).status).toBe(401);
+  });
+
+  it('answers a token from before the last one, too, while it was rotated moments ago', async () => {
+    const session = await startSession();
+    let latest: TokenPair = session;
+    for (let refreshes = 0; refreshes < 3; refreshes++) latest = (await refresh(latest.refreshToken)).data;
+    const again = await refresh(session.refreshToken);
+    expect(again).toMatchObject({ status: 200, data: { refreshToken: latest.refreshToken } });
+    expect((await refresh(latest.refreshToken)).status).toBe(200);
+  });
+
+  it('ends the session for a token of long ago, and for one that was never issued', async () => {
+    for (const forge of [(token: string) => token, (token: string) => `${token.slice(0, -2)}AA`]) {
+      const session = await startSession();
+      let latest: TokenPair = session;
+      for (let refreshes = 0; refreshes < 10; refreshes++) {
+        latest = (await refresh(latest.refreshToken)).data;
+        await ageRotations(31_000);
+      }
+      expect((await refresh(forge(session.refreshToken))).status).toBe(401);
+      expect((await refresh(latest.refreshToken)).status).toBe(401);
+    }
+  });
+
+  it('keeps one row a session, however often it is refreshed', async () => {
+    const count = async () =>
+      (await env.DB.prepare('select count(*) as n from refresh_tokens').first<{ n: number }>())!.n;
+    const session = await startSession();
+    const before = await count();
+    let latest: TokenPair = session;
+    for (let refreshes = 0; refreshes < 12; refreshes++) latest = (await refresh(latest.refreshToken)).data;
+    expect(await count()).toBe(before);
+    const row = await env.DB.prepare('select max(length(rotations)) as size from refresh_tokens').first<{
+      size: number;
+    }>();
+    expect(row!.size).toBeLessThan(2_000);
   });
 
   it('refuses a token after 30 days, and forgets it with the next ones', async () => {
@@ -119,7 +183,7 @@ describe('POST /users/refresh-token', () => {
   });
 
   it('refuses tokens that were never issued', async () => {
-    for (const refreshToken of ['', 'rt_', `rt_${'0'.repeat(43)}`, "' or 1=1 --"]) {
+    for (const refreshToken of ['', 'rt_', `rt_${'0'.repeat(43)}`, `rt_${'0'.repeat(65)}`, "' or 1=1 --"]) {
       expect(await refresh(refreshToken)).toMatchObject({ status: 401, message: 'unauthorized' });
     }
     const { token } = await startSession();

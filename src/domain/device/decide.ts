@@ -10,6 +10,7 @@ import {
   addPassword,
   firstCredentials,
   noteFirstUse,
+  noteSession,
   replacePasswords,
   validPasswords,
   type CredentialsSlice,
@@ -133,6 +134,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
       if (next.credentials.isAwaitingLogin) {
         next = withCredentials(next, { ...next.credentials, isAwaitingLogin: false, acceptedFromMs: nowMs });
       }
+      next = withCredentials(next, noteSession(next.credentials, event.matchedDigest ?? '', nowMs));
       next = planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, nowMs, effects), nowMs);
     } else {
       // What the device's own socket will subscribe to is not known here.
@@ -270,7 +272,7 @@ function refuseLogin(state: DeviceState, event: EventOf<'login_attempted'>, nowM
   if (event.productKey !== identity.productKey) return noDevice(state);
   const { deviceId } = identity;
   if (!event.isClientIdRight) return { kind: 'wrong_client_id', deviceId };
-  const isValid = validPasswords(credentials.passwords, nowMs).some(({ digest }) => digest === event.matchedDigest);
+  const isValid = validPasswords(credentials, nowMs).some(({ digest }) => digest === event.matchedDigest);
   if (!isValid) {
     const problem = event.matchedDigest === undefined ? 'wrong' : 'revoked';
     return { kind: 'credential_refused', credential: 'messaging_password', problem, deviceId };

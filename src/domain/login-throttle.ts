@@ -1,0 +1,72 @@
+// How often a password may be tried. Failed attempts are counted by throttle key; the count decides when the next attempt
+// may come. Before that the right password is refused, too: otherwise guessing would go on behind the refusals.
+//
+// - A device that logged in before and shows its token has a key of its own. Nothing that others do makes it wait.
+// - Anybody else has the key of the account and the client address. Its first failures are free, then each doubles the wait.
+// - Free failures of all addresses are counted together. While there are not too many in a day, an address that has not
+//   failed yet waits for nobody: a stranger cannot keep the owner out of a new address.
+// - All other attempts at an account share one key with a short wait. It bounds what many addresses can guess together.
+
+/** Absent counts are zero. */
+export type FailureCount = { failures: number; lastFailedAtMs: number };
+export type ThrottleKeyName = 'own' | 'free' | 'common';
+
+export type LoginLimits = {
+  loginFreeAttempts: number;
+  loginFreeAttemptsPerDay: number;
+  loginMaxDelaySeconds: number;
+  loginCommonDelaySeconds: number;
+};
+
+const firstDelayMs = 1_000;
+const maxDoublings = 20;
+
+/** When the attempt may be made; any time before now: at once. */
+export function attemptOpensAt(
+  counts: Record<ThrottleKeyName, FailureCount>,
+  isKnownDevice: boolean,
+  limits: LoginLimits,
+): number {
+  const ownOpensAtMs = ownKeyOpensAt(counts.own, limits);
+  if (isKnownDevice || (isFree(counts.own, limits) && hasFreeLeft(counts.free, limits))) return ownOpensAtMs;
+  return Math.max(ownOpensAtMs, commonKeyOpensAt(counts.common, limits));
+}
+
+/**
+ * Counts a failed attempt. `count` adds one to a key and answers what was counted before, in one step: attempts that are
+ * made at once are judged as if they had come one after the other.
+ * @returns when the attempt may be made: later than now where others came first, and then nobody is to learn its result
+ */
+export async function countFailedAttempt(
+  count: (name: ThrottleKeyName) => Promise<FailureCount>,
+  isKnownDevice: boolean,
+  limits: LoginLimits,
+  nowMs: number,
+): Promise<number> {
+  const own = await count('own');
+  const ownOpensAtMs = ownKeyOpensAt(own, limits);
+  if (isKnownDevice || ownOpensAtMs > nowMs) return ownOpensAtMs;
+  if (isFree(own, limits) && hasFreeLeft(await count('free'), limits)) return ownOpensAtMs;
+  return commonKeyOpensAt(await count('common'), limits);
+}
+
+function isFree({ failures }: FailureCount, { loginFreeAttempts }: LoginLimits): boolean {
+  return failures < loginFreeAttempts;
+}
+
+function hasFreeLeft({ failures }: FailureCount, { loginFreeAttemptsPerDay }: LoginLimits): boolean {
+  return failures < loginFreeAttemptsPerDay;
+}
+
+function ownKeyOpensAt(own: FailureCount, limits: LoginLimits): number {
+  if (isFree(own, limits)) return 0;
+  const doublings = Math.min(own.failures - limits.loginFreeAttempts, maxDoublings);
+  return own.lastFailedAtMs + Math.min(firstDelayMs * 2 ** doublings, limits.loginMaxDelaySeconds * 1000);
+}
+
+function commonKeyOpensAt(
+  { failures, lastFailedAtMs }: FailureCount,
+  { loginCommonDelaySeconds }: LoginLimits,
+): number {
+  return failures === 0 ? 0 : lastFailedAtMs + loginCommonDelaySeconds * 1000;
+}

@@ -1,0 +1,269 @@
+// Levers without sign-in: what a stranger's flood costs the database and the objects, and what it is answered.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../src/app.ts';
+import { call, createUser } from '../rig/workerd/client.ts';
+import { hookSecret } from '../rig/workerd/hooks.ts';
+import { provisionDevice } from '../rig/workerd/provision.ts';
+
+type Key = { keyId: string; apiKey: string };
+
+const app = createApp();
+const noBody = { method: 'GET' };
+
+function ask(changed: Env, path: string, headers: Record<string, string>, init: RequestInit = noBody) {
+  const request = new Request(`https://latchwork.test${path}`, { ...init, headers });
+  return Promise.resolve(app.fetch(request, changed, createExecutionContext()));
+}
+
+/** D1 that counts the statements whose text holds `part`. */
+function countStatements(part: string): { DB: D1Database; count: () => number } {
+  let count = 0;
+  const DB = {
+    withSession(consistency: D1SessionConstraint) {
+      const session = env.DB.withSession(consistency);
+      return {
+        prepare(statement: string) {
+          if (statement.includes(part)) count += 1;
+          return session.prepare(statement);
+        },
+        batch: (prepared: D1PreparedStatement[]) => session.batch(prepared),
+      };
+    },
+  } as unknown as D1Database;
+  return { DB, count: () => count };
+}
+
+/** A limiter of `limit` uses a key. */
+function limiter(limit: number): RateLimit {
+  const uses = new Map<string, number>();
+  return {
+    limit: ({ key }) => {
+      uses.set(key, (uses.get(key) ?? 0) + 1);
+      return Promise.resolve({ success: (uses.get(key) ?? 0) <= limit });
+    },
+  };
+}
+
+const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0' } as unknown as Env;
+
+describe('health', () => {
+  const healthOf = (answer: () => Promise<object>) => {
+    const health = vi.fn(answer);
+    return { health, BROKER_LINK: { getByName: () => ({ health }) } as unknown as Env['BROKER_LINK'] };
+  };
+  const up = { bridgeConnected: true, brokerConnected: true };
+
+  it('is checked once for a flood of requests', async () => {
+    const { health, BROKER_LINK } = healthOf(() => Promise.resolve(up));
+    const { DB, count } = countStatements('select 1');
+    const changed = { ...env, BROKER_LINK, DB };
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(changed, '/health', {})));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect([health.mock.calls.length, count()]).toEqual([1, 1]);
+  });
+
+  it('is checked again once the answer is old, sooner where a part was missing', async () => {
+    const answers = [{ ...up, bridgeConnected: false }, up, { ...up, bridgeConnected: false }];
+    const { BROKER_LINK } = healthOf(() => Promise.resolve(answers.shift() ?? up));
+    const changed = { ...env, BROKER_LINK };
+    const statusAfter = async (ms: number) => {
+      vi.setSystemTime(Date.now() + ms);
+      return (await ask(changed, '/health', {})).status;
+    };
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const statuses = [];
+    for (const ms of [0, 400, 200, 2_900, 200]) statuses.push(await statusAfter(ms));
+    vi.useRealTimers();
+    expect(statuses).toEqual([503, 503, 200, 200, 503]);
+  });
+
+  it('is limited by address', async () => {
+    const changed = { ...production, ...healthOf(() => Promise.resolve(up)), HEALTH_LIMIT: limiter(3) };
+    const statuses = [];
+    for (let count = 0; count < 5; count++) {
+      statuses.push((await ask(changed, '/health', { 'CF-Connecting-IP': '198.51.100.1' })).status);
+    }
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+    expect((await ask(changed, '/health', { 'CF-Connecting-IP': '198.51.100.2' })).status).toBe(200);
+  });
+});
+
+describe('a refusal of a flood shield', () => {
+  it('is held back, until too many are', async () => {
+    const waits: (() => void)[] = [];
+    vi.spyOn(scheduler, 'wait').mockImplementation(() => new Promise((resolve) => waits.push(resolve)));
+    const changed = { ...production, LIMITS: 'delayedRefusals=2', HEALTH_LIMIT: limiter(0) } as unknown as Env;
+    const held = [ask(changed, '/health', {}), ask(changed, '/health', {})];
+    await vi.waitFor(() => expect(waits).toHaveLength(2));
+    expect((await ask(changed, '/health', {})).status).toBe(429);
+    for (const end of waits) end();
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([429, 429]);
+    vi.restoreAllMocks();
+  });
+});
+
+describe('API keys', () => {
+  const withKey = ({ keyId, apiKey }: Key, address: string) => ({
+    'X-API-Key': keyId,
+    'X-API-Secret': apiKey,
+    'CF-Connecting-IP': address,
+  });
+  const unknownKey = (digit: number) => ({
+    keyId: `ak_${String(digit).padStart(20, '0')}`,
+    apiKey: `sk_${'0'.repeat(40)}`,
+  });
+  async function createKey(): Promise<Key> {
+    const { token } = await createUser();
+    return (await call<Key>('POST', '/users/api-keys', { token, body: {} })).data;
+  }
+
+  it('that do not exist are looked up once', async () => {
+    const { DB, count } = countStatements('"api_keys"');
+    for (let attempt = 0; attempt < 5; attempt++) {
+      const response = await ask({ ...env, DB }, '/api/v1/users/me', withKey(unknownKey(1), '198.51.100.1'));
+      expect(response.status).toBe(401);
+    }
+    expect(count()).toBe(1);
+  });
+
+  it('that are wrong too often close the address for keys that are not known, and for no others', async () => {
+    const known = await createKey();
+    const { DB, count } = countStatements('"api_keys"');
+    const changed = { ...production, DB, KEY_FAILURE_LIMIT: limiter(3) };
+    const [address, other] = ['198.51.100.3', '198.51.100.4'];
+    expect((await ask(changed, '/api/v1/users/me', withKey(known, address))).status).toBe(200);
+    const statuses = [];
+    for (let digit = 10; digit < 20; digit++) {
+      const response = await ask(changed, '/api/v1/users/me', withKey(unknownKey(digit), address));
+      statuses.push(response.status);
+      if (response.status === 429) expect(Number(response.headers.get('Retry-After'))).toBeGreaterThan(0);
+    }
+    expect(statuses).toEqual([401, 401, 401, 401, ...Array.from({ length: 6 }, () => 429)]);
+    const reads = count();
+    expect((await ask(changed, '/api/v1/users/me', withKey(unknownKey(30), address))).status).toBe(429);
+    expect(count()).toBe(reads);
+    // After its cached read has become old, too.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 5_000 });
+    expect((await ask(changed, '/api/v1/users/me', withKey(known, address))).status).toBe(200);
+    vi.useRealTimers();
+    expect((await ask(changed, '/api/v1/users/me', withKey(unknownKey(31), other))).status).toBe(401);
+  });
+
+  it('in use are read a few times a second, whatever the number of requests', async () => {
+    const key = await createKey();
+    const { DB, count } = countStatements('where "api_keys"."key_id" = ?');
+    const startMs = Date.now();
+    vi.useFakeTimers({ toFake: ['Date'], now: startMs });
+    for (let request = 0; request < 300; request++) {
+      vi.setSystemTime(startMs + request * 10);
+      expect((await ask({ ...env, DB }, '/api/v1/users/me', withKey(key, '198.51.100.5'))).status).toBe(200);
+    }
+    vi.useRealTimers();
+    // Three seconds.
+    expect(count()).toBeLessThanOrEqual(8);
+  });
+});
+
+describe('activations', () => {
+  const activate = (changed: Env, productKey: string, deviceSN: string, address: string) =>
+    ask(
+      changed,
+      '/api/v1/devices/activate',
+      { 'CF-Connecting-IP': address },
+      { method: 'POST', body: JSON.stringify({ productKey, deviceSN }) },
+    );
+  async function createProduct(): Promise<string> {
+    const { token } = await createUser();
+    const productKey = `shielded-${crypto.randomUUID()}`;
+    await call('POST', '/products', { token, body: { productKey, name: 'Shielded' } });
+    return productKey;
+  }
+
+  it('of new serial numbers are limited by product, those of known ones are not', async () => {
+    const [productKey, otherKey] = [await createProduct(), await createProduct()];
+    const changed = { ...production, NEW_DEVICE_LIMIT: limiter(3), NEW_DEVICE_ADDRESS_LIMIT: limiter(100) };
+    const statuses = [];
+    for (let count = 0; count < 5; count++) {
+      statuses.push((await activate(changed, productKey, `SN-${count}`, `198.51.100.${count}`)).status);
+    }
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+    expect((await activate(changed, productKey, 'SN-0', '198.51.100.9')).status).toBe(200);
+    expect((await activate(changed, otherKey, 'SN-0', '198.51.100.9')).status).toBe(200);
+  });
+
+  it('of new serial numbers by one address leave the product to others', async () => {
+    const productKey = await createProduct();
+    const changed = { ...production, NEW_DEVICE_LIMIT: limiter(5), NEW_DEVICE_ADDRESS_LIMIT: limiter(2) };
+    const flood = [];
+    for (let count = 0; count < 8; count++) {
+      flood.push((await activate(changed, productKey, `SN-${count}`, '198.51.100.1')).status);
+    }
+    expect(flood).toEqual([200, 200, 429, 429, 429, 429, 429, 429]);
+    const refused = await activate(changed, productKey, 'SN-9', '198.51.100.1');
+    expect(refused.headers.get('Retry-After')).toBe('60');
+    expect((await activate(changed, productKey, 'SN-10', '198.51.100.2')).status).toBe(200);
+  });
+});
+
+describe('broker logins with ids that no device has', () => {
+  /** EMQX's hook; `woken` counts the calls of objects. */
+  function broker(changed: Partial<Env> = {}) {
+    let woken = 0;
+    const DEVICE_SESSION = {
+      getByName(name: string) {
+        woken += 1;
+        return env.DEVICE_SESSION.getByName(name);
+      },
+    } as unknown as Env['DEVICE_SESSION'];
+    const bindings = { ...production, DEVICE_SESSION, ...changed };
+    const logIn = async (name: string, password: string, peerhost?: string) => {
+      const body = JSON.stringify({ clientid: name, username: name, password, peerhost });
+      const headers = { 'Content-Type': 'application/json' };
+      const response = await ask(bindings, `/hooks/emqx/s/${hookSecret}/connect`, headers, { method: 'POST', body });
+      return response.json<{ result: string; message?: string }>();
+    };
+    return { logIn, woken: () => woken };
+  }
+  const strange = (digit: number) => `shielded&dev_${String(digit).padStart(8, '0')}`;
+
+  it('wake an object once, however often they are repeated', async () => {
+    const { logIn, woken } = broker();
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect(await logIn(strange(1), 'tk_x')).toMatchObject({ result: 'deny', message: 'device_not_found' });
+    }
+    expect(woken()).toBe(1);
+  });
+
+  it('close the address for ids that have not logged in here, where the broker tells it', async () => {
+    const device = await provisionDevice();
+    const { logIn, woken } = broker({ UNKNOWN_DEVICE_LIMIT: limiter(3) });
+    const [peer, neighbour] = ['2001:db8:7::1', '2001:db8:7::2'];
+    expect(await logIn(device.name, device.password, peer)).toMatchObject({ result: 'allow' });
+    for (let digit = 10; digit < 14; digit++) await logIn(strange(digit), 'tk_x', peer);
+    const before = woken();
+    for (let digit = 20; digit < 30; digit++) {
+      expect(await logIn(strange(digit), 'tk_x', neighbour)).toMatchObject({ message: 'too_many_requests' });
+    }
+    expect(woken()).toBe(before);
+    expect(await logIn(device.name, device.password, peer)).toMatchObject({ result: 'allow' });
+    expect(await logIn(strange(30), 'tk_x', '2001:db8:8::1')).toMatchObject({ message: 'device_not_found' });
+  });
+
+  it('do not close a device’s own name: the same id with another product key', async () => {
+    const device = await provisionDevice();
+    const { logIn } = broker();
+    expect(await logIn(`other&${device.deviceId}`, 'tk_x')).toMatchObject({ message: 'device_not_found' });
+    expect(await logIn(device.name, device.password)).toMatchObject({ result: 'allow' });
+  });
+
+  it('are not what a device with a wrong password is counted as', async () => {
+    const device = await provisionDevice();
+    const { logIn } = broker({ UNKNOWN_DEVICE_LIMIT: limiter(1) });
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect(await logIn(device.name, 'tk_wrong', '192.0.2.50')).toMatchObject({ message: 'invalid_password' });
+    }
+    expect(await logIn(device.name, device.password, '192.0.2.50')).toMatchObject({ result: 'allow' });
+  });
+});
