@@ -6,6 +6,17 @@ type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  // A client's first bytes must fit before it can show that it reads: see durable/relay-census.ts.
+  relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
+  relayUnreadBytesPerAddress: { default: 16_777_216, min: 262_144, max: 67_108_864 },
+  relayUnreadBytesPerShard: { default: 50_331_648, min: 262_144, max: 67_108_864 },
+  relayUnauthenticatedPerAddress: { default: 100, min: 1, max: 30_000 },
+  relayUnauthenticatedPerShard: { default: 2_000, min: 1, max: 30_000 },
+  relaySocketsPerAddress: { default: 1_000, min: 1, max: 30_000 },
+  // The platform refuses the 32 769th socket of an object.
+  relaySocketsPerShard: { default: 10_000, min: 1, max: 30_000 },
+  relaySocketsPerUser: { default: 100, min: 1, max: 30_000 },
+  relaySocketsPerDevice: { default: 20, min: 1, max: 30_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

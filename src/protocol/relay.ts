@@ -18,6 +18,8 @@ export const relayRequestSchemas = {
     payload: z.unknown().refine((payload) => payload !== undefined),
   }),
   ping: z.object({ action: z.literal('ping') }),
+  /** The answer to a ping of the service, with its id. */
+  pong: z.object({ action: z.literal('pong'), id: z.string().max(64) }),
 };
 
 export const relayRequestSchema = z.union(Object.values(relayRequestSchemas));
@@ -42,3 +44,7 @@ export type RelayReply = {
 
 /** A push has no other members: `payload` is the parsed JSON, or text where it is none. */
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });
+
+/** Comes unasked, behind pushes: a pong with its id says that everything before it was read. */
+export const relayReadingCheckSchema = z.object({ action: z.literal('ping'), id: z.string() });
+export type RelayReadingCheck = z.infer<typeof relayReadingCheckSchema>;
