@@ -17,6 +17,10 @@ export const limitSpecs = {
   relaySocketsPerShard: { default: 10_000, min: 1, max: 30_000 },
   relaySocketsPerUser: { default: 100, min: 1, max: 30_000 },
   relaySocketsPerDevice: { default: 20, min: 1, max: 30_000 },
+  relayFrameBurst: { default: 300, min: 1, max: 100_000 },
+  relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
+  relayClientFrameBurst: { default: 2_000, min: 1, max: 100_000 },
+  relayClientFramesPerSecond: { default: 100, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

@@ -18,6 +18,7 @@ import {
 import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
 import { RelayAuthentication, type AuthRequest } from './relay-authentication.ts';
 import { RelayCensus } from './relay-census.ts';
+import { RelayFrameRates } from './relay-frame-rates.ts';
 import { RelayIndex } from './relay-index.ts';
 import type { RelayRun } from './relay-push.ts';
 import { framesOf, PushedMessages } from './relay-pushed.ts';
@@ -54,6 +55,8 @@ export class RelayGateway extends DurableObject<Env> {
   readonly #config = readConfig(this.env);
   readonly #index = new RelayIndex();
   readonly #census = new RelayCensus<WebSocket>(this.#config.limits);
+  readonly #isRated = this.#config.rateLimits === 'production';
+  readonly #rates = new RelayFrameRates<WebSocket>(this.#config.limits);
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
   readonly #pushed = new PushedMessages();
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
@@ -122,6 +125,10 @@ export class RelayGateway extends DurableObject<Env> {
     }
     // Not counted as a frame: this side asked for it.
     if (this.#takePong(socket, data)) return;
+    if (this.#isRated && !this.#rates.mayBeSentOn(socket, Date.now())) {
+      this.#end(socket, 1008, 'too many frames');
+      return;
+    }
     const queued = (this.#queues.get(socket) ?? Promise.resolve()).then(() => this.#handle(socket, data));
     this.#queues.set(socket, queued);
     await queued;
@@ -197,15 +204,19 @@ export class RelayGateway extends DurableObject<Env> {
 
   /** Never rejects: the frames behind this one wait for it. */
   async #handle(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    const client = this.#index.clientOf(socket);
     // Ended by an earlier frame.
-    if (this.#index.clientOf(socket) === undefined) return;
+    if (client === undefined) return;
     const body = typeof data === 'string' ? parseJson(data) : undefined;
     const request = relayRequestSchema.safeParse(body);
-    if (!request.success) {
+    const sender = client.who === null ? `address ${client.address}` : identityKey(client.who);
+    const isTooFast = this.#isRated && !this.#rates.mayBeSentBy(sender, Date.now());
+    if (isTooFast || !request.success) {
       const named = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined;
       const action = relayActions.find((known) => known === named) ?? 'error';
-      this.#log('info', 'relay frame unreadable', socket, { action });
-      this.#reply(socket, { action, code: 400, message: 'invalid_request' });
+      const message = isTooFast ? 'too_many_requests' : 'invalid_request';
+      this.#log('info', 'relay frame not handled', socket, { action, message });
+      this.#reply(socket, { action, code: 400, message });
       return;
     }
     // To no ping, or to one that was answered before.

@@ -12,6 +12,7 @@ export type CloseCause =
   | 'frame larger than 16 KiB'
   | 'not authenticated in time'
   | 'token expired'
+  | 'too many frames'
   | 'too many sockets of this device'
   | 'too many sockets of this user'
   | 'too many sockets that have not authenticated'

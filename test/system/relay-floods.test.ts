@@ -121,3 +121,32 @@ it.skipIf(process.platform !== 'linux')('keeps no more for a client that does no
     code: 200,
   });
 });
+
+it('closes a socket that sends without end, and answers the other sockets of its user', async () => {
+  const client = await openFrom(newAddress());
+  await client.follow({ token: rig.owner.token }, []);
+  const other = await openFrom(newAddress());
+  await other.follow({ token: rig.owner.token }, []);
+  for (let sent = 0; sent < 2_000; sent++) client.send('{"action": "ping"}');
+  expect(await client.untilClosed()).toEqual({ code: 1008, reason: 'too many frames' });
+  expect(client.replies.length).toBeGreaterThanOrEqual(299);
+  expect(await other.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
+});
+
+it('answers too_many_requests when many sockets of one user send at once, and other users as ever', async () => {
+  const address = newAddress();
+  const clients = await Promise.all(Array.from({ length: 12 }, () => openFrom(address)));
+  for (const client of clients) await client.follow({ token: rig.owner.token }, []);
+  for (const client of clients) {
+    for (let sent = 0; sent < 250; sent++) client.send('{"action":"unsubscribe","topic":"none"}');
+  }
+  const refused = { action: 'unsubscribe', code: 400, message: 'too_many_requests' };
+  await Promise.all(clients.map((client) => client.untilReplies(250)));
+  const replies = clients.flatMap((client) => client.replies.map((reply) => JSON.stringify(reply)));
+  expect(replies).toContain(JSON.stringify(refused));
+  expect(replies.filter((reply) => reply.includes('success')).length).toBeGreaterThanOrEqual(1_000);
+  const device = await rig.activate('CALM');
+  const calm = await openFrom(address);
+  const { username, password } = device.mqtt;
+  await calm.follow({ username, password }, [everything(device)]);
+});
