@@ -159,7 +159,8 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   #pushRun(run: RelayRun): void {
-    const { deviceId, topic } = run;
+    const { deviceId, topic, revocations } = run;
+    this.#endRevoked(deviceId, revocations);
     const positions = this.#pushed.takeNew(run);
     const sockets = this.#index.subscribersOf(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
     if (sockets.length === 0) return;
@@ -168,6 +169,14 @@ export class RelayGateway extends DurableObject<Env> {
     for (const socket of sockets) {
       const lost = this.#send(socket, frames, bytes);
       if (lost > 0) this.#log('warn', 'relay push lost', socket, { deviceId, lost });
+    }
+  }
+
+  /** A call of `revoke` may have failed: then the device's next message says that the credentials have ended. */
+  #endRevoked(deviceId: string, revocations: number): void {
+    for (const socket of this.#index.socketsOf(deviceId)) {
+      const who = this.#index.clientOf(socket)?.who;
+      if (who?.kind === 'device' && who.revocations < revocations) this.#end(socket, 1008, 'credentials rotated');
     }
   }
 

@@ -8,7 +8,7 @@ import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { relayShardOf } from '../../src/durable/stubs.ts';
 import { send } from '../rig/workerd/client.ts';
-import { provisionDevice, type TestDevice } from '../rig/workerd/provision.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const { limits, relayShards } = readConfig(env);
@@ -36,9 +36,11 @@ async function follow(device: TestDevice, address: string): Promise<TestSocket> 
   return socket;
 }
 
+const unreachable = () => Promise.reject(new Error('the shard is overloaded'));
 const kib = 1024;
-const runOf = (device: TestDevice, payload: string) => ({
+const runOf = (device: TestDevice, payload: string, revocations = 0) => ({
   ...{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: [JSON.stringify(payload)] },
+  revocations,
 });
 
 describe('sockets of one address that have not authenticated', () => {
@@ -149,6 +151,46 @@ describe('a client that is sent much', () => {
     const socket = await openFrom(newAddress());
     socket.send({ action: 'pong', id: 'x' });
     expect(await socket.ask(ping)).toEqual(pong);
+  });
+});
+
+describe('a socket whose credentials have ended, where the shard did not hear of it', () => {
+  it('is closed by the next message in place of receiving it, while others receive it', async () => {
+    const [device, address] = [await provisionDevice(), newAddress()];
+    const socket = await follow(device, address);
+    const asUser = await openFrom(address);
+    await asUser.ask({ action: 'auth', token: await tokenOf(1) });
+    await asUser.ask({ action: 'subscribe', topic: topicOf(device, 'status') });
+    await shardOf(address).push([runOf(device, 'before', 0), runOf(device, 'after', 1)]);
+    expect(await socket.next()).toMatchObject({ payload: 'before' });
+    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+    expect(await asUser.next()).toMatchObject({ payload: 'before' });
+    expect(await asUser.next()).toMatchObject({ payload: 'after' });
+  });
+
+  it.each<[string, (device: TestDevice) => Promise<unknown>]>([
+    ['was rotated', ({ deviceId }) => sessionOf(deviceId).replaceCredentials(1, 'digest-of-another-password')],
+    [
+      'was disabled and enabled again',
+      async ({ deviceId }) => {
+        await sessionOf(deviceId).administer(1, { isDisabled: true });
+        await sessionOf(deviceId).administer(1, { isDisabled: false });
+      },
+    ],
+  ])('is closed by the first message after the device %s', async (_, change) => {
+    const [device, address] = [await provisionDevice(), newAddress()];
+    const socket = await follow(device, address);
+    const cutOff = { revoke: unreachable, push: unreachable };
+    const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(cutOff as never);
+    await change(device);
+    getByName.mockRestore();
+    expect(await socket.ask(ping), 'the shard heard of nothing').toEqual(pong);
+    await sessionOf(device.deviceId).authenticate({
+      productKey: device.productKey,
+      passwordDigest: 'digest-of-another-password',
+    });
+    await sessionOf(device.deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
   });
 });
 
