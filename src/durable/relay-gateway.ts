@@ -7,15 +7,8 @@ import { RefusedError, refuse, wireErrorOf, type Outcome } from '../domain/refus
 import type { RevokeCause } from '../domain/revoke-cause.ts';
 import { parseFilter, parseMessagingName } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
-import {
-  maxRelayFrameBytes,
-  relayRequestSchema,
-  relayRequestSchemas,
-  type RelayReadingCheck,
-  type RelayReply,
-  type RelayRequest,
-} from '../protocol/relay.ts';
-import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
+import { maxRelayFrameBytes, relayRequestSchema, type RelayReply, type RelayRequest } from '../protocol/relay.ts';
+import { answerClose, closeIfOpen } from './open-socket.ts';
 import { RelayAuthentication, type AuthRequest } from './relay-authentication.ts';
 import { RelayCensus } from './relay-census.ts';
 import { RelayFrameRates } from './relay-frame-rates.ts';
@@ -32,6 +25,7 @@ import {
   notAuthenticated,
   type RelayClient,
 } from './relay-rules.ts';
+import { RelaySender } from './relay-sender.ts';
 import {
   maxAttachmentBytes,
   readClient,
@@ -55,6 +49,7 @@ export class RelayGateway extends DurableObject<Env> {
   readonly #config = readConfig(this.env);
   readonly #index = new RelayIndex();
   readonly #census = new RelayCensus<WebSocket>(this.#config.limits);
+  readonly #sender = new RelaySender(this.#census);
   readonly #isRated = this.#config.rateLimits === 'production';
   readonly #rates = new RelayFrameRates<WebSocket>(this.#config.limits);
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
@@ -124,7 +119,7 @@ export class RelayGateway extends DurableObject<Env> {
       return;
     }
     // Not counted as a frame: this side asked for it.
-    if (this.#takePong(socket, data)) return;
+    if (this.#sender.takePong(socket, data)) return;
     if (this.#isRated && !this.#rates.mayBeSentOn(socket, Date.now())) {
       this.#end(socket, 1008, 'too many frames');
       return;
@@ -183,32 +178,14 @@ export class RelayGateway extends DurableObject<Env> {
   /** Ends the socket instead where its client does not read. @returns how many frames the socket did not take */
   #send(socket: WebSocket, frames: string[], bytes: number): number {
     if (this.#index.clientOf(socket) === undefined) return frames.length;
-    if (!this.#census.mayReceive(socket, bytes)) {
-      this.#end(socket, 1013, 'too much unread');
-      return frames.length;
-    }
-    const lost = frames.filter((frame) => !sendIfOpen(socket, frame)).length;
-    this.#checkReading(socket);
-    return lost;
+    const lost = this.#sender.send(socket, frames, bytes);
+    if (lost === undefined) this.#end(socket, 1013, 'too much unread');
+    return lost ?? frames.length;
   }
 
   #reply(socket: WebSocket, message: RelayReply): void {
     const frame = JSON.stringify(message);
     this.#send(socket, [frame], frame.length);
-  }
-
-  /** True where the frame is the pong to a ping of this side. */
-  #takePong(socket: WebSocket, data: string | ArrayBuffer): boolean {
-    if (typeof data !== 'string' || !this.#census.isAwaitingPong(socket)) return false;
-    const pong = relayRequestSchemas.pong.safeParse(parseJson(data));
-    if (!pong.success || !this.#census.confirmReading(socket, pong.data.id)) return false;
-    this.#checkReading(socket);
-    return true;
-  }
-
-  #checkReading(socket: WebSocket): void {
-    const id = this.#census.startReadingCheck(socket);
-    if (id !== undefined) sendIfOpen(socket, JSON.stringify({ action: 'ping', id } satisfies RelayReadingCheck));
   }
 
   /** Never rejects: the frames behind this one wait for it. */
