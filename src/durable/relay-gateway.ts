@@ -205,8 +205,6 @@ export class RelayGateway extends DurableObject<Env> {
       this.#reply(socket, { action, code: 400, message });
       return;
     }
-    // To no ping, or to one that was answered before.
-    if (request.data.action === 'pong') return;
     const { action } = request.data;
     try {
       await this.#answer(socket, request.data);
@@ -218,7 +216,7 @@ export class RelayGateway extends DurableObject<Env> {
     }
   }
 
-  async #answer(socket: WebSocket, request: Exclude<RelayRequest, { action: 'pong' }>): Promise<void> {
+  async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
     if (request.action === 'ping') {
       this.#reply(socket, { action: 'pong' });
       return;

@@ -1,7 +1,7 @@
 // Sends frames to the sockets of a shard, and asks their clients from time to time whether they have read them. Closes
 // nothing.
 import { parseJson } from '../domain/json.ts';
-import { relayRequestSchemas, type RelayReadingCheck } from '../protocol/relay.ts';
+import { relayReadingPongSchema, type RelayReadingCheck } from '../protocol/relay.ts';
 import { sendIfOpen } from './open-socket.ts';
 import type { RelayCensus } from './relay-census.ts';
 
@@ -23,7 +23,7 @@ export class RelaySender {
   /** True where the frame is the pong to a ping of this side. */
   takePong(socket: WebSocket, data: string | ArrayBuffer): boolean {
     if (typeof data !== 'string' || !this.#census.isAwaitingPong(socket)) return false;
-    const pong = relayRequestSchemas.pong.safeParse(parseJson(data));
+    const pong = relayReadingPongSchema.safeParse(parseJson(data));
     if (!pong.success || !this.#census.confirmReading(socket, pong.data.id)) return false;
     // More may have been sent since the ping than another one asks about.
     this.#checkReading(socket);

@@ -18,8 +18,6 @@ export const relayRequestSchemas = {
     payload: z.unknown().refine((payload) => payload !== undefined),
   }),
   ping: z.object({ action: z.literal('ping') }),
-  /** The answer to a ping of the service, with its id. */
-  pong: z.object({ action: z.literal('pong'), id: z.string().max(64) }),
 };
 
 export const relayRequestSchema = z.union(Object.values(relayRequestSchemas));
@@ -47,4 +45,6 @@ export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown(
 
 /** Comes unasked, behind pushes: a pong with its id says that everything before it was read. */
 export const relayReadingCheckSchema = z.object({ action: z.literal('ping'), id: z.string() });
+/** The answer to it, which is not replied to. Any other pong is a frame that cannot be read. */
+export const relayReadingPongSchema = z.object({ action: z.literal('pong'), id: z.string().max(64) });
 export type RelayReadingCheck = z.infer<typeof relayReadingCheckSchema>;

@@ -26,6 +26,7 @@ import {
   maxRelayFrameBytes,
   relayPushSchema,
   relayReadingCheckSchema,
+  relayReadingPongSchema,
   relayReplySchemas,
   relayRequestSchemas,
 } from '../protocol/relay.ts';
@@ -105,7 +106,7 @@ const relayMessages: Record<string, Message> = {
     summary:
       'The answer to a ping of the service, with its `id`. A client that does not answer has a few megabytes pushed to it ' +
       'and is then closed with 1013.',
-    schema: relayRequestSchemas.pong,
+    schema: relayReadingPongSchema,
     examples: [{ action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
   },
   AuthReply: {
@@ -173,7 +174,7 @@ const provisioningMessages: Record<string, Message> = {
 };
 
 const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
-const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping', 'ReadingPong'] as const;
+const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
 /**
@@ -238,6 +239,7 @@ export function describeMessaging(version: string, broker: { host: string; port:
       receiveRelayRequest: operation('receive', 'relay', relayRequests, {
         reply: { channel: { $ref: '#/channels/relay' }, messages: messageRefs('relay', relayReplies) },
       }),
+      receiveReadingPong: operation('receive', 'relay', ['ReadingPong']),
       sendPush: operation('send', 'relay', ['Push', 'ReadingCheck']),
       receiveNetworkConfig: operation('receive', 'networkConfig', ['NetworkConfig']),
       sendProvisioningStatus: operation('send', 'provisioningStatus', ['StatusNotification']),

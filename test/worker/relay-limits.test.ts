@@ -147,10 +147,10 @@ describe('a client that is sent much', () => {
     expect(await socket.end()).toEqual({ code: 1013, reason: 'too much unread' });
   });
 
-  it('hears nothing of a pong that nobody asked for', async () => {
+  it('is answered 400 to a pong that nobody asked for', async () => {
     const socket = await openFrom(newAddress());
-    socket.send({ action: 'pong', id: 'x' });
-    expect(await socket.ask(ping)).toEqual(pong);
+    const refused = { action: 'error', code: 400, message: 'invalid_request' };
+    expect(await socket.ask({ action: 'pong', id: 'x' })).toEqual(refused);
   });
 });
 
