@@ -27,6 +27,21 @@ export const limitSpecs = {
   delayedRefusals: { default: 200, min: 1, max: 10_000 },
   rememberedDeviceNames: { default: 10_000, min: 1, max: 100_000 },
   rememberedApiKeys: { default: 1_000, min: 1, max: 100_000 },
+  // A client's first bytes must fit before it can show that it reads: see durable/relay-census.ts.
+  relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
+  relayUnreadBytesPerAddress: { default: 16_777_216, min: 262_144, max: 67_108_864 },
+  relayUnreadBytesPerShard: { default: 50_331_648, min: 262_144, max: 67_108_864 },
+  relayUnauthenticatedPerAddress: { default: 100, min: 1, max: 30_000 },
+  relayUnauthenticatedPerShard: { default: 2_000, min: 1, max: 30_000 },
+  relaySocketsPerAddress: { default: 1_000, min: 1, max: 30_000 },
+  // The platform refuses the 32 769th socket of an object.
+  relaySocketsPerShard: { default: 10_000, min: 1, max: 30_000 },
+  relaySocketsPerUser: { default: 100, min: 1, max: 30_000 },
+  relaySocketsPerDevice: { default: 20, min: 1, max: 30_000 },
+  relayFrameBurst: { default: 300, min: 1, max: 100_000 },
+  relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
+  relayClientFrameBurst: { default: 2_000, min: 1, max: 100_000 },
+  relayClientFramesPerSecond: { default: 100, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

@@ -18,6 +18,9 @@ type Credential =
 
 type CredentialProblem = 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
 
+/** A socket beyond it is not opened. */
+export type RelaySocketLimit = 'relaySocketsPerAddress' | 'relaySocketsPerShard' | 'relayUnauthenticatedPerAddress';
+
 export type Limit = {
   name:
     | `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes`
@@ -26,7 +29,8 @@ export type Limit = {
     | 'productKeysPerUser'
     | 'devicesPerProduct'
     | 'pagedDevices'
-    | 'relay_subscriptions';
+    | 'relay_subscriptions'
+    | RelaySocketLimit;
   max: number;
 };
 
@@ -153,6 +157,10 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };
     case 'relay_subscriptions':
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
+    case 'relaySocketsPerAddress':
+    case 'relaySocketsPerShard':
+    case 'relayUnauthenticatedPerAddress':
+      return { message: 'too_many_requests', retryAfterSeconds: 10 };
     case 'relay_attachment_bytes':
       return { message: 'invalid_request', detail: 'topic: no room for another one on this socket' };
   }

@@ -81,8 +81,8 @@ export class DeviceEffects {
   #run(effect: Effect): void {
     switch (effect.kind) {
       case 'push': {
-        const { topic, payload, subscriptions } = effect;
-        const run = { deviceId: this.#deviceId, topic, payloads: [payload] };
+        const { topic, payload, subscriptions, revocations } = effect;
+        const run = { deviceId: this.#deviceId, topic, payloads: [payload], revocations };
         this.inBackground('push', pushToRelays(this.#env, [{ run, subscriptions }]));
         break;
       }
@@ -182,7 +182,7 @@ export class DeviceEffects {
     });
   }
 
-  /** Where a shard cannot be reached its sockets are gone, or they will be refused at their next frame. */
+  /** Where a shard cannot be reached its sockets are gone, or the device's next message ends them. */
   async #endRelaySessions({ cause, shards }: EffectOf<'end_relay_sessions'>): Promise<void> {
     await Promise.allSettled(
       shards.map((shard) =>

@@ -113,12 +113,12 @@ export class DeviceSession extends DurableObject<Env> {
       log('error', 'batch not saved, its messages are taken one by one', { ...this.#about(), ...describeError(error) });
     }
     const others: Ingested['others'] = [];
-    let subscriptions: Ingested['subscriptions'] = [];
+    let last: Ingested | undefined;
     for (const [position, message] of messages.entries()) {
       try {
         const taken = this.#decide({ kind: 'messages_received', productKey, spoolId, messages: [message] });
         others.push(...taken.others.map((other) => ({ ...other, position })));
-        subscriptions = taken.subscriptions;
+        last = taken;
       } catch (error) {
         const { seq } = message;
         log('error', 'message put aside', { ...this.#about(), spoolId, seq, ...describeError(error) });
@@ -126,7 +126,7 @@ export class DeviceSession extends DurableObject<Env> {
         others.push({ result: 'rejected', reason: 'handling_failed', position });
       }
     }
-    return { others, subscriptions };
+    return { subscriptions: [], revocations: 0, ...last, others };
   }
 
   /** Takes a message of a relay session that signed in as the device. */

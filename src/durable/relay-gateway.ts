@@ -1,43 +1,57 @@
 // One shard of the WebSocket relay (contract 6): its sockets, their frames, and pushing to them. Credentials are checked
 // by DeviceSession; a relay session never reaches the broker nor changes a device's presence.
 import { DurableObject } from 'cloudflare:workers';
-import { RefusedError, refuse, wireErrorOf, type Outcome, type Refusal } from '../domain/refusal.ts';
-import type { RevokeCause } from '../domain/revoke-cause.ts';
+import { readConfig } from '../config.ts';
 import { parseJson } from '../domain/json.ts';
+import { RefusedError, refuse, wireErrorOf, type Outcome } from '../domain/refusal.ts';
+import type { RevokeCause } from '../domain/revoke-cause.ts';
 import { parseFilter, parseMessagingName } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
-import { maxRelayFrameBytes, relayRequestSchema, type RelayRequest } from '../protocol/relay.ts';
-import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
+import { maxRelayFrameBytes, relayRequestSchema, type RelayReply, type RelayRequest } from '../protocol/relay.ts';
+import { answerClose, closeIfOpen } from './open-socket.ts';
 import { RelayAuthentication, type AuthRequest } from './relay-authentication.ts';
+import { RelayCensus } from './relay-census.ts';
+import { RelayFrameRates } from './relay-frame-rates.ts';
 import { RelayIndex } from './relay-index.ts';
 import type { RelayRun } from './relay-push.ts';
-import { PushedMessages } from './relay-pushed.ts';
+import { framesOf, PushedMessages } from './relay-pushed.ts';
 import {
   checkPublish,
   checkSubscription,
   deadlineOf,
+  hideForeign,
+  identityKey,
   isSameIdentity,
   notAuthenticated,
   type RelayClient,
 } from './relay-rules.ts';
-import { maxAttachmentBytes, readClient, relayCodeOf, reply, writeClient } from './relay-socket.ts';
+import { RelaySender } from './relay-sender.ts';
+import {
+  maxAttachmentBytes,
+  readClient,
+  relayAddressHeader,
+  relayCodeOf,
+  writeClient,
+  type CloseCause,
+} from './relay-socket.ts';
 import { callDevice } from './stubs.ts';
 
 const maxFailedAuths = 3;
+/** Sockets whose deadlines are close together are closed by one alarm. */
+const minAlarmIntervalMs = 1_000;
 const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
 
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
 type PublishRequest = Extract<RelayRequest, { action: 'publish' }>;
-type CloseCause =
-  | RevokeCause
-  | 'frame larger than 16 KiB'
-  | 'not authenticated in time'
-  | 'token expired'
-  | 'too many failed authentications';
 
 export class RelayGateway extends DurableObject<Env> {
   readonly #shard = this.ctx.id.name ?? '';
+  readonly #config = readConfig(this.env);
   readonly #index = new RelayIndex();
+  readonly #census = new RelayCensus<WebSocket>(this.#config.limits);
+  readonly #sender = new RelaySender(this.#census);
+  readonly #isRated = this.#config.rateLimits === 'production';
+  readonly #rates = new RelayFrameRates<WebSocket>(this.#config.limits);
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
   readonly #pushed = new PushedMessages();
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
@@ -46,18 +60,29 @@ export class RelayGateway extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('{"action":"ping"}', '{"action":"pong"}'));
-    for (const socket of ctx.getWebSockets()) {
-      const client = readClient(socket);
-      if (!client.isEnded) this.#index.put(socket, client);
+    // In the order of their opening, which tells the oldest ones.
+    const known = ctx.getWebSockets().map((socket) => ({ socket, client: readClient(socket) }));
+    for (const { socket, client } of known.sort((one, other) => one.client.openedAtMs - other.client.openedAtMs)) {
+      this.#census.open(socket, client.address);
+      if (client.who !== null) this.#census.signIn(socket, identityKey(client.who), Infinity);
+      if (client.isEnded) this.#census.end(socket);
+      else this.#index.put(socket, client);
     }
   }
 
-  override async fetch(): Promise<Response> {
+  /** Answers 429 with the limit where the client's address, or the shard, has too many sockets. */
+  override async fetch(request: Request): Promise<Response> {
+    const address = decodeURIComponent(request.headers.get(relayAddressHeader) ?? '');
+    const limit = this.#census.limitReachedBy(address);
+    if (limit !== undefined) return Response.json(limit, { status: 429 });
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
-    const opened = { socketId: crypto.randomUUID(), openedAtMs: Date.now() };
+    const opened = { socketId: crypto.randomUUID(), address, openedAtMs: Date.now() };
     const unknown = { ...opened, failedAuths: 0, who: null, filters: [], isEnded: false };
     this.#change(server, unknown);
+    for (const oldest of this.#census.open(server, address)) {
+      this.#end(oldest, 1013, 'too many sockets that have not authenticated');
+    }
     await this.#wakeBy(deadlineOf(unknown));
     return new Response(null, { status: 101, webSocket: client });
   }
@@ -88,8 +113,15 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    if (this.#index.clientOf(socket) === undefined) return;
     if (new Blob([data]).size > maxRelayFrameBytes) {
       this.#end(socket, 1009, 'frame larger than 16 KiB');
+      return;
+    }
+    // Not counted as a frame: this side asked for it.
+    if (this.#sender.takePong(socket, data)) return;
+    if (this.#isRated && !this.#rates.mayBeSentOn(socket, Date.now())) {
+      this.#end(socket, 1008, 'too many frames');
       return;
     }
     const queued = (this.#queues.get(socket) ?? Promise.resolve()).then(() => this.#handle(socket, data));
@@ -101,11 +133,13 @@ export class RelayGateway extends DurableObject<Env> {
   override webSocketClose(socket: WebSocket, code: number): void {
     answerClose(socket, code);
     this.#forget(socket);
+    this.#census.remove(socket);
   }
 
   override webSocketError(socket: WebSocket, error: unknown): void {
     this.#log('warn', 'relay socket failed', socket, describeError(error));
     this.#forget(socket);
+    this.#census.remove(socket);
   }
 
   /** Closes sockets that did not authenticate in time, and those whose token has expired. */
@@ -116,38 +150,59 @@ export class RelayGateway extends DurableObject<Env> {
       if (deadlineMs > Date.now()) nextMs = Math.min(nextMs, deadlineMs);
       else this.#end(socket, 1008, client.who === null ? 'not authenticated in time' : 'token expired');
     }
-    if (nextMs < Infinity) await this.#wakeBy(nextMs);
+    if (nextMs < Infinity) await this.#wakeBy(Math.max(nextMs, Date.now() + minAlarmIntervalMs));
   }
 
   #pushRun(run: RelayRun): void {
-    const { deviceId, topic, payloads, origin } = run;
+    const { deviceId, topic, revocations } = run;
+    this.#endRevoked(deviceId, revocations);
     const positions = this.#pushed.takeNew(run);
     const sockets = this.#index.subscribersOf(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
     if (sockets.length === 0) return;
-    const start = `{"topic":${JSON.stringify(topic)},"payload":`;
-    const frames = positions.map((position) => {
-      const payload = payloads[position] ?? '';
-      const isJson = origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
-      // JSON goes as it came, without being written anew; anything else goes as a string.
-      return `${start}${isJson ? payload : JSON.stringify(payload)}}`;
-    });
+    const frames = framesOf(run, positions);
+    const bytes = frames.reduce((sum, frame) => sum + frame.length, 0);
     for (const socket of sockets) {
-      const lost = frames.filter((frame) => !sendIfOpen(socket, frame)).length;
+      const lost = this.#send(socket, frames, bytes);
       if (lost > 0) this.#log('warn', 'relay push lost', socket, { deviceId, lost });
     }
   }
 
+  /** A call of `revoke` may have failed: then the device's next message says that the credentials have ended. */
+  #endRevoked(deviceId: string, revocations: number): void {
+    for (const socket of this.#index.socketsOf(deviceId)) {
+      const who = this.#index.clientOf(socket)?.who;
+      if (who?.kind === 'device' && who.revocations < revocations) this.#end(socket, 1008, 'credentials rotated');
+    }
+  }
+
+  /** Ends the socket instead where its client does not read. @returns how many frames the socket did not take */
+  #send(socket: WebSocket, frames: string[], bytes: number): number {
+    if (this.#index.clientOf(socket) === undefined) return frames.length;
+    const lost = this.#sender.send(socket, frames, bytes);
+    if (lost === undefined) this.#end(socket, 1013, 'too much unread');
+    return lost ?? frames.length;
+  }
+
+  #reply(socket: WebSocket, message: RelayReply): void {
+    const frame = JSON.stringify(message);
+    this.#send(socket, [frame], frame.length);
+  }
+
   /** Never rejects: the frames behind this one wait for it. */
   async #handle(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    const client = this.#index.clientOf(socket);
     // Ended by an earlier frame.
-    if (this.#index.clientOf(socket) === undefined) return;
+    if (client === undefined) return;
     const body = typeof data === 'string' ? parseJson(data) : undefined;
     const request = relayRequestSchema.safeParse(body);
-    if (!request.success) {
+    const sender = client.who === null ? `address ${client.address}` : identityKey(client.who);
+    const isTooFast = this.#isRated && !this.#rates.mayBeSentBy(sender, Date.now());
+    if (isTooFast || !request.success) {
       const named = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined;
       const action = relayActions.find((known) => known === named) ?? 'error';
-      this.#log('info', 'relay frame unreadable', socket, { action });
-      reply(socket, { action, code: 400, message: 'invalid_request' });
+      const message = isTooFast ? 'too_many_requests' : 'invalid_request';
+      this.#log('info', 'relay frame not handled', socket, { action, message });
+      this.#reply(socket, { action, code: 400, message });
       return;
     }
     const { action } = request.data;
@@ -157,20 +212,20 @@ export class RelayGateway extends DurableObject<Env> {
       // Nothing is in effect; the client may try again.
       const reason = error instanceof RefusedError ? error.refusal : describeError(error);
       this.#log('warn', 'relay request failed', socket, { action, ...reason });
-      reply(socket, { action, code: 500, message: 'internal_error' });
+      this.#reply(socket, { action, code: 500, message: 'internal_error' });
     }
   }
 
   async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
     if (request.action === 'ping') {
-      reply(socket, { action: 'pong' });
+      this.#reply(socket, { action: 'pong' });
       return;
     }
     if (request.action === 'auth') return this.#authenticate(socket, request);
     const { action, topic } = request;
     const outcome = await this.#use(socket, request);
     if (outcome.ok) {
-      reply(socket, { action, topic, code: 200, message: 'success' });
+      this.#reply(socket, { action, topic, code: 200, message: 'success' });
       return;
     }
     this.#log('info', 'relay request refused', socket, { action, topic, ...outcome.refusal });
@@ -178,7 +233,7 @@ export class RelayGateway extends DurableObject<Env> {
       action === 'subscribe' ? hideForeign(outcome.refusal, topic) : outcome.refusal,
     );
     const text = detail === undefined ? message : `${message}: ${detail}`;
-    reply(socket, { action, topic, code: relayCodeOf(message), message: text });
+    this.#reply(socket, { action, topic, code: relayCodeOf(message), message: text });
   }
 
   #use(socket: WebSocket, request: TopicRequest): Outcome<null> | Promise<Outcome<null>> {
@@ -202,14 +257,18 @@ export class RelayGateway extends DurableObject<Env> {
       const deviceId = 'username' in request ? parseMessagingName(request.username)?.deviceId : undefined;
       this.#log('info', 'relay request refused', socket, { action: 'auth', deviceId, ...outcome.refusal });
       // Always 401, whatever HTTP would answer (decision: relay).
-      reply(socket, { action: 'auth', code: 401, message: wireErrorOf(outcome.refusal).message });
+      this.#reply(socket, { action: 'auth', code: 401, message: wireErrorOf(outcome.refusal).message });
       if (failedAuths >= maxFailedAuths) this.#end(socket, 1008, 'too many failed authentications');
       return;
     }
     const who = outcome.value;
     // Another identity inherits no subscriptions.
     this.#change(socket, { ...client, who, filters: isSameIdentity(client.who, who) ? client.filters : [] });
-    reply(socket, { action: 'auth', code: 200, message: 'success' });
+    const max = this.#config.limits[who.kind === 'user' ? 'relaySocketsPerUser' : 'relaySocketsPerDevice'];
+    for (const oldest of this.#census.signIn(socket, identityKey(who), max)) {
+      this.#end(oldest, 1008, `too many sockets of this ${who.kind}`);
+    }
+    this.#reply(socket, { action: 'auth', code: 200, message: 'success' });
     if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
   }
 
@@ -293,9 +352,3 @@ export class RelayGateway extends DurableObject<Env> {
 }
 
 const done: Outcome<null> = { ok: true, value: null };
-
-/** Whether somebody else's device exists is not disclosed. */
-function hideForeign(refusal: Refusal, topic: string): Refusal {
-  const isForeign = refusal.kind === 'not_found' || refusal.kind === 'not_owner';
-  return isForeign ? { kind: 'topic_forbidden', action: 'subscribe', topic } : refusal;
-}

@@ -1,6 +1,7 @@
-// What was pushed already, per device, so that a batch that a bridge retries is pushed once. Memory only: after an
-// eviction it relies on what the device's session says of each message.
+// Messages on their way to sockets: their frames, and what was pushed already, per device, so that a batch that a bridge
+// retries is pushed once. Memory only: after an eviction it relies on what the device's session says of each message.
 import { isAtOrBelow, noHighWaterMarks, raise, type HighWaterMarks } from '../domain/device/deduplication.ts';
+import { parseJson } from '../domain/json.ts';
 import type { RelayRun } from './relay-push.ts';
 
 export class PushedMessages {
@@ -28,4 +29,15 @@ export class PushedMessages {
     if (highest > 0) this.#marks.set(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
     return positions;
   }
+}
+
+/** What goes to the sockets for the messages at `positions`. */
+export function framesOf({ topic, payloads, origin }: RelayRun, positions: number[]): string[] {
+  const start = `{"topic":${JSON.stringify(topic)},"payload":`;
+  return positions.map((position) => {
+    const payload = payloads[position] ?? '';
+    const isJson = origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
+    // JSON goes as it came, without being written anew; anything else goes as a string.
+    return `${start}${isJson ? payload : JSON.stringify(payload)}}`;
+  });
 }

@@ -1,7 +1,7 @@
 // What the relay knows of a client, and what follows from that alone. Pure; whether a device exists and whose it is, only
 // its session knows.
 import { z } from 'zod';
-import { refuse, type Outcome } from '../domain/refusal.ts';
+import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
@@ -9,6 +9,8 @@ import type { TopicAction } from '../protocol/mqtt.ts';
 /** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
   socketId: z.string(),
+  /** Of the client, an IPv6 one by its /64 network. Sockets of an older version have none. */
+  address: z.string().default('unknown'),
   openedAtMs: z.number(),
   failedAuths: z.number(),
   who: z
@@ -49,6 +51,11 @@ export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
   return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
 }
 
+/** One text for each user and device. */
+export function identityKey(who: RelayIdentity): string {
+  return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
+}
+
 /** The device that `filter` stays inside of; for a user its owner is still to be checked. */
 export function checkSubscription(
   client: RelayClient | undefined,
@@ -79,4 +86,10 @@ export function checkPublish(
     return { ok: true, value: { device: who, action } };
   }
   return refuse({ kind: 'topic_forbidden', action: 'publish', topic });
+}
+
+/** Whether somebody else's device exists is not disclosed. */
+export function hideForeign(refusal: Refusal, topic: string): Refusal {
+  const isForeign = refusal.kind === 'not_found' || refusal.kind === 'not_owner';
+  return isForeign ? { kind: 'topic_forbidden', action: 'subscribe', topic } : refusal;
 }

@@ -1,8 +1,23 @@
 // One client socket of the relay: its attachment, which survives hibernation, and the codes it is answered with.
+import type { RevokeCause } from '../domain/revoke-cause.ts';
 import type { ErrorMessage } from '../protocol/vocabulary.ts';
-import type { RelayReply } from '../protocol/relay.ts';
-import { sendIfOpen } from './open-socket.ts';
 import { relayClientSchema, type RelayClient } from './relay-rules.ts';
+
+/** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
+export const relayAddressHeader = 'X-Relay-Client-Address';
+
+/** Why this side closes a socket; the client gets it as the reason. */
+export type CloseCause =
+  | RevokeCause
+  | 'frame larger than 16 KiB'
+  | 'not authenticated in time'
+  | 'token expired'
+  | 'too many frames'
+  | 'too many sockets of this device'
+  | 'too many sockets of this user'
+  | 'too many sockets that have not authenticated'
+  | 'too much unread'
+  | 'too many failed authentications';
 
 /** The platform refuses larger attachments. */
 export const maxAttachmentBytes = 16_384;
@@ -16,10 +31,6 @@ export function writeClient(socket: WebSocket, client: RelayClient): boolean {
   if (JSON.stringify(client).length > maxAttachmentBytes - 1024) return false;
   socket.serializeAttachment(client);
   return true;
-}
-
-export function reply(socket: WebSocket, message: RelayReply): void {
-  sendIfOpen(socket, JSON.stringify(message));
 }
 
 /** The `code` of a refusal. Frames have no HTTP status; the numbers are those of contract 7, with 400 for all others. */

@@ -42,3 +42,9 @@ export type RelayReply = {
 
 /** A push has no other members: `payload` is the parsed JSON, or text where it is none. */
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });
+
+/** Comes unasked, behind pushes: a pong with its id says that everything before it was read. */
+export const relayReadingCheckSchema = z.object({ action: z.literal('ping'), id: z.string() });
+/** The answer to it, which is not replied to. Any other pong is a frame that cannot be read. */
+export const relayReadingPongSchema = z.object({ action: z.literal('pong'), id: z.string().max(64) });
+export type RelayReadingCheck = z.infer<typeof relayReadingCheckSchema>;

@@ -22,7 +22,14 @@ import {
   provisioningStates,
   statusNotificationSchema,
 } from '../protocol/provisioning.ts';
-import { maxRelayFrameBytes, relayPushSchema, relayReplySchemas, relayRequestSchemas } from '../protocol/relay.ts';
+import {
+  maxRelayFrameBytes,
+  relayPushSchema,
+  relayReadingCheckSchema,
+  relayReadingPongSchema,
+  relayReplySchemas,
+  relayRequestSchemas,
+} from '../protocol/relay.ts';
 
 type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
 
@@ -95,6 +102,13 @@ const relayMessages: Record<string, Message> = {
     examples: [{ action: 'publish', topic: exampleTopic, payload: exampleReport }],
   },
   Ping: { summary: 'Asks for a pong.', schema: relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
+  ReadingPong: {
+    summary:
+      'The answer to a ping of the service, with its `id`. A client that does not answer has a few megabytes pushed to it ' +
+      'and is then closed with 1013.',
+    schema: relayReadingPongSchema,
+    examples: [{ action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
+  },
   AuthReply: {
     summary: '200, or 401 with why not. The third 401 closes the socket.',
     schema: relayReplySchemas.auth,
@@ -130,6 +144,11 @@ const relayMessages: Record<string, Message> = {
     summary: 'The reply to a frame that names no action.',
     schema: relayReplySchemas.error,
     examples: [{ action: 'error', code: 400, message: 'invalid_request' }],
+  },
+  ReadingCheck: {
+    summary: 'Comes among pushes, about every 64 KiB: the service asks whether they were read. Answer with its `id`.',
+    schema: relayReadingCheckSchema,
+    examples: [{ action: 'ping', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
   },
   Push: {
     summary: 'A message on a subscribed topic, once however many filters match. `payload` is text where it is no JSON.',
@@ -220,7 +239,8 @@ export function describeMessaging(version: string, broker: { host: string; port:
       receiveRelayRequest: operation('receive', 'relay', relayRequests, {
         reply: { channel: { $ref: '#/channels/relay' }, messages: messageRefs('relay', relayReplies) },
       }),
-      sendPush: operation('send', 'relay', ['Push']),
+      receiveReadingPong: operation('receive', 'relay', ['ReadingPong']),
+      sendPush: operation('send', 'relay', ['Push', 'ReadingCheck']),
       receiveNetworkConfig: operation('receive', 'networkConfig', ['NetworkConfig']),
       sendProvisioningStatus: operation('send', 'provisioningStatus', ['StatusNotification']),
     },

@@ -1,4 +1,6 @@
 // Passes WebSockets on to the objects that hold them.
+import { RefusedError, type Limit } from '../domain/refusal.ts';
+import { relayAddressHeader } from '../durable/relay-socket.ts';
 import { callBrokerLink, callRelay, relayShardOf } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -6,8 +8,21 @@ export function openBridgeLink({ env }: ServiceContext, request: Request): Promi
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
 }
 
-/** One client address stays on one shard. */
-export function openRelay({ env, config }: ServiceContext, request: Request, clientAddress: string): Promise<Response> {
+/**
+ * One client address stays on one shard, which therefore counts its sockets exactly.
+ * @throws RefusedError `limit_reached`, `object_failed`
+ */
+export async function openRelay(
+  { env, config }: ServiceContext,
+  request: Request,
+  clientAddress: string,
+): Promise<Response> {
   const shard = relayShardOf(clientAddress, config.relayShards);
-  return callRelay(env, shard, 'fetch', 'once', (relay) => relay.fetch(request));
+  const headers = new Headers(request.headers);
+  headers.set(relayAddressHeader, encodeURIComponent(clientAddress));
+  const response = await callRelay(env, shard, 'fetch', 'once', (relay) =>
+    relay.fetch(new Request(request, { headers })),
+  );
+  if (response.status === 101) return response;
+  throw new RefusedError({ kind: 'limit_reached', limit: await response.json<Limit>() });
 }

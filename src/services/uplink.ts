@@ -119,7 +119,8 @@ async function takeForDevice(
     if (taken.result === 'ignored') continue;
     let run = runs.at(-1);
     if (run?.topic !== topic) {
-      runs.push((run = { deviceId, topic, payloads: [], origin: { spoolId, seqs: [], results: [] } }));
+      const origin = { spoolId, seqs: [], results: [] };
+      runs.push((run = { deviceId, topic, payloads: [], revocations: ingested.revocations, origin }));
     }
     run.payloads.push(payload);
     run.origin.seqs.push(seq);

@@ -28,6 +28,10 @@ export class RelayClient {
     this.#socket.on('upgrade', (response) => response.socket.setNoDelay(true));
     this.#socket.on('message', (data, isBinary) => {
       const text = (data as Buffer).toString();
+      if (text.startsWith('{"action":"ping"')) {
+        this.#socket.send(text.replace('ping', 'pong'));
+        return;
+      }
       if (onPushText !== undefined && !text.startsWith('{"action"')) {
         onPushText(text);
         return;
@@ -92,6 +96,10 @@ export class RelayClient {
     return find()?.['payload'];
   }
 
+  untilReplies(count: number): Promise<void> {
+    return this.#until(`${count} replies`, () => this.replies.length >= count);
+  }
+
   async untilClosed(timeoutMs?: number): Promise<{ code: number; reason: string }> {
     const isOver = () => this.#socket.readyState !== WebSocket.OPEN;
     await this.#changes.until('the end of the socket', isOver, timeoutMs);
@@ -103,6 +111,15 @@ export class RelayClient {
 
   close(): void {
     this.#socket.close(1000);
+  }
+
+  /** What is sent to it from now on stays in the network, or where it comes from. */
+  stopReading(): void {
+    this.#socket.pause();
+  }
+
+  readAgain(): void {
+    this.#socket.resume();
   }
 
   /** Without a close frame. */

@@ -125,7 +125,9 @@ describe('what outlives what', () => {
     for (const one of [device, kept]) await asUser.ask({ action: 'subscribe', topic: topicOf(one, 'status') });
     await sessionOf(device.deviceId).delete();
     expect(await asDevice.end()).toEqual({ code: 1008, reason: 'deleted' });
-    await shard().push([{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'] }]);
+    await shard().push([
+      { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'], revocations: 0 },
+    ]);
     await comeOnline(kept);
     expect(await asUser.next()).toMatchObject({ topic: topicOf(kept, 'status') });
     const again = await openRelay();
@@ -135,7 +137,13 @@ describe('what outlives what', () => {
   it('forgets what it pushed of a device when its last socket goes', async () => {
     const device = await provisionDevice();
     const origin = { spoolId: 's', seqs: [1], results: ['accepted' as const] };
-    const run = { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['{}'], origin };
+    const run = {
+      deviceId: device.deviceId,
+      topic: topicOf(device, 'status'),
+      payloads: ['{}'],
+      revocations: 0,
+      origin,
+    };
     expect(await shard().push([run])).toEqual({ nobodyFor: [device.deviceId] });
     const socket = await listenAs(device, topicOf(device, 'status'));
     await shard().push([run]);

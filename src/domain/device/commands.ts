@@ -182,7 +182,8 @@ function applyPublished(
     if (older.number < number) next = changeCommand(next, older.commandId, (one) => markCancelled(one, 'replaced'));
   }
   const topic = topicOf(state.identity, topicActions.propertySet);
-  effects.push({ kind: 'push', topic, payload: encodeControl(params, commandId, acceptedAtMs), subscriptions });
+  const payload = encodeControl(params, commandId, acceptedAtMs);
+  effects.push({ kind: 'push', topic, payload, subscriptions, revocations: state.credentials.revocations });
   return next;
 }
 

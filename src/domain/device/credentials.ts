@@ -17,7 +17,7 @@ export type CredentialsSlice = {
   sessionDigest?: string | undefined;
   /** Digests of the last passwords that ended, to tell a revoked password from a wrong one. */
   ended: readonly string[];
-  /** How often all passwords were revoked: a relay session that signed in before is over. */
+  /** How often relay sessions were ended, with all passwords or while disabled: one that signed in before is over. */
   revocations: number;
   /** Passwords were revoked and no login has come since: what arrives is not from the device's new session. */
   isAwaitingLogin: boolean;
@@ -105,6 +105,11 @@ export function replacePasswords(
   const password = { digest: passwordDigest, issuedAtMs: nowMs, firstUsedAtMs: null };
   const replaced = withPasswords({ ...credentials, sessionDigest: undefined }, [password]);
   return { ...replaced, revocations: revocations + 1, isAwaitingLogin, acceptedFromMs: nowMs };
+}
+
+/** A relay session from before the device was disabled is over, also where its shard missed that. */
+export function noteRevocation(credentials: CredentialsSlice): CredentialsSlice {
+  return { ...credentials, revocations: credentials.revocations + 1 };
 }
 
 function withPasswords(credentials: CredentialsSlice, passwords: MessagingPassword[]): CredentialsSlice {

@@ -11,6 +11,7 @@ import {
   firstCredentials,
   noteFirstUse,
   noteSession,
+  noteRevocation,
   replacePasswords,
   validPasswords,
   type CredentialsSlice,
@@ -159,7 +160,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
       if (result.result !== 'accepted') others.push({ ...result, position });
     }
     const mayBeHeard = !state.identity.isDisabled && !state.credentials.isAwaitingLogin;
-    return { state: taken.state, result: { others, subscriptions: mayBeHeard ? taken.state.subscriptions : [] } };
+    const subscriptions = mayBeHeard ? taken.state.subscriptions : [];
+    return { state: taken.state, result: { others, subscriptions, revocations: state.credentials.revocations } };
   },
 
   message_put_aside: (state, { spoolId, seq }) => ({ state: putAside(state, spoolId, seq), result: null }),
@@ -174,7 +176,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     }
     const taken = takeRelayMessage(state, action, payload, nowMs, effects);
     if (taken.result.result === 'accepted') {
-      effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions: state.subscriptions });
+      const { subscriptions } = state;
+      effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, revocations });
     }
     return { state: taken.state, result: { ok: true, value: taken.result } };
   },
@@ -211,7 +214,9 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   administered: (state, { userId, change }, nowMs, effects) => {
     const refusal = refuseUnlessOwner(state, userId);
     if (refusal !== undefined) return { state, result: refuse(refusal) };
-    const changed = markProjectionBehind({ ...state, identity: { ...state.identity, ...change } });
+    const isEnabled = state.identity.isDisabled && change.isDisabled === false;
+    const credentials = isEnabled ? noteRevocation(state.credentials) : state.credentials;
+    const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } });
     // A disabled device is announced as offline, an enabled one as what it is.
     const next = applyPresence(changed, { kind: 'due' }, nowMs, effects).state;
     if (change.isDisabled === true) endRelaySessions(next, 'disabled', effects);
@@ -306,7 +311,7 @@ function endRelaySessions(state: DeviceState, cause: RevokeCause, effects: Effec
 
 function rejectAll(count: number): Ingested {
   const others = Array.from({ length: count }, (_, position) => ({ ...unknownDevice, position }));
-  return { others, subscriptions: [] };
+  return { others, subscriptions: [], revocations: 0 };
 }
 
 const unknownDevice = { result: 'rejected', reason: 'device_not_found' } as const;

@@ -5,7 +5,7 @@ import type { Subscription } from './subscriptions.ts';
 
 export type Effect =
   /** Push to the sockets of the shards; `topic` is the full one. */
-  | { kind: 'push'; topic: string; payload: string; subscriptions: readonly Subscription[] }
+  | { kind: 'push'; topic: string; payload: string; subscriptions: readonly Subscription[]; revocations: number }
   /** Hand a command to the broker; the outcome comes back as the event `publication_ended`. */
   | {
       kind: 'publish_command';

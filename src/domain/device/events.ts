@@ -62,6 +62,8 @@ export type EventKind = DeviceEvent['kind'];
 export type Ingested = {
   others: (MessageResult & { position: number })[];
   subscriptions: readonly Subscription[];
+  /** Pushes carry it: relay sessions that signed in when it was lower are over. */
+  revocations: number;
 };
 
 export type Results = {

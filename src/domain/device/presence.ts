@@ -134,7 +134,8 @@ function announce(state: DeviceState, status: 'online' | 'offline', nowMs: numbe
   const announcements = [...state.presence.announcements, { status, time: nowMs, isPublished: false }];
   const topic = topicOf(state.identity, topicActions.status);
   const payload = JSON.stringify({ status, time: nowMs });
-  effects.push({ kind: 'push', topic, payload, subscriptions: state.subscriptions });
+  const { subscriptions, credentials } = state;
+  effects.push({ kind: 'push', topic, payload, subscriptions, revocations: credentials.revocations });
   const announced = withPresence(state, { announcements: announcements.slice(-rememberedAnnouncements) });
   return publishAnnouncement(announced, nowMs, effects);
 }

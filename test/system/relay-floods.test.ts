@@ -1,0 +1,152 @@
+// The relay of the built Worker under clients that mean no good: they stay mute, do not read, or send without end. What
+// is counted how is in unit/relay-census and worker/relay-limits.
+import { readdirSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { uplinkPath } from '../../src/protocol/bridge.ts';
+import type { Activation } from '../rig/accounts.ts';
+import { bridgeSecret } from '../rig/bridge-process.ts';
+import { RelayClient, type RelayOptions } from '../rig/relay-client.ts';
+import { WorkerRig } from '../rig/worker-rig.ts';
+
+let rig: WorkerRig;
+const closings: Record<string, unknown>[] = [];
+
+beforeAll(async () => {
+  const onWorkerLine = (line: string) => {
+    if (line.includes('"relay socket closed"')) closings.push(JSON.parse(line) as Record<string, unknown>);
+  };
+  rig = await WorkerRig.start({ vars: { RATE_LIMITS: 'production', RELAY_SHARDS: '1' }, onWorkerLine });
+});
+afterAll(() => rig.stop());
+
+let addresses = 0;
+const newAddress = () => `198.51.100.${++addresses}`;
+const openFrom = (address: string, options: Pick<RelayOptions, 'onPushText'> = {}) =>
+  RelayClient.open(rig.url, {
+    socket: { headers: { 'CF-Connecting-IP': address }, perMessageDeflate: false },
+    ...options,
+  });
+
+const everything = ({ topics }: Activation) => topics.status.replace(/status$/, '#');
+
+async function follow(device: Activation, ...from: Parameters<typeof openFrom>): Promise<RelayClient> {
+  const client = await openFrom(...from);
+  await client.follow({ token: rig.owner.token }, [everything(device)]);
+  return client;
+}
+
+let seq = 0;
+
+/** As a bridge brings it: `count` reports of about 15 KiB, which the device has never sent before. */
+async function report({ topics }: Activation, count: number): Promise<void> {
+  const items = Array.from({ length: count }, () => ({
+    ...{ seq: ++seq, topic: topics.propertyPost, receivedAtMs: Date.now() },
+    payload: JSON.stringify({ params: { n: seq }, filler: 'x'.repeat(15_000) }),
+  }));
+  const response = await fetch(`${rig.url}${uplinkPath}`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${bridgeSecret}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ spoolId: 'floods', sentAtMs: Date.now(), items }),
+  });
+  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+  await response.body?.cancel();
+}
+
+/** Of the process that runs the Worker. */
+function workerdMebibytes(): number {
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    const stat = readIfThere(`/proc/${pid}/stat`);
+    const [, name, groupId] = /\((.*)\) \S+ \d+ (\d+)/.exec(stat) ?? [];
+    if (name !== 'workerd' || Number(groupId) !== rig.pid) continue;
+    return Number(/VmRSS:\s+(\d+)/.exec(readIfThere(`/proc/${pid}/status`))?.[1]) / 1024;
+  }
+  throw new Error('workerd is not running');
+}
+
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
+  }
+}
+
+it('lets a hundred mute sockets of one address in, refuses the others, and serves everybody else', async () => {
+  const [flooder, bystander] = [newAddress(), newAddress()];
+  const device = await rig.activate('MUTE');
+  const followed = await follow(device, bystander);
+  const attempts = await Promise.allSettled(Array.from({ length: 250 }, () => openFrom(flooder)));
+  const opened = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []));
+  const refusals = attempts.flatMap((attempt) => (attempt.status === 'rejected' ? [String(attempt.reason)] : []));
+  expect(opened).toHaveLength(100);
+  expect(refusals.filter((reason) => !reason.includes('429'))).toEqual([]);
+  await report(device, 1);
+  await followed.untilPushed(device.topics.propertyPost);
+  const late = await openFrom(bystander);
+  expect(await late.untilClosed(15_000)).toEqual({ code: 1008, reason: 'not authenticated in time' });
+  for (const client of opened) expect((await client.untilClosed(15_000)).code).toBe(1008);
+  await (await openFrom(flooder)).follow({ token: rig.owner.token }, [everything(device)]);
+});
+
+it.skipIf(process.platform !== 'linux')('keeps no more for a client that does not read than it says', async () => {
+  const device = await rig.activate('SLOW');
+  const reader = await follow(device, newAddress());
+  const slowAddress = newAddress();
+  const drop = { onPushText: () => undefined };
+  const slow = await Promise.all(Array.from({ length: 10 }, () => follow(device, slowAddress, drop)));
+  const reportMany = async () => {
+    for (let batch = 0; batch < 60; batch++) {
+      await report(device, 60);
+      await reader.untilPushed(device.topics.propertyPost, (payload) =>
+        JSON.stringify(payload).includes(`"n":${seq}}`),
+      );
+      reader.pushes.length = 0;
+    }
+  };
+  await reportMany();
+  const before = workerdMebibytes();
+  for (const client of slow) client.stopReading();
+  await reportMany();
+  const pushedToSlow = (slow.length * 60 * 60 * 15_000) / 2 ** 20;
+  const grown = workerdMebibytes() - before;
+  expect(pushedToSlow).toBeGreaterThan(500);
+  expect(grown, `of ${pushedToSlow} MiB`).toBeLessThan(100);
+  expect(closings.filter(({ code }) => code === 1013)).toHaveLength(slow.length);
+  for (const client of slow) {
+    client.readAgain();
+    expect(await client.untilClosed()).toEqual({ code: 1013, reason: 'too much unread' });
+  }
+  expect(await reader.ask({ action: 'unsubscribe', topic: everything(device) }), 'who reads stays').toMatchObject({
+    code: 200,
+  });
+});
+
+it('closes a socket that sends without end, and answers the other sockets of its user', async () => {
+  const client = await openFrom(newAddress());
+  await client.follow({ token: rig.owner.token }, []);
+  const other = await openFrom(newAddress());
+  await other.follow({ token: rig.owner.token }, []);
+  for (let sent = 0; sent < 2_000; sent++) client.send('{"action": "ping"}');
+  expect(await client.untilClosed()).toEqual({ code: 1008, reason: 'too many frames' });
+  expect(client.replies.length).toBeGreaterThanOrEqual(299);
+  expect(await other.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
+});
+
+it('answers too_many_requests when many sockets of one user send at once, and other users as ever', async () => {
+  const address = newAddress();
+  const clients = await Promise.all(Array.from({ length: 12 }, () => openFrom(address)));
+  for (const client of clients) await client.follow({ token: rig.owner.token }, []);
+  for (const client of clients) {
+    for (let sent = 0; sent < 250; sent++) client.send('{"action":"unsubscribe","topic":"none"}');
+  }
+  const refused = { action: 'unsubscribe', code: 400, message: 'too_many_requests' };
+  await Promise.all(clients.map((client) => client.untilReplies(250)));
+  const replies = clients.flatMap((client) => client.replies.map((reply) => JSON.stringify(reply)));
+  expect(replies).toContain(JSON.stringify(refused));
+  expect(replies.filter((reply) => reply.includes('success')).length).toBeGreaterThanOrEqual(1_000);
+  const device = await rig.activate('CALM');
+  const calm = await openFrom(address);
+  const { username, password } = device.mqtt;
+  await calm.follow({ username, password }, [everything(device)]);
+});
