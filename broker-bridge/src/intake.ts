@@ -42,13 +42,13 @@ export class Intake {
     // A message refused here stays unacknowledged, so the broker sends it to the next bridge.
     if (this.#isStopped) return;
     this.#metrics.messagesReceived.inc();
-    const { topic, payload, retain, dup, packetId } = message;
+    const { topic, payload, trueBytes, retain, dup, packetId } = message;
     const delivery = packetId === 0 ? null : this.#deliveries.describe(packetId, topic, payload);
     const redeliveryOf = dup && delivery !== null ? this.#deliveries.find(delivery) : null;
     if (redeliveryOf !== null) this.#metrics.redeliveriesKnown.inc();
     const soleReader = dup && !this.#hasGap && this.#isSessionOurs;
     const seq = this.#spool.append(
-      { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf },
+      { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes },
       delivery,
       () => connection.acknowledge(packetId),
     );

@@ -4,10 +4,11 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { uplinkFilters, type NotPublishedReason } from '../../src/protocol/bridge.ts';
+import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../src/protocol/bridge.ts';
 import type { MqttConfig } from './config.ts';
 import { describeError } from './log.ts';
 import { Replies } from './replies.ts';
+import { PacketLimit, readCutPayload } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
 export type MqttVersion = keyof typeof protocolVersions;
@@ -20,8 +21,15 @@ export type PublishOutcome =
 /** The first message on `topic` that contains a text, within a time after the publish. */
 export type WantedReply = { topic: string; containing: string; withinMs: number };
 
-/** `packetId` is 0 for QoS 0, which is not acknowledged. */
-export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & { payload: Buffer; packetId: number };
+/**
+ * `packetId` is 0 for QoS 0, which is not acknowledged. `trueBytes` is how long the payload was where only its head is
+ * left, else null.
+ */
+export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & {
+  payload: Buffer;
+  trueBytes: number | null;
+  packetId: number;
+};
 
 export type ConnectionEnd = {
   /** The network connection was established, whether or not the broker answered. */
@@ -49,6 +57,8 @@ const refusedSubscription = 0x80;
 const answerTimeoutMs = 10_000;
 const resubscribeAfterMs = 30_000;
 const disconnectTimeoutMs = 1000;
+/** What is kept of a payload that is too large, to tell where it came from. */
+const cutPayloadBytes = 1024;
 
 /** Handed to the library in place of an acknowledgement: it then reads on without sending one. */
 const ackDeferred = new Error('ack deferred');
@@ -80,6 +90,7 @@ export class MqttConnection {
     // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
     this.#client = mqtt.connect(config.url, connectOptions(config, version));
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
+    this.#limitPackets();
     this.#listen();
     this.#client.connect();
     this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -166,6 +177,20 @@ export class MqttConnection {
     else stream.destroy();
   }
 
+  /** The library pipes the stream into its parser: the limit goes in between. */
+  #limitPackets(): void {
+    const client = this.#client as unknown as { streamBuilder: (client: MqttClient) => MqttClient['stream'] };
+    const build = client.streamBuilder;
+    client.streamBuilder = (owner) => {
+      const stream = build(owner);
+      const limit = new PacketLimit({ isMqtt5: this.#version === '5', maxPayloadBytes });
+      limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
+      const pipe = stream.pipe.bind(stream);
+      stream.pipe = (parser) => pipe(limit).pipe(parser);
+      return stream;
+    };
+  }
+
   #listen(): void {
     const client = this.#client;
     client.on('packetreceive', (packet) => {
@@ -239,11 +264,14 @@ export class MqttConnection {
       callback();
       return;
     }
+    const received = packet.payload as Buffer;
+    const isCut = received.length > maxPayloadBytes;
+    const { head, trueBytes } = isCut ? readCutPayload(received) : { head: received, trueBytes: null };
     // A copy, because a slice would keep the whole read buffer in memory.
-    const payload = Buffer.from(packet.payload);
+    const payload = Buffer.from(isCut ? head.subarray(0, cutPayloadBytes) : head);
     const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
     const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
-    this.#events.onMessage({ topic, payload, dup, retain, packetId }, proceed);
+    this.#events.onMessage({ topic, payload, trueBytes, dup, retain, packetId }, proceed);
   }
 
   #writeAcks(): void {
@@ -285,6 +313,8 @@ function connectOptions(config: MqttConfig, version: MqttVersion): IClientOption
     log: () => undefined,
     ...config.tls,
     wsOptions: { ...config.tls, perMessageDeflate: false },
-    ...(version === '5' ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500 } } : {}),
+    ...(version === '5'
+      ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500, maximumPacketSize: config.maxPacketBytes } }
+      : {}),
   };
 }

@@ -16,6 +16,8 @@ export type SpoolItem = {
   dup: boolean;
   soleReader: boolean;
   redeliveryOf: number | null;
+  /** How long the payload was where `payload` is only its head; null where it is whole. */
+  trueBytes: number | null;
 };
 
 type Flag = 'retain' | 'dup' | 'soleReader';
@@ -32,8 +34,8 @@ export type SpoolGroup = {
   topics: string[];
   /** All payloads, one after the other. */
   payloads: Uint8Array<ArrayBuffer>;
-  /** The few items that are retained or delivered again. */
-  flagged: Pick<SpoolItem, 'seq' | 'redeliveryOf' | Flag>[];
+  /** The few items that are retained, delivered again or cut. */
+  flagged: Pick<SpoolItem, 'seq' | 'redeliveryOf' | 'trueBytes' | Flag>[];
   /** The deliveries known so far belong to an earlier broker session. */
   forgetsDeliveries: boolean;
 };
@@ -55,7 +57,7 @@ export const itemOverheadBytes = 64;
 /** As many as MQTT can have under way: mosquitto 2.0.11 exceeds the limit it is given, and delivers all of them again. */
 const maxDeliveries = 65_535;
 const numbersPerDelivery = 3;
-const formatVersion = 1;
+const formatVersion = 2;
 const walPages = 2000;
 const sqliteBusy = 5;
 const sqliteDamaged: unknown[] = [11, 26];
@@ -70,11 +72,15 @@ const schema = `
     retain INTEGER NOT NULL DEFAULT 0,
     dup INTEGER NOT NULL DEFAULT 0,
     sole_reader INTEGER NOT NULL DEFAULT 0,
-    redelivery_of INTEGER
+    redelivery_of INTEGER,
+    true_bytes INTEGER
   );
   CREATE TABLE delivery_group (last_number INTEGER PRIMARY KEY, entries BLOB NOT NULL);
   PRAGMA user_version = ${formatVersion};
 `;
+
+/** From the format of each number to the next one. */
+const upgrades: Record<number, string> = { 1: 'ALTER TABLE message ADD COLUMN true_bytes INTEGER' };
 
 export class SpoolDatabase {
   readonly #database: DatabaseSync;
@@ -90,7 +96,7 @@ export class SpoolDatabase {
     this.#database = database;
     this.#insert = database.prepare('INSERT INTO message (seq, received_at_ms, topic, payload) VALUES (?, ?, ?, ?)');
     this.#flag = database.prepare(
-      'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ? WHERE seq = ?',
+      'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ?, true_bytes = ? WHERE seq = ?',
     );
     this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
     this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
@@ -110,9 +116,7 @@ export class SpoolDatabase {
       // Exclusive from the first access on. FULL: a commit returns when it would survive a power cut.
       database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       database.exec(`PRAGMA wal_autocheckpoint = ${walPages}`);
-      const version = database.prepare('PRAGMA user_version').get()?.['user_version'];
-      if (version === 0) database.exec(`BEGIN; ${schema} COMMIT`);
-      else if (version !== formatVersion) throw new Error(`its format ${String(version)} is not known`);
+      upgrade(database);
       const check = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
       if (check !== 'ok') throw new DamageError(String(check));
       return new SpoolDatabase(database);
@@ -170,7 +174,7 @@ export class SpoolDatabase {
     let bytes = 0;
     const rows = this.#database.prepare(
       `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup, sole_reader AS soleReader,
-        redelivery_of AS redeliveryOf FROM message WHERE seq > ? ORDER BY seq`,
+        redelivery_of AS redeliveryOf, true_bytes AS trueBytes FROM message WHERE seq > ? ORDER BY seq`,
     );
     for (const row of rows.iterate(afterSeq) as Iterable<MessageRow>) {
       const { retain, dup, soleReader } = row;
@@ -211,8 +215,8 @@ export class SpoolDatabase {
       payloadAt += payloadBytes;
       lastSeq = seq;
     }
-    for (const { seq, retain, dup, soleReader, redeliveryOf } of flagged) {
-      this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, seq);
+    for (const { seq, retain, dup, soleReader, redeliveryOf, trueBytes } of flagged) {
+      this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, trueBytes, seq);
     }
     this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}`);
     if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
@@ -251,6 +255,20 @@ export class SpoolDatabase {
 }
 
 class DamageError extends Error {}
+
+/** @throws Error where a later version wrote it */
+function upgrade(database: DatabaseSync): void {
+  const found = database.prepare('PRAGMA user_version').get()?.['user_version'];
+  if (found === 0) {
+    database.exec(`BEGIN; ${schema} COMMIT`);
+    return;
+  }
+  for (let version = Number(found); version !== formatVersion; version += 1) {
+    const statements = upgrades[version];
+    if (statements === undefined) throw new Error(`its format ${version} is not known`);
+    database.exec(`BEGIN; ${statements}; PRAGMA user_version = ${version + 1}; COMMIT`);
+  }
+}
 
 /** @throws Error where messages may lie in the files that the spool was made of before */
 function refuseEarlierFormat(dir: string): void {

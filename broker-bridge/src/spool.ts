@@ -48,6 +48,7 @@ export class Spool {
   #lastHandedOut = 0;
   #load: Promise<void> | null = null;
   #isFull = false;
+  #isUnreadable = false;
   #isClosed = false;
 
   private constructor({ maxBytes, log }: SpoolOptions, thread: SpoolThread, state: OpenedSpool) {
@@ -87,6 +88,11 @@ export class Spool {
 
   get isFull(): boolean {
     return this.#isFull;
+  }
+
+  /** The last attempt to read from the disk failed. */
+  get isUnreadable(): boolean {
+    return this.#isUnreadable;
   }
 
   /** Hands out every message that is not done, oldest first, and then new ones as they reach the disk. */
@@ -224,11 +230,12 @@ export class Spool {
   #handOut(items: SpoolItem[]): void {
     const last = items.at(-1);
     if (last === undefined) return;
-    this.#unread -= items.length;
-    this.#lastHandedOut = last.seq;
+    this.#deliver?.(items);
+    // Counted once they are delivered: what a failure kept back would not be read again.
     this.#handedOut.items += items.length;
     for (const { payload } of items) this.#handedOut.bytes += payload.length;
-    this.#deliver?.(items);
+    this.#unread -= items.length;
+    this.#lastHandedOut = last.seq;
   }
 
   #loadMore(): void {
@@ -242,7 +249,9 @@ export class Spool {
       const items = await this.#thread.read(this.#lastHandedOut, readAtOnce.items, readAtOnce.bytes);
       if (items.length === 0) throw new Error(`${this.#unread} messages are missing`);
       this.#handOut(items);
+      this.#isUnreadable = false;
     } catch (error) {
+      this.#isUnreadable = true;
       this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
       await wait(diskRetryMs, undefined, { ref: false });
     }
@@ -263,7 +272,7 @@ function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean
   let at = 0;
   let payloadAt = 0;
   for (const { item, delivery } of group) {
-    const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf } = item;
+    const { seq, receivedAtMs, topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes } = item;
     let topicIndex = topics.get(topic);
     if (topicIndex === undefined) topics.set(topic, (topicIndex = topics.size));
     numbers.set([seq, receivedAtMs, topicIndex, payload.length], at);
@@ -273,7 +282,7 @@ function packGroup(group: Pending[], session: number, forgetsDeliveries: boolean
     at += itemNumbers;
     payloads.set(payload, payloadAt);
     payloadAt += payload.length;
-    if (dup || retain) flagged.push({ seq, retain, dup, soleReader, redeliveryOf });
+    if (dup || retain || trueBytes !== null) flagged.push({ seq, retain, dup, soleReader, redeliveryOf, trueBytes });
   }
   return { numbers, topics: [...topics.keys()], payloads, flagged, forgetsDeliveries };
 }

@@ -29,6 +29,9 @@ export const maxBatchItems = 1000;
 export const maxBatchDevices = 250;
 export const maxBatchBytes = 1024 * 1024;
 
+/** What a message of a device may have. The bridge keeps the head of a longer one in its dead letters and does not send it. */
+export const maxPayloadBytes = 16 * 1024;
+
 /** The topics a bridge consumes: what devices may publish. */
 export const uplinkFilters = [
   '/sys/+/+/thing/event/property/post',
@@ -98,6 +101,19 @@ export const linkCloseReasons = {
 } as const;
 
 export const maxReplyLength = 16_384;
+/** A reason of `retry`: the device's object is well and does not take this very message. */
+export const messageFailed = 'message_failed';
+
+/** Why messages wait in a bridge's spool and none leaves it. */
+const stallReasonSchema = z.enum([
+  'worker_unavailable',
+  'secret_refused',
+  'devices_not_served',
+  'spool_unreadable',
+  'dead_letters_unwritable',
+]);
+export type StallReason = z.infer<typeof stallReasonSchema>;
+export const stallSchema = z.object({ reason: stallReasonSchema, sinceMs: z.int().nonnegative() });
 
 /** Sent by the bridge as plain text every few seconds, and answered without waking the Durable Object. */
 export const linkPing = 'ping';
@@ -119,6 +135,8 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     brokerConnected: z.boolean(),
   }),
   z.object({ type: z.literal('broker'), connected: z.boolean() }),
+  /** The bridge's uplink stands still, by the bridge's clock, or moves again; before the first such frame it moves. */
+  z.object({ type: z.literal('uplink'), stall: stallSchema.nullable() }),
   /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where the broker did not say. */
   z.object({
     type: z.literal('published'),

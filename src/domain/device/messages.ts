@@ -8,6 +8,7 @@ import {
   topicActions,
   type TopicAction,
 } from '../../protocol/mqtt.ts';
+import { maxPayloadBytes } from '../../protocol/bridge.ts';
 import { isJsonObject, parseJson, type Json } from '../json.ts';
 
 export type DeviceMessage =
@@ -19,7 +20,6 @@ export type DeviceMessage =
 export type InvalidReason =
   'too_large' | 'not_json' | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
 
-const maxPayloadBytes = 16 * 1024;
 const maxPropertyBytes = 1024;
 
 /** Members of a message that are not properties where the properties stand bare. */
