@@ -1,20 +1,36 @@
 // Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken
-// stays at the front of its line. It knows nothing of HTTP or disks.
+// stays at the front of its line. Devices share a batch fairly, and those that were not served lately wait in a lane of
+// their own. It knows nothing of HTTP or disks.
 import { BackOff } from './back-off.ts';
 
 export type Queued = { device: string; receivedAtMs: number; bytes: number };
 
 export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
 
+/** `held`: the Worker did not take the device's last messages. They must not delay the batches of the others. */
+export type Lane = 'usual' | 'held';
+
+/** Of a batch that others wait for, one device takes this part at most. */
+const maxShare = 0.2;
+
 type Line<T> = { items: T[]; backOff: BackOff | null };
+
+class ReadyLane<T extends Queued> {
+  /** Devices with something to send and nothing under way, longest waiting first. */
+  readonly devices = new Map<string, Line<T>>();
+  items = 0;
+  bytes = 0;
+
+  count(items: readonly T[], sign: 1 | -1): void {
+    this.items += sign * items.length;
+    for (const item of items) this.bytes += sign * item.bytes;
+  }
+}
 
 export class DeviceQueue<T extends Queued> {
   readonly #onReady: () => void;
   readonly #lines = new Map<string, Line<T>>();
-  /** Devices with something to send and nothing under way, longest waiting first. */
-  readonly #ready = new Set<string>();
-  #readyItems = 0;
-  #readyBytes = 0;
+  readonly #ready: Record<Lane, ReadyLane<T>> = { usual: new ReadyLane(), held: new ReadyLane() };
   #size = 0;
 
   /** `onReady` is called when a device may be served again after its back-off. */
@@ -27,13 +43,14 @@ export class DeviceQueue<T extends Queued> {
     return this.#size;
   }
 
-  get readyItems(): number {
-    return this.#readyItems;
+  readyItems(lane: Lane): number {
+    return this.#ready[lane].items;
   }
 
   /** Whether what is ready makes a full batch. */
   fills({ maxItems, maxDevices, maxBytes }: BatchLimits): boolean {
-    return this.#readyItems >= maxItems || this.#ready.size >= maxDevices || this.#readyBytes >= maxBytes;
+    const { items, devices, bytes } = this.#ready.usual;
+    return items >= maxItems || devices.size >= maxDevices || bytes >= maxBytes;
   }
 
   /** Infinity where there is none. */
@@ -49,65 +66,75 @@ export class DeviceQueue<T extends Queued> {
     if (line === undefined) {
       line = { items: [], backOff: null };
       this.#lines.set(device, line);
-      this.#ready.add(device);
+      this.#ready.usual.devices.set(device, line);
     }
     line.items.push(item);
     this.#size += 1;
-    if (this.#ready.has(device)) this.#countReady([item], 1);
+    const lane = this.#ready[laneOf(line)];
+    if (lane.devices.has(device)) lane.count([item], 1);
   }
 
   /** At least one item, whatever its size. The devices of the batch are under way until `finish`. */
-  takeBatch({ maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
+  takeBatch(laneName: Lane, { maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
+    const lane = this.#ready[laneName];
+    const devices: [string, Line<T>][] = [];
+    for (const entry of lane.devices) {
+      if (devices.push(entry) === maxDevices) break;
+    }
     const batch: T[] = [];
     let bytes = 0;
-    let devices = 0;
-    for (const device of this.#ready) {
-      const items = this.#lines.get(device)?.items ?? [];
-      const before = batch.length;
-      for (const item of items) {
-        if (batch.length === maxItems || (batch.length > 0 && bytes + item.bytes > maxBytes)) break;
+    /** How many of each device are in the batch. */
+    const taken = devices.map(() => 0);
+    const take = (index: number, share: number): void => {
+      const items = devices[index]?.[1].items ?? [];
+      for (let at = taken[index] ?? 0; at < Math.min(items.length, share); at += 1) {
+        const item = items[at];
+        const isFull = batch.length === maxItems || (batch.length > 0 && bytes + (item?.bytes ?? 0) > maxBytes);
+        if (item === undefined || isFull) return;
         batch.push(item);
         bytes += item.bytes;
+        taken[index] = at + 1;
       }
-      if (batch.length > before) {
-        devices += 1;
-        this.#ready.delete(device);
-        this.#countReady(items, -1);
-      }
-      if (batch.length === maxItems || devices === maxDevices || bytes >= maxBytes) break;
+    };
+    // First a share each, so that a busy device leaves room for the next ones; then what there is room for.
+    for (const share of [Math.ceil(maxItems * maxShare), Infinity])
+      for (const index of devices.keys()) take(index, share);
+    for (const [index, [device, { items }]] of devices.entries()) {
+      if (taken[index] === 0) continue;
+      lane.devices.delete(device);
+      lane.count(items, -1);
     }
     return batch;
   }
 
-  /** Ends a batch. Items of `unsent` stay; their devices back off first, unless `isPaused`: then all sending does. */
-  finish(batch: T[], unsent: ReadonlySet<T>, isPaused: boolean): void {
+  /** Ends a batch. Items of `unsent` stay; with true, their device backs off first and is `held` from then on. */
+  finish(batch: T[], unsent: ReadonlyMap<T, boolean>): void {
     for (const [device, items] of Map.groupBy(batch, (item) => item.device)) {
       const line = this.#lines.get(device);
       if (line === undefined) continue;
       const left = items.filter((item) => unsent.has(item));
       this.#size -= items.length - left.length;
       line.items.splice(0, items.length, ...left);
-      if (left.length === 0) line.backOff = null;
+      if (left.length < items.length) line.backOff = null;
       if (line.items.length === 0) this.#lines.delete(device);
-      else if (left.length === 0 || isPaused) this.#makeReady(device, line);
-      else {
+      else if (left.some((item) => unsent.get(item) === true)) {
         line.backOff ??= new BackOff({ baseMs: 200, capMs: 10_000 });
         const retry = (): void => {
           this.#makeReady(device, line);
           this.#onReady();
         };
         setTimeout(retry, line.backOff.nextDelayMs()).unref();
-      }
+      } else this.#makeReady(device, line);
     }
   }
 
   #makeReady(device: string, line: Line<T>): void {
-    this.#ready.add(device);
-    this.#countReady(line.items, 1);
+    const lane = this.#ready[laneOf(line)];
+    lane.devices.set(device, line);
+    lane.count(line.items, 1);
   }
+}
 
-  #countReady(items: T[], sign: 1 | -1): void {
-    this.#readyItems += sign * items.length;
-    for (const item of items) this.#readyBytes += sign * item.bytes;
-  }
+function laneOf({ backOff }: Line<unknown>): Lane {
+  return backOff === null ? 'usual' : 'held';
 }

@@ -12,6 +12,8 @@ export type UplinkOutcome = { status: number; requestId: string | undefined } & 
   | { kind: 'answered'; results: UplinkResult[] }
   | { kind: 'unauthorized' }
   | { kind: 'too-large' | 'invalid'; reason: string }
+  /** The Worker itself failed with the batch. */
+  | { kind: 'failed'; cause: string }
   | { kind: 'unavailable'; cause: string; retryAfterMs: number }
 );
 
@@ -20,9 +22,8 @@ const idleConnectionMs = 60_000;
 const maxAnswerBytes = 1024 * 1024;
 const maxRetryAfterMs = 600_000;
 
-/** Why a message that is alone in its request is put aside. */
-export const tooLarge = 'too large for one request';
 const refusalSchema = z.object({ code: z.literal(400), message: z.string() });
+const failureSchema = z.object({ code: z.literal(500), message: z.string() });
 
 export class UplinkClient {
   readonly #url: URL;
@@ -91,12 +92,15 @@ export class UplinkClient {
 function readAnswer({ statusCode: status = 0, headers }: IncomingMessage, text: string): UplinkOutcome {
   const answer = { status, requestId: headers['x-request-id']?.toString() };
   if (status === 401 || status === 403) return { ...answer, kind: 'unauthorized' };
-  if (status === 413) return { ...answer, kind: 'too-large', reason: tooLarge };
+  if (status === 413) return { ...answer, kind: 'too-large', reason: 'too large for one request' };
   if (status === 400) {
     // Only the Worker's own refusal counts: a proxy that is badly set up must not turn messages into dead letters.
     const refusal = readJson(refusalSchema, text);
     if (refusal !== undefined) return { ...answer, kind: 'invalid', reason: refusal.message };
   }
+  // Anything else between here and the Worker that answers 500 concerns all messages alike.
+  const failure = status === 500 ? readJson(failureSchema, text) : undefined;
+  if (failure !== undefined) return { ...answer, kind: 'failed', cause: failure.message };
   let cause = `status ${status}`;
   if (status === 200) {
     const body = readJson(uplinkAnswerSchema, text);

@@ -1,27 +1,44 @@
 // Brings spooled messages to the Worker and retries until each one is answered for: batches, several under way.
 // It must not drop a message, nor send two batches with one device's messages at the same time.
-import { isUtf8 } from 'node:buffer';
-import { maxBatchBytes, maxBatchDevices, maxBatchItems, type UplinkResult } from '../../src/protocol/bridge.ts';
+import {
+  maxBatchBytes,
+  maxBatchDevices,
+  maxBatchItems,
+  messageFailed,
+  type UplinkResult,
+} from '../../src/protocol/bridge.ts';
 import { BackOff } from './back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from './detached.ts';
-import { DeviceQueue } from './device-queue.ts';
+import { DeviceQueue, type Lane } from './device-queue.ts';
+import { FailedMessages } from './failed-messages.ts';
 import { describeError, type Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import type { SpoolItem } from './spool-database.ts';
 import type { Spool } from './spool.ts';
-import { tooLarge, type UplinkClient, type UplinkOutcome } from './uplink-client.ts';
+import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
+import { prepare, type UplinkMessage } from './uplink-message.ts';
+import { UplinkProgress } from './uplink-progress.ts';
 
-type Parts = { spool: Spool; client: UplinkClient; deadLetters: DeadLetters; log: Log; metrics: Metrics };
-type Queued = { item: SpoolItem; device: string; receivedAtMs: number; json: string; bytes: number };
-/** What is still to be delivered of a batch, and whether all sending pauses because of it. */
-type Unsent = { items: Set<Queued>; isPaused: boolean };
+type Parts = {
+  spool: Spool;
+  client: UplinkClient;
+  deadLetters: DeadLetters;
+  log: Log;
+  metrics: Metrics;
+  /** After so many failures of its own a message goes to the dead letters. */
+  maxTries: number;
+};
+/** What is still to be delivered of a batch, and whether its device is to back off; whether all sending pauses. */
+type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
+type Refused = { queued: UplinkMessage; reason: string };
 
 /** Enough full ones for a Worker 30 ms away; with more, a device's messages would gather less and its calls be more. */
-const maxBatchesUnderWay = 3;
+const maxBatchesUnderWay: Record<Lane, number> = { usual: 3, held: 1 };
 /** How long a message waits for others while batches are under way. */
 const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
+/** So often in a row the Worker may fail with a batch and its parts, before all sending pauses. */
+const maxFailuresInARow = 20;
 /** Room in a body for what is around the items. */
 const envelopeBytes = 256;
 const batchLimits = {
@@ -32,9 +49,12 @@ const batchLimits = {
 
 export class Uplink {
   readonly #parts: Parts;
-  readonly #queue = new DeviceQueue<Queued>(() => this.#send());
+  readonly #queue = new DeviceQueue<UplinkMessage>(() => this.#send());
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
-  #underWay = 0;
+  readonly #failed: FailedMessages;
+  readonly #underWay: Record<Lane, number> = { usual: 0, held: 0 };
+  readonly progress: UplinkProgress;
+  #failuresInARow = 0;
   #pausedUntilMs = 0;
   #pauseTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
@@ -45,6 +65,8 @@ export class Uplink {
 
   constructor(parts: Parts) {
     this.#parts = parts;
+    this.#failed = new FailedMessages(parts.maxTries);
+    this.progress = new UplinkProgress(parts.spool, () => this.#queue.oldestReceivedAtMs());
   }
 
   /** The Worker refused the bridge secret in its last answer. */
@@ -52,13 +74,9 @@ export class Uplink {
     return this.#isUnauthorized;
   }
 
-  oldestReceivedAtMs(): number {
-    return this.#queue.oldestReceivedAtMs();
-  }
-
   start(): void {
     this.#parts.spool.start((items) => {
-      for (const item of items) this.#queue.add(prepare(item));
+      for (const message of items.map(prepare)) this.#queue.add(message);
       this.#send();
     });
   }
@@ -87,22 +105,23 @@ export class Uplink {
   }
 
   #checkIdle(): void {
-    if (this.#onIdle === null || this.#underWay > 0) return;
+    if (this.#onIdle === null || this.#underWay.usual + this.#underWay.held > 0) return;
     const isDrained = this.#queue.size === 0 && this.#parts.spool.depth === 0;
     if (isDrained || this.#isStopped || this.#isFailing) this.#onIdle();
   }
 
   #send(): void {
-    while (!this.#isStopped && this.#queue.readyItems > 0) {
+    for (;;) {
+      const lane = this.#nextLane();
+      if (lane === undefined) return;
       const pauseMs = this.#pausedUntilMs - Date.now();
       if (pauseMs > 0) {
         clearTimeout(this.#pauseTimer);
         this.#pauseTimer = setTimeout(() => this.#send(), pauseMs);
         return;
       }
-      // While the Worker fails, one batch at a time finds out whether it is back.
-      if (this.#underWay >= (this.#isFailing ? 1 : maxBatchesUnderWay)) return;
-      if (this.#underWay > 0 && !this.#hasLingered && !this.#queue.fills(batchLimits)) {
+      const mayGather = lane === 'usual' && this.#underWay.usual > 0 && !this.#queue.fills(batchLimits);
+      if (mayGather && !this.#hasLingered) {
         this.#lingerTimer ??= setTimeout(() => {
           this.#lingerTimer = undefined;
           this.#hasLingered = true;
@@ -113,95 +132,152 @@ export class Uplink {
       this.#hasLingered = false;
       clearTimeout(this.#lingerTimer);
       this.#lingerTimer = undefined;
-      runDetached(this.#sendBatch(this.#queue.takeBatch(batchLimits)));
+      runDetached(this.#sendBatch(lane, this.#queue.takeBatch(lane, batchLimits)));
     }
   }
 
-  async #sendBatch(batch: Queued[]): Promise<void> {
-    this.#underWay += 1;
-    const { items, isPaused } = await this.#deliver(batch);
-    this.#underWay -= 1;
+  /** Where a batch can be sent now. Devices that were not served lately must not hold up the others. */
+  #nextLane(): Lane | undefined {
+    if (this.#isStopped) return undefined;
+    // While the Worker fails, one batch at a time finds out whether it is back.
+    if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
+    const isOpen = (lane: Lane): boolean =>
+      this.#queue.readyItems(lane) > 0 && this.#underWay[lane] < maxBatchesUnderWay[lane];
+    return (['held', 'usual'] as const).find(isOpen);
+  }
+
+  async #sendBatch(lane: Lane, batch: UplinkMessage[]): Promise<void> {
+    this.#underWay[lane] += 1;
+    const { items } = await this.#deliver(batch);
+    this.#underWay[lane] -= 1;
     this.#parts.metrics.retries.inc(items.size);
-    this.#queue.finish(batch, items, isPaused);
+    this.#queue.finish(batch, items);
     this.#checkIdle();
     this.#send();
   }
 
-  async #deliver(batch: Queued[]): Promise<Unsent> {
-    const [only] = batch;
-    if (batch.length === 1 && only !== undefined && only.bytes + envelopeBytes > maxBatchBytes) {
-      return { items: await this.#putAside([{ queued: only, reason: tooLarge }]), isPaused: false };
-    }
+  async #deliver(batch: UplinkMessage[]): Promise<Unsent> {
+    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [{ queued, reason: queued.refusal }]));
+    const kept = await this.#putAside(refused);
+    const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
+    return { items: new Map([...kept, ...rest.items]), isPaused: rest.isPaused };
+  }
+
+  async #post(batch: UplinkMessage[]): Promise<Unsent> {
+    if (batch.length === 0) return { items: new Map(), isPaused: false };
     const items = batch.map((queued) => queued.json).join(',');
     const body = `{"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()},"items":[${items}]}`;
     const outcome = await this.#parts.client.post(body);
     this.#parts.metrics.lastWorkerStatus.set(outcome.status);
     this.#parts.metrics.batches.inc({ outcome: outcome.kind });
-    if (outcome.kind === 'unauthorized' || outcome.kind === 'unavailable') {
-      if (outcome.kind === 'unavailable') this.#pause(outcome);
-      else this.#pauseUnauthorized(outcome);
-      return { items: new Set(batch), isPaused: true };
+    switch (outcome.kind) {
+      case 'unauthorized':
+        this.#pauseUnauthorized(outcome);
+        return { items: mapAll(batch, false), isPaused: true };
+      case 'unavailable':
+        this.#pause(outcome);
+        return { items: mapAll(batch, false), isPaused: true };
+      case 'failed':
+        return this.#postFailed(batch, outcome);
+      case 'too-large':
+      case 'invalid':
+        this.#noteWorkerAnswers();
+        return this.#postRefused(batch, outcome.reason, outcome.requestId);
+      case 'answered':
+        this.#noteWorkerAnswers();
+        return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
     }
-    this.#noteWorkerAnswers();
-    if (outcome.kind !== 'answered') return this.#deliverRefused(batch, outcome.reason, outcome.requestId);
-    return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
   }
 
-  /** Halves the batch until the one message is found that the Worker refuses. */
-  async #deliverRefused(batch: Queued[], reason: string, requestId: string | undefined): Promise<Unsent> {
-    if (batch.length === 1) {
-      const refused = batch.map((queued) => ({ queued, reason }));
-      return { items: await this.#putAside(refused, requestId), isPaused: false };
+  async #postRefused(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
+    const [queued] = batch;
+    if (batch.length > 1 || queued === undefined) return this.#postHalves(batch, reason, requestId);
+    return { items: await this.#putAside([{ queued, reason }], requestId), isPaused: false };
+  }
+
+  /** The Worker itself failed: with some message of the batch, or with everything. */
+  async #postFailed(batch: UplinkMessage[], outcome: Extract<UplinkOutcome, { kind: 'failed' }>): Promise<Unsent> {
+    const { cause, requestId } = outcome;
+    this.#failuresInARow += 1;
+    if (batch.length > 1 && this.#failuresInARow <= maxFailuresInARow) return this.#postHalves(batch, cause, requestId);
+    const isAlone = batch.length === 1;
+    const isPaused = this.#failuresInARow > maxFailuresInARow;
+    if (isPaused) {
+      this.#pause({ ...outcome, retryAfterMs: 0 });
+      this.#failuresInARow = 0;
     }
-    this.#parts.log.info('the Worker refuses a batch: it goes up in halves', {
-      reason,
+    const given = isAlone && !isPaused ? batch.filter((queued) => this.#failed.note(queued)) : [];
+    const kept = await this.#putAside(
+      given.map((queued) => ({ queued, reason: cause })),
       requestId,
-      messages: batch.length,
-    });
+    );
+    const items = mapAll(
+      batch.filter((queued) => !given.includes(queued) || kept.has(queued)),
+      isAlone,
+    );
+    return { items, isPaused };
+  }
+
+  /** Halves the batch until the one message is found that the Worker does not take. */
+  async #postHalves(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
+    const messages = batch.length;
+    this.#parts.log.info('the Worker refuses a batch: it goes up in halves', { reason, requestId, messages });
     const middle = Math.ceil(batch.length / 2);
-    const first = await this.#deliver(batch.slice(0, middle));
+    const first = await this.#post(batch.slice(0, middle));
     // A device whose earlier message was not taken waits, or its later one would overtake.
-    const heldDevices = new Set([...first.items].map(({ device }) => device));
+    const heldDevices = new Set([...first.items.keys()].map(({ device }) => device));
     const { held = [], free = [] } = Object.groupBy(batch.slice(middle), ({ device }) =>
       first.isPaused || heldDevices.has(device) ? 'held' : 'free',
     );
-    const second = free.length === 0 ? first : await this.#deliver(free);
-    return { items: new Set([...first.items, ...held, ...second.items]), isPaused: second.isPaused };
+    const second = free.length === 0 ? first : await this.#post(free);
+    return { items: new Map([...mapAll(held, false), ...first.items, ...second.items]), isPaused: second.isPaused };
   }
 
   /** Answers what the Worker did not take. */
-  async #applyResults(batch: Queued[], results: UplinkResult[], requestId: string | undefined): Promise<Set<Queued>> {
+  async #applyResults(
+    batch: UplinkMessage[],
+    results: UplinkResult[],
+    requestId: string | undefined,
+  ): Promise<Map<UplinkMessage, boolean>> {
     const resultBySeq = new Map(results.map((result) => [result.seq, result]));
-    const unsent = new Set<Queued>();
-    const rejected: { queued: Queued; reason: string }[] = [];
+    const unsent = new Map<UplinkMessage, boolean>();
+    const rejected: Refused[] = [];
+    const failed: UplinkMessage[] = [];
     let retryReason: string | undefined;
     for (const queued of batch) {
       const { result, reason = 'no reason given' } = resultBySeq.get(queued.item.seq) ?? {
         result: 'retry',
         reason: 'not in the answer',
       };
-      if (result === 'accepted') this.#parts.spool.markDone(queued.item);
+      if (result === 'accepted') this.#finish(queued);
       else if (result === 'rejected') rejected.push({ queued, reason });
       else {
         retryReason ??= reason;
-        unsent.add(queued);
+        unsent.set(queued, true);
+        if (reason === messageFailed) failed.push(queued);
       }
     }
     const accepted = batch.length - rejected.length - unsent.size;
+    this.#failed.noteTaken(accepted);
+    for (const queued of failed.filter((one) => this.#failed.note(one))) {
+      unsent.delete(queued);
+      rejected.push({ queued, reason: messageFailed });
+    }
     for (const [result, count] of Object.entries({ accepted, rejected: rejected.length, retry: unsent.size })) {
       if (count > 0) this.#parts.metrics.items.inc({ result }, count);
     }
     if (unsent.size > 0) {
+      if (accepted === 0) this.progress.note('devices_not_served');
       const fields = { messages: unsent.size, firstReason: retryReason, requestId };
       this.#parts.log.info('the Worker does not take some messages now: they go up again', fields);
     }
-    return new Set([...unsent, ...(await this.#putAside(rejected, requestId))]);
+    return new Map([...unsent, ...(await this.#putAside(rejected, requestId))]);
   }
 
   /** Into the dead letters; answers what could not be written there, and so must stay in the spool. */
-  async #putAside(rejected: { queued: Queued; reason: string }[], requestId?: string): Promise<Set<Queued>> {
+  async #putAside(rejected: Refused[], requestId?: string): Promise<Map<UplinkMessage, boolean>> {
     const [first] = rejected;
-    if (first === undefined) return new Set();
+    if (first === undefined) return new Map();
     const deadLetteredAt = new Date().toISOString();
     const { spoolId } = this.#parts.spool;
     const firstTopic = first.queued.item.topic;
@@ -214,13 +290,22 @@ export class Uplink {
         }),
       );
     } catch (error) {
+      this.progress.note('dead_letters_unwritable');
       this.#parts.log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
-      return new Set(rejected.map(({ queued }) => queued));
+      return mapAll(
+        rejected.map(({ queued }) => queued),
+        true,
+      );
     }
-    for (const { queued } of rejected) this.#parts.spool.markDone(queued.item);
+    for (const { queued } of rejected) this.#finish(queued);
     this.#parts.metrics.deadLetters.inc(rejected.length);
-    this.#parts.log.warn('the Worker will never take some messages: they are in the dead letters', about);
-    return new Set();
+    this.#parts.log.warn('some messages will never be taken: they are in the dead letters', about);
+    return new Map();
+  }
+
+  #finish({ item }: UplinkMessage): void {
+    this.#parts.spool.markDone(item);
+    this.progress.noteDone();
   }
 
   #noteWorkerAnswers(): void {
@@ -228,10 +313,12 @@ export class Uplink {
     this.#backOff.reset();
     this.#isUnauthorized = false;
     this.#pausedUntilMs = 0;
+    this.#failuresInARow = 0;
   }
 
-  #pause({ cause, requestId, retryAfterMs }: Extract<UplinkOutcome, { kind: 'unavailable' }>): void {
+  #pause({ cause, requestId, retryAfterMs }: { cause: string; requestId: string | undefined; retryAfterMs: number }) {
     if (this.#isStopped) return;
+    this.progress.note('worker_unavailable');
     // Batches under way fail together: that is one failure.
     const isFirst = Date.now() >= this.#pausedUntilMs;
     const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
@@ -242,6 +329,7 @@ export class Uplink {
 
   #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
     this.#isUnauthorized = true;
+    this.progress.note('secret_refused');
     this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;
     this.#parts.log.error('the Worker refuses the bridge secret: messages stay in the spool', {
       alarm: true,
@@ -253,19 +341,7 @@ export class Uplink {
   }
 }
 
-/** Writes an `UplinkItem` by hand: every message pays for it. */
-function prepare(item: SpoolItem): Queued {
-  const { seq, topic, payload, dup, retain, soleReader, redeliveryOf, receivedAtMs } = item;
-  const content = isUtf8(payload)
-    ? `"payload":${JSON.stringify(payload.toString())}`
-    : `"payloadBase64":"${payload.toString('base64')}"`;
-  let flags = '';
-  if (retain) flags += ',"retain":true';
-  if (dup) flags += ',"dup":true';
-  if (soleReader) flags += ',"soleReader":true';
-  if (redeliveryOf !== null) flags += `,"redeliveryOf":${redeliveryOf}`;
-  const json = `{"seq":${seq},"topic":${JSON.stringify(topic)},${content}${flags},"receivedAtMs":${receivedAtMs}}`;
-  // `/sys/{productKey}/{deviceId}`
-  const device = topic.split('/', 4).join('/');
-  return { item, device, receivedAtMs, json, bytes: Buffer.byteLength(json) + 1 };
+/** The device of each backs off where `backsOff`. */
+function mapAll(messages: UplinkMessage[], backsOff: boolean): Map<UplinkMessage, boolean> {
+  return new Map(messages.map((message) => [message, backsOff]));
 }

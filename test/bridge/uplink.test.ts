@@ -1,5 +1,5 @@
 // From the spool to the Worker over real HTTP, with a Worker that fails in every way it can.
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DeadLetters } from '../../broker-bridge/src/dead-letters.ts';
@@ -7,14 +7,16 @@ import type { Log } from '../../broker-bridge/src/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink-client.ts';
+import { prepare } from '../../broker-bridge/src/uplink-message.ts';
 import { Uplink } from '../../broker-bridge/src/uplink.ts';
-import { maxBatchDevices } from '../../src/protocol/bridge.ts';
+import { maxBatchDevices, messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
 import { reportTopic } from '../rig/mqtt-client.ts';
 import { bridgeSecret, makeSpoolDir } from '../rig/bridge-process.ts';
 import { WorkerSide } from '../rig/worker-side.ts';
 
 const noLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const answerTimeoutMs = 300;
+const deadLettersMaxBytes = 1_048_576;
 
 let worker: WorkerSide;
 let spool: Spool;
@@ -26,9 +28,10 @@ async function start(secret = bridgeSecret, log = noLog): Promise<void> {
   uplink = new Uplink({
     spool,
     client: new UplinkClient(worker.url, secret, answerTimeoutMs),
-    deadLetters: new DeadLetters(dir),
+    deadLetters: new DeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
     log,
     metrics: createMetrics(),
+    maxTries: 3,
   });
   uplink.start();
 }
@@ -58,6 +61,7 @@ function spoolReport(device: string, payload: string, onCommitted = (): void => 
       dup: false,
       soleReader: false,
       redeliveryOf: null,
+      trueBytes: null,
     },
     null,
     onCommitted,
@@ -125,8 +129,8 @@ describe('batches', () => {
   });
 
   test('a body stays below the limit whatever the messages weigh', async () => {
-    for (let n = 0; n < 60; n += 1) spoolReport(`d${n % 5}`, `d${n % 5}:${n}`.padEnd(60_000, '"'));
-    await untilEffects(60);
+    for (let n = 0; n < 200; n += 1) spoolReport(`d${n % 5}`, `d${n % 5}:${n}`.padEnd(16_000, '"'));
+    await untilEffects(200);
     expect(worker.violations).toEqual([]);
   });
 });
@@ -259,13 +263,148 @@ describe('answers for single messages', () => {
     expect(readDeadLetters()).toMatchObject([{ reason: 'invalid_request', item: { payload: 'd2:42' } }]);
   });
 
-  test('a message too large for any request is put aside without being sent', async () => {
+  test('a message that is too large is put aside without being sent, with its head and its size', async () => {
     spoolReport('d1', 'd1:0');
     spoolReport('d1', `d1:1${'x'.repeat(1_100_000)}`);
     spoolReport('d1', 'd1:2');
     await untilEffects(2);
     expect(worker.effects).toEqual(['d1:0', 'd1:2']);
     expect(worker.violations).toEqual([]);
-    expect(readDeadLetters()).toMatchObject([{ reason: 'too large for one request' }]);
+    const head = `d1:1${'x'.repeat(1020)}`;
+    expect(readDeadLetters()).toMatchObject([
+      { reason: 'too_large', item: { payload: head, payloadBytes: 1_100_004 } },
+    ]);
+  });
+
+  test('a message that cannot be prepared is put aside, and the others go up', async () => {
+    spoolReport('d1', 'd1:0');
+    const payload = 'no buffer' as unknown as Buffer;
+    const facts = { retain: false, dup: false, soleReader: false, redeliveryOf: null, trueBytes: null };
+    const item = { seq: 9, receivedAtMs: 1, topic: reportTopic('d1'), payload, ...facts };
+    expect(prepare(item)).toMatchObject({ refusal: expect.stringContaining('cannot be prepared') as string });
+    await untilEffects(1);
+  });
+
+  test('dead letters take no more of the disk than they may, whatever is in them', async () => {
+    worker.setFaults({ judge: () => ({ result: 'rejected', reason: 'not JSON' }) });
+    for (let n = 0; n < 400; n += 1) spoolReport(`d${n % 5}`, `${n}:`.padEnd(16_000, '\u0001'));
+    await worker.changes.until('all on the disk', () => spool.pendingCount === 0);
+    await untilEmpty();
+    const names = readdirSync(dir).filter((name) => name.startsWith('dead-letters'));
+    const bytes = names.reduce((sum, name) => sum + statSync(join(dir, name)).size, 0);
+    expect(names).toHaveLength(5);
+    expect(bytes).toBeLessThanOrEqual(deadLettersMaxBytes);
+    const last = readDeadLetters().at(-1) as { item: { payload: string } };
+    expect(last.item.payload).toMatch(/^3\d\d:/);
+  });
+});
+
+describe('a message that can never be taken', () => {
+  const isPoison = (item: UplinkItem): boolean => item.payload === 'd1:poison';
+
+  test('is given up after some tries while others are taken, and its device goes on', async () => {
+    let poisoned: number | undefined;
+    worker.setFaults({
+      judge: (item) => {
+        if (isPoison(item)) poisoned = worker.batches.length;
+        const isBehind = item.topic === reportTopic('d1') && poisoned === worker.batches.length;
+        if (!isBehind) return { result: 'accepted' };
+        return { result: 'retry', reason: isPoison(item) ? messageFailed : 'device_failed' };
+      },
+    });
+    spoolReport('d1', 'd1:poison');
+    spoolReport('d1', 'd1:2');
+    await worker.changes.until('a try', () => worker.batches.length > 0);
+    for (let n = 0; worker.effects.every((effect) => effect !== 'd1:2'); n += 1) {
+      spoolReport('d2', `d2:${n}`);
+      await worker.changes.until('another one taken', () => worker.effects.includes(`d2:${n}`));
+    }
+    expect(readDeadLetters()).toMatchObject([{ reason: messageFailed, item: { payload: 'd1:poison' } }]);
+    expectOrderKept();
+  });
+
+  test.each([
+    ['its device cannot be reached', 'device_unreachable'],
+    ['its device is overloaded', 'device_overloaded'],
+    ['its device does not answer', 'device_timeout'],
+    ['its object fails altogether', 'device_failed'],
+  ])('is another thing than that %s: the message stays', async (_, reason) => {
+    let tries = 0;
+    worker.setFaults({
+      judge: (item) => {
+        if (!isPoison(item)) return { result: 'accepted' };
+        tries += 1;
+        return { result: 'retry', reason };
+      },
+    });
+    spoolReport('d1', 'd1:poison');
+    for (let n = 0; tries < 5; n += 1) {
+      spoolReport('d2', `d2:${n}`);
+      await worker.changes.until('another one taken', () => worker.effects.includes(`d2:${n}`));
+    }
+    worker.setFaults({});
+    await worker.changes.until('the message in effect', () => worker.effects.includes('d1:poison'));
+    expect(existsSync(join(dir, 'dead-letters.jsonl'))).toBe(false);
+  });
+
+  test('is not given up while nothing else is taken', async () => {
+    let tries = 0;
+    worker.setFaults({
+      judge: () => {
+        tries += 1;
+        return { result: 'retry', reason: messageFailed };
+      },
+    });
+    spoolReport('d1', 'd1:poison');
+    spoolReport('d2', 'd2:1');
+    await worker.changes.until('many tries', () => tries >= 8);
+    worker.setFaults({});
+    await untilEffects(2);
+    expect(existsSync(join(dir, 'dead-letters.jsonl'))).toBe(false);
+  });
+
+  test('does not stop the others where the Worker itself fails with it', async () => {
+    worker.setFaults({ failsBatchWith: isPoison });
+    spoolReports(100, 10);
+    spoolReport('d1', 'd1:poison');
+    let n = 100;
+    await untilEffects(100);
+    while (!existsSync(join(dir, 'dead-letters.jsonl'))) {
+      spoolReport('d2', `d2:${n}`);
+      await worker.changes.until('another one taken', () => worker.effects.includes(`d2:${n}`));
+      n += 1;
+    }
+    await untilEmpty();
+    expect(readDeadLetters()).toMatchObject([{ reason: 'a fault on request', item: { payload: 'd1:poison' } }]);
+    expectOrderKept();
+  });
+});
+
+describe('many devices', () => {
+  test('one that floods takes a share of each batch, and the others go with the next', async () => {
+    worker.setFaults({ isHanging: true });
+    spoolReports(1, 1);
+    await worker.changes.until('a batch under way', () => worker.requests === 1);
+    for (let n = 0; n < 5000; n += 1) spoolReport('flood', `flood:${n}`);
+    for (let n = 0; n < 10; n += 1) spoolReport(`q${n}`, `q${n}:0`);
+    await worker.changes.until('all on the disk', () => spool.pendingCount === 0);
+    worker.setFaults({});
+    await untilEffects(5011);
+    const firstOfQuiet = worker.effects.findLastIndex((effect) => effect.startsWith('q'));
+    expect(firstOfQuiet).toBeLessThan(1000);
+    expectOrderKept();
+  });
+
+  test('those that are not served take no part of the batches of the others', async () => {
+    worker.setFaults({
+      judge: (item) => ({ result: item.topic === reportTopic('d1') ? 'retry' : 'accepted' }),
+    });
+    for (let n = 0; worker.batches.length < 30; n += 1) {
+      spoolReport('d1', `d1:${n}`);
+      spoolReport('d2', `d2:${n}`);
+      await worker.changes.until('another one taken', () => worker.effects.includes(`d2:${n}`));
+    }
+    const mixed = worker.batches.filter(({ items }) => new Set(items.map(({ topic }) => topic)).size > 1);
+    expect(mixed.length).toBeLessThanOrEqual(1);
   });
 });

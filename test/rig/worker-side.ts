@@ -46,6 +46,8 @@ export type Faults = {
   maxItems: number;
   /** Answers 400 to a whole batch with such a message in it. */
   refusesBatchWith: (item: UplinkItem) => boolean;
+  /** Answers 500 to a whole batch with such a message in it. */
+  failsBatchWith: (item: UplinkItem) => boolean;
   judge: (item: UplinkItem) => Omit<UplinkResult, 'seq'>;
 };
 
@@ -58,6 +60,7 @@ const noFaults: Faults = {
   answersNonsense: false,
   maxItems: Infinity,
   refusesBatchWith: () => false,
+  failsBatchWith: () => false,
   judge: () => ({ result: 'accepted' }),
 };
 
@@ -251,6 +254,8 @@ export class WorkerSide {
       answer(413, { code: 413, message: 'invalid_request', data: null });
     } else if (items.some((item) => this.faults.refusesBatchWith(item))) {
       answer(400, { code: 400, message: 'invalid_request', data: null });
+    } else if (items.some((item) => this.faults.failsBatchWith(item))) {
+      answer(500, { code: 500, message: 'a fault on request', data: null });
     } else {
       const results = this.#commit(batch);
       if (this.faults.dropsAnswers) request.socket.destroy();
