@@ -14,6 +14,7 @@ import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { Spool } from './spool.ts';
+import { StallWatch } from './stall-watch.ts';
 import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
 import { WorkerLink, type Role } from './worker-link.ts';
@@ -30,6 +31,7 @@ export class Bridge {
   readonly #spool: Spool;
   readonly #intake: Intake;
   readonly #uplink: Uplink;
+  readonly #stallWatch: StallWatch;
   readonly #broker: Broker;
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
@@ -50,6 +52,7 @@ export class Bridge {
       log.info('health is served', { host, port: (bridge.#health.address() as AddressInfo).port });
     }
     bridge.#uplink.start();
+    bridge.#stallWatch.start();
     bridge.#link.start();
     return bridge;
   }
@@ -62,10 +65,14 @@ export class Bridge {
     this.#uplink = new Uplink({
       spool,
       client: new UplinkClient(config.workerUrl, config.bridgeSecret),
-      deadLetters: new DeadLetters(config.spool.dir),
+      deadLetters: new DeadLetters(config.deadLetters),
       log,
       metrics,
+      maxTries: config.uplink.maxTries,
     });
+    this.#stallWatch = new StallWatch(this.#uplink.progress, config.uplink.stalledAfterMs, log, (stall) =>
+      this.#link.send({ type: 'uplink', stall }),
+    );
     this.#broker = new Broker(config.mqtt, log, {
       onSession: (isPresent) => this.#intake.noteSession(isPresent, this.#link.isRoleSure),
       onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
@@ -121,6 +128,7 @@ export class Bridge {
     await this.#broker.stop();
     await this.#link.stop();
     await this.#uplink.drain(uplinkDrainMs);
+    this.#stallWatch.stop();
     this.#health.close();
     this.#health.closeAllConnections();
     await this.#spool.close();
@@ -147,27 +155,41 @@ export class Bridge {
 
   #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
     this.#broker.setWorkerReachable(isConnected);
-    if (isConnected) this.#downlink.noteLinkBack();
-    else this.#downlink.noteLinkLost(lastFrameAtMs);
+    if (isConnected) {
+      this.#stallWatch.report();
+      this.#downlink.noteLinkBack();
+    } else this.#downlink.noteLinkLost(lastFrameAtMs);
     this.#reportState();
   }
 
   #readReadiness(): Readiness {
     const isBrokerFit = this.#role === 'standby' || this.#broker.isSubscribed;
+    const { stall, stalledSeconds } = this.#stallWatch;
+    const uplink =
+      stall === null
+        ? { uplink: 'moving' }
+        : { uplink: 'stalled', uplinkReason: stall.reason, uplinkStalledSeconds: stalledSeconds };
     return {
-      isReady: this.#link.isConnected && isBrokerFit && !this.#uplink.isUnauthorized,
-      details: { ...this.state, subscribed: this.#broker.isSubscribed, authorized: !this.#uplink.isUnauthorized },
+      isReady: this.#link.isConnected && isBrokerFit && !this.#uplink.isUnauthorized && stall === null,
+      details: {
+        ...this.state,
+        subscribed: this.#broker.isSubscribed,
+        authorized: !this.#uplink.isUnauthorized,
+        ...uplink,
+      },
     };
   }
 
   #observe(): void {
-    const oldestAgeSeconds = (): number => Math.max(0, Date.now() - this.#uplink.oldestReceivedAtMs()) / 1000;
+    const oldestAgeSeconds = (): number => this.#uplink.progress.oldestAgeMs / 1000;
     const { observe } = this.#metrics;
     const spool = this.#spool;
     observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
     observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
     observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
     observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', oldestAgeSeconds);
+    const stalledSeconds = (): number => this.#stallWatch.stalledSeconds;
+    observe('uplink_stalled_seconds', 'For how long no message left the spool while some wait there', stalledSeconds);
     observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
     observe('commands_unanswered', 'Commands not acknowledged by the broker yet', () => this.#broker.unanswered);
     observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);

@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
 import { describeError, type Log } from './log.ts';
 
-export type Readiness = { isReady: boolean; details: Record<string, string | boolean | null> };
+export type Readiness = { isReady: boolean; details: Record<string, string | number | boolean | null> };
 
 export function createHealthServer(registry: Registry, log: Log, readReadiness: () => Readiness): Server {
   return createServer((request, response) => {

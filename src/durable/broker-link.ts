@@ -10,7 +10,9 @@ import {
   linkCloseReasons,
   linkPing,
   linkPong,
+  stallSchema,
   type BridgeFrame,
+  type StallReason,
   type WorkerFrame,
 } from '../protocol/bridge.ts';
 import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
@@ -26,12 +28,21 @@ const attachmentSchema = z.object({
   isBrokerConnected: z.boolean(),
   openedAtMs: z.number(),
   changedAtMs: z.number(),
+  /** Why the bridge's uplink stands still, and since when; null while it moves. */
+  stall: stallSchema.nullable().default(null),
 });
 type Attachment = z.infer<typeof attachmentSchema>;
 type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number };
 
 type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | (typeof linkCloseReasons)[keyof typeof linkCloseReasons];
 type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
+
+export type LinkHealth = {
+  bridgeConnected: boolean;
+  brokerConnected: boolean;
+  /** Of the bridge whose uplink stands still longest. */
+  stall: { reason: StallReason; seconds: number } | null;
+};
 
 const lastActiveKey = 'lastActiveInstance';
 
@@ -48,7 +59,7 @@ export class BrokerLink extends DurableObject<Env> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const nowMs = Date.now();
-    const unknown = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false };
+    const unknown = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false, stall: null };
     write(server, { ...unknown, openedAtMs: nowMs, changedAtMs: nowMs });
     await this.#planCheck();
     return new Response(null, { status: 101, webSocket: client });
@@ -61,10 +72,18 @@ export class BrokerLink extends DurableObject<Env> {
     return outcome;
   }
 
-  health(): { bridgeConnected: boolean; brokerConnected: boolean } {
+  health(): LinkHealth {
+    const nowMs = Date.now();
     const active = this.#active();
-    const bridgeConnected = active !== undefined && !isInactive(active, Date.now());
-    return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected };
+    const bridgeConnected = active !== undefined && !isInactive(active, nowMs);
+    // A standby sends what its own spool holds.
+    const stalls = this.#bridges().flatMap(({ stall }) => stall ?? []);
+    const [longest] = stalls.sort((one, other) => one.sinceMs - other.sinceMs);
+    const stall = longest && {
+      reason: longest.reason,
+      seconds: Math.max(0, Math.round((nowMs - longest.sinceMs) / 1000)),
+    };
+    return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected, stall: stall ?? null };
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
@@ -83,6 +102,10 @@ export class BrokerLink extends DurableObject<Env> {
         write(socket, { ...read(socket), isBrokerConnected: frame.connected, changedAtMs: Date.now() });
         await this.#planCheck();
         break;
+      case 'uplink':
+        log(frame.stall === null ? 'info' : 'error', 'bridge reports its uplink', { bridgeId, ...frame.stall });
+        write(socket, { ...read(socket), stall: frame.stall });
+        return;
       case 'published':
         this.#publishes.answer(frame.id, instanceId, { hasSubscribers: frame.hasSubscribers, reply: frame.reply });
         return;

@@ -8,17 +8,20 @@ import type { ServiceContext } from './context.ts';
 
 const checkTimeoutMs = 2_000;
 
-export type PartName = 'database' | 'bridge' | 'broker';
+type PartName = 'database' | 'bridge' | 'broker';
 
 /** Missing parts are looked for again sooner, so that a start or a recovery shows at once. */
 const missingCacheMs = 500;
 const pollMs = 20;
 
-type Health = { missing: PartName[]; checkedAtMs: number; isChecking: boolean };
+type Health = { missing: string[]; checkedAtMs: number; isChecking: boolean };
 const healthByEnv = new WeakMap<Env, Health>();
 
-/** The missing parts beside this Worker itself; a check that fails or takes longer than two seconds counts as missing. */
-export async function findMissingParts(context: ServiceContext): Promise<PartName[]> {
+/**
+ * The missing parts beside this Worker itself, in words; a check that fails or takes longer than two seconds counts as
+ * missing. An uplink that stands still is one, because reports are acknowledged and do not arrive.
+ */
+export async function findMissingParts(context: ServiceContext): Promise<string[]> {
   const { env, config } = context;
   const health = healthByEnv.get(env) ?? { missing: [], checkedAtMs: -Infinity, isChecking: false };
   healthByEnv.set(env, health);
@@ -45,15 +48,17 @@ async function renew(context: ServiceContext, health: Health): Promise<void> {
   }
 }
 
-async function checkParts(context: ServiceContext): Promise<PartName[]> {
+async function checkParts(context: ServiceContext): Promise<string[]> {
   const [row, link] = await Promise.all([
     check('database', () => context.primary().get(sql`select 1`)),
     check('bridge', () => callBrokerLink(context.env, 'health', 'idempotent', (link) => link.health())),
   ]);
-  const missing: PartName[] = [];
+  const missing: string[] = [];
   if (row === undefined) missing.push('database');
   if (link?.bridgeConnected !== true) missing.push('bridge');
   if (link?.brokerConnected !== true) missing.push('broker');
+  const stall = link?.stall ?? null;
+  if (stall !== null) missing.push(`uplink (${stall.reason} for ${stall.seconds} s)`);
   return missing;
 }
 

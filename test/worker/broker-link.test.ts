@@ -45,7 +45,7 @@ describe('dialling in', () => {
       resumes: false,
     });
     expect((welcome as { nowMs: number }).nowMs).toBeGreaterThanOrEqual(before);
-    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true });
+    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
   });
 
   it('lets every further bridge stand by', async () => {

@@ -3,12 +3,16 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
+import type { LinkHealth } from '../../src/durable/broker-link.ts';
 
-type Link = { bridgeConnected: boolean; brokerConnected: boolean };
-const connected: Link = { bridgeConnected: true, brokerConnected: true };
+const connected: LinkHealth = { bridgeConnected: true, brokerConnected: true, stall: null };
 
 /** The Worker with a broker link that answers as told, because no bridge dials in here. */
-function check(health: () => Promise<Link>, changes: Partial<Env> = {}, method = 'GET'): Promise<Response> | Response {
+function check(
+  health: () => Promise<LinkHealth>,
+  changes: Partial<Env> = {},
+  method = 'GET',
+): Promise<Response> | Response {
   const link = { getByName: () => ({ health }) } as unknown as Env['BROKER_LINK'];
   const request = new Request('https://latchwork.test/health', { method });
   return createApp().fetch(request, { ...env, BROKER_LINK: link, ...changes }, createExecutionContext());
@@ -30,9 +34,10 @@ describe('GET /health', () => {
   });
 
   it.each([
-    ['bridge, broker', { bridgeConnected: false, brokerConnected: false }],
-    ['broker', { bridgeConnected: true, brokerConnected: false }],
-  ])('answers 503 and names what is missing: %s', async (parts, link) => {
+    ['bridge, broker', { bridgeConnected: false, brokerConnected: false, stall: null }],
+    ['broker', { bridgeConnected: true, brokerConnected: false, stall: null }],
+    ['uplink (secret_refused for 75 s)', { ...connected, stall: { reason: 'secret_refused', seconds: 75 } }],
+  ] as const)('answers 503 and names what is missing: %s', async (parts, link) => {
     const response = await check(() => Promise.resolve(link));
     expect(response.status).toBe(503);
     expect(await response.json()).toEqual(unavailable(parts));
