@@ -5,6 +5,7 @@ import { z } from 'zod';
 type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
+  objectAnswerMs: { default: 2_500, min: 100, max: 10_000 },
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
   productsPerUser: { default: 200, min: 1, max: 100_000 },
   productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },

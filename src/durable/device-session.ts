@@ -129,6 +129,14 @@ export class DeviceSession extends DurableObject<Env> {
     return { subscriptions: [], revocations: 0, ...last, others };
   }
 
+  /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
+  async checkStorage(): Promise<void> {
+    if (typeof this.#device === 'string') return;
+    const { identity, credentials } = this.#device;
+    this.#storage.writeSlices({ administration: { identity, credentials } });
+    await this.ctx.storage.sync();
+  }
+
   /** Takes a message of a relay session that signed in as the device. */
   publish(
     session: { productKey: string; revocations: number },

@@ -11,6 +11,10 @@ export const topicActions = {
 } as const;
 export type TopicAction = (typeof topicActions)[keyof typeof topicActions];
 
+/** JSON of a device or a relay client may nest objects and arrays this deep and have so many members in all. */
+export const maxJsonDepth = 32;
+export const maxJsonMembers = 1024;
+
 export const positionSchema = z.enum(['up', 'middle', 'down']);
 export type Position = z.infer<typeof positionSchema>;
 

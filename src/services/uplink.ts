@@ -8,7 +8,7 @@ import { callDevice } from '../durable/stubs.ts';
 import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import { log } from '../log.ts';
-import { maxBatchDevices } from '../protocol/bridge.ts';
+import { maxBatchDevices, messageFailed } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
@@ -18,7 +18,7 @@ type ItemResult = { seq: number } & (
   | { result: 'accepted' }
   | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' | 'not_text' }
   | { result: 'rejected'; reason: RejectionReason }
-  | { result: 'retry'; reason: 'too_many_devices' | (typeof deviceFailures)[ObjectFailure] }
+  | { result: 'retry'; reason: RetryReason }
 );
 
 const deviceFailures = {
@@ -27,12 +27,16 @@ const deviceFailures = {
   broken: 'device_failed',
 } as const satisfies Record<ObjectFailure, string>;
 
+type RetryReason =
+  'too_many_devices' | 'device_timeout' | typeof messageFailed | (typeof deviceFailures)[ObjectFailure];
+
 type Entry = { index: number; topic: string; message: InboundMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
+type Taken = { results: [index: number, result: ItemResult][]; deliveries: Delivery[] };
 
 /** @returns the results in the order of the items */
-export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
+export async function takeBatch({ env, config }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
   const results: ItemResult[] = [];
   const groups = new Map<string, Group>();
   // Each topic is parsed once: a busy device fills whole batches with one topic.
@@ -77,20 +81,23 @@ export async function takeBatch({ env }: ServiceContext, batch: Batch): Promise<
     served.map(async (group) => {
       // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
       group.entries.sort((one, other) => one.message.seq - other.message.seq);
-      const answered = await takeForDevice(env, batch.spoolId, group);
+      const taking = takeForDevice(env, batch.spoolId, group);
+      // What it still does is recognised when the messages come again: the device's object knows their numbers.
+      const answered = (await within(config.limits.objectAnswerMs, taking)) ?? retryLate(group);
       for (const [index, result] of answered.results) results[index] = result;
       deliveries.push(...answered.deliveries);
     }),
   );
-  await pushToRelays(env, deliveries);
+  const pushing = pushToRelays(env, deliveries).then(() => true);
+  if ((await within(config.limits.objectAnswerMs, pushing)) === undefined) {
+    log('warn', 'uplink: a relay shard does not answer, its pushes may be lost', { items: batch.items.length });
+  }
   return results;
 }
 
-async function takeForDevice(
-  env: Env,
-  spoolId: string,
-  { device: { productKey, deviceId }, entries }: Group,
-): Promise<{ results: [index: number, result: ItemResult][]; deliveries: Delivery[] }> {
+async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<Taken> {
+  const { productKey, deviceId } = group.device;
+  const { entries } = group;
   let ingested;
   try {
     const columns = packMessages(entries.map(({ message }) => message));
@@ -102,10 +109,9 @@ async function takeForDevice(
     const isCallFailure = error instanceof RefusedError && error.refusal.kind === 'object_failed';
     const reason = deviceFailures[isCallFailure ? error.refusal.failure : 'broken'];
     log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason, error: String(error) });
-    return {
-      results: entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]),
-      deliveries: [],
-    };
+    return reason === 'device_failed'
+      ? takeFirst(env, spoolId, group)
+      : { results: retryAll(entries, reason), deliveries: [] };
   }
   const others = new Map(ingested.others.map((other) => [other.position, other]));
   const results: [number, ItemResult][] = [];
@@ -127,6 +133,40 @@ async function takeForDevice(
     run.origin.results.push(taken.result);
   }
   return { results, deliveries: runs.map((run) => ({ run, subscriptions: ingested.subscriptions })) };
+}
+
+/** The object failed with these messages: with the first of them alone, or with anything? The others wait. */
+async function takeFirst(env: Env, spoolId: string, { device, entries }: Group): Promise<Taken> {
+  if (entries.length > 1) {
+    const first = await takeForDevice(env, spoolId, { device, entries: entries.slice(0, 1) });
+    return { ...first, results: [...first.results, ...retryAll(entries.slice(1), 'device_failed')] };
+  }
+  const { deviceId } = device;
+  try {
+    await callDevice(env, deviceId, 'checkStorage', 'once', (session) => session.checkStorage());
+  } catch (error) {
+    // The call has logged it.
+    if (!(error instanceof RefusedError)) throw error;
+    return { results: retryAll(entries, 'device_failed'), deliveries: [] };
+  }
+  return { results: retryAll(entries, messageFailed), deliveries: [] };
+}
+
+function retryLate({ device: { deviceId }, entries }: Group): Taken {
+  const reason = 'device_timeout';
+  log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason });
+  return { results: retryAll(entries, reason), deliveries: [] };
+}
+
+function retryAll(entries: Entry[], reason: RetryReason): Taken['results'] {
+  return entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]);
+}
+
+/** undefined where it takes longer. */
+async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), ms);
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 function seqOf(raw: unknown): number {

@@ -60,9 +60,18 @@ describe('a message on the property-post topic', () => {
     ['"up"', 'not_an_object'],
     ['{"params":[1]}', 'params_not_an_object'],
     ['{"params":null}', 'params_not_an_object'],
+    [`{"params":{"a":${'['.repeat(31)}${']'.repeat(31)}}}`, 'too_complex'],
+    [`{"params":{${Array.from({ length: 1025 }, (_, n) => `"${n}":1`).join()}}}`, 'too_complex'],
+    ['['.repeat(16_000), 'not_json'],
     ['{"method":"thing.event.alarm.post","params":{}}', 'unknown_method'],
   ])('of %j is refused as %s', (payload, reason) => {
     expect(readMessage(propertyPost, payload)).toEqual({ kind: 'invalid', reason });
+  });
+
+  it('may nest and count as much as it says', () => {
+    const deep = `{"params":{"a":${'['.repeat(30)}${']'.repeat(30)}}}`;
+    const many = `{"params":{${Array.from({ length: 1023 }, (_, n) => `"${n}":1`).join()}}}`;
+    for (const payload of [deep, many]) expect(readMessage(propertyPost, payload)).toMatchObject({ kind: 'report' });
   });
 
   it('cannot reach into prototypes', () => {

@@ -9,7 +9,7 @@ import {
   type TopicAction,
 } from '../../protocol/mqtt.ts';
 import { maxPayloadBytes } from '../../protocol/bridge.ts';
-import { isJsonObject, parseJson, type Json } from '../json.ts';
+import { isJsonObject, readJson, type Json, type JsonProblem } from '../json.ts';
 
 export type DeviceMessage =
   | { kind: 'report'; properties: Map<string, Json> }
@@ -18,7 +18,7 @@ export type DeviceMessage =
   | { kind: 'invalid'; reason: InvalidReason };
 
 export type InvalidReason =
-  'too_large' | 'not_json' | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
+  'too_large' | JsonProblem | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
 
 const maxPropertyBytes = 1024;
 
@@ -28,8 +28,9 @@ const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 
 /** Routes by `method` where there is one, by topic where there is none (decision: messages). */
 export function readMessage(action: TopicAction, payload: string): DeviceMessage {
   if (isTooLarge(payload)) return { kind: 'invalid', reason: 'too_large' };
-  const body = parseJson(payload);
-  if (body === undefined) return { kind: 'invalid', reason: 'not_json' };
+  const read = readJson(payload);
+  if ('problem' in read) return { kind: 'invalid', reason: read.problem };
+  const body = read.value;
   if (!isJsonObject(body)) return { kind: 'invalid', reason: 'not_an_object' };
   const method = body.method;
   if (method === propertySetReplyMethod) return readReply(body);
