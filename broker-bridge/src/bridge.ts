@@ -9,6 +9,7 @@ import { DeadLetters } from './dead-letters.ts';
 import { Deliveries } from './deliveries.ts';
 import { runDetached } from './detached.ts';
 import { Downlink } from './downlink.ts';
+import { DroppedMessages } from './dropped-messages.ts';
 import { createHealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
@@ -61,13 +62,15 @@ export class Bridge {
     const metrics = this.#metrics;
     this.#log = log;
     this.#spool = spool;
-    this.#intake = new Intake(spool, deliveries, metrics);
+    const dropped = new DroppedMessages();
+    this.#intake = new Intake({ spool, deliveries, metrics, rates: config.rates, dropped });
     this.#uplink = new Uplink({
       spool,
       client: new UplinkClient(config.workerUrl, config.bridgeSecret),
       deadLetters: new DeadLetters(config.deadLetters),
       log,
       metrics,
+      dropped,
       maxTries: config.uplink.maxTries,
     });
     this.#stallWatch = new StallWatch(this.#uplink.progress, config.uplink.stalledAfterMs, log, (stall) =>
@@ -148,6 +151,7 @@ export class Bridge {
   }
 
   #noteBrokerChange(isConnected: boolean): void {
+    if (!isConnected) this.#intake.noteConnectionEnd();
     this.#link.send({ type: 'broker', connected: isConnected });
     this.#downlink.refuseWaiting();
     this.#reportState();

@@ -1,9 +1,15 @@
 // What happens to a message between the broker and its acknowledgement: spooled first, acknowledged after, in order.
-// It adds what is known about a redelivery and decides nothing about it; it never acknowledges what is not on the disk.
+// It adds what is known about a redelivery and decides nothing about it. What is acknowledged is on the disk, but for
+// messages beyond their device's limit.
 import { Deliveries } from './deliveries.ts';
+import type { RateLimits } from './device-rates.ts';
+import type { DroppedMessages } from './dropped-messages.ts';
+import { FloodGate } from './flood-gate.ts';
 import type { Metrics } from './metrics.ts';
 import type { IncomingMessage, MqttConnection } from './mqtt-connection.ts';
-import type { Spool } from './spool.ts';
+import type { Spool, SpooledMessage } from './spool.ts';
+
+type Parts = { spool: Spool; deliveries: Deliveries; metrics: Metrics; rates: RateLimits; dropped: DroppedMessages };
 
 export class Intake {
   readonly #spool: Spool;
@@ -17,19 +23,36 @@ export class Intake {
   /** No other bridge had the broker session when this connection began. */
   #isSessionOurs = false;
   #isStopped = false;
+  readonly #gate: FloodGate<SpooledMessage>;
+  #isReading = false;
+  /** When the broker's session was read last, as far as this bridge knows; 0 for never. */
+  #readAtMs: number;
 
-  constructor(spool: Spool, deliveries: Deliveries, metrics: Metrics) {
+  constructor({ spool, deliveries, metrics, rates, dropped }: Parts) {
     this.#spool = spool;
     this.#deliveries = deliveries;
     this.#metrics = metrics;
+    this.#gate = new FloodGate(rates, dropped, metrics, (message) => {
+      // Acknowledged when it came: a redelivery of it is not to be expected.
+      spool.append(message, null, () => undefined);
+    });
+    this.#readAtMs = spool.lastReceivedAtMs;
   }
 
   /** A connection begins. `isRoleSure`: no other bridge can have been made active by now. */
   noteSession(isPresent: boolean, isRoleSure: boolean): void {
     this.#isSessionOurs = isRoleSure;
+    this.#isReading = true;
+    this.#gate.noteAbsence(isPresent ? Date.now() - this.#readAtMs : 0);
     if (isPresent) return;
     this.#hasGap = false;
     this.#deliveries.beginSession();
+  }
+
+  /** The connection is over. */
+  noteConnectionEnd(): void {
+    if (this.#isReading) this.#readAtMs = Date.now();
+    this.#isReading = false;
   }
 
   /** Another bridge was active, and may have read from the broker session. */
@@ -42,22 +65,25 @@ export class Intake {
     // A message refused here stays unacknowledged, so the broker sends it to the next bridge.
     if (this.#isStopped) return;
     this.#metrics.messagesReceived.inc();
-    const { topic, payload, trueBytes, retain, dup, packetId } = message;
+    const { topic, payload, dup, packetId } = message;
     const delivery = packetId === 0 ? null : this.#deliveries.describe(packetId, topic, payload);
     const redeliveryOf = dup && delivery !== null ? this.#deliveries.find(delivery) : null;
     if (redeliveryOf !== null) this.#metrics.redeliveriesKnown.inc();
     const soleReader = dup && !this.#hasGap && this.#isSessionOurs;
-    const seq = this.#spool.append(
-      { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes },
-      delivery,
-      () => connection.acknowledge(packetId),
-    );
-    if (delivery !== null && redeliveryOf === null) this.#deliveries.remember(delivery, seq);
+    const { retain, trueBytes } = message;
+    const item = { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes };
+    const acknowledge = (): void => connection.acknowledge(packetId);
+    if (this.#gate.admit(item)) {
+      const seq = this.#spool.append(item, delivery, acknowledge);
+      if (delivery !== null && redeliveryOf === null) this.#deliveries.remember(delivery, seq);
+    } else this.#spool.whenCommitted(acknowledge);
     if (delivery !== null && !dup && this.#isSessionOurs) this.#hasGap = false;
     this.#spool.whenRoomInMemory(proceed);
   }
 
+  /** Takes nothing more, and spools what is kept back. */
   stop(): void {
     this.#isStopped = true;
+    this.#gate.releaseAll();
   }
 }

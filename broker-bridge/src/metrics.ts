@@ -17,6 +17,7 @@ export function createMetrics() {
     batches: counter('batches_total', 'Batches sent to the Worker, by outcome', ['outcome']),
     items: counter('items_total', 'Messages answered by the Worker, by result', ['result']),
     retries: counter('retries_total', 'Messages sent again, after a failed batch or an answer of "retry"'),
+    messagesDropped: counter('messages_dropped_total', 'Messages dropped because their device sends too many'),
     deadLetters: counter('dead_letters_total', 'Messages that the Worker will never take'),
     reconnects: counter('reconnects_total', 'Connections lost or refused, by peer', ['peer']),
     commands: counter('commands_total', 'Commands from the Worker, by outcome', ['outcome']),

@@ -45,6 +45,8 @@ export const itemNumbers = 7;
 export type OpenedSpool = {
   spoolId: string;
   lastSeq: number;
+  /** When the last message was received, 0 before the first. */
+  lastReceivedAtMs: number;
   depth: number;
   bytes: number;
   /** Packet id, digest and `seq` of the last deliveries of the present broker session, oldest first. */
@@ -63,7 +65,12 @@ const sqliteBusy = 5;
 const sqliteDamaged: unknown[] = [11, 26];
 
 const schema = `
-  CREATE TABLE spool (spool_id TEXT NOT NULL, bridge_id TEXT NOT NULL, last_seq INTEGER NOT NULL);
+  CREATE TABLE spool (
+    spool_id TEXT NOT NULL,
+    bridge_id TEXT NOT NULL,
+    last_seq INTEGER NOT NULL,
+    last_received_at_ms INTEGER NOT NULL DEFAULT 0
+  );
   CREATE TABLE message (
     seq INTEGER PRIMARY KEY,
     received_at_ms INTEGER NOT NULL,
@@ -80,7 +87,10 @@ const schema = `
 `;
 
 /** From the format of each number to the next one. */
-const upgrades: Record<number, string> = { 1: 'ALTER TABLE message ADD COLUMN true_bytes INTEGER' };
+const upgrades: Record<number, string> = {
+  1: `ALTER TABLE message ADD COLUMN true_bytes INTEGER;
+    ALTER TABLE spool ADD COLUMN last_received_at_ms INTEGER NOT NULL DEFAULT 0`,
+};
 
 export class SpoolDatabase {
   readonly #database: DatabaseSync;
@@ -129,7 +139,7 @@ export class SpoolDatabase {
 
   /** @throws Error where the unsent messages belong to a bridge of another name */
   readState(bridgeId: string): OpenedSpool {
-    const found = this.#database.prepare('SELECT spool_id, bridge_id, last_seq FROM spool').get();
+    const found = this.#database.prepare('SELECT * FROM spool').get();
     const { depth, bytes } = this.#database
       .prepare(
         `SELECT count(*) AS depth, total(length(topic) + length(payload) + ${itemOverheadBytes}) AS bytes FROM message`,
@@ -137,7 +147,9 @@ export class SpoolDatabase {
       .get() as { depth: number; bytes: number };
     if (found !== undefined && found['bridge_id'] === bridgeId) {
       const deliveries = this.#readDeliveries();
-      return { spoolId: String(found['spool_id']), lastSeq: Number(found['last_seq']), depth, bytes, deliveries };
+      const lastReceivedAtMs = Number(found['last_received_at_ms']);
+      const known = { spoolId: String(found['spool_id']), lastSeq: Number(found['last_seq']), lastReceivedAtMs };
+      return { ...known, depth, bytes, deliveries };
     }
     if (found !== undefined && depth > 0) {
       const owner = String(found['bridge_id']);
@@ -149,9 +161,11 @@ export class SpoolDatabase {
     const spoolId = `${bridgeId}-${randomBytes(8).toString('hex')}`;
     this.#inTransaction(() => {
       this.#database.exec('DELETE FROM spool; DELETE FROM delivery_group');
-      this.#database.prepare('INSERT INTO spool VALUES (?, ?, 0)').run(spoolId, bridgeId);
+      this.#database
+        .prepare('INSERT INTO spool (spool_id, bridge_id, last_seq) VALUES (?, ?, 0)')
+        .run(spoolId, bridgeId);
     });
-    return { spoolId, lastSeq: 0, depth, bytes, deliveries: new Float64Array() };
+    return { spoolId, lastSeq: 0, lastReceivedAtMs: 0, depth, bytes, deliveries: new Float64Array() };
   }
 
   /** Adds a group and deletes what is done, both or neither; returns when that would survive a power cut. */
@@ -204,13 +218,15 @@ export class SpoolDatabase {
     const deliveries: number[] = [];
     let payloadAt = 0;
     let lastSeq = 0;
+    let lastReceivedAtMs = 0;
     for (let at = 0; at < numbers.length; at += itemNumbers) {
       // Read by their places: every message pays for it.
       const seq = numbers[at] ?? 0;
+      lastReceivedAtMs = numbers[at + 1] ?? 0;
       const payloadBytes = numbers[at + 3] ?? 0;
       const packetId = numbers[at + 4] ?? 0;
       const payload = payloads.subarray(payloadAt, payloadAt + payloadBytes);
-      this.#insert.run(seq, numbers[at + 1] ?? 0, topics[numbers[at + 2] ?? 0] ?? '', payload);
+      this.#insert.run(seq, lastReceivedAtMs, topics[numbers[at + 2] ?? 0] ?? '', payload);
       if (packetId > 0) deliveries.push(packetId, numbers[at + 5] ?? 0, numbers[at + 6] ?? 0);
       payloadAt += payloadBytes;
       lastSeq = seq;
@@ -218,7 +234,7 @@ export class SpoolDatabase {
     for (const { seq, retain, dup, soleReader, redeliveryOf, trueBytes } of flagged) {
       this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, trueBytes, seq);
     }
-    this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}`);
+    this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}, last_received_at_ms = ${lastReceivedAtMs}`);
     if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
     if (deliveries.length === 0) return;
     this.#lastDelivery += deliveries.length / numbersPerDelivery;

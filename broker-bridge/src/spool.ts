@@ -27,6 +27,8 @@ const skippedSeqs = 1_000_000;
 
 export class Spool {
   readonly spoolId: string;
+  /** When the last message before this start was received, 0 where there was none. */
+  readonly lastReceivedAtMs: number;
   readonly #maxBytes: number;
   readonly #log: Log;
   readonly #thread: SpoolThread;
@@ -53,6 +55,7 @@ export class Spool {
 
   private constructor({ maxBytes, log }: SpoolOptions, thread: SpoolThread, state: OpenedSpool) {
     this.spoolId = state.spoolId;
+    this.lastReceivedAtMs = state.lastReceivedAtMs;
     this.#maxBytes = maxBytes;
     this.#log = log;
     this.#thread = thread;
@@ -111,6 +114,19 @@ export class Spool {
       this.#startCommit();
     }
     return item.seq;
+  }
+
+  /** Calls back when all that was appended so far would survive a power cut. */
+  whenCommitted(callback: () => void): void {
+    const last = this.#pending.at(-1);
+    if (last === undefined) callback();
+    else {
+      const { onCommitted } = last;
+      last.onCommitted = () => {
+        onCommitted();
+        callback();
+      };
+    }
   }
 
   /** Calls back at once, or, when too much waits for the disk, once there is room in memory again. */

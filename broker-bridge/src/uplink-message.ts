@@ -1,6 +1,7 @@
 // A spooled message in the form in which it goes up, or why it never will. Every message pays for it; it must not throw.
 import { isUtf8 } from 'node:buffer';
 import { maxPayloadBytes } from '../../src/protocol/bridge.ts';
+import { deviceOf } from './flood-gate.ts';
 import { describeError } from './log.ts';
 import type { SpoolItem } from './spool-database.ts';
 
@@ -24,9 +25,7 @@ const headBytes = 1024;
 /** Writes an `UplinkItem` by hand: a schema would cost more than all the rest. */
 export function prepare(item: SpoolItem): UplinkMessage {
   const { topic, payload, receivedAtMs } = item;
-  // `/sys/{productKey}/{deviceId}`
-  const device = topic.split('/', 4).join('/');
-  const known = { item, device, receivedAtMs, failures: null };
+  const known = { item, device: deviceOf(topic), receivedAtMs, failures: null };
   if (item.trueBytes !== null || payload.length > maxPayloadBytes) {
     const content = writeContent(payload.subarray(0, headBytes));
     const json = writeItem(item, `${content},"payloadBytes":${item.trueBytes ?? payload.length}`);

@@ -11,6 +11,7 @@ import { BackOff } from './back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from './detached.ts';
 import { DeviceQueue, type Lane } from './device-queue.ts';
+import type { DroppedMessages } from './dropped-messages.ts';
 import { FailedMessages } from './failed-messages.ts';
 import { describeError, type Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
@@ -25,6 +26,7 @@ type Parts = {
   deadLetters: DeadLetters;
   log: Log;
   metrics: Metrics;
+  dropped: DroppedMessages;
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
 };
@@ -166,7 +168,9 @@ export class Uplink {
   async #post(batch: UplinkMessage[]): Promise<Unsent> {
     if (batch.length === 0) return { items: new Map(), isPaused: false };
     const items = batch.map((queued) => queued.json).join(',');
-    const body = `{"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()},"items":[${items}]}`;
+    const dropped = this.#parts.dropped.takeDue(Date.now());
+    const about = `"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()}`;
+    const body = `{${about},"dropped":${JSON.stringify(dropped)},"items":[${items}]}`;
     const outcome = await this.#parts.client.post(body);
     this.#parts.metrics.lastWorkerStatus.set(outcome.status);
     this.#parts.metrics.batches.inc({ outcome: outcome.kind });

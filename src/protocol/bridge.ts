@@ -29,6 +29,9 @@ export const maxBatchItems = 1000;
 export const maxBatchDevices = 250;
 export const maxBatchBytes = 1024 * 1024;
 
+/** Devices of one batch whose dropped messages are counted. */
+export const maxDroppedCounts = 50;
+
 /** What a message of a device may have. The bridge keeps the head of a longer one in its dead letters and does not send it. */
 export const maxPayloadBytes = 16 * 1024;
 
@@ -73,6 +76,14 @@ export type UplinkItem = z.infer<typeof uplinkItemSchema>;
 export const uplinkBatchSchema = z.object({
   spoolId: spoolIdSchema,
   sentAtMs: z.int().nonnegative(),
+  /**
+   * Messages that the bridge dropped because their device sends too many: how many since the last count, with any topic
+   * of the device. A device is named once a minute at most.
+   */
+  dropped: z
+    .array(z.object({ topic: z.string().max(1024), count: z.int().positive() }))
+    .max(maxDroppedCounts)
+    .default([]),
   items: z.array(z.unknown()).min(1).max(maxBatchItems),
 });
 

@@ -12,7 +12,7 @@ import { maxBatchDevices, messageFailed } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
-type Batch = { spoolId: string; sentAtMs: number; items: unknown[] };
+type Batch = { spoolId: string; sentAtMs: number; items: unknown[]; dropped?: { topic: string; count: number }[] };
 
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
@@ -72,6 +72,7 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
     group.entries.push({ index, topic, message });
   }
 
+  const reporting = Promise.all((batch.dropped ?? []).map((one) => reportDropped(env, one)));
   const served = [...groups.values()];
   for (const { index, message } of served.splice(maxBatchDevices).flatMap(({ entries }) => entries)) {
     results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
@@ -88,9 +89,9 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
       deliveries.push(...answered.deliveries);
     }),
   );
-  const pushing = pushToRelays(env, deliveries).then(() => true);
+  const pushing = Promise.all([pushToRelays(env, deliveries), reporting]);
   if ((await within(config.limits.objectAnswerMs, pushing)) === undefined) {
-    log('warn', 'uplink: a relay shard does not answer, its pushes may be lost', { items: batch.items.length });
+    log('warn', 'uplink: a relay shard or a device does not answer', { items: batch.items.length });
   }
   return results;
 }
@@ -150,6 +151,18 @@ async function takeFirst(env: Env, spoolId: string, { device, entries }: Group):
     return { results: retryAll(entries, 'device_failed'), deliveries: [] };
   }
   return { results: retryAll(entries, messageFailed), deliveries: [] };
+}
+
+/** For the device's owner to see. A count that cannot be told is lost. */
+async function reportDropped(env: Env, { topic, count }: { topic: string; count: number }): Promise<void> {
+  const deviceId = parseTopic(topic)?.device.deviceId;
+  if (deviceId === undefined) return;
+  try {
+    await callDevice(env, deviceId, 'reportDropped', 'once', (session) => session.reportDropped(count));
+  } catch (error) {
+    // The call has logged it.
+    if (!(error instanceof RefusedError)) throw error;
+  }
 }
 
 function retryLate({ device: { deviceId }, entries }: Group): Taken {

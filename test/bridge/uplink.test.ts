@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DeadLetters } from '../../broker-bridge/src/dead-letters.ts';
+import { DroppedMessages } from '../../broker-bridge/src/dropped-messages.ts';
 import type { Log } from '../../broker-bridge/src/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool.ts';
@@ -31,6 +32,7 @@ async function start(secret = bridgeSecret, log = noLog): Promise<void> {
     deadLetters: new DeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
     log,
     metrics: createMetrics(),
+    dropped: new DroppedMessages(),
     maxTries: 3,
   });
   uplink.start();

@@ -110,6 +110,9 @@ export class BridgeProcess {
   }
 }
 
+/** For tests and benchmarks whose devices send as much as they can. */
+export const unlimitedDevices = { DEVICE_MESSAGES_PER_SECOND: '1000000', DEVICE_MESSAGES_BURST: '1000000' };
+
 export function bridgeEnvironment(options: {
   workerUrl: string;
   mqttUrl: string;

@@ -1,5 +1,5 @@
 // One bridge under test: a real broker, the stand-in for the Worker, bridge processes, devices, and one close() for all.
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from './bridge-process.ts';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir, unlimitedDevices } from './bridge-process.ts';
 import { Device } from './mqtt-client.ts';
 import { WorkerSide } from './worker-side.ts';
 
@@ -27,6 +27,7 @@ export class BridgeRig<B extends Broker> {
   startBridge(environment: Record<string, string> = {}): BridgeProcess {
     const bridge = new BridgeProcess({
       ...bridgeEnvironment({ workerUrl: this.worker.url, mqttUrl: this.broker.url, spoolDir: this.spoolDir }),
+      ...unlimitedDevices,
       ...this.#environment,
       ...environment,
     });

@@ -3,7 +3,14 @@
 import { join } from 'node:path';
 import { activate, activateMany, addProduct, signUp, type Activation, type Session } from './accounts.ts';
 import { askHealth, connectApi, dataOf } from './api.ts';
-import { bridgeEnvironment, bridgeName, bridgePassword, BridgeProcess, bridgeSecret } from './bridge-process.ts';
+import {
+  bridgeEnvironment,
+  bridgeName,
+  bridgePassword,
+  BridgeProcess,
+  bridgeSecret,
+  unlimitedDevices,
+} from './bridge-process.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from './changes.ts';
 import { findFreePort, makeTempDir } from './ports.ts';
@@ -103,7 +110,12 @@ export class WorkerRig {
   startBridge(options: BridgeOptions = {}): BridgeProcess {
     const { workerUrl = this.url, mqttUrl = this.mqttUrl, spoolDir = join(this.stateDir, 'spool') } = options;
     const login = { MQTT_USERNAME: bridgeName, MQTT_PASSWORD: bridgePassword };
-    const environment = { ...bridgeEnvironment({ workerUrl, mqttUrl, spoolDir }), ...login, ...options.environment };
+    const environment = {
+      ...bridgeEnvironment({ workerUrl, mqttUrl, spoolDir }),
+      ...unlimitedDevices,
+      ...login,
+      ...options.environment,
+    };
     const bridge = new BridgeProcess(environment, options.nodeOptions);
     this.#bridges.push(bridge);
     return bridge;

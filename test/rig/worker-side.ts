@@ -30,7 +30,12 @@ type Bridge = {
   isBrokerConnected: boolean;
   pings: number;
 };
-export type Batch = { spoolId: string; items: UplinkItem[]; bytes: number };
+export type Batch = {
+  spoolId: string;
+  dropped: { topic: string; count: number }[];
+  items: UplinkItem[];
+  bytes: number;
+};
 
 export type Faults = {
   /** Answers this status instead of taking the batch. */
@@ -70,6 +75,8 @@ export class WorkerSide {
   /** Every batch that was taken, and every request that came, taken or not. */
   readonly batches: Batch[] = [];
   requests = 0;
+  /** How many messages the bridge dropped, by topic, as it said. */
+  readonly dropped = new Map<string, number>();
   /**
    * Payloads in the order of their effect. As in the Worker, the same number of the same spool has effect once, and
    * a message that may be a redelivery has none where the same content was there before.
@@ -244,7 +251,7 @@ export class WorkerSide {
     if (this.faults.isHanging) return;
     const parsed = uplinkBatchSchema.parse(JSON.parse(body.toString()));
     const items = parsed.items.map((item) => uplinkItemSchema.parse(item));
-    const batch: Batch = { spoolId: parsed.spoolId, items, bytes: body.length };
+    const batch: Batch = { spoolId: parsed.spoolId, dropped: parsed.dropped, items, bytes: body.length };
     this.#enter(batch);
     if (this.faults.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.faults.delayMs));
     this.#leave(batch);
@@ -266,6 +273,7 @@ export class WorkerSide {
 
   #commit(batch: Batch): UplinkResult[] {
     this.batches.push(batch);
+    for (const { topic, count } of batch.dropped) this.dropped.set(topic, (this.dropped.get(topic) ?? 0) + count);
     const results = batch.items.map((item) => {
       const verdict = this.faults.judge(item);
       const name = `${batch.spoolId}/${item.seq}`;

@@ -144,6 +144,24 @@ describe('an object that fails', () => {
   });
 });
 
+describe('messages that a bridge dropped', () => {
+  it('are in the events of their device, and unknown devices stay unknown', async () => {
+    const [one, other] = [await provisionDevice(), await provisionDevice()];
+    const items = [itemOf(other, 'up')];
+    const dropped = [
+      { topic: topicOf(one, 'status'), count: 70 },
+      { topic: topicOf(other, 'status'), count: 2 },
+      { topic: topicOf({ ...one, deviceId: 'dev_00000000' }, 'status'), count: 1 },
+      { topic: 'nonsense', count: 1 },
+    ];
+    await takeBatch(plain(), { spoolId: 'spool-trouble', sentAtMs: Date.now(), items, dropped });
+    for (const [{ deviceId }, count] of [[one, 70] as const, [other, 2] as const]) {
+      const { list } = unwrap(await sessionOf(deviceId).events(1, { page: 1, size: 10 }));
+      expect(list).toContainEqual(expect.objectContaining({ status: 'flooded', count }));
+    }
+  });
+});
+
 describe('a message of thousands of levels', () => {
   it.each(['thing/event/property/post', 'thing/service/property/set_reply', 'status'] as const)(
     'on %s is rejected, and the next one is taken',
