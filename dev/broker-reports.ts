@@ -1,6 +1,6 @@
 // Reports to the Worker's events hook which sessions began and ended: per client in order, again with back-off until
-// accepted. Kept in memory alone, which is enough on a laptop: a broker that is killed reports nothing of the sessions it
-// had, and their devices show as online until they connect again. Knows nothing of MQTT.
+// accepted. Kept in memory alone: a broker that is killed reports nothing of the sessions it had, and the Worker finds out
+// by itself. Knows nothing of MQTT.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallHook } from './hook-caller.ts';
 import type { Log } from '../test/rig/part-process.ts';

@@ -42,7 +42,7 @@ export async function startBroker(options: BrokerOptions) {
   const web = createWebSocketFront(aedes);
   const reports = createSessionReports(callHook('/hooks/emqx/events'), log);
   const sessions = trackSessions(aedes, reports, (client) => logins.get(client)?.username ?? '');
-  const admin = createAdminServer({ ...options, kick: sessions.kick });
+  const admin = createAdminServer({ ...options, kick: sessions.kick, has: sessions.has });
   const ready = {
     mqttPort: await listen(tcp, options.mqttPort, host),
     wsPort: await listen(web, options.wsPort, host),

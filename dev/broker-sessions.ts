@@ -51,7 +51,7 @@ export function trackSessions(aedes: Aedes, reports: SessionReports, usernameOf:
   function endAll(reason: EndReason): void {
     for (const session of [...current.values()]) end(session, reason);
   }
-  return { kick, endAll };
+  return { kick, endAll, has: (clientId: string) => current.has(clientId) };
 }
 
 /**

@@ -5,11 +5,13 @@ import { deleteExpiredRows } from './db/expired-rows.ts';
 import { describeError, log } from './log.ts';
 import { deliverOutbox } from './services/broker-provisioning.ts';
 import { createContext, type ServiceContext } from './services/context.ts';
+import { reconcilePresence } from './services/presence-reconciliation.ts';
 import { propagateProductChanges } from './services/product-propagation.ts';
 import { reconcileOnSchedule } from './services/reconciliation.ts';
 
 const jobs = {
   propagateProductChanges,
+  reconcilePresence,
   deliverOutbox,
   reconcileOnSchedule,
   deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),

@@ -1,5 +1,6 @@
 // Joins the parts into one bridge: what each part is told when the broker, the Worker or the role changes, and the order
 // in which they stop. It must hold no other rules.
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -18,7 +19,7 @@ import { Spool } from './spool.ts';
 import { StallWatch } from './stall-watch.ts';
 import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
-import { WorkerLink, type Role } from './worker-link.ts';
+import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
 /** How long to wait for a bridge that still uses the folder. */
 const lockWaitMs = 15_000;
@@ -37,6 +38,9 @@ export class Bridge {
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
   readonly #health: Server;
+  readonly #clientId: string;
+  /** Of the last connection to the broker. */
+  #session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
   /** Null until the Worker has assigned one. */
   #role: Role | null = null;
   #isStopping = false;
@@ -62,6 +66,7 @@ export class Bridge {
     const metrics = this.#metrics;
     this.#log = log;
     this.#spool = spool;
+    this.#clientId = config.mqtt.clientId;
     const dropped = new DroppedMessages();
     this.#intake = new Intake({ spool, deliveries, metrics, rates: config.rates, dropped });
     this.#uplink = new Uplink({
@@ -77,7 +82,10 @@ export class Bridge {
       this.#link.send({ type: 'uplink', stall }),
     );
     this.#broker = new Broker(config.mqtt, log, {
-      onSession: (isPresent) => this.#intake.noteSession(isPresent, this.#link.isRoleSure),
+      onSession: (isPresent) => {
+        this.#session = { connectionId: randomUUID(), isPresent, readUntilMs: this.#intake.readUntilMs };
+        this.#intake.noteSession(isPresent, this.#link.isRoleSure);
+      },
       onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
       onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
       onRetry: () => metrics.reconnects.inc({ peer: 'broker' }),
@@ -91,7 +99,7 @@ export class Bridge {
       spoolId: spool.spoolId,
       mqttClientId: config.mqtt.clientId,
       log,
-      isBrokerConnected: () => this.#broker.isConnected,
+      readBroker: () => this.#readBroker(),
       onRole: (role, resumes) => this.#setRole(role, resumes),
       onPublish: (frame) => this.#downlink.take(frame),
       onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
@@ -152,9 +160,17 @@ export class Bridge {
 
   #noteBrokerChange(isConnected: boolean): void {
     if (!isConnected) this.#intake.noteConnectionEnd();
-    this.#link.send({ type: 'broker', connected: isConnected });
+    const { connected, session } = this.#readBroker();
+    this.#link.send({ type: 'broker', connected, ...(session === undefined ? {} : { session }) });
     this.#downlink.refuseWaiting();
     this.#reportState();
+  }
+
+  #readBroker(): BrokerState {
+    if (!this.#broker.isConnected || this.#session === null) return { connected: false };
+    const { connectionId, isPresent, readUntilMs } = this.#session;
+    const readUntilMsAgo = Math.max(0, Date.now() - readUntilMs);
+    return { connected: true, session: { name: this.#clientId, connectionId, isPresent, readUntilMsAgo } };
   }
 
   #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {

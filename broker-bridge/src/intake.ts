@@ -39,6 +39,11 @@ export class Intake {
     this.#readAtMs = spool.lastReceivedAtMs;
   }
 
+  /** When the broker's session was read last before the present connection; now, where this bridge never read it. */
+  get readUntilMs(): number {
+    return this.#readAtMs === 0 ? Date.now() : this.#readAtMs;
+  }
+
   /** A connection begins. `isRoleSure`: no other bridge can have been made active by now. */
   noteSession(isPresent: boolean, isRoleSure: boolean): void {
     this.#isSessionOurs = isRoleSure;

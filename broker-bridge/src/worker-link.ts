@@ -9,6 +9,7 @@ import {
   linkPong,
   workerFrameSchema,
   type BridgeFrame,
+  type BrokerSession,
   type PublishFrame,
 } from '../../src/protocol/bridge.ts';
 import { BackOff } from './back-off.ts';
@@ -17,6 +18,7 @@ import { describeError, type Log } from './log.ts';
 import { WorkerClock } from './worker-clock.ts';
 
 export type Role = 'active' | 'standby';
+export type BrokerState = { connected: boolean; session?: BrokerSession };
 
 type LinkOptions = {
   workerUrl: string;
@@ -26,7 +28,7 @@ type LinkOptions = {
   /** Other bridges of the system must have the same. */
   mqttClientId: string;
   log: Log;
-  isBrokerConnected: () => boolean;
+  readBroker: () => BrokerState;
   /** `resumes`: no other bridge was active since this process was. */
   onRole: (role: Role, resumes: boolean) => void;
   onPublish: (frame: PublishFrame) => void;
@@ -155,13 +157,15 @@ export class WorkerLink {
     this.#lastFrameAtMs = Date.now();
     this.#pingsUnderWay = [];
     this.#answeredPingAtMs = -Infinity;
+    const { connected, session } = this.#options.readBroker();
     const hello: BridgeFrame = {
       type: 'hello',
       bridgeId: this.#options.bridgeId,
       instanceId: this.#instanceId,
       spoolId: this.#options.spoolId,
       sessionDigest: createHash('sha256').update(this.#options.mqttClientId).digest('hex').slice(0, 32),
-      brokerConnected: this.#options.isBrokerConnected(),
+      brokerConnected: connected,
+      ...(session === undefined ? {} : { session }),
     };
     socket.send(JSON.stringify(hello));
     this.#ping(socket);

@@ -117,6 +117,22 @@ export async function findDevice(db: Database, deviceId: string) {
     .get();
 }
 
+/** The next devices in row order, for jobs that go through all of them. */
+export async function listConnectionStatuses(db: Database, afterId: number, limit: number) {
+  return db
+    .select({
+      id: devices.id,
+      deviceId: devices.deviceId,
+      connectionStatus: devices.connectionStatus,
+      productKey: products.productKey,
+    })
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .where(gt(devices.id, afterId))
+    .orderBy(asc(devices.id))
+    .limit(limit);
+}
+
 export async function deleteRecords(db: Database, deviceIds: string[]): Promise<void> {
   await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
 }

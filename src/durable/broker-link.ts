@@ -1,5 +1,6 @@
 // Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
-// Keeps the sockets' attachments and which instance was active last. Roles are decided in bridge-roles.ts.
+// Keeps the sockets' attachments, which instance was active last and which sessions the broker had. Roles are decided in
+// bridge-roles.ts, what a session says in broker-sessions.ts.
 import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
 import { parseJson } from '../domain/json.ts';
@@ -12,10 +13,18 @@ import {
   linkPong,
   stallSchema,
   type BridgeFrame,
+  type BrokerSession,
   type StallReason,
   type WorkerFrame,
 } from '../protocol/bridge.ts';
 import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
+import {
+  firstReconciliation,
+  nextReconciliation,
+  noteSession,
+  type KnownSessions,
+  type Reconciliation,
+} from './broker-sessions.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
 
@@ -45,6 +54,8 @@ export type LinkHealth = {
 };
 
 const lastActiveKey = 'lastActiveInstance';
+const sessionsKey = 'brokerSessions';
+const reconciliationKey = 'reconciliation';
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
@@ -86,6 +97,19 @@ export class BrokerLink extends DurableObject<Env> {
     return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected, stall: stall ?? null };
   }
 
+  /** How far devices were compared with what the broker knows. */
+  readReconciliation(): Reconciliation {
+    return this.ctx.storage.kv.get<Reconciliation>(reconciliationKey) ?? firstReconciliation;
+  }
+
+  /** The next slice begins after `afterId`, unless the broker has forgotten its sessions meanwhile. */
+  continueReconciliation(from: Reconciliation, afterId: number | null): void {
+    const { kv } = this.ctx.storage;
+    if (this.readReconciliation().forgottenBeforeMs === from.forgottenBeforeMs) {
+      kv.put(reconciliationKey, nextReconciliation(from, afterId));
+    }
+  }
+
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
     const frame = typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
     if (frame === undefined) {
@@ -99,6 +123,7 @@ export class BrokerLink extends DurableObject<Env> {
         break;
       case 'broker':
         log('info', 'bridge reports its broker connection', { bridgeId, isConnected: frame.connected });
+        this.#noteSession(frame.session);
         write(socket, { ...read(socket), isBrokerConnected: frame.connected, changedAtMs: Date.now() });
         await this.#planCheck();
         break;
@@ -152,6 +177,7 @@ export class BrokerLink extends DurableObject<Env> {
       close(socket, linkCloseReasons[conflict]);
       return;
     }
+    this.#noteSession(hello.session);
     const former = others.filter((bridge) => bridge.bridgeId === bridgeId);
     const wasActive = former.some(({ role }) => role === 'active');
     for (const bridge of former) {
@@ -170,6 +196,17 @@ export class BrokerLink extends DurableObject<Env> {
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
+  }
+
+  #noteSession(session: BrokerSession | undefined): void {
+    if (session === undefined) return;
+    const { kv } = this.ctx.storage;
+    const noted = noteSession(kv.get<KnownSessions>(sessionsKey) ?? [], session, Date.now());
+    if (noted === undefined) return;
+    kv.put(sessionsKey, noted.sessions);
+    if (noted.forgottenBeforeMs === undefined) return;
+    log('warn', 'the broker has forgotten its sessions', { before: noted.forgottenBeforeMs });
+    kv.put(reconciliationKey, { forgottenBeforeMs: noted.forgottenBeforeMs, afterId: 0 });
   }
 
   /** Takes the role from a socket; if that was the active one, a standby becomes active. */

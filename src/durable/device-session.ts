@@ -5,9 +5,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { createId, isEqualDigest } from '../crypto/secrets.ts';
 import { adoptAlarm } from '../domain/device/alarm.ts';
 import { viewCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
-import type { PresenceEvent } from '../domain/device/connection.ts';
 import { askOwner, decide, type Device } from '../domain/device/decide.ts';
-import type { DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
+import type { ConnectionReport, DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
 import { mentionedCommands } from '../domain/device/messages.ts';
@@ -99,8 +98,8 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#decide({ kind: 'login_attempted', productKey, isClientIdRight, matchedDigest, address, relayShard });
   }
 
-  /** A broker says that a session of the device began or ended. */
-  reportConnection(report: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>): void {
+  /** A broker says that a session of the device began or ended, or what it said before is in doubt. */
+  reportConnection(report: ConnectionReport): void {
     this.#decide({ kind: 'connection_reported', report });
   }
 
@@ -152,7 +151,7 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   status(userId: number): Outcome<StatusView> {
-    return askOwner(this.#device, userId, (state) => viewStatus(state, Date.now()));
+    return askOwner(this.#device, userId, (state) => viewStatus(state));
   }
 
   events(userId: number, page: PageRequest): Outcome<Page<EventView>> {
@@ -323,9 +322,9 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   #settings() {
-    const { broker } = readConfig(this.env);
+    const { broker, limits } = readConfig(this.env);
     const { reportsConnections, keepAliveSeconds, provisioning } = broker;
-    return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none' };
+    return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none', limits };
   }
 
   #about() {

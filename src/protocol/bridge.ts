@@ -126,6 +126,19 @@ const stallReasonSchema = z.enum([
 export type StallReason = z.infer<typeof stallReasonSchema>;
 export const stallSchema = z.object({ reason: stallReasonSchema, sinceMs: z.int().nonnegative() });
 
+/**
+ * The bridge's present connection to the broker. `name` is the client id, under which the broker keeps the session, and
+ * `isPresent` whether it still had one: a broker that forgot this one has forgotten all of them. `readUntilMsAgo`: when
+ * the session was last known to be there before this connection.
+ */
+const brokerSessionSchema = z.object({
+  name: z.string().min(1).max(256),
+  connectionId: z.string().min(1).max(64),
+  isPresent: z.boolean(),
+  readUntilMsAgo: z.int().nonnegative(),
+});
+export type BrokerSession = z.infer<typeof brokerSessionSchema>;
+
 /** Sent by the bridge as plain text every few seconds, and answered without waking the Durable Object. */
 export const linkPing = 'ping';
 export const linkPong = 'pong';
@@ -144,8 +157,10 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     /** Digest of the MQTT client id. Bridges of one system have the same, and with it the same session at the broker. */
     sessionDigest: z.string().max(64).optional(),
     brokerConnected: z.boolean(),
+    session: brokerSessionSchema.optional(),
   }),
-  z.object({ type: z.literal('broker'), connected: z.boolean() }),
+  /** `session` where it is connected. */
+  z.object({ type: z.literal('broker'), connected: z.boolean(), session: brokerSessionSchema.optional() }),
   /** The bridge's uplink stands still, by the bridge's clock, or moves again; before the first such frame it moves. */
   z.object({ type: z.literal('uplink'), stall: stallSchema.nullable() }),
   /** Outcome of a publish. `hasSubscribers` is false where MQTT 5 reason 16 said so, null where the broker did not say. */

@@ -28,6 +28,7 @@ export const transitionReasons = [
   'announced',
   'message',
   'silence',
+  'unconfirmed',
   'revoked',
 ] as const;
 export type TransitionReason = (typeof transitionReasons)[number];

@@ -20,6 +20,9 @@ const disconnectWithinMs = 2_000;
 /** EMQX takes a ban without an end for one of a year. */
 const bannedUntil = '2999-12-31T23:59:59Z';
 const alreadyExistsSchema = z.object({ code: z.literal('ALREADY_EXISTS') });
+/** A client whose session outlives its connection is known and not connected. */
+const connectedClientSchema = z.object({ connected: z.boolean() });
+const unknownClientSchema = z.object({ code: z.literal('CLIENTID_NOT_FOUND') });
 
 type EmqxApi = NonNullable<Config['broker']['api']>;
 
@@ -83,6 +86,20 @@ export async function disconnectClient({ config }: ServiceContext, device: Devic
     const reason = error instanceof BrokerCallError ? { failure: error.failure } : describeError(error);
     log('warn', 'broker session not ended', { deviceId: device.deviceId, ...reason });
   }
+}
+
+/**
+ * Whether the broker has a connection of the device, which the local broker tells too.
+ * @throws BrokerCallError
+ */
+export async function isClientConnected({ config }: ServiceContext, device: DeviceIdentity): Promise<boolean> {
+  const { api } = config.broker;
+  if (api === undefined) throw new Error('no broker API configured');
+  const path = `/clients/${encodeURIComponent(messagingName(device))}`;
+  const { call, status, text } = await callEmqx(api, { method: 'GET', path, accepts: [200, 404] }, answerWithinMs);
+  const answer = (status === 200 ? connectedClientSchema : unknownClientSchema).safeParse(parseJson(text)).data;
+  if (answer === undefined) throw new BrokerCallError({ kind: 'unreadable_answer', call });
+  return 'connected' in answer && answer.connected;
 }
 
 function callEmqx({ url, key, secret }: EmqxApi, call: BrokerApiCall, withinMs: number) {

@@ -103,7 +103,6 @@ export async function requireDevice(
 }
 
 function describeDevice({ device, product }: DeviceWithProduct) {
-  const isOnline = device.connectionStatus === 1;
   return {
     deviceId: device.deviceId,
     deviceSN: device.deviceSN,
@@ -113,8 +112,8 @@ function describeDevice({ device, product }: DeviceWithProduct) {
     ...describeStatus(device.connectionStatus as ConnectionStatusCode, device.isDisabled),
     firmwareVersion: device.firmwareVersion,
     chipModel: device.chipModel,
-    // While it is online that is now; the projection in D1 holds the moment at which it came online.
-    lastOnlineAt: isOnline ? new Date().toISOString() : toIso(device.lastOnlineAt),
+    // While it is online: when it came online, the last moment that the projection knows of.
+    lastOnlineAt: toIso(device.lastOnlineAt),
     activatedAt: toIso(device.activatedAt),
     createdAt: new Date(device.createdAt).toISOString(),
     product: {

@@ -18,6 +18,7 @@ type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 type Published = { topic: string; payload: string };
 
 const ownerId = 1;
+const limits = { sessionSilenceHours: 24 };
 
 export class CoreDevice {
   readonly productKey = 'switch';
@@ -39,7 +40,7 @@ export class CoreDevice {
 
   constructor(nowMs: number, settings: Partial<DeviceSettings> = {}) {
     this.nowMs = nowMs;
-    this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, ...settings };
+    this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits, ...settings };
     const facts = { productKey: this.productKey, ownerId, name: 'A switch', controlMode: 'toggle' };
     this.run({
       kind: 'provisioned',
@@ -94,7 +95,7 @@ export class CoreDevice {
   }
 
   status() {
-    return viewStatus(this.state, this.nowMs);
+    return viewStatus(this.state);
   }
 
   get state(): DeviceState {

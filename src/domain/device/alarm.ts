@@ -1,8 +1,8 @@
 // Slice: the one alarm of a device, at the earliest time that a slice names. Where inactivity is watched the alarm is also
 // the record of the device's last message, because moving it costs one row and a row of its own another.
-import { inactivityDueAtMs, recordResolutionMs } from './connection.ts';
+import { inactivityDueAtMs, silenceAllowedMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
-import { presenceDueAtMs, rulesOf } from './presence.ts';
+import { presenceDueAtMs, resolutionOf, rulesOf } from './presence.ts';
 import { recordCheckDueAtMs } from './record-check.ts';
 import type { AlarmSlice, DeviceState } from './state.ts';
 
@@ -13,7 +13,7 @@ export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: nu
   const adopted = { ...state, alarm: { ...state.alarm, setAtMs } };
   const { connection } = state.presence;
   if (setAtMs === null || !state.alarm.isForInactivity || !connection.isOnline) return adopted;
-  const seenAtMs = Math.min(setAtMs - rulesOf(state).inactivityTimeoutMs, nowMs);
+  const seenAtMs = Math.min(setAtMs - silenceAllowedMs(connection, rulesOf(state)), nowMs);
   if (seenAtMs <= (connection.lastOnlineAtMs ?? 0)) return adopted;
   const seen = { ...connection, lastOnlineAtMs: seenAtMs };
   return { ...adopted, presence: { ...state.presence, connection: seen } };
@@ -31,10 +31,7 @@ export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
   if (dueAtMs === Infinity) return state;
   const willBeForInactivity = inactiveAtMs <= otherAtMs;
   const isEarlier = setAtMs === null || setAtMs > dueAtMs;
-  const isBehind =
-    willBeForInactivity &&
-    isForInactivity &&
-    inactiveAtMs - (setAtMs ?? 0) >= recordResolutionMs(state.settings.keepAliveSeconds);
+  const isBehind = willBeForInactivity && isForInactivity && inactiveAtMs - (setAtMs ?? 0) >= resolutionOf(state);
   if (!isEarlier && !isBehind) return state;
   return { ...state, alarm: { setAtMs: dueAtMs, isForInactivity: willBeForInactivity } };
 }

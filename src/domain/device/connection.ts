@@ -25,6 +25,8 @@ export type PresenceState = {
   lastAnnounced: 'online' | 'offline' | null;
   /** When an offline announcement is due that is held back in case the device reconnects at once. */
   announceAtMs: number | null;
+  /** The broker has forgotten its sessions: until then the device has to show that it is still there. */
+  unconfirmedUntilMs: number | null;
 };
 
 export type PresenceEvent =
@@ -32,6 +34,11 @@ export type PresenceEvent =
   | { kind: 'connected'; sessionStartedAtMs: number }
   /** A session ended; brokers that do not say which one leave `sessionStartedAtMs` null. */
   | { kind: 'disconnected'; sessionStartedAtMs: number | null; endedAtMs: number; reason: string }
+  /**
+   * What the broker said of sessions before a moment holds no more: it has forgotten them, or says now that there is none.
+   * Evidence since then, or within `confirmWithinMs` from now, outweighs it.
+   */
+  | { kind: 'doubted'; beforeMs: number; confirmWithinMs: number }
   /** The login was accepted: proof of a session only where the broker reports no connects. */
   | { kind: 'authenticated' }
   /** The device, or its will, published on the status topic. */
@@ -46,6 +53,8 @@ export type PresenceRules = {
   /** The broker reports connects and disconnects; otherwise inactivity is watched. */
   reportsConnections: boolean;
   inactivityTimeoutMs: number;
+  /** How long a session is believed in that the broker reported, without any message: its end may have been lost. */
+  sessionSilenceMs: number;
   /** How long the announcement of a lost connection is held back. */
   offlineGraceMs: number;
   /** A disabled device is announced as offline, whatever its connection does. */
@@ -90,6 +99,7 @@ export const initialPresence: PresenceState = {
   lastOnlineAtMs: null,
   lastAnnounced: null,
   announceAtMs: null,
+  unconfirmedUntilMs: null,
 };
 
 /** How coarsely the last message is recorded where inactivity is watched: each record costs a row. */
@@ -126,19 +136,25 @@ export function decidePresence(
   };
 }
 
-/**
- * When an inactive device counts as offline. A device that is online by its messages alone is watched even where
- * the broker reports connections: the report may have been lost, or the message may be an old one that was queued.
- */
+/** When an inactive device counts as offline. */
 export function inactivityDueAtMs(state: PresenceState, rules: PresenceRules): number | null {
-  if (!state.isOnline || (rules.reportsConnections && state.isSessionOpen)) return null;
-  return (state.lastOnlineAtMs ?? 0) + rules.inactivityTimeoutMs;
+  return state.isOnline ? (state.lastOnlineAtMs ?? 0) + silenceAllowedMs(state, rules) : null;
+}
+
+/**
+ * How long a device may send nothing. One that is online by its messages alone is watched closely even where the broker
+ * reports connections: the report may have been lost, or the message may be an old one that was queued.
+ */
+export function silenceAllowedMs(state: PresenceState, rules: PresenceRules): number {
+  return rules.reportsConnections && state.isSessionOpen ? rules.sessionSilenceMs : rules.inactivityTimeoutMs;
 }
 
 function applyEvent(state: PresenceState, event: PresenceEvent, rules: PresenceRules, nowMs: number): Move | undefined {
   switch (event.kind) {
     case 'connected':
       return beginSession(state, event.sessionStartedAtMs, 'connected', nowMs);
+    case 'doubted':
+      return doubt(state, event, rules, nowMs);
     case 'authenticated':
       return logIn(state, rules, nowMs);
     case 'disconnected':
@@ -192,7 +208,7 @@ function oldWillUntil(state: PresenceState, startedAtMs: number): number | null 
   const wasThere = state.isOnline && !isOwnWord;
   const isFirst = !wasThere && state.offlineAtMs === null && state.sessionStartedAtMs === null && state.logins < 2;
   if (isFirst) return null;
-  const hasJustGone = !state.isOnline && startedAtMs - (state.lastOnlineAtMs ?? 0) < oldWillMs;
+  const hasJustGone = !state.isOnline && startedAtMs - lastKnownAtMs(state) < oldWillMs;
   return startedAtMs + (wasThere || hasJustGone ? oldWillMs : unknownFarewellMs);
 }
 
@@ -240,7 +256,7 @@ function applyMessage(
 }
 
 function applyOfflineAnnouncement(state: PresenceState, atMs: number, nowMs: number): Move | undefined {
-  const isBeforeLife = atMs < (state.lastOnlineAtMs ?? -Infinity);
+  const isBeforeLife = atMs < lastKnownAtMs(state);
   const isOldWill = state.isOnline && atMs < (state.oldWillUntilMs ?? 0);
   const isOfKnownEnd =
     state.offlineBy === 'broker' && !state.isOnline && atMs <= (state.offlineAtMs ?? 0) + reorderingMs;
@@ -249,8 +265,32 @@ function applyOfflineAnnouncement(state: PresenceState, atMs: number, nowMs: num
 }
 
 function applyInactivity(state: PresenceState, rules: PresenceRules, nowMs: number): Move | undefined {
+  if ((state.unconfirmedUntilMs ?? Infinity) <= nowMs) return goUnconfirmed(state, nowMs);
   if ((inactivityDueAtMs(state, rules) ?? Infinity) > nowMs) return undefined;
   return goOffline(state, 'service', 'silence', state.lastOnlineAtMs ?? nowMs, nowMs);
+}
+
+function doubt(
+  state: PresenceState,
+  { beforeMs, confirmWithinMs }: Extract<PresenceEvent, { kind: 'doubted' }>,
+  rules: PresenceRules,
+  nowMs: number,
+): Move | undefined {
+  const isReported = rules.reportsConnections && state.isSessionOpen;
+  if (!isReported || !state.isOnline || (state.lastOnlineAtMs ?? 0) > beforeMs) return undefined;
+  if (confirmWithinMs === 0) return goUnconfirmed(state, nowMs);
+  const unconfirmedUntilMs = Math.min(state.unconfirmedUntilMs ?? Infinity, nowMs + confirmWithinMs);
+  return { state: { ...state, unconfirmedUntilMs }, reason: 'unconfirmed', atMs: nowMs };
+}
+
+function goUnconfirmed(state: PresenceState, nowMs: number): Move {
+  const ended = { ...state, isSessionOpen: false, endedSessionStartedAtMs: state.sessionStartedAtMs };
+  return goOffline(ended, 'service', 'unconfirmed', state.lastOnlineAtMs ?? nowMs, nowMs);
+}
+
+/** When the device was there, or was known to be gone. */
+function lastKnownAtMs({ lastOnlineAtMs, offlineAtMs }: PresenceState): number {
+  return Math.max(lastOnlineAtMs ?? 0, offlineAtMs ?? 0);
 }
 
 function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, nowMs: number): Move {
@@ -258,7 +298,8 @@ function goOnline(state: PresenceState, reason: TransitionReason, atMs: number, 
   const onlineSinceMs = state.isOnline ? state.onlineSinceMs : seenAtMs;
   const lastOnlineAtMs = Math.max(state.lastOnlineAtMs ?? 0, seenAtMs);
   if (state.isOnline && lastOnlineAtMs === state.lastOnlineAtMs) return { state, reason, atMs };
-  return { state: { ...state, isOnline: true, onlineSinceMs, lastOnlineAtMs }, reason, atMs };
+  const online = { isOnline: true, onlineSinceMs, lastOnlineAtMs, unconfirmedUntilMs: null };
+  return { state: { ...state, ...online }, reason, atMs };
 }
 
 function goOffline(
@@ -270,9 +311,11 @@ function goOffline(
   detail = '',
 ): Move {
   const offlineAtMs = Math.min(atMs, nowMs);
-  const lastOnlineAtMs = state.isOnline ? Math.max(state.lastOnlineAtMs ?? 0, offlineAtMs) : state.lastOnlineAtMs;
-  const gone = { isOnline: false, oldWillUntilMs: null, offlineAtMs, offlineBy, lastOnlineAtMs };
-  return { state: { ...state, ...gone }, reason, detail, atMs: offlineAtMs };
+  // Only broker and device know that it was there until its end.
+  const isEvidence = state.isOnline && offlineBy !== 'service';
+  const lastOnlineAtMs = isEvidence ? Math.max(state.lastOnlineAtMs ?? 0, offlineAtMs) : state.lastOnlineAtMs;
+  const gone = { isOnline: false, oldWillUntilMs: null, unconfirmedUntilMs: null, offlineAtMs, offlineBy };
+  return { state: { ...state, ...gone, lastOnlineAtMs }, reason, detail, atMs: offlineAtMs };
 }
 
 /** Compares the last announcement with the truth, and plans the next one. */

@@ -30,8 +30,8 @@ export type DeviceEvent =
       address: string | null;
       relayShard: string | undefined;
     }
-  /** A broker says that a session began or ended. */
-  | { kind: 'connection_reported'; report: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }> }
+  /** A broker says that a session began or ended, or what it said before is in doubt. */
+  | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
   /** Messages of the device that were dropped on their way because it sends too many. */
   | { kind: 'messages_dropped'; count: number }
@@ -57,6 +57,8 @@ export type DeviceEvent =
   | { kind: 'record_compared'; projectionVersion: number }
   /** `scheduledAtMs`: when the alarm was to fire. */
   | { kind: 'alarm_fired'; scheduledAtMs: number };
+
+export type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
 
 export type EventKind = DeviceEvent['kind'];
 

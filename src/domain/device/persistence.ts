@@ -3,9 +3,9 @@
 import { isRecordedByAlarm } from './alarm.ts';
 import { isOpen } from './command-life.ts';
 import { maxOpen } from './commands.ts';
-import { recordResolutionMs } from './connection.ts';
 import { areFloodsWorthSaving } from './floods.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
+import { resolutionOf } from './presence.ts';
 import { arePropertiesWorthSaving } from './properties.ts';
 import { isRecordCheckWorthSaving } from './record-check.ts';
 import type { DeviceState } from './state.ts';
@@ -98,5 +98,5 @@ function isPresenceWorthSaving(saved: DeviceState, state: DeviceState, nowMs: nu
     return true;
   // The time of the last message alone: the alarm records it where it is set for inactivity.
   const unsavedMs = (after.connection.lastOnlineAtMs ?? 0) - (before.connection.lastOnlineAtMs ?? 0);
-  return unsavedMs >= recordResolutionMs(state.settings.keepAliveSeconds) && !isRecordedByAlarm(state, nowMs);
+  return unsavedMs >= resolutionOf(state) && !isRecordedByAlarm(state, nowMs);
 }

@@ -6,6 +6,7 @@ import { topicOf } from '../topics.ts';
 import {
   decidePresence,
   inactivityTimeoutMs,
+  recordResolutionMs,
   initialPresence,
   type PresenceEvent,
   type PresenceRules,
@@ -35,9 +36,17 @@ export function rulesOf({ settings, identity }: DeviceState): PresenceRules {
   return {
     reportsConnections: settings.reportsConnections,
     inactivityTimeoutMs: inactivityTimeoutMs(settings.keepAliveSeconds),
+    sessionSilenceMs: settings.limits.sessionSilenceHours * 3_600_000,
     offlineGraceMs: identity.offlineGraceSeconds * 1000,
     isDisabled: identity.isDisabled,
   };
+}
+
+/** How coarsely the last message is recorded: a session that the broker reported is watched for hours. */
+export function resolutionOf({ settings, presence }: DeviceState): number {
+  const { isSessionOpen } = presence.connection;
+  const isLong = settings.reportsConnections && isSessionOpen;
+  return isLong ? settings.limits.sessionSilenceHours * 450_000 : recordResolutionMs(settings.keepAliveSeconds);
 }
 
 /** `hasReturned`: the device has come back by this event. */
@@ -127,7 +136,8 @@ export function planRetry(state: DeviceState, nowMs: number): DeviceState {
 
 /** When something other than inactivity is due. */
 export function presenceDueAtMs({ presence }: DeviceState): number {
-  return Math.min(presence.connection.announceAtMs ?? Infinity, presence.retryAtMs ?? Infinity);
+  const { announceAtMs, unconfirmedUntilMs } = presence.connection;
+  return Math.min(announceAtMs ?? Infinity, unconfirmedUntilMs ?? Infinity, presence.retryAtMs ?? Infinity);
 }
 
 function announce(state: DeviceState, status: 'online' | 'offline', nowMs: number, effects: Effect[]): DeviceState {

@@ -36,7 +36,11 @@ export type DeviceSettings = {
   keepAliveSeconds: number;
   /** The broker asks at each login; otherwise it was given the credentials. */
   asksAtLogin: boolean;
+  limits: DeviceLimits;
 };
+
+/** See docs/limits.md. */
+export type DeviceLimits = Record<'sessionSilenceHours', number>;
 
 export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 

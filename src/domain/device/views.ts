@@ -36,19 +36,16 @@ export type EventView =
   | { status: 'flooded'; reason: FloodReason; detail: ''; time: string; count: number };
 
 /** The status view of contract 2.6. */
-export function viewStatus({ identity, presence, properties, settings }: DeviceState, nowMs: number): StatusView {
-  const { isOnline, isSessionOpen, lastOnlineAtMs } = presence.connection;
+export function viewStatus({ identity, presence, properties }: DeviceState): StatusView {
+  const { isOnline, lastOnlineAtMs } = presence.connection;
   const position = positionSchema.safeParse(properties.values.find(([name]) => name === 'position')?.[1]);
-  // A session that the broker still holds is online at this very moment.
-  const isKnownNow = isOnline && isSessionOpen && settings.reportsConnections;
-  const seenAtMs = isKnownNow ? nowMs : lastOnlineAtMs;
   return {
     deviceId: identity.deviceId,
     deviceName: identity.name,
     online: isOnline && !identity.isDisabled,
     position: position.success ? position.data : null,
     status: describeStatus(isOnline ? 1 : 2, identity.isDisabled).status,
-    lastOnlineAt: seenAtMs === null ? null : toIso(seenAtMs),
+    lastOnlineAt: lastOnlineAtMs === null ? null : toIso(lastOnlineAtMs),
   };
 }
 
