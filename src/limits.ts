@@ -8,7 +8,7 @@ export const limitSpecs = {
   sessionSilenceHours: { default: 24, min: 1, max: 720 },
   brokerRestartGraceSeconds: { default: 300, min: 10, max: 3_600 },
   presenceChecksPerMinute: { default: 800, min: 1, max: 10_000 },
-  objectAnswerMs: { default: 2_500, min: 100, max: 10_000 },
+  objectAnswerMs: { default: 3_000, min: 100, max: 10_000 },
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
   productsPerUser: { default: 200, min: 1, max: 100_000 },
   productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },

@@ -61,7 +61,8 @@ describe('an uplink', () => {
     const spool = new DatabaseSync(join(rig.spoolDir, 'spool.sqlite'));
     // As format 1 left it: no column for sizes, and a payload of any length.
     spool.exec("UPDATE message SET payload = zeroblob(30000000) WHERE payload = CAST('2' AS BLOB)");
-    spool.exec('ALTER TABLE message DROP COLUMN true_bytes; PRAGMA user_version = 1');
+    spool.exec('ALTER TABLE message DROP COLUMN true_bytes; ALTER TABLE spool DROP COLUMN last_received_at_ms');
+    spool.exec('PRAGMA user_version = 1');
     spool.close();
     rig.worker.setFaults({});
     await start();

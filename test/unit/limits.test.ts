@@ -1,9 +1,18 @@
 // The settings of limits: what an operator writes is read or refused with its name, and the page lists every limit.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { readConfig } from '../../broker-bridge/src/config.ts';
+import { bridgeEnvironment, makeSpoolDir } from '../rig/bridge-process.ts';
 import { limitSpecs, limitsSchema } from '../../src/limits.ts';
 
 const page = readFileSync(new URL('../../docs/limits.md', import.meta.url), 'utf8');
+
+/** The rows of the table below a heading: name and default. */
+function listedUnder(heading: string): (string | number | undefined)[][] {
+  const [, section = ''] = page.split(new RegExp(`^${heading}$`, 'm'));
+  const rows = [...(section.split(/^#/m)[0] ?? '').matchAll(/^\| `(\w+)` +\| ([\d ]+?) +\|/gm)];
+  return rows.map(([, name, value]) => [name, Number(value?.replaceAll(' ', ''))]).toSorted();
+}
 
 describe('limits', () => {
   it('keeps the default of what is not named', () => {
@@ -23,9 +32,26 @@ describe('limits', () => {
   });
 
   it('stand on their page with their defaults, each once', () => {
-    const rows = [...page.matchAll(/^\| `(\w+)` +\| ([\d ]+?) +\|/gm)];
-    const listed = rows.map(([, name, value]) => [name, Number(value?.replaceAll(' ', ''))]);
     const known = Object.entries(limitSpecs).map(([name, spec]) => [name, spec.default]);
-    expect(listed.toSorted()).toEqual(known.toSorted());
+    expect(listedUnder('# Limits')).toEqual(known.toSorted());
+  });
+
+  it('of the bridge stand there too', () => {
+    const config = readConfig(
+      bridgeEnvironment({ workerUrl: 'https://api.test', mqttUrl: 'mqtt://b.test', spoolDir: makeSpoolDir() }),
+    );
+    if ('problems' in config) throw new Error(config.problems.join());
+    const { spool, deadLetters, mqtt, rates, uplink } = config;
+    expect(listedUnder('## Bridge')).toEqual(
+      [
+        ['SPOOL_MAX_BYTES', spool.maxBytes],
+        ['DEAD_LETTERS_MAX_BYTES', deadLetters.maxBytes],
+        ['MQTT_MAX_PACKET_BYTES', mqtt.maxPacketBytes],
+        ['DEVICE_MESSAGES_PER_SECOND', rates.messagesPerSecond],
+        ['DEVICE_MESSAGES_BURST', rates.burst],
+        ['UPLINK_MAX_TRIES', uplink.maxTries],
+        ['UPLINK_STALLED_AFTER_SECONDS', uplink.stalledAfterMs / 1000],
+      ].toSorted(),
+    );
   });
 });

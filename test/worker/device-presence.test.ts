@@ -232,12 +232,25 @@ describe('silence', () => {
     expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
   });
 
-  it('ends no device that its broker holds', async () => {
+  it('ends a device that its broker holds only after a day, counted from its last message over sleep', async () => {
     const device = await activate();
-    await connect(device);
-    setClock(Date.now() + 24 * 3_600_000);
-    await ring(device);
-    expect(await isOnline(device)).toBe(true);
+    const hourMs = 3_600_000;
+    const startMs = Date.now();
+    await connect(device, startMs);
+    await said(device);
+    for (const hours of [4, 8]) {
+      await evictDurableObject(sessionOf(device.deviceId));
+      setClock(startMs + hours * hourMs);
+      await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
+    }
+    for (const [hours, online] of [[31, true] as const, [32, false] as const]) {
+      await evictDurableObject(sessionOf(device.deviceId));
+      setClock(startMs + hours * hourMs);
+      await ring(device);
+      const lastOnlineAt = new Date(startMs + 8 * hourMs).toISOString();
+      expect(await read(device, '/status')).toMatchObject({ online, lastOnlineAt });
+    }
+    expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
   });
 });
 
