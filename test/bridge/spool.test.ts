@@ -120,7 +120,7 @@ describe('order and restarts', () => {
       const log = { debug: ignore, info: ignore, warn: ignore, error: ignore };
       const { spool } = await Spool.open({ dir: ${JSON.stringify(dir)}, maxBytes: 1e8, bridgeId: 'bridge-1', log });
       spool.start((items) => items.forEach((item) => item.seq % 3 === 0 && spool.markDone(item)));
-      const facts = { receivedAtMs: 1, retain: false, dup: false, soleReader: false, redeliveryOf: null };
+      const facts = { receivedAtMs: 1, retain: false, dup: false, soleReader: false, redeliveryOf: null, trueBytes: null };
       setInterval(() => {
         for (let n = 0; n < 50; n += 1) {
           const seq = spool.append({ topic: 'a', payload: Buffer.from('x'), ...facts }, null, () =>

@@ -1,6 +1,7 @@
 // A spool with a reader that keeps what it is given, and with the intake before it, inside the test's process. Asserts
 // nothing.
 import { Deliveries } from '../../broker-bridge/src/deliveries.ts';
+import { DroppedMessages } from '../../broker-bridge/src/dropped-messages.ts';
 import { Intake } from '../../broker-bridge/src/intake.ts';
 import type { Log } from '../../broker-bridge/src/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
@@ -24,7 +25,9 @@ export class OpenSpool {
   private constructor(spool: Spool, deliveries: Float64Array, changes: Changes) {
     this.changes = changes;
     this.spool = spool;
-    this.intake = new Intake(spool, new Deliveries(deliveries), createMetrics());
+    const rates = { messagesPerSecond: 1e6, burst: 1e6 };
+    const [metrics, dropped] = [createMetrics(), new DroppedMessages()];
+    this.intake = new Intake({ spool, deliveries: new Deliveries(deliveries), metrics, rates, dropped });
     spool.start((items) => {
       this.items.push(...items);
       this.changes.note();
@@ -69,7 +72,8 @@ export class OpenSpool {
       this.changes.note();
     };
     const connection = { acknowledge } as unknown as MqttConnection;
-    for (const one of messages) this.intake.take(connection, { topic, retain: false, ...one }, () => undefined);
+    for (const one of messages)
+      this.intake.take(connection, { topic, retain: false, trueBytes: null, ...one }, () => undefined);
     await this.changes.until('all spooled', () => this.acknowledged.length === before + messages.length);
   }
 
@@ -96,6 +100,6 @@ export class OpenSpool {
 }
 
 export function messageOf(payload: string): SpooledMessage {
-  const facts = { retain: false, dup: false, soleReader: false, redeliveryOf: null };
+  const facts = { retain: false, dup: false, soleReader: false, redeliveryOf: null, trueBytes: null };
   return { receivedAtMs: 1_700_000_000_000, topic, payload: Buffer.from(payload), ...facts };
 }

@@ -3,12 +3,14 @@ import { inactivityTimeoutMs, type PresenceEvent, type PresenceRules } from '../
 
 export const second = 1_000;
 export const minute = 60 * second;
+export const hour = 60 * minute;
 export const start = 1_763_000_000_000;
 export const silenceMs = inactivityTimeoutMs(60);
 
 export const reporting: PresenceRules = {
   reportsConnections: true,
   inactivityTimeoutMs: silenceMs,
+  sessionSilenceMs: 24 * 60 * minute,
   offlineGraceMs: 5 * second,
   isDisabled: false,
 };
@@ -27,5 +29,11 @@ export const announced = (status: 'online' | 'offline', at: number): PresenceEve
   atMs: start + at,
 });
 export const message = (at: number): PresenceEvent => ({ kind: 'message', atMs: start + at });
+/** To be confirmed within a minute. */
+export const doubted = (before: number, confirmWithinMs = minute): PresenceEvent => ({
+  kind: 'doubted',
+  beforeMs: start + before,
+  confirmWithinMs,
+});
 export const authenticated: PresenceEvent = { kind: 'authenticated' };
 export const due: PresenceEvent = { kind: 'due' };

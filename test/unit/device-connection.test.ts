@@ -13,7 +13,9 @@ import {
   authenticated,
   connected,
   disconnected,
+  doubted,
   due,
+  hour,
   message,
   minute,
   reporting,
@@ -90,6 +92,43 @@ describe('a device is online', () => {
   });
 });
 
+describe('a doubt', () => {
+  it.each([
+    ['a message', message(minute + second)],
+    ['an announcement', announced('online', minute + second)],
+    ['a new session', connected(minute + second)],
+  ])('is outweighed by %s since then, whichever comes first', (_, evidence) => {
+    const [doubt, late]: [PresenceEvent, PresenceEvent] = [doubted(minute), due];
+    const first = [connected(0), 0] as [PresenceEvent, number];
+    expect(isOnlineAfter(reporting, first, [evidence, 70 * second], [doubt, 2 * minute], [late, hour])).toBe(true);
+    expect(isOnlineAfter(reporting, first, [doubt, 2 * minute], [evidence, 130 * second], [late, hour])).toBe(true);
+  });
+
+  it('changes nothing for a device that is watched by its messages alone, or is offline', () => {
+    for (const [rules, began] of [[silent, authenticated] as const, [reporting, message(0)] as const]) {
+      const [before, after] = run(rules, [began, 0], [doubted(minute, 0), minute]);
+      expect(after?.state).toEqual(before?.state);
+    }
+    const outcomes = run(
+      reporting,
+      [connected(0), 0],
+      [disconnected(0, second), second],
+      [doubted(minute), 2 * second],
+    );
+    expect(outcomes.at(-1)?.state).toEqual(outcomes.at(-2)?.state);
+  });
+
+  it('is not put off by being repeated', () => {
+    const steps: [PresenceEvent, number][] = [
+      [connected(0), 0],
+      [doubted(minute), 2 * minute],
+      [doubted(minute), 2 * minute + 59 * second],
+      [due, 3 * minute],
+    ];
+    expect(isOnlineAfter(reporting, ...steps)).toBe(false);
+  });
+});
+
 describe('a device is offline', () => {
   it.each([
     ['its session ends', disconnected(0, minute)],
@@ -108,8 +147,36 @@ describe('a device is offline', () => {
     expect(isOnlineAfter(silent, [authenticated, 0], [message(minute), minute], [due, minute + silenceMs])).toBe(false);
   });
 
-  it('never by silence while its broker holds a session', () => {
-    expect(isOnlineAfter(reporting, [connected(0), 0], [due, 24 * 60 * minute])).toBe(true);
+  it('by silence while its broker holds a session only after hours', () => {
+    const day = 24 * 60 * minute;
+    expect(isOnlineAfter(reporting, [connected(0), 0], [message(minute), minute], [due, day + minute - 1])).toBe(true);
+    const outcomes = run(reporting, [connected(0), 0], [message(minute), minute], [due, day + minute]);
+    expect(outcomes.at(-1)).toMatchObject({
+      state: { isOnline: false, lastOnlineAtMs: start + minute },
+      transition: { reason: 'silence', atMs: start + minute },
+    });
+  });
+
+  it('when its broker has forgotten its session and it does not show in time that it is there', () => {
+    const steps: [PresenceEvent, number][] = [
+      [connected(0), 0],
+      [message(second), second],
+      [doubted(minute), 2 * minute],
+    ];
+    expect(isOnlineAfter(reporting, ...steps, [due, 3 * minute - 1])).toBe(true);
+    expect(run(reporting, ...steps, [due, 3 * minute]).at(-1)).toMatchObject({
+      state: { isOnline: false, isSessionOpen: false, lastOnlineAtMs: start + second },
+      transition: { reason: 'unconfirmed', atMs: start + second },
+      announce: 'offline',
+    });
+  });
+
+  it('at once when its broker says that it has no connection', () => {
+    const outcomes = run(reporting, [connected(0), 0], [doubted(minute, 0), minute + second]);
+    expect(outcomes.at(-1)).toMatchObject({
+      state: { isOnline: false, lastOnlineAtMs: start },
+      transition: { reason: 'unconfirmed' },
+    });
   });
 
   it('by silence where its own word is all there is, even if the broker reports sessions', () => {

@@ -16,6 +16,10 @@ type Model = {
   isOnline: boolean;
   isDisabled: boolean;
   lastLifeAtMs: number;
+  /** The last moment at which anybody had heard of the device. */
+  lastEvidenceAtMs: number;
+  /** The broker has forgotten the session: until then the device has to show that it is there. */
+  unconfirmedUntilMs: number | undefined;
   changes: number;
   /** What subscribers of the status topic heard last, from the device or from the service. */
   heard: Word | undefined;
@@ -24,12 +28,18 @@ type Model = {
 function become(model: Model, isOnline: boolean): void {
   if (model.isOnline !== isOnline) model.changes += 1;
   model.isOnline = isOnline;
+  model.unconfirmedUntilMs = undefined;
 }
 
-/** A device that no session vouches for is gone after two minutes of silence, once somebody looks. */
+/** A device that no session vouches for is gone after two minutes of silence, any other after a day, once somebody looks. */
 function endSilent(model: Model): void {
-  const isWatched = model.isOnline && model.sessionStartedAtMs === undefined;
-  if (isWatched && model.nowMs - model.lastLifeAtMs >= 120_000) become(model, false);
+  if (model.unconfirmedUntilMs !== undefined && model.unconfirmedUntilMs <= model.nowMs) {
+    if (model.sessionStartedAtMs !== undefined) model.endedSessions.push(model.sessionStartedAtMs);
+    model.sessionStartedAtMs = undefined;
+    become(model, false);
+  }
+  const allowedMs = model.sessionStartedAtMs === undefined ? 120_000 : 24 * 3_600_000;
+  if (model.isOnline && model.nowMs - model.lastLifeAtMs >= allowedMs) become(model, false);
 }
 
 function check(model: Model, device: CoreDevice): void {
@@ -44,6 +54,7 @@ function check(model: Model, device: CoreDevice): void {
   expect(events.value.total).toBe(model.changes);
   if (model.changes > 0) expect(events.value.list[0]?.status).toBe(model.isOnline ? 'online' : 'offline');
   expect(model.heard ?? 'offline').toBe(isVisible ? 'online' : 'offline');
+  expect(Date.parse(view.lastOnlineAt ?? new Date(0).toISOString())).toBeLessThanOrEqual(model.lastEvidenceAtMs);
 }
 
 function say(device: CoreDevice, action: TopicAction, payload: object): boolean {
@@ -67,8 +78,19 @@ const connect = step('connect', (model, device) => {
   if (model.sessionStartedAtMs !== undefined) model.endedSessions.push(model.sessionStartedAtMs);
   device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: model.nowMs } });
   model.sessionStartedAtMs = model.nowMs;
+  model.lastLifeAtMs = model.nowMs;
+  model.lastEvidenceAtMs = model.nowMs;
   become(model, true);
 });
+
+const forget = (confirmWithinMs: number) =>
+  step('the broker forgets its sessions', (model, device) => {
+    const isDoubtful = model.isOnline && model.sessionStartedAtMs !== undefined;
+    device.run({ kind: 'connection_reported', report: { kind: 'doubted', beforeMs: model.nowMs, confirmWithinMs } });
+    if (!isDoubtful) return;
+    model.unconfirmedUntilMs = Math.min(model.unconfirmedUntilMs ?? Infinity, model.nowMs + confirmWithinMs);
+    if (confirmWithinMs === 0) endSilent(model);
+  });
 
 const disconnect = step('disconnect', (model, device) => {
   const startedAtMs = model.sessionStartedAtMs;
@@ -80,6 +102,7 @@ const disconnect = step('disconnect', (model, device) => {
   });
   model.endedSessions.push(startedAtMs);
   model.sessionStartedAtMs = undefined;
+  model.lastEvidenceAtMs = model.nowMs;
   become(model, false);
 });
 
@@ -94,6 +117,7 @@ const repeatOldEvents = step('old events again', (model, device) => {
 const report = step('report', (model, device) => {
   if (!say(device, propertyPost, { params: { angle: 1 } })) return;
   model.lastLifeAtMs = model.nowMs;
+  model.lastEvidenceAtMs = model.nowMs;
   become(model, true);
 });
 
@@ -101,6 +125,7 @@ const announce = (word: Word) =>
   step(`announce ${word}`, (model, device) => {
     if (!say(device, status, { status: word, time: model.nowMs * 10 })) return;
     model.heard = word;
+    model.lastEvidenceAtMs = model.nowMs;
     if (word === 'online') model.lastLifeAtMs = model.nowMs;
     become(model, word === 'online');
   });
@@ -140,6 +165,9 @@ const steps = [
   sleep,
   wait(20),
   wait(130),
+  wait(25 * 3600),
+  forget(60_000),
+  forget(0),
 ].map((one) => fc.constant(one));
 
 it('presence is as the model says', () => {
@@ -150,6 +178,8 @@ it('presence is as the model says', () => {
     isOnline: false,
     isDisabled: false,
     lastLifeAtMs: 0,
+    lastEvidenceAtMs: 0,
+    unconfirmedUntilMs: undefined,
     changes: 0,
     heard: undefined,
   }));

@@ -53,7 +53,7 @@ describe('publishing', () => {
 
   it('holds a message back until the bridge has its broker again', async () => {
     const { bridge } = await dialIn('one', false);
-    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: false });
+    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: false, stall: null });
     const answered = publish();
     expect(await bridge.ask(linkPing)).toBe(linkPong);
     bridge.send({ type: 'broker', connected: true });

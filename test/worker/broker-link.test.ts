@@ -174,7 +174,7 @@ describe('roles', () => {
   it('makes a newcomer active at once where the active bridge is inactive', async () => {
     await dialIn('one');
     await makeInactive('one');
-    expect(await link().health()).toEqual({ bridgeConnected: false, brokerConnected: false });
+    expect(await link().health()).toEqual({ bridgeConnected: false, brokerConnected: false, stall: null });
     expect((await dialIn('two')).role).toBe('active');
   });
 
