@@ -1,9 +1,9 @@
 // Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken
 // stays at the front of its line. Devices share a batch fairly, and those that were not served lately wait in a lane of
-// their own. It knows nothing of HTTP or disks.
+// their own, with the numbers alone of most of their messages. It knows nothing of HTTP or disks.
 import { BackOff } from './back-off.ts';
 
-export type Queued = { device: string; receivedAtMs: number; bytes: number };
+export type Queued = { device: string; receivedAtMs: number; bytes: number; item: { seq: number } };
 
 export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
 
@@ -13,7 +13,26 @@ export type Lane = 'usual' | 'held';
 /** Of a batch that others wait for, one device takes this part at most. */
 const maxShare = 0.2;
 
-type Line<T> = { items: T[]; backOff: BackOff | null };
+/** Messages of a held device that stay in memory: a device that hangs for days must leave room for the others. */
+const maxHeldItems = 10;
+const fetchAtOnce = 1000;
+
+type Line<T> = {
+  items: T[];
+  backOff: BackOff | null;
+  /** The numbers of the messages behind `items`, which are not in memory. */
+  later: number[];
+  isFetching: boolean;
+};
+
+type QueueEvents<T> = {
+  /** A device may be served again after its back-off. */
+  onReady: () => void;
+  /** These are not needed in memory for now. */
+  onPark: (items: T[]) => void;
+  /** The messages of these numbers are needed: hand them to `addFetched`. */
+  onFetch: (device: string, seqs: number[]) => void;
+};
 
 class ReadyLane<T extends Queued> {
   /** Devices with something to send and nothing under way, longest waiting first. */
@@ -28,14 +47,13 @@ class ReadyLane<T extends Queued> {
 }
 
 export class DeviceQueue<T extends Queued> {
-  readonly #onReady: () => void;
+  readonly #events: QueueEvents<T>;
   readonly #lines = new Map<string, Line<T>>();
   readonly #ready: Record<Lane, ReadyLane<T>> = { usual: new ReadyLane(), held: new ReadyLane() };
   #size = 0;
 
-  /** `onReady` is called when a device may be served again after its back-off. */
-  constructor(onReady: () => void) {
-    this.#onReady = onReady;
+  constructor(events: QueueEvents<T>) {
+    this.#events = events;
   }
 
   /** All items, under way or not. */
@@ -60,11 +78,33 @@ export class DeviceQueue<T extends Queued> {
     return oldest;
   }
 
+  /** Whether a message of the device would not be kept in memory now: see `addLater`. */
+  mustWait(device: string): boolean {
+    const line = this.#lines.get(device);
+    if (line === undefined) return false;
+    const isFull = line.backOff !== null && line.items.length >= maxHeldItems;
+    return isFull || line.isFetching || line.later.length > 0;
+  }
+
+  addLater(device: string, seq: number): void {
+    this.#lines.get(device)?.later.push(seq);
+    this.#size += 1;
+  }
+
+  addFetched(device: string, items: T[]): void {
+    const line = this.#lines.get(device);
+    if (line === undefined) return;
+    line.isFetching = false;
+    line.items.push(...items);
+    this.#makeReady(device, line);
+    this.#events.onReady();
+  }
+
   add(item: T): void {
     const { device } = item;
     let line = this.#lines.get(device);
     if (line === undefined) {
-      line = { items: [], backOff: null };
+      line = { items: [], backOff: null, later: [], isFetching: false };
       this.#lines.set(device, line);
       this.#ready.usual.devices.set(device, line);
     }
@@ -116,16 +156,27 @@ export class DeviceQueue<T extends Queued> {
       this.#size -= items.length - left.length;
       line.items.splice(0, items.length, ...left);
       if (left.length < items.length) line.backOff = null;
-      if (line.items.length === 0) this.#lines.delete(device);
+      if (line.items.length === 0 && line.later.length > 0) {
+        line.isFetching = true;
+        this.#events.onFetch(device, line.later.splice(0, fetchAtOnce));
+      } else if (line.items.length === 0) this.#lines.delete(device);
       else if (left.some((item) => unsent.get(item) === true)) {
         line.backOff ??= new BackOff({ baseMs: 200, capMs: 10_000 });
+        this.#park(line);
         const retry = (): void => {
           this.#makeReady(device, line);
-          this.#onReady();
+          this.#events.onReady();
         };
         setTimeout(retry, line.backOff.nextDelayMs()).unref();
       } else this.#makeReady(device, line);
     }
+  }
+
+  #park(line: Line<T>): void {
+    const parked = line.items.splice(maxHeldItems);
+    if (parked.length === 0) return;
+    line.later = [...parked.map(({ item }) => item.seq), ...line.later];
+    this.#events.onPark(parked);
   }
 
   #makeReady(device: string, line: Line<T>): void {

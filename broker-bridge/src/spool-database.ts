@@ -86,6 +86,9 @@ const schema = `
   PRAGMA user_version = ${formatVersion};
 `;
 
+const selectMessages = `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup,
+  sole_reader AS soleReader, redelivery_of AS redeliveryOf, true_bytes AS trueBytes FROM message`;
+
 /** From the format of each number to the next one. */
 const upgrades: Record<number, string> = {
   1: `ALTER TABLE message ADD COLUMN true_bytes INTEGER;
@@ -186,17 +189,18 @@ export class SpoolDatabase {
   read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
     const items: SpoolItem[] = [];
     let bytes = 0;
-    const rows = this.#database.prepare(
-      `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup, sole_reader AS soleReader,
-        redelivery_of AS redeliveryOf, true_bytes AS trueBytes FROM message WHERE seq > ? ORDER BY seq`,
-    );
+    const rows = this.#database.prepare(`${selectMessages} WHERE seq > ? ORDER BY seq`);
     for (const row of rows.iterate(afterSeq) as Iterable<MessageRow>) {
-      const { retain, dup, soleReader } = row;
-      items.push({ ...row, retain: retain === 1, dup: dup === 1, soleReader: soleReader === 1 });
+      items.push(itemOf(row));
       bytes += row.payload.length;
       if (items.length >= maxItems || bytes >= maxBytes) break;
     }
     return items;
+  }
+
+  readThese(seqs: number[]): SpoolItem[] {
+    const rows = this.#database.prepare(`${selectMessages} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`);
+    return (rows.all(JSON.stringify(seqs)) as MessageRow[]).map(itemOf);
   }
 
   close(): void {
@@ -268,6 +272,11 @@ export class SpoolDatabase {
       return [error];
     }
   }
+}
+
+function itemOf(row: MessageRow): SpoolItem {
+  const { retain, dup, soleReader } = row;
+  return { ...row, retain: retain === 1, dup: dup === 1, soleReader: soleReader === 1 };
 }
 
 class DamageError extends Error {}

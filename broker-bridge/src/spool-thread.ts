@@ -6,7 +6,7 @@ import type { OpenedSpool, SpoolDatabase, SpoolGroup, SpoolItem } from './spool-
 export type SpoolThreadOptions = { dir: string; bridgeId: string; lockWaitMs: number };
 
 /** A method of the database, for the thread to call. */
-type SpoolMethod = 'commit' | 'read' | 'close';
+type SpoolMethod = 'commit' | 'read' | 'readThese' | 'close';
 export type SpoolRequest = { method: SpoolMethod; args: unknown[] };
 
 /** `value` is what the method returned; the first answer is the opened spool. */
@@ -35,9 +35,11 @@ export class SpoolThread {
   }
 
   async read(...args: Parameters<SpoolDatabase['read']>): Promise<SpoolItem[]> {
-    const items = await this.#call('read', args);
-    // A Buffer arrives as what it is made of.
-    return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
+    return restoreBuffers(await this.#call('read', args));
+  }
+
+  async readThese(seqs: number[]): Promise<SpoolItem[]> {
+    return restoreBuffers(await this.#call('readThese', [seqs]));
   }
 
   async close(): Promise<void> {
@@ -58,4 +60,9 @@ export class SpoolThread {
     if ('failure' in answer) throw new Error(answer.failure);
     return answer.value;
   }
+}
+
+/** A Buffer arrives as what it is made of. */
+function restoreBuffers(items: SpoolItem[]): SpoolItem[] {
+  return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
 }

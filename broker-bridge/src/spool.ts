@@ -43,7 +43,7 @@ export class Spool {
   #commit: Promise<void> | null = null;
   #doneSeqs: number[] = [];
   #deleteTimer: NodeJS.Timeout | undefined;
-  #deliver: ((items: SpoolItem[]) => void) | null = null;
+  #deliver: ((items: SpoolItem[]) => SpoolItem[]) | null = null;
   #handedOut = { items: 0, bytes: 0 };
   /** Items on the disk that were not handed out: all those after `#lastHandedOut`. */
   #unread: number;
@@ -98,8 +98,11 @@ export class Spool {
     return this.#isUnreadable;
   }
 
-  /** Hands out every message that is not done, oldest first, and then new ones as they reach the disk. */
-  start(deliver: (items: SpoolItem[]) => void): void {
+  /**
+   * Hands out every message that is not done, oldest first, and then new ones as they reach the disk. `deliver` answers
+   * those that it does not keep in memory, and will `fetch`.
+   */
+  start(deliver: (items: SpoolItem[]) => SpoolItem[]): void {
     this.#deliver = deliver;
     this.#loadMore();
   }
@@ -135,13 +138,33 @@ export class Spool {
     else this.#waitingForMemory.push(proceed);
   }
 
+  /** They were handed out and are not kept in memory now. */
+  release(items: SpoolItem[]): void {
+    this.#countHandedOut(items, -1);
+    this.#loadMore();
+  }
+
+  /** Messages that were released, in the order of their numbers; resolves when the disk has them. */
+  async fetch(seqs: number[]): Promise<SpoolItem[]> {
+    for (;;) {
+      try {
+        const items = await this.#thread.readThese(seqs);
+        this.#countHandedOut(items, 1);
+        return items;
+      } catch (error) {
+        this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
+        if (this.#isClosed) return [];
+        await wait(diskRetryMs, undefined, { ref: false });
+      }
+    }
+  }
+
   /** The Worker has answered for it, or it lies in the dead letters. */
   markDone(item: SpoolItem): void {
     this.#doneSeqs.push(item.seq);
     this.#depth -= 1;
     this.#bytes -= countBytes(item);
-    this.#handedOut.items -= 1;
-    this.#handedOut.bytes -= item.payload.length;
+    this.#countHandedOut([item], -1);
     if (this.#isFull) this.#startCommit();
     else this.#deleteSoon();
     this.#loadMore();
@@ -246,12 +269,17 @@ export class Spool {
   #handOut(items: SpoolItem[]): void {
     const last = items.at(-1);
     if (last === undefined) return;
-    this.#deliver?.(items);
+    const released = this.#deliver?.(items) ?? [];
     // Counted once they are delivered: what a failure kept back would not be read again.
-    this.#handedOut.items += items.length;
-    for (const { payload } of items) this.#handedOut.bytes += payload.length;
+    this.#countHandedOut(items, 1);
+    this.#countHandedOut(released, -1);
     this.#unread -= items.length;
     this.#lastHandedOut = last.seq;
+  }
+
+  #countHandedOut(items: SpoolItem[], sign: 1 | -1): void {
+    this.#handedOut.items += sign * items.length;
+    for (const { payload } of items) this.#handedOut.bytes += sign * payload.length;
   }
 
   #loadMore(): void {

@@ -12,9 +12,11 @@ import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from './detached.ts';
 import { DeviceQueue, type Lane } from './device-queue.ts';
 import type { DroppedMessages } from './dropped-messages.ts';
+import { deviceOf } from './flood-gate.ts';
 import { FailedMessages } from './failed-messages.ts';
 import { describeError, type Log } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import type { SpoolItem } from './spool-database.ts';
 import type { Spool } from './spool.ts';
 import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
 import { prepare, type UplinkMessage } from './uplink-message.ts';
@@ -51,7 +53,11 @@ const batchLimits = {
 
 export class Uplink {
   readonly #parts: Parts;
-  readonly #queue = new DeviceQueue<UplinkMessage>(() => this.#send());
+  readonly #queue = new DeviceQueue<UplinkMessage>({
+    onReady: () => this.#send(),
+    onPark: (messages) => this.#parts.spool.release(messages.map(({ item }) => item)),
+    onFetch: (device, seqs) => runDetached(this.#fetch(device, seqs)),
+  });
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #failed: FailedMessages;
   readonly #underWay: Record<Lane, number> = { usual: 0, held: 0 };
@@ -78,9 +84,22 @@ export class Uplink {
 
   start(): void {
     this.#parts.spool.start((items) => {
-      for (const message of items.map(prepare)) this.#queue.add(message);
+      const released: SpoolItem[] = [];
+      for (const item of items) {
+        const device = deviceOf(item.topic);
+        if (this.#queue.mustWait(device)) {
+          this.#queue.addLater(device, item.seq);
+          released.push(item);
+        } else this.#queue.add(prepare(item));
+      }
       this.#send();
+      return released;
     });
+  }
+
+  async #fetch(device: string, seqs: number[]): Promise<void> {
+    const items = await this.#parts.spool.fetch(seqs);
+    this.#queue.addFetched(device, items.map(prepare));
   }
 
   /** Sends what it can within `maxMs`, as long as the Worker takes it, and then nothing more. */

@@ -397,6 +397,20 @@ describe('many devices', () => {
     expectOrderKept();
   });
 
+  test('one that hangs leaves room for the others, however much of it waits, and goes on in order', async () => {
+    let isHanging = true;
+    const held = (item: UplinkItem): boolean => isHanging && item.topic === reportTopic('d0');
+    worker.setFaults({ judge: (item) => ({ result: held(item) ? 'retry' : 'accepted' }) });
+    // More than the spool hands out at most.
+    for (let n = 0; n < 30_000; n += 1) spoolReport('d0', `d0:${n}`);
+    for (let n = 0; n < 5; n += 1) spoolReport('d1', `d1:${n}`);
+    await untilEffects(5);
+    isHanging = false;
+    await worker.changes.until('all of them', () => worker.effects.length === 30_005, 15_000);
+    expectOrderKept();
+    await untilEmpty();
+  });
+
   test('those that are not served take no part of the batches of the others', async () => {
     worker.setFaults({
       judge: (item) => ({ result: item.topic === reportTopic('d1') ? 'retry' : 'accepted' }),

@@ -31,6 +31,7 @@ export class OpenSpool {
     spool.start((items) => {
       this.items.push(...items);
       this.changes.note();
+      return [];
     });
   }
 
