@@ -1,6 +1,7 @@
 // Brings spooled messages to the Worker and retries until each one is answered for: batches, several under way.
 // It must not drop a message, nor send two batches with one device's messages at the same time.
 import {
+  droppedReason,
   maxBatchBytes,
   maxBatchDevices,
   maxBatchItems,
@@ -267,26 +268,31 @@ export class Uplink {
     const rejected: Refused[] = [];
     const failed: UplinkMessage[] = [];
     let retryReason: string | undefined;
+    let dropped = 0;
     for (const queued of batch) {
       const { result, reason = 'no reason given' } = resultBySeq.get(queued.item.seq) ?? {
         result: 'retry',
         reason: 'not in the answer',
       };
       if (result === 'accepted') this.#finish(queued);
-      else if (result === 'rejected') rejected.push({ queued, reason });
+      else if (result === 'rejected' && reason === droppedReason) {
+        this.#finish(queued);
+        dropped += 1;
+      } else if (result === 'rejected') rejected.push({ queued, reason });
       else {
         retryReason ??= reason;
         unsent.set(queued, true);
         if (reason === messageFailed) failed.push(queued);
       }
     }
-    const accepted = batch.length - rejected.length - unsent.size;
+    const accepted = batch.length - rejected.length - dropped - unsent.size;
     this.#failed.noteTaken(accepted);
     for (const queued of failed.filter((one) => this.#failed.note(one))) {
       unsent.delete(queued);
       rejected.push({ queued, reason: messageFailed });
     }
-    for (const [result, count] of Object.entries({ accepted, rejected: rejected.length, retry: unsent.size })) {
+    const counts = { accepted, rejected: rejected.length, dropped, retry: unsent.size };
+    for (const [result, count] of Object.entries(counts)) {
       if (count > 0) this.#parts.metrics.items.inc({ result }, count);
     }
     if (unsent.size > 0) {

@@ -10,7 +10,7 @@ import { Spool } from '../../broker-bridge/src/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink-client.ts';
 import { prepare } from '../../broker-bridge/src/uplink-message.ts';
 import { Uplink } from '../../broker-bridge/src/uplink.ts';
-import { maxBatchDevices, messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
+import { droppedReason, maxBatchDevices, messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
 import { reportTopic } from '../rig/mqtt-client.ts';
 import { bridgeSecret, makeSpoolDir } from '../rig/bridge-process.ts';
 import { WorkerSide } from '../rig/worker-side.ts';
@@ -225,6 +225,17 @@ describe('answers for single messages', () => {
     const letters = readDeadLetters();
     expect(letters).toHaveLength(10);
     expect(letters[0]).toMatchObject({ reason: 'not JSON', item: { seq: 8, payload: 'd7:7' } });
+  });
+
+  test('a message that its device sent beyond its limit is forgotten, not kept', async () => {
+    worker.setFaults({
+      judge: (item) =>
+        item.payload?.endsWith('7') === true ? { result: 'rejected', reason: droppedReason } : { result: 'accepted' },
+    });
+    spoolReports(100, 10);
+    await untilEffects(90);
+    await untilEmpty();
+    expect(existsSync(join(dir, 'dead-letters.jsonl'))).toBe(false);
   });
 
   test('"retry" holds back one device and nobody else', async () => {
