@@ -14,7 +14,7 @@ async function parse(bytes: Buffer, chunkSizes: number[], protocolVersion: 4 | 5
   const packets: Packet[] = [];
   const reader = parser({ protocolVersion });
   reader.on('packet', (packet) => packets.push(packet));
-  reader.on('error', (error) => limit.destroy(error));
+  reader.on('error', (error: Error) => limit.destroy(error));
   limit.on('data', (chunk: Buffer) => reader.parse(chunk));
   for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
     const size = chunkSizes[turn % chunkSizes.length] ?? 1;

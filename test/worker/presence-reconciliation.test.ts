@@ -146,7 +146,7 @@ describe('a broker with an API', () => {
   function serveApi(clientOf: (name: string) => Client): string[] {
     const asked: string[] = [];
     vi.spyOn(globalThis, 'fetch').mockImplementation((input) => {
-      const name = decodeURIComponent(String(input).split('/').at(-1) ?? '');
+      const name = decodeURIComponent(new Request(input).url.split('/').at(-1) ?? '');
       asked.push(name);
       const { status, body } = clientOf(name);
       return Promise.resolve(Response.json(body, { status }));
