@@ -6,7 +6,7 @@ import { describeError } from './log.ts';
 import type { SpoolItem } from './spool-database.ts';
 
 /** Tries that failed because of this very message, as far as can be told. */
-export type Failures = { count: number; takenBefore: number };
+type Failures = { count: number; takenBefore: number };
 
 export type UplinkMessage = {
   item: SpoolItem;

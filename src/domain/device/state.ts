@@ -40,7 +40,7 @@ export type DeviceSettings = {
 };
 
 /** See docs/limits.md. */
-export type DeviceLimits = Record<'sessionSilenceHours', number>;
+type DeviceLimits = Record<'sessionSilenceHours', number>;
 
 export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
