@@ -1,6 +1,6 @@
 // Joins the parts into one bridge: what each part is told when the broker, the Worker or the role changes, and the order
 // in which they stop. It must hold no other rules.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -38,7 +38,7 @@ export class Bridge {
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
   readonly #health: Server;
-  readonly #clientId: string;
+  readonly #sessionDigest: string;
   /** Of the last connection to the broker. */
   #session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
   /** Null until the Worker has assigned one. */
@@ -66,7 +66,7 @@ export class Bridge {
     const metrics = this.#metrics;
     this.#log = log;
     this.#spool = spool;
-    this.#clientId = config.mqtt.clientId;
+    this.#sessionDigest = createHash('sha256').update(config.mqtt.clientId).digest('hex').slice(0, 32);
     const dropped = new DroppedMessages();
     this.#intake = new Intake({ spool, deliveries, metrics, rates: config.rates, dropped });
     this.#uplink = new Uplink({
@@ -97,7 +97,7 @@ export class Bridge {
       secret: config.bridgeSecret,
       bridgeId: config.bridgeId,
       spoolId: spool.spoolId,
-      mqttClientId: config.mqtt.clientId,
+      sessionDigest: this.#sessionDigest,
       log,
       readBroker: () => this.#readBroker(),
       onRole: (role, resumes) => this.#setRole(role, resumes),
@@ -170,7 +170,7 @@ export class Bridge {
     if (!this.#broker.isConnected || this.#session === null) return { connected: false };
     const { connectionId, isPresent, readUntilMs } = this.#session;
     const readUntilMsAgo = Math.max(0, Date.now() - readUntilMs);
-    return { connected: true, session: { name: this.#clientId, connectionId, isPresent, readUntilMsAgo } };
+    return { connected: true, session: { name: this.#sessionDigest, connectionId, isPresent, readUntilMsAgo } };
   }
 
   #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {

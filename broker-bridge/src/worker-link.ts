@@ -1,6 +1,6 @@
 // The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
 // It must not decide what a role or a command means.
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
 import {
   linkCloseReasons,
@@ -25,8 +25,8 @@ type LinkOptions = {
   secret: string;
   bridgeId: string;
   spoolId: string;
-  /** Other bridges of the system must have the same. */
-  mqttClientId: string;
+  /** Digest of the MQTT client id. Other bridges of the system must have the same. */
+  sessionDigest: string;
   log: Log;
   readBroker: () => BrokerState;
   /** `resumes`: no other bridge was active since this process was. */
@@ -163,7 +163,7 @@ export class WorkerLink {
       bridgeId: this.#options.bridgeId,
       instanceId: this.#instanceId,
       spoolId: this.#options.spoolId,
-      sessionDigest: createHash('sha256').update(this.#options.mqttClientId).digest('hex').slice(0, 32),
+      sessionDigest: this.#options.sessionDigest,
       brokerConnected: connected,
       ...(session === undefined ? {} : { session }),
     };

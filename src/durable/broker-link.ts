@@ -187,8 +187,8 @@ export class BrokerLink extends DurableObject<Env> {
     const active = this.#active();
     const role = wasActive || active === undefined || active.socket === socket ? 'active' : 'standby';
     const nowMs = Date.now();
-    const { openedAtMs } = read(socket);
-    const known = { bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected, openedAtMs };
+    const { openedAtMs, stall } = read(socket);
+    const known = { bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected, openedAtMs, stall };
     write(socket, { ...known, role, changedAtMs: nowMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);

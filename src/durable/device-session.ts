@@ -131,8 +131,8 @@ export class DeviceSession extends DurableObject<Env> {
   /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
   async checkStorage(): Promise<void> {
     if (typeof this.#device === 'string') return;
-    const { identity, credentials } = this.#device;
-    this.#storage.writeSlices({ administration: { identity, credentials } });
+    const { identity, credentials, recordCheck } = this.#device;
+    this.#storage.writeSlices({ administration: { identity, credentials, recordCheck } });
     await this.ctx.storage.sync();
   }
 

@@ -130,7 +130,7 @@ export type StallReason = z.infer<typeof stallReasonSchema>;
 export const stallSchema = z.object({ reason: stallReasonSchema, sinceMs: z.int().nonnegative() });
 
 /**
- * The bridge's present connection to the broker. `name` is the client id, under which the broker keeps the session, and
+ * The bridge's present connection to the broker. `name` is a digest of the client id, under which the broker keeps the session, and
  * `isPresent` whether it still had one: a broker that forgot this one has forgotten all of them. `readUntilMsAgo`: when
  * the session was last known to be there before this connection.
  */
