@@ -250,7 +250,7 @@ describe('a bridge that does not fit those that are connected', () => {
     expect(first.answer).toMatchObject({ role: 'active' });
     const second = await greet({ bridgeId: 'one', instanceId: 'one-run-2', spoolId: 'one-b' });
     expect(second.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.idInUse });
-    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true });
+    expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
     await makeInactive('one');
     const third = await greet({ bridgeId: 'one', instanceId: 'one-run-3', spoolId: 'one-c' });
     expect(third.answer, 'the first one is gone').toMatchObject({ role: 'active' });
