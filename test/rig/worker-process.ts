@@ -13,6 +13,11 @@ function pickBindings(names: string[]): Record<string, string> {
 
 /** The Worker logs JSON lines through `console`; workerd and libraries log text. */
 function passOn({ level, message }: { level: string; message: string }): void {
+  // workerd's own view of a client that sends malformed chunks; the Worker logs what it answers.
+  if (/kj\/compat\/http\.c\+\+.*failed: invalid HTTP/.test(message)) {
+    log('info', 'malformed_http', { message: message.split('\n')[0] });
+    return;
+  }
   const fields = message.startsWith('{') ? parseLine(message) : { message };
   log(isLogLevel(level) ? level : 'info', typeof fields['event'] === 'string' ? fields['event'] : 'runtime', fields);
 }
