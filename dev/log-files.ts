@@ -54,7 +54,10 @@ function classify(line: string): { kind: string; isTrouble: boolean } {
   if (entry === undefined) return { kind: 'text', isTrouble: true };
   const { level, event, fields } = entry;
   // A refused or failed request must not be counted among those that succeed.
-  const kind = [level, event, fields['route'], fields['code']].filter((part) => part !== undefined).join(' ');
+  const details = [fields['route'], fields['code']].map((value) =>
+    value === undefined ? '' : ` ${JSON.stringify(value)}`,
+  );
+  const kind = `${level} ${event}${details.join('')}`;
   return { kind: kind.slice(0, 200), isTrouble: level === 'warn' || level === 'error' };
 }
 

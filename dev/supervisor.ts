@@ -127,7 +127,7 @@ export class Supervisor {
     const { part, child, exited } = running;
     const { lifeSignSeconds } = this.#options;
     const ended = new AbortController();
-    void exited.then(() => ended.abort());
+    exited.then(() => ended.abort(), fail);
     const ask = (signal: AbortSignal): Promise<void> => part.askForLife(child, signal);
     if (await isLifeless(ask, lifeSignSeconds * 1000, ended.signal)) {
       this.#end(running, `no sign of life for ${lifeSignSeconds} s`);
@@ -167,9 +167,9 @@ export class Supervisor {
 
 /** False when it ended before, or takes too long. */
 async function isReady({ child, exited }: Running): Promise<boolean> {
-  const timeout = new AbortController();
-  const late = sleep(readyWithinMs, undefined, { signal: timeout.signal }).catch(() => undefined);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), readyWithinMs)));
   const first = await Promise.race([once(child, 'message'), exited, late]);
-  timeout.abort();
+  clearTimeout(timer);
   return first !== undefined;
 }

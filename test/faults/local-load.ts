@@ -59,7 +59,7 @@ class Load {
   readonly #url: string;
   readonly #token: string;
   #lastAnswerAtMs = performance.now();
-  #isStopping = false;
+  readonly #stopping = new AbortController();
   answers = 0;
   /** By status or error: how often. */
   readonly otherAnswers = new Map<string, number>();
@@ -79,19 +79,22 @@ class Load {
 
   /** Lets the requests under way be answered, or breaks them off. */
   stop(isStuck: boolean): void {
-    this.#isStopping = true;
+    this.#stopping.abort();
     if (isStuck) this.#agent.destroy();
   }
 
   async #work(): Promise<void> {
-    while (!this.#isStopping) {
+    while (!this.#isStopping()) {
       const outcome = await this.#ask();
-      if (this.#isStopping) return;
       if (outcome === '200') {
         this.answers += 1;
         this.#lastAnswerAtMs = performance.now();
-      } else this.otherAnswers.set(outcome, (this.otherAnswers.get(outcome) ?? 0) + 1);
+      } else if (!this.#isStopping()) this.otherAnswers.set(outcome, (this.otherAnswers.get(outcome) ?? 0) + 1);
     }
+  }
+
+  #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
   }
 
   #ask(): Promise<string> {

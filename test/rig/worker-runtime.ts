@@ -15,6 +15,8 @@ import {
 import { unstable_getMiniflareWorkerOptions as readWranglerConfig } from 'wrangler';
 import { applyMigrations, createMigrator, migratorName } from './migrations.ts';
 
+type ScheduleOutcome = { tookMs: number } | { failure: string };
+
 export type RuntimeOptions = {
   root: string;
   buildDir: string;
@@ -29,7 +31,7 @@ export type RuntimeOptions = {
   /** How often the scheduled job runs; every minute in production (wrangler.toml, triggers). */
   scheduleEveryMs: number;
   onLog: (line: { level: string; message: string }) => void;
-  onSchedule: (outcome: { tookMs: number } | { failure: string }) => void;
+  onSchedule: (outcome: ScheduleOutcome) => void;
   /** workerd died and Miniflare has started it again. */
   onRestart: () => void;
 };
@@ -111,25 +113,25 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
 /** Cron triggers do not fire in Miniflare by themselves. A run that is still going is not joined by another. */
 function startSchedule(miniflare: Miniflare, { scheduleEveryMs, onSchedule }: RuntimeOptions): () => void {
   let isRunning = false;
-  const run = async (): Promise<void> => {
-    const startedAtMs = performance.now();
-    try {
-      const response = await miniflare.dispatchFetch('http://localhost/cdn-cgi/local/scheduled?cron=*+*+*+*+*', {
-        signal: AbortSignal.timeout(scheduleTimeoutMs),
-      });
-      const outcome = await response.text();
-      if (!response.ok) onSchedule({ failure: outcome });
-      else onSchedule({ tookMs: Math.round(performance.now() - startedAtMs) });
-    } catch (error) {
-      onSchedule({ failure: String(error) });
-    }
+  const noteEnd = (outcome: ScheduleOutcome): void => {
+    isRunning = false;
+    onSchedule(outcome);
   };
   const timer = setInterval(() => {
     if (isRunning) return;
     isRunning = true;
-    void run().finally(() => (isRunning = false));
+    runSchedule(miniflare).then(noteEnd, (error: unknown) => noteEnd({ failure: String(error) }));
   }, scheduleEveryMs);
   return () => clearInterval(timer);
+}
+
+async function runSchedule(miniflare: Miniflare): Promise<ScheduleOutcome> {
+  const startedAtMs = performance.now();
+  const response = await miniflare.dispatchFetch('http://localhost/cdn-cgi/local/scheduled?cron=*+*+*+*+*', {
+    signal: AbortSignal.timeout(scheduleTimeoutMs),
+  });
+  const outcome = await response.text();
+  return response.ok ? { tookMs: Math.round(performance.now() - startedAtMs) } : { failure: outcome };
 }
 
 /** Asks a Worker beside ours, which logs nothing and has no limit of requests: it shows that workerd answers at all. */
