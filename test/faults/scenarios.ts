@@ -1,6 +1,7 @@
 // Every scenario, in the order of a full run.
 import { bridgeKills } from './bridge-kills.ts';
 import { brokerRestarts } from './broker-restarts.ts';
+import { embeddedBroker } from './embedded-broker.ts';
 import { localLoad } from './local-load.ts';
 import { networkCuts } from './network-cuts.ts';
 import { poison } from './poison.ts';
@@ -31,6 +32,6 @@ export const bridgeSideScenarios: Scenario[] = [
 ];
 
 /** Everything runs as `npm start` runs it. */
-export const localScenarios: Scenario[] = [localLoad];
+export const localScenarios: Scenario[] = [localLoad, embeddedBroker];
 
 export const scenarios: Scenario[] = [...workerSideScenarios, ...bridgeSideScenarios, ...localScenarios];
