@@ -187,6 +187,7 @@ test('a session is not ended for its keep-alive by a suspension of the machine',
   const own = newLogin();
   const client = await RawMqtt.login(broker.port, own, { keepalive: 2 });
   clients.push(client);
+  await vi.waitFor(() => expect(hook.eventsOf(own.clientId)).toEqual(['client.connected']));
   broker.process.kill('SIGSTOP');
   // Longer than 1.5 times the keep-alive; the client was suspended as well and sent nothing.
   await pass(5_000);

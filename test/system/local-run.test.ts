@@ -166,3 +166,24 @@ test('a machine that was suspended is told in one line: no part is restarted and
     .filter((line) => / (health|worker|broker|bridge) /.test(line));
   expect(told).toEqual([expect.stringContaining('was suspended')]);
 });
+
+test('the service answers while nobody reads its log, and the log says what is missing', async () => {
+  const run = start({ DEMO: '0' });
+  await run.untilTold(/Try next/);
+  process.kill(run.process.pid ?? 0, 'SIGSTOP');
+  // A line each: far more than fits into the pipe and into what may wait for it.
+  const ask = async (): Promise<void> => {
+    for (let asked = 0; asked < 600; asked += 1) {
+      const response = await fetch(`${api}/api/v1/users/me`, { signal: AbortSignal.timeout(20_000) });
+      expect(response.status).toBe(401);
+      await response.arrayBuffer();
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, ask));
+  process.kill(run.process.pid ?? 0, 'SIGCONT');
+  await vi.waitFor(async () => {
+    // The next line that is written carries the count.
+    expect(await health()).toBe(200);
+    expect(run.logged('worker', 'log_not_read')).toEqual([expect.objectContaining({ level: 'warn' })]);
+  }, 20_000);
+});
