@@ -148,7 +148,8 @@ function reportHealed(api: string, name: string): void {
 }
 
 async function reportWake(api: string, suspendedForMs: number): Promise<void> {
-  const suspended = `this machine was suspended for ${Math.round(suspendedForMs / 1000)} s`;
+  const seconds = Math.round(suspendedForMs / 1000);
+  const suspended = `npm start was suspended for ${seconds} s (with its machine, by a signal, or without processor time)`;
   try {
     // The bridge gives its session back first; until then everything looks as it was before.
     await sleep(settleMs);

@@ -25,6 +25,8 @@ type Running = {
   part: Part;
   child: ChildProcess;
   exited: Promise<undefined>;
+  /** How many it has printed. */
+  lines: number;
   /** Why this process ended the part. */
   endedBecause?: string;
   startedAtMs: number;
@@ -92,7 +94,7 @@ export class Supervisor {
   #spawn(part: Part, quickDeaths: number): Running {
     const child = part.spawn();
     const exited = new Promise<undefined>((resolve) => child.once('exit', () => resolve(undefined)));
-    const running: Running = { part, child, exited, startedAtMs: Date.now(), quickDeaths };
+    const running: Running = { part, child, exited, lines: 0, startedAtMs: Date.now(), quickDeaths };
     this.#running.set(part.name, running);
     const pids: PartPids = {};
     for (const [name, { child: other }] of this.#running) if (other.pid !== undefined) pids[name] = { pid: other.pid };
@@ -105,6 +107,7 @@ export class Supervisor {
     for (const stream of [child.stdout, child.stderr]) {
       if (stream === null) continue;
       createInterface({ input: stream }).on('line', (line) => {
+        running.lines += 1;
         log.keep(line);
         // Before a line that a part printed because it was suspended, too.
         this.#suspension.check();
@@ -128,7 +131,15 @@ export class Supervisor {
     const { lifeSignSeconds } = this.#options;
     const ended = new AbortController();
     exited.then(() => ended.abort(), fail);
-    const ask = (signal: AbortSignal): Promise<void> => part.askForLife(child, signal);
+    // A part that is too busy to answer in time still logs what it does.
+    const ask = async (signal: AbortSignal): Promise<void> => {
+      const linesBefore = running.lines;
+      try {
+        await part.askForLife(child, signal);
+      } catch (error) {
+        if (running.lines === linesBefore) throw error;
+      }
+    };
     if (await isLifeless(ask, lifeSignSeconds * 1000, ended.signal)) {
       this.#end(running, `no sign of life for ${lifeSignSeconds} s`);
     }

@@ -11,10 +11,15 @@ import { findFreePort, makeTempDir } from './ports.ts';
 const startScript = fileURLToPath(new URL('../../dev/start.ts', import.meta.url));
 const patienceMs = 60_000;
 
-export type LocalPlace = { stateDir: string; apiPort: number; mqttPort: number };
+const portNames = ['API_PORT', 'MQTT_PORT', 'MQTT_WS_PORT', 'BROKER_ADMIN_PORT', 'HEALTH_PORT'] as const;
 
+export type LocalPlace = { stateDir: string; ports: Record<(typeof portNames)[number], string> };
+
+/** All ports are chosen: two runs that look for the next free one at the same time find the same. */
 export async function chooseLocalPlace(): Promise<LocalPlace> {
-  return { stateDir: makeTempDir('run'), apiPort: await findFreePort(), mqttPort: await findFreePort() };
+  const ports = new Map<string, string>();
+  for (const name of portNames) ports.set(name, String(await findFreePort()));
+  return { stateDir: makeTempDir('run'), ports: Object.fromEntries(ports) as LocalPlace['ports'] };
 }
 
 export class LocalRun {
@@ -24,11 +29,10 @@ export class LocalRun {
   output = '';
 
   constructor(place: LocalPlace, env: Record<string, string> = {}) {
-    const { stateDir, apiPort, mqttPort } = place;
     this.place = place;
     this.process = spawn(process.execPath, [startScript], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, API_PORT: String(apiPort), MQTT_PORT: String(mqttPort), STATE_DIR: stateDir, ...env },
+      env: { ...process.env, ...place.ports, STATE_DIR: place.stateDir, ...env },
     });
     for (const stream of [this.process.stdout, this.process.stderr]) {
       stream?.on('data', (chunk: Buffer) => {
@@ -40,7 +44,7 @@ export class LocalRun {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.place.apiPort}`;
+    return `http://127.0.0.1:${this.place.ports.API_PORT}`;
   }
 
   get hasEnded(): boolean {
@@ -74,6 +78,35 @@ export class LocalRun {
     const pid = this.parts[part]?.pid;
     if (pid === undefined) throw new Error(`parts.json does not name the ${part}`);
     return pid;
+  }
+
+  get groups(): number[] {
+    return Object.values(this.parts).map(({ pid }) => pid);
+  }
+
+  /** The status of the answer, 0 where there is none. */
+  async askHealth(): Promise<number> {
+    try {
+      return (await fetch(`${this.url}/health`)).status;
+    } catch (error) {
+      // How fetch fails where it cannot connect.
+      if (error instanceof TypeError) return 0;
+      throw error;
+    }
+  }
+
+  get demoDeviceId(): string {
+    return /activated as (dev_\w+)/.exec(this.output)?.[1] ?? '';
+  }
+
+  /** A client of the API in the name of the demo's user. */
+  demoClient() {
+    const token = /^TOKEN=(\S+)$/m.exec(this.output)?.[1] ?? '';
+    return async (path: string, init: RequestInit = {}) => {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      const response = await fetch(`${this.url}/api/v1${path}`, { ...init, headers });
+      return (await response.json()) as { code: number; data: Record<string, unknown> };
+    };
   }
 
   /** Entries of a part's log file with that event. */

@@ -14,7 +14,7 @@ const lifeAnswerMs = 5_000;
 
 type RunningPart = {
   ready: Record<string, unknown>;
-  /** Asks what the part runs besides this process; a failure is no sign of life. */
+  /** Asks what the part runs besides this process; the answer to the parent says how it failed. */
   check?: (signal: AbortSignal) => Promise<void>;
   stop: () => Promise<void>;
 };
@@ -60,7 +60,7 @@ export function runPart(log: Log, start: () => Promise<RunningPart>): void {
     running.stop().then(() => process.exit(0), endBecause('cannot_stop'));
   };
   process.on('message', (message) => {
-    if ((message as { type?: unknown }).type === lifeQuestion.type && running !== undefined) answerLife(running, log);
+    if ((message as { type?: unknown }).type === lifeQuestion.type && running !== undefined) answerLife(running);
   });
   process.on('disconnect', stop);
   process.on('SIGTERM', stop);
@@ -72,10 +72,10 @@ export function runPart(log: Log, start: () => Promise<RunningPart>): void {
   }, endBecause('cannot_start'));
 }
 
-function answerLife({ check }: RunningPart, log: Log): void {
+function answerLife({ check }: RunningPart): void {
   const checked = check?.(AbortSignal.timeout(lifeAnswerMs)) ?? Promise.resolve();
   checked.then(
     () => process.send?.(lifeAnswer),
-    (error: unknown) => log('warn', 'no_sign_of_life', { error: String(error) }),
+    (error: unknown) => process.send?.({ ...lifeAnswer, failure: String(error) }),
   );
 }

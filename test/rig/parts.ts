@@ -105,6 +105,9 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
 async function askByMessage(child: ChildProcess, signal: AbortSignal): Promise<void> {
   child.send(lifeQuestion, () => undefined);
   for await (const [message] of on(child, 'message', { signal })) {
-    if ((message as { type?: unknown }).type === lifeAnswer.type) return;
+    const { type, failure } = message as { type?: unknown; failure?: string };
+    if (type !== lifeAnswer.type) continue;
+    if (failure !== undefined) throw new Error(failure);
+    return;
   }
 }
