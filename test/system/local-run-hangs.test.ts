@@ -75,6 +75,7 @@ test('the service answers while nobody reads its log, and the log says what is m
   await vi.waitFor(async () => {
     // The next line that is written carries the count.
     expect(await run.askHealth()).toBe(200);
-    expect(run.logged('worker', 'log_not_read')).toEqual([expect.objectContaining({ level: 'warn' })]);
+    const missing = run.logged('worker', 'log_not_read').map((entry) => Number(entry['lines']));
+    expect(Math.max(...missing)).toBeGreaterThan(100);
   }, 20_000);
 });
