@@ -23,6 +23,7 @@ type OutgoingStore = {
   cleanSubscriptions: (client: Client) => Promise<void>;
 };
 
+type Held = { clientId: string | undefined; proceed: () => void };
 type Deliver = (packet: AedesPublishPacket, done: () => void) => void;
 type Options = { limits: QueueLimits; mayReceive: (client: Client, topic: string) => boolean; log: Log };
 
@@ -33,7 +34,7 @@ export class SessionQueues {
   readonly #dropped = new Map<string, number>();
   /** By client. */
   readonly #crowded = new Map<string, { queue: SessionQueue; progressAtMs: number }>();
-  #held: (() => void)[] = [];
+  #held: Held[] = [];
   #admittedInTurn = 0;
   #looking: NodeJS.Timeout | undefined;
 
@@ -98,7 +99,7 @@ export class SessionQueues {
       this.#admit(proceed);
       return;
     }
-    this.#held.push(proceed);
+    this.#held.push({ clientId: publisher?.id, proceed });
     this.#looking ??= setInterval(() => this.#look(), stalledAfterMs / 4);
   }
 
@@ -139,6 +140,10 @@ export class SessionQueues {
     }
     if (queue.isAttached && queue.waiting > this.#crowdedAt && !this.#crowded.has(clientId)) {
       this.#crowded.set(clientId, { queue, progressAtMs: performance.now() });
+      // From now on it does not wait, and what it publishes must not overtake what it has published.
+      const own = this.#held.filter((held) => held.clientId === clientId);
+      this.#held = this.#held.filter((held) => held.clientId !== clientId);
+      for (const { proceed } of own) this.#admit(proceed);
     }
   }
 
@@ -176,9 +181,9 @@ export class SessionQueues {
       if (!queue.isAttached || queue.waiting < this.#crowdedAt / 2) this.#crowded.delete(clientId);
     }
     while (this.#mayAdmit()) {
-      const proceed = this.#held.shift();
-      if (proceed === undefined) break;
-      this.#admit(proceed);
+      const next = this.#held.shift();
+      if (next === undefined) break;
+      this.#admit(next.proceed);
     }
     if (this.#held.length > 0) return;
     clearInterval(this.#looking);
