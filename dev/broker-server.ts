@@ -1,17 +1,22 @@
 // The local MQTT broker: aedes behind TCP and WebSocket. The Worker decides logins and topics and is told of every
 // session. MQTT 3.1 and 3.1.1 only. Everything is kept in memory and ends with the process.
 import { type EventEmitter, once } from 'node:events';
-import { createServer as createHttpServer } from 'node:http';
+import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
+import { SuspensionWatch } from '../broker-bridge/src/suspension.ts';
 import type { Log } from '../test/rig/part-process.ts';
 import { type Acl, mayPublish, mayReceive, maySubscribe } from './broker-acl.ts';
 import { createAdminServer } from './broker-admin.ts';
+import { addressOf, BrokerGate } from './broker-gate.ts';
+import type { BrokerLimits } from './broker-limits.ts';
 import { askLogin } from './broker-login.ts';
 import { createSessionReports } from './broker-reports.ts';
 import { trackSessions } from './broker-sessions.ts';
 import { type CallHook, createHookCaller } from './hook-caller.ts';
+import { SessionQueues } from './session-queues.ts';
 
 /** Where a refused message goes instead: nobody may subscribe under `$`. */
 const refusedTopic = '$SYS/refused';
@@ -28,18 +33,36 @@ type BrokerOptions = {
   mqttPort: number;
   wsPort: number;
   adminPort: number;
+  limits: BrokerLimits;
   log: Log;
 };
 
 type Login = { username: string; acl: Acl; hasLoggedRefusal: boolean };
 
 export async function startBroker(options: BrokerOptions) {
-  const { workerUrl, hookSecret, host, log } = options;
+  const { workerUrl, hookSecret, host, limits, log } = options;
   const callHook = (path: string) => createHookCaller({ url: new URL(path, workerUrl), hookSecret, log });
   const logins = new WeakMap<Client, Login>();
-  const aedes = await createAedes(callHook('/hooks/emqx/connect'), logins, log);
-  const tcp = createTcpServer({ noDelay: true }, (socket) => aedes.handle(socket));
-  const web = createWebSocketFront(aedes);
+  const queues = new SessionQueues({
+    limits: { messages: limits.queuedMessages, bytes: limits.queuedBytes },
+    mayReceive: (client, topic) => mayReceive(logins.get(client)?.acl ?? [], topic),
+    log,
+  });
+  const aedes = await createAedes({ callHook: callHook('/hooks/emqx/connect'), logins, queues, limits, log });
+  const gate = new BrokerGate(limits, log);
+  const serve = (conn: Duplex, request?: IncomingMessage): void => {
+    const client = aedes.handle(conn, request);
+    gate.watch(client, request);
+    queues.adopt(client);
+  };
+  const tcp = createTcpServer({ noDelay: true }, (socket) => {
+    if (gate.admit(socket, 'mqtt')) serve(socket);
+  });
+  const web = createWebSocketFront(gate, limits, serve);
+  const suspension = new SuspensionWatch(() => {
+    for (const client of connectedClients(aedes)) client._keepaliveTimer?.refresh();
+  });
+  suspension.start();
   const reports = createSessionReports(callHook('/hooks/emqx/events'), log);
   const sessions = trackSessions(aedes, reports, (client) => logins.get(client)?.username ?? '');
   const admin = createAdminServer({ ...options, kick: sessions.kick, has: sessions.has });
@@ -50,6 +73,7 @@ export async function startBroker(options: BrokerOptions) {
   };
 
   async function stop(): Promise<void> {
+    suspension.stop();
     tcp.close();
     web.close();
     admin.close();
@@ -61,11 +85,19 @@ export async function startBroker(options: BrokerOptions) {
   return { ready, stop };
 }
 
-async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, log: Log): Promise<Aedes> {
+type AedesParts = {
+  callHook: CallHook;
+  logins: WeakMap<Client, Login>;
+  queues: SessionQueues;
+  limits: BrokerLimits;
+  log: Log;
+};
+
+async function createAedes({ callHook, logins, queues, limits, log }: AedesParts): Promise<Aedes> {
   const aedes = await Aedes.createBroker({
     // MQTT 3.1 allows 23 bytes, our client identifiers have up to 77 (field notes 36, 37).
     maxClientsIdLength: 1024,
-    connectTimeout: 10_000,
+    connectTimeout: limits.connectSeconds * 1000,
     // A subscriber that does not read delays the deliveries to all others until it is dropped.
     drainTimeout: 10_000,
     authenticate: (client, username, password, done) => {
@@ -87,7 +119,7 @@ async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, l
         packet.retain = false;
         packet.payload = Buffer.alloc(0);
       }
-      done(null);
+      queues.whenRoom(client, () => done(null));
     },
     authorizeSubscribe: (client, subscription, done) => {
       const login = logins.get(client);
@@ -100,6 +132,10 @@ async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, l
       return login !== undefined && mayReceive(login.acl, packet.topic) ? packet : null;
     },
   });
+  queues.takeOver(aedes);
+  aedes.on('connectionError', (client, error) => {
+    log('info', 'connection_ended', { address: addressOf(client), error: error.message });
+  });
   // The published types leave this event out.
   (aedes as EventEmitter).on('error', (error: unknown) => {
     log('error', 'broker_error', { error: String(error) });
@@ -107,7 +143,7 @@ async function createAedes(callHook: CallHook, logins: WeakMap<Client, Login>, l
   return aedes;
 
   async function authenticate(client: Client, username: string, password: string): Promise<AuthenticateError | null> {
-    const peerhost = peerOf(client);
+    const peerhost = addressOf(client);
     const request = { clientid: client.id, username, password, peerhost, proto_ver: client.version };
     const answer = await askLogin(callHook, request);
     if (answer.allowed) {
@@ -131,23 +167,31 @@ function refusal(returnCode: 2 | 3 | 4 | 5, reason: string): AuthenticateError {
   return Object.assign(new Error(reason), { returnCode });
 }
 
-function peerOf(client: Client): string {
-  const socket = client.req?.socket ?? client.conn;
-  return ('remoteAddress' in socket && socket.remoteAddress) || '';
+/** A client that was suspended with this machine could not ping: its keep-alive begins anew. */
+function connectedClients(aedes: Aedes): { _keepaliveTimer: NodeJS.Timeout | null }[] {
+  const { clients } = aedes as unknown as { clients: Record<string, { _keepaliveTimer: NodeJS.Timeout | null }> };
+  return Object.values(clients);
 }
 
-function createWebSocketFront(aedes: Aedes): Server {
-  const http = createHttpServer((_request, response) => {
-    response.writeHead(426, { 'content-type': 'text/plain' }).end('This is MQTT over WebSocket.\n');
+function createWebSocketFront(
+  gate: BrokerGate,
+  { packetBytes, connectSeconds }: BrokerLimits,
+  serve: (conn: Duplex, request: IncomingMessage) => void,
+): Server {
+  const timeouts = { headersTimeout: connectSeconds * 1000, requestTimeout: connectSeconds * 1000 };
+  const http = createHttpServer({ ...timeouts, connectionsCheckingInterval: 1_000 }, (_request, response) => {
+    response
+      .writeHead(426, { 'content-type': 'text/plain', connection: 'close' })
+      .end('This is MQTT over WebSocket.\n');
   });
+  http.prependListener('connection', (socket) => gate.admit(socket, 'http'));
   const sockets = new WebSocketServer({
     server: http,
     perMessageDeflate: false,
+    maxPayload: packetBytes,
     handleProtocols: (offered) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false,
   });
-  sockets.on('connection', (socket, request) => {
-    aedes.handle(createWebSocketStream(socket), request);
-  });
+  sockets.on('connection', (socket, request) => serve(createWebSocketStream(socket), request));
   // `listen` reports the same error of the HTTP server.
   sockets.on('error', () => undefined);
   return http;

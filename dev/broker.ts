@@ -1,6 +1,7 @@
 // The local broker as a process: `node dev/broker.ts`, settings from the environment (below). Must not choose ports or
 // secrets: the supervisor does.
 import { createJsonLog, requireSetting, runPart } from '../test/rig/part-process.ts';
+import { readBrokerLimits } from './broker-limits.ts';
 import { startBroker } from './broker-server.ts';
 
 const log = createJsonLog('broker');
@@ -15,6 +16,7 @@ runPart(log, () =>
     mqttPort: Number(process.env['MQTT_PORT'] ?? 1883),
     wsPort: Number(process.env['MQTT_WS_PORT'] ?? 8083),
     adminPort: Number(process.env['BROKER_ADMIN_PORT'] ?? 18083),
+    limits: readBrokerLimits(process.env['BROKER_LIMITS'] ?? ''),
     log,
   }),
 );

@@ -11,6 +11,8 @@ export type Settings = {
   hasDemo: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
   publicHost: string | undefined;
+  /** A part that gives no sign of life for so long is started again. */
+  lifeSignSeconds: number;
 };
 
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
@@ -29,7 +31,15 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     stateDir: resolve(env['STATE_DIR'] ?? '.latchwork'),
     hasDemo: env['DEMO'] !== '0',
     publicHost,
+    lifeSignSeconds: readSeconds(env, 'LIFE_SIGN_SECONDS', 20),
   };
+}
+
+function readSeconds(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
+  const text = env[name] ?? '';
+  const seconds = text === '' ? fallback : Number(text);
+  if (!(seconds >= 1 && seconds <= 3600)) throw new Error(`${name} is "${text}": give a number from 1 to 3600`);
+  return seconds;
 }
 
 function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): WantedPort {

@@ -18,6 +18,7 @@ import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-nex
 const healthEveryMs = 100;
 const patienceMs = 20_000;
 const doubleSignalMs = 250;
+const settleMs = 3_000;
 
 const startedAtMs = performance.now();
 let supervisor: Supervisor | undefined;
@@ -51,7 +52,12 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = new Supervisor(stateDir, (name) => reportHealed(api, name));
+  supervisor = new Supervisor({
+    stateDir,
+    lifeSignSeconds: settings.lifeSignSeconds,
+    onRestart: (name) => reportHealed(api, name),
+    onWake: (suspendedForMs) => reportWake(api, suspendedForMs),
+  });
   await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(brokerPart(place))]);
   await supervisor.start(bridgePart(place));
   await waitForHealth(api);
@@ -139,6 +145,19 @@ function reportHealed(api: string, name: string): void {
     },
     (error: unknown) => warn('health', describeFailure(error)),
   );
+}
+
+async function reportWake(api: string, suspendedForMs: number): Promise<void> {
+  const seconds = Math.round(suspendedForMs / 1000);
+  const suspended = `npm start was suspended for ${seconds} s (with its machine, by a signal, or without processor time)`;
+  try {
+    // The bridge gives its session back first; until then everything looks as it was before.
+    await sleep(settleMs);
+    await waitForHealth(api);
+    if (!isStopping()) say('health', `${suspended}; all parts are connected`);
+  } catch (error) {
+    warn('health', `${suspended}: ${describeFailure(error)}`);
+  }
 }
 
 function isStopping(): boolean {

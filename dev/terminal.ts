@@ -1,6 +1,7 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import pc from 'picocolors';
 import { describeFailure } from '../test/rig/api.ts';
+import { readLogLine } from './log-line.ts';
 
 const { isTTY } = process.stdout;
 const hasColours = isTTY && (process.env['NO_COLOR'] ?? '') === '';
@@ -15,6 +16,7 @@ const paints: Record<string, (text: string) => string> = {
   bridge: colours.blue,
 };
 const repeatAfterMs = 5_000;
+const maxRemembered = 500;
 
 export function print(text = ''): void {
   process.stdout.write(`${text}\n`);
@@ -37,35 +39,24 @@ export function fail(error: unknown): never {
 }
 
 /** Stacks stay in the log file. */
-const leftOut = ['time', 'part', 'level', 'event', 'message', 'stack', 'requestId'];
+const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 
 /** Shows warnings and errors of a part's JSON log; the same event once every few seconds. */
 export function createTroubleFilter(part: string): (line: string) => void {
   const shownAtMs = new Map<string, number>();
   return (line) => {
-    const entry = readLine(line);
-    const { level } = entry;
-    // The Worker and the broker log an `event`, the bridge a `message`.
-    const event = entry['event'] ?? entry['message'];
-    if ((level !== 'warn' && level !== 'error') || typeof event !== 'string') return;
+    const entry = readLogLine(line);
+    if (entry?.level !== 'warn' && entry?.level !== 'error') return;
+    const { level, event } = entry;
     const key = `${level} ${event}`;
     if (Date.now() - (shownAtMs.get(key) ?? 0) < repeatAfterMs) return;
+    if (shownAtMs.size >= maxRemembered) shownAtMs.clear();
     shownAtMs.set(key, Date.now());
-    const fields = Object.entries(entry).filter(([name]) => !leftOut.includes(name));
+    const fields = Object.entries(entry.fields).filter(([name]) => !leftOut.includes(name));
     const details = fields.map(([name, value]) => `${name}=${shorten(value)}`).join(', ');
     const text = `${event.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
     say(part, level === 'error' ? colours.red(text) : colours.yellow(text));
   };
-}
-
-/** Text and cut-off lines are in the log file alone. */
-function readLine(line: string): Record<string, unknown> {
-  try {
-    return line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : {};
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
-    throw error;
-  }
 }
 
 export function shorten(value: unknown): string {

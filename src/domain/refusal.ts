@@ -41,6 +41,8 @@ export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 export type Refusal =
   /** A member of what was sent is missing or wrong; `problem` is shown to the caller. */
   | { kind: 'invalid_input'; path: string; problem: string }
+  /** The body broke off, or its chunks are malformed. */
+  | { kind: 'body_not_received'; cause: string }
   | { kind: 'limit_reached'; limit: Limit }
   | { kind: 'rate_limited'; limit: string; retryAfterSeconds: number }
   | { kind: 'credential_refused'; credential: Credential; problem: CredentialProblem; deviceId?: string }
@@ -98,6 +100,8 @@ export function wireErrorOf(refusal: Refusal): WireError {
   switch (refusal.kind) {
     case 'invalid_input':
       return { message: 'invalid_request', detail: `${refusal.path}: ${refusal.problem}` };
+    case 'body_not_received':
+      return { message: 'invalid_request', detail: 'body: not received whole' };
     case 'limit_reached':
       return wireErrorOfLimit(refusal.limit);
     case 'rate_limited':

@@ -29,19 +29,31 @@ export function replaceBody(c: Context, text: string, method = c.req.method): vo
   c.req.raw = new Request(c.req.raw.url, { method, headers, ...(text === '' ? {} : { body: text }) });
 }
 
-/** The body as text; undefined where it is larger, which is noticed before it was read to its end. */
+/**
+ * The body as text; undefined where it is larger, which is noticed before it was read to its end.
+ * @throws RefusedError where it does not come whole
+ */
 export async function readText(request: Request, maxBytes: number): Promise<string | undefined> {
   if (Number(request.headers.get('Content-Length') ?? 0) > maxBytes) return undefined;
   if (request.body === null) return '';
   const decoder = new TextDecoder();
   let text = '';
   let size = 0;
-  for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+  for await (const chunk of chunksOf(request.body as ReadableStream<Uint8Array>)) {
     size += chunk.byteLength;
     if (size > maxBytes) return undefined;
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
+}
+
+/** The stream fails with whatever the transport says of a client that leaves or sends malformed chunks. */
+async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    throw new RefusedError({ kind: 'body_not_received', cause: String(error) });
+  }
 }
 
 type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: unknown }> };

@@ -1,8 +1,9 @@
 // Contract section 7: error bodies, codes in the status line, and every business message from where it is raised.
 import { describe, expect, it } from 'vitest';
 import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
-import { activate, ask, bearer, newDevice, signUp } from '../rig/conformance-client.ts';
+import { activate, ask, bearer, newDevice, service, signUp } from '../rig/conformance-client.ts';
 import { dataOf } from '../rig/api.ts';
+import { sendRaw } from '../rig/raw-http.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);
@@ -30,6 +31,20 @@ describe('an error', () => {
       expect(message).toMatch(/^[a-z_]+(: |$)/);
       expect(data).toBeNull();
     }
+  });
+
+  it.each([
+    ['malformed chunks', 'Transfer-Encoding: chunked', 'zz\r\n{"username"'],
+    ['a chunk that is longer than announced', 'Transfer-Encoding: chunked', '3\r\n{"usern\r\n0\r\n\r\n'],
+    ['a chunk that breaks off', 'Transfer-Encoding: chunked', '20\r\n{"username"'],
+    ['a body that breaks off', 'Content-Length: 100', '{"username"'],
+  ])('says of %s that the body did not come whole', async (_, header, body) => {
+    const head = `POST /api/v1/users/login HTTP/1.1\r\nHost: ${new URL(service.url).host}\r\n${header}\r\n\r\n`;
+    const answer = await sendRaw(service.url, [head, body], { leaves: true });
+    expect([answer.status, JSON.parse(answer.body)]).toEqual([
+      400,
+      { code: 400, message: 'invalid_request: body: not received whole', data: null },
+    ]);
   });
 
   it('answers an unknown route and a wrong method with not_found', async () => {

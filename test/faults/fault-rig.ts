@@ -11,7 +11,7 @@ import { WorkerRig } from '../rig/worker-rig.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { History, type Verdict } from './history.ts';
 import { MessageMaker, type Numbered } from './message-maker.ts';
-import { StrictPublisher } from './strict-publisher.ts';
+import { type PublisherLogin, StrictPublisher } from './strict-publisher.ts';
 
 const tickMs = 10;
 /** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
@@ -32,10 +32,12 @@ export type Outcome = Verdict & {
   relayLosses: number;
 };
 
-export class FaultRig {
+type FaultBroker = { port: number; stop: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void> };
+
+export class FaultRig<B extends FaultBroker = Mosquitto> {
   readonly worker: WorkerRig;
   readonly devices: Activation[];
-  readonly broker: Mosquitto;
+  readonly broker: B;
   readonly history: History;
   readonly maker: MessageMaker;
   readonly watch: RelayFollower;
@@ -45,7 +47,7 @@ export class FaultRig {
   #toPublish = 0;
 
   private constructor(
-    parts: Pick<FaultRig, 'worker' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
+    parts: Pick<FaultRig<B>, 'worker' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
   ) {
     this.worker = parts.worker;
     this.devices = parts.devices;
@@ -58,16 +60,28 @@ export class FaultRig {
 
   /** Starts broker, devices and relay client; bridges are started by the scenario. */
   static async open(worker: WorkerRig, deviceCount: number, brokerConfig = ''): Promise<FaultRig> {
-    const devices = await worker.activateMany(deviceCount);
+    return FaultRig.openAt(worker, await worker.activateMany(deviceCount), await Mosquitto.start(brokerConfig));
+  }
+
+  /** At a broker that checks logins the publisher needs that of a device. */
+  static async openAt<B extends FaultBroker>(
+    worker: WorkerRig,
+    devices: Activation[],
+    broker: B,
+    login?: PublisherLogin,
+  ): Promise<FaultRig<B>> {
     const history = new History();
     const watch = await watchEffects(worker, devices, history);
-    const broker = await Mosquitto.start(brokerConfig);
-    const publisher = await StrictPublisher.connect<Numbered>(broker.port, {
-      onAttempt: ({ number, device, isResting }) => {
-        if (number !== null) history.notePublished(number, device, isResting);
+    const publisher = await StrictPublisher.connect<Numbered>(
+      broker.port,
+      {
+        onAttempt: ({ number, device, isResting }) => {
+          if (number !== null) history.notePublished(number, device, isResting);
+        },
+        onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
       },
-      onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
-    });
+      login,
+    );
     const maker = new MessageMaker(devices, history);
     return new FaultRig({ worker, devices, broker, history, maker, watch, publisher });
   }

@@ -22,7 +22,8 @@ export type Scenario = {
 
 export type Finding = {
   label: string;
-  outcome: Outcome;
+  /** What became of the messages, where the scenario is about messages. */
+  outcome?: Outcome;
   /** Figures beside the verdict, in words. */
   facts: string[];
   /** Empty when the target is met. */
@@ -56,13 +57,23 @@ export function find(label: string, outcome: Outcome, facts: string[], wanted: W
   return { label, outcome, facts, failures };
 }
 
+/** For a scenario that judges by itself. */
+export function findOther(label: string, facts: string[], failures: string[]): Finding {
+  return { label, facts, failures };
+}
+
 export function describeFinding({ label, outcome, facts, failures }: Finding): string {
+  const verdict = failures.length === 0 ? '' : `  FAILED: ${failures.join('; ')}`;
+  const figures = [...(outcome === undefined ? [] : describeOutcome(outcome)), ...facts];
+  return `${label}: ${figures.join(', ')}${verdict}`;
+}
+
+function describeOutcome(outcome: Outcome): string[] {
   const { accepted, lost, doubled, pushedAgain, unseen, overtaken, excused, stale } = outcome;
   const figures = [`${accepted} accepted`, `lost ${lost}`, `doubled ${doubled}`, `pushed again ${pushedAgain}`];
   figures.push(`overtaken ${overtaken}`);
   if (unseen > 0) figures.push(`unseen ${unseen}`);
   if (excused > 0) figures.push(`destroyed on the disk ${excused}`);
   if (stale > 0) figures.push(`stale ${stale}`);
-  const verdict = failures.length === 0 ? '' : `  FAILED: ${failures.join('; ')}`;
-  return `${label}: ${figures.join(', ')}${facts.length === 0 ? '' : ` (${facts.join(', ')})`}${verdict}`;
+  return figures;
 }

@@ -1,6 +1,8 @@
 // Every scenario, in the order of a full run.
 import { bridgeKills } from './bridge-kills.ts';
 import { brokerRestarts } from './broker-restarts.ts';
+import { embeddedBroker } from './embedded-broker.ts';
+import { localLoad } from './local-load.ts';
 import { networkCuts } from './network-cuts.ts';
 import { poison } from './poison.ts';
 import { redelivered } from './redelivered.ts';
@@ -29,4 +31,7 @@ export const bridgeSideScenarios: Scenario[] = [
   networkCuts,
 ];
 
-export const scenarios: Scenario[] = [...workerSideScenarios, ...bridgeSideScenarios];
+/** Everything runs as `npm start` runs it. */
+export const localScenarios: Scenario[] = [localLoad, embeddedBroker];
+
+export const scenarios: Scenario[] = [...workerSideScenarios, ...bridgeSideScenarios, ...localScenarios];

@@ -11,6 +11,9 @@ export type PublisherEvents<M extends Outgoing> = {
   onAccepted: (message: M) => void;
 };
 
+/** Of one device, at a broker that checks logins; without it every connection has a name of its own. */
+export type PublisherLogin = { clientId: string; username: string; password: string };
+
 /** Below mosquitto's own limit of unacknowledged messages. */
 const maxUnacknowledged = 100;
 const connectAgainAfterMs = 50;
@@ -21,6 +24,7 @@ let lastName = 0;
 export class StrictPublisher<M extends Outgoing> {
   readonly #port: number;
   readonly #events: PublisherEvents<M>;
+  readonly #login: PublisherLogin | undefined;
   /** In the order of the first attempt. */
   readonly #unacknowledged = new Map<number, M>();
   readonly #waiting: M[] = [];
@@ -31,13 +35,18 @@ export class StrictPublisher<M extends Outgoing> {
   #onDrained: (() => void) | null = null;
   connections = 0;
 
-  private constructor(port: number, events: PublisherEvents<M>) {
+  private constructor(port: number, events: PublisherEvents<M>, login?: PublisherLogin) {
     this.#port = port;
     this.#events = events;
+    this.#login = login;
   }
 
-  static async connect<M extends Outgoing>(port: number, events: PublisherEvents<M>): Promise<StrictPublisher<M>> {
-    const publisher = new StrictPublisher<M>(port, events);
+  static async connect<M extends Outgoing>(
+    port: number,
+    events: PublisherEvents<M>,
+    login?: PublisherLogin,
+  ): Promise<StrictPublisher<M>> {
+    const publisher = new StrictPublisher<M>(port, events, login);
     await publisher.#open();
     return publisher;
   }
@@ -77,7 +86,9 @@ export class StrictPublisher<M extends Outgoing> {
     // 'close' follows and is handled below.
     socket.on('error', () => undefined);
     lastName += 1;
-    const clientId = `faults-publisher-${process.pid}-${lastName}`;
+    const { clientId, username, password }: Partial<PublisherLogin> & { clientId: string } = this.#login ?? {
+      clientId: `faults-publisher-${process.pid}-${lastName}`,
+    };
     const packets = parser({ protocolVersion: 4 });
     const isWelcome = new Promise<boolean>((resolve) => {
       packets.on('packet', (packet: Packet) => {
@@ -88,8 +99,14 @@ export class StrictPublisher<M extends Outgoing> {
       setTimeout(() => resolve(false), connackWithinMs).unref();
     });
     socket.on('data', (chunk) => packets.parse(chunk));
+    const session = { protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive: 0 } as const;
     socket.write(
-      generate({ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, clientId, keepalive: 0 }),
+      generate({
+        cmd: 'connect',
+        ...session,
+        clientId,
+        ...(username !== undefined && password !== undefined && { username, password: Buffer.from(password) }),
+      }),
     );
     const isOpen = await isWelcome;
     if (this.#isClosed || !isOpen) {

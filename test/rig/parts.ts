@@ -1,10 +1,12 @@
 // The three processes of a local run (local broker, Worker, bridge) and the only place that maps ports and secrets to
 // their environment variables. Starts them; the caller watches them.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { on } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bridgeEnvironment, bridgeName, spawnBridge } from './bridge-process.ts';
 import { spawnWorker } from './built-worker.ts';
+import { lifeAnswer, lifeQuestion } from './part-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -21,8 +23,13 @@ export type LocalSecrets = Record<(typeof secretNames)[number], string>;
 export type Ports = { api: number; mqtt: number; ws: number; brokerAdmin: number; bridgeHealth: number };
 export type Place = { stateDir: string; bindHost: string; shownHost: string; ports: Ports; secrets: LocalSecrets };
 
-/** stdout and stderr are piped, and the first message over IPC means "ready". */
-export type Part = { name: string; spawn: () => ChildProcess };
+export type Part = {
+  name: string;
+  /** stdout and stderr are piped, and the first message over IPC means "ready". */
+  spawn: () => ChildProcess;
+  /** Resolves when the part has answered. @throws where it does not before the signal */
+  askForLife: (child: ChildProcess, signal: AbortSignal) => Promise<void>;
+};
 
 export function brokerPart({ bindHost, ports, secrets }: Place): Part {
   const env = {
@@ -35,7 +42,7 @@ export function brokerPart({ bindHost, ports, secrets }: Place): Part {
     MQTT_WS_PORT: String(ports.ws),
     BROKER_ADMIN_PORT: String(ports.brokerAdmin),
   };
-  return { name: 'broker', spawn: () => spawnLocalBroker(env) };
+  return { name: 'broker', spawn: () => spawnLocalBroker(env), askForLife: askByMessage };
 }
 
 /** dev/broker.ts names the settings. */
@@ -64,7 +71,7 @@ function workerBindings({ shownHost, ports, secrets }: Place): Record<string, st
 export function workerPart(place: Place, buildDir: string): Part {
   const { stateDir, bindHost, ports } = place;
   const options = { buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
-  return { name: 'worker', spawn: () => spawnWorker(options) };
+  return { name: 'worker', spawn: () => spawnWorker(options), askForLife: askByMessage };
 }
 
 export function bridgePart({ stateDir, ports, secrets }: Place): Part {
@@ -84,5 +91,23 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
     HEALTH_PORT: String(ports.bridgeHealth),
     LOG_FORMAT: 'json',
   };
-  return { name: 'bridge', spawn: () => spawnBridge({ env, detached: true }) };
+  return {
+    name: 'bridge',
+    spawn: () => spawnBridge({ env, detached: true }),
+    // Whatever it answers: a bridge that is not healthy says so itself, and a restart would not help it.
+    askForLife: async (_child, signal) => {
+      const response = await fetch(`http://127.0.0.1:${ports.bridgeHealth}/healthz`, { signal });
+      await response.arrayBuffer();
+    },
+  };
+}
+
+async function askByMessage(child: ChildProcess, signal: AbortSignal): Promise<void> {
+  child.send(lifeQuestion, () => undefined);
+  for await (const [message] of on(child, 'message', { signal })) {
+    const { type, failure } = message as { type?: unknown; failure?: string };
+    if (type !== lifeAnswer.type) continue;
+    if (failure !== undefined) throw new Error(failure);
+    return;
+  }
 }

@@ -8,8 +8,12 @@ const betweenPiecesMs = 15;
 
 export type RawAnswer = { status: number; headers: Map<string, string>; body: string };
 
-/** Writes the pieces one after the other, each in a segment of its own, and reads one answer. */
-export async function sendRaw(url: string, pieces: (string | Uint8Array)[]): Promise<RawAnswer> {
+/** Writes the pieces one after the other, each in a segment of its own, and reads one answer. `leaves` ends the sending side after them. */
+export async function sendRaw(
+  url: string,
+  pieces: (string | Uint8Array)[],
+  { leaves = false } = {},
+): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port), noDelay: true });
   await once(socket, 'connect');
@@ -21,6 +25,7 @@ export async function sendRaw(url: string, pieces: (string | Uint8Array)[]): Pro
     // Long enough for the segment to leave by itself; there is no event to wait for.
     await pass(betweenPiecesMs);
   }
+  if (leaves) socket.end();
   try {
     return await answer;
   } finally {

@@ -1,5 +1,5 @@
 // The Worker as a process: `node test/rig/worker-process.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
-// PERSIST_DIR), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml to override.
+// PERSIST_DIR), SCHEDULE_SECONDS (60), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml to override.
 // Passes the Worker's log lines on. Must not build, choose ports or make secrets.
 import { fileURLToPath } from 'node:url';
 import { createJsonLog, isLogLevel, requireSetting, runPart } from './part-process.ts';
@@ -13,6 +13,11 @@ function pickBindings(names: string[]): Record<string, string> {
 
 /** The Worker logs JSON lines through `console`; workerd and libraries log text. */
 function passOn({ level, message }: { level: string; message: string }): void {
+  // workerd's own view of a client that sends malformed chunks; the Worker logs what it answers.
+  if (/kj\/compat\/http\.c\+\+.*failed: invalid HTTP/.test(message)) {
+    log('info', 'malformed_http', { message: message.split('\n')[0] });
+    return;
+  }
   const fields = message.startsWith('{') ? parseLine(message) : { message };
   log(isLogLevel(level) ? level : 'info', typeof fields['event'] === 'string' ? fields['event'] : 'runtime', fields);
 }
@@ -28,7 +33,7 @@ function parseLine(message: string): Record<string, unknown> {
 
 // The parent disconnects rather than send a signal, on which Miniflare's own hook kills workerd at once.
 runPart(log, async () => {
-  const { url, stop } = await runWorker({
+  const { url, askForAnswer, stop } = await runWorker({
     root: fileURLToPath(new URL('../..', import.meta.url)),
     buildDir: requireSetting('BUILD_DIR'),
     persistDir: requireSetting('PERSIST_DIR'),
@@ -36,8 +41,10 @@ runPart(log, async () => {
     port: Number(process.env['API_PORT'] ?? 8787),
     bindings: pickBindings(requireSetting('WORKER_BINDINGS').split(',')),
     env: process.env,
+    scheduleEveryMs: Number(process.env['SCHEDULE_SECONDS'] ?? 60) * 1000,
     onLog: passOn,
+    onSchedule: (outcome) => log('failure' in outcome ? 'warn' : 'info', 'schedule_ran', outcome),
     onRestart: () => log('warn', 'runtime_restarted'),
   });
-  return { ready: { url: url.href }, stop };
+  return { ready: { url: url.href }, check: askForAnswer, stop };
 });

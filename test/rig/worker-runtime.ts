@@ -1,6 +1,8 @@
 // Runs the bundle that `wrangler deploy` would upload, in workerd through Miniflare: wrangler.toml's bindings, D1 and
 // Durable Objects on disk, migrations applied first. Not `wrangler dev`, whose proxy in front of the Worker makes
-// every request several times slower. Must not build: that is built-worker.ts.
+// every request several times slower. Must not build: that is built-worker.ts. Must not use Miniflare's objects for
+// bindings and Workers: they block this process until workerd answers, and workerd may be waiting for this process to
+// read its log.
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import {
@@ -11,7 +13,9 @@ import {
   type V4WorkerOptions,
 } from 'miniflare';
 import { unstable_getMiniflareWorkerOptions as readWranglerConfig } from 'wrangler';
-import { applyMigrations } from './migrations.ts';
+import { applyMigrations, createMigrator, migratorName } from './migrations.ts';
+
+type ScheduleOutcome = { tookMs: number } | { failure: string };
 
 export type RuntimeOptions = {
   root: string;
@@ -24,15 +28,26 @@ export type RuntimeOptions = {
   bindings: Record<string, string>;
   /** Wins by name over the vars of wrangler.toml and a .dev.vars. */
   env: Record<string, string | undefined>;
+  /** How often the scheduled job runs; every minute in production (wrangler.toml, triggers). */
+  scheduleEveryMs: number;
   onLog: (line: { level: string; message: string }) => void;
+  onSchedule: (outcome: ScheduleOutcome) => void;
   /** workerd died and Miniflare has started it again. */
   onRestart: () => void;
 };
 
 const assetsName = 'latchwork-assets';
-const scheduleEveryMs = 60_000;
+/** A job that takes longer is given up by this process; workerd goes on with it. */
+const scheduleTimeoutMs = 60_000;
 
-export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; stop: () => Promise<void> }> {
+export type RunningWorker = {
+  url: URL;
+  /** @throws where workerd does not answer before the signal */
+  askForAnswer: (signal: AbortSignal) => Promise<void>;
+  stop: () => Promise<void>;
+};
+
+export async function runWorker(options: RuntimeOptions): Promise<RunningWorker> {
   const { root, buildDir, persistDir, host, port, onLog, onRestart } = options;
   const { workerOptions, main } = readWranglerConfig(join(root, 'wrangler.toml'));
   const assets = workerOptions.assets as { directory: string; binding: string };
@@ -67,22 +82,25 @@ export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; st
       logRequests: false,
       telemetry: { enabled: false },
       resourcePersistencePath: join(persistDir, 'v3'),
-      workers: [worker, assetsWorker],
+      unsafeTriggerHandlers: true,
+      workers: [
+        worker,
+        assetsWorker,
+        createMigrator(join(root, 'migrations'), workerOptions.d1Databases as V4WorkerOptions['d1Databases']),
+      ],
     }),
   );
   try {
     await miniflare.ready;
     const url = await miniflare.unsafeGetDirectURL();
-    await applyMigrations(await miniflare.getD1Database('DB'), join(root, 'migrations'));
-    const schedule = setInterval(() => {
-      runSchedule(miniflare).catch((error: unknown) => {
-        onLog({ level: 'warn', message: `schedule not run: ${String(error)}` });
-      });
-    }, scheduleEveryMs);
+    const migratorUrl = await miniflare.unsafeGetDirectURL(migratorName);
+    await applyMigrations(migratorUrl);
+    const stopSchedule = startSchedule(miniflare, options);
     return {
       url,
+      askForAnswer: (signal) => askForAnswer(migratorUrl, signal),
       stop: () => {
-        clearInterval(schedule);
+        stopSchedule();
         return miniflare.dispose();
       },
     };
@@ -92,11 +110,34 @@ export async function runWorker(options: RuntimeOptions): Promise<{ url: URL; st
   }
 }
 
-/** Cron triggers do not fire in Miniflare by themselves. */
-async function runSchedule(miniflare: Miniflare): Promise<void> {
-  const worker = await miniflare.getWorker('latchwork');
-  const { outcome } = await worker.scheduled({ cron: '* * * * *' });
-  if (outcome !== 'ok') throw new Error(`it ended with ${outcome}`);
+/** Cron triggers do not fire in Miniflare by themselves. A run that is still going is not joined by another. */
+function startSchedule(miniflare: Miniflare, { scheduleEveryMs, onSchedule }: RuntimeOptions): () => void {
+  let isRunning = false;
+  const noteEnd = (outcome: ScheduleOutcome): void => {
+    isRunning = false;
+    onSchedule(outcome);
+  };
+  const timer = setInterval(() => {
+    if (isRunning) return;
+    isRunning = true;
+    runSchedule(miniflare).then(noteEnd, (error: unknown) => noteEnd({ failure: String(error) }));
+  }, scheduleEveryMs);
+  return () => clearInterval(timer);
+}
+
+async function runSchedule(miniflare: Miniflare): Promise<ScheduleOutcome> {
+  const startedAtMs = performance.now();
+  const response = await miniflare.dispatchFetch('http://localhost/cdn-cgi/local/scheduled?cron=*+*+*+*+*', {
+    signal: AbortSignal.timeout(scheduleTimeoutMs),
+  });
+  const outcome = await response.text();
+  return response.ok ? { tookMs: Math.round(performance.now() - startedAtMs) } : { failure: outcome };
+}
+
+/** Asks a Worker beside ours, which logs nothing and has no limit of requests: it shows that workerd answers at all. */
+async function askForAnswer(url: URL, signal: AbortSignal): Promise<void> {
+  const response = await fetch(url, { method: 'HEAD', signal });
+  await response.arrayBuffer();
 }
 
 function overrideVars(vars: Record<string, unknown>, env: RuntimeOptions['env']): Record<string, unknown> {

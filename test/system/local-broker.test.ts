@@ -1,112 +1,17 @@
 // The local broker as its own process, real MQTT clients, and a small real HTTP server standing in for the Worker's
 // broker hooks: what the broker asks, obeys and reports.
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import { type AddressInfo, connect as connectTcp } from 'node:net';
+import { connect as connectTcp } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { spawnLocalBroker } from '../rig/parts.ts';
+import { HookServer, hookServerSecret, topicRoot } from '../rig/hook-server.ts';
+import { LocalBroker } from '../rig/local-broker.ts';
 
-const hookSecret = 'hook-secret-of-the-local-broker-test';
 const productKey = 'switch-1';
-
-type HookRequest = { clientid: string; username: string; password: string; proto_ver: number };
-type BrokerEvent = {
-  event: string;
-  clientid: string;
-  username: string;
-  connected_at: number;
-  disconnected_at?: number;
-  reason?: string;
-};
-type Ports = { mqttPort: number; wsPort: number; adminPort: number };
-
-/** Stands in for the Worker: knows any device whose password is "right", and remembers what it was told. */
-class HookServer {
-  readonly events: BrokerEvent[] = [];
-  readonly logins: HookRequest[] = [];
-  isDown = false;
-  server: Server | undefined;
-
-  async start(): Promise<string> {
-    this.server = createServer((request, response) => {
-      let body = '';
-      request.on('data', (chunk: Buffer) => (body += chunk.toString()));
-      request.on('end', () => {
-        const { status, answer } = this.answer(request.url ?? '', request.headers.authorization, body);
-        response.writeHead(status, { 'content-type': 'application/json' }).end(answer);
-      });
-    });
-    this.server.listen(0, '127.0.0.1');
-    await once(this.server, 'listening');
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
-  }
-
-  answer(path: string, authorization: string | undefined, body: string): { status: number; answer?: string } {
-    if (this.isDown) return { status: 503 };
-    if (authorization !== `Bearer ${hookSecret}`) return { status: 401 };
-    if (path === '/hooks/emqx/events') {
-      this.events.push(JSON.parse(body) as BrokerEvent);
-      return { status: 204 };
-    }
-    const login = JSON.parse(body) as HookRequest;
-    this.logins.push(login);
-    return { status: 200, answer: JSON.stringify(decide(login)) };
-  }
-
-  eventsOf(clientId: string): string[] {
-    const own = this.events.filter((event) => event.clientid === clientId);
-    return own.map(({ event, reason }) => (reason === undefined ? event : `${event} ${reason}`));
-  }
-}
-
-function decide({ clientid, username, password }: HookRequest) {
-  const deny = (message: string) => ({ result: 'deny', is_superuser: false, message });
-  if (username === 'nobody') return deny('device_not_found');
-  if (clientid !== username) return deny('invalid_client_id');
-  if (password !== 'right') return deny('invalid_password');
-  const root = topicRoot(username);
-  const allow = (action: string, topic: string, more = {}) => ({ permission: 'allow', action, topic, ...more });
-  return {
-    result: 'allow',
-    is_superuser: false,
-    acl: [
-      allow('publish', `eq ${root}/thing/event/property/post`, { retain: false }),
-      allow('publish', `eq ${root}/status`),
-      allow('publish', `eq ${root}/thing/service/property/set`),
-      allow('subscribe', `${root}/#`),
-      { permission: 'deny', action: 'all', topic: '#' },
-    ],
-  };
-}
-
-function topicRoot(username: string): string {
-  return `/sys/${username.replace('&', '/')}`;
-}
-
 const hook = new HookServer();
 const clients: MqttClient[] = [];
-let workerUrl: string;
-let broker: ChildProcess;
-let ports: Ports;
+let broker: LocalBroker;
 let deviceCount = 0;
-
-async function startBroker(): Promise<void> {
-  broker = spawnLocalBroker({
-    WORKER_URL: workerUrl,
-    BROKER_HOOK_SECRET: hookSecret,
-    BROKER_API_KEY: 'key',
-    BROKER_API_SECRET: 'secret',
-    MQTT_PORT: '0',
-    MQTT_WS_PORT: '0',
-    BROKER_ADMIN_PORT: '0',
-  });
-  broker.stdout?.resume();
-  broker.stderr?.pipe(process.stderr);
-  const [ready] = (await once(broker, 'message')) as [Ports];
-  ports = ready;
-}
 
 /** A device that nobody used before, so that tests do not meet in one client identifier. */
 function newDevice(): { name: string; root: string } {
@@ -118,7 +23,7 @@ function newDevice(): { name: string; root: string } {
 function open(name: string, options: IClientOptions = {}): MqttClient {
   const client = connect({
     host: '127.0.0.1',
-    port: ports.mqttPort,
+    port: broker.ready.mqttPort,
     clientId: name,
     username: name,
     password: 'right',
@@ -162,8 +67,7 @@ function collect(client: MqttClient): string[] {
 }
 
 beforeAll(async () => {
-  workerUrl = await hook.start();
-  await startBroker();
+  broker = await LocalBroker.start({ workerUrl: await hook.start(), hookSecret: hookServerSecret });
 });
 
 beforeEach(() => {
@@ -174,8 +78,8 @@ afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.endAsync(true)));
 });
 
-afterAll(() => {
-  broker.kill('SIGKILL');
+afterAll(async () => {
+  await broker.stop('SIGKILL');
   hook.server?.close();
 });
 
@@ -214,7 +118,7 @@ describe('logins', () => {
 
   test('MQTT over WebSocket is the same broker', async () => {
     const { name, root } = newDevice();
-    const client = await online(name, { protocol: 'ws', port: ports.wsPort, path: '/mqtt' });
+    const client = await online(name, { protocol: 'ws', port: broker.ready.wsPort, path: '/mqtt' });
     const seen = collect(client);
     await client.subscribeAsync(`${root}/status`);
     await client.publishAsync(`${root}/status`, 'hello', { qos: 1 });
@@ -286,7 +190,7 @@ describe('topics', () => {
   });
 
   test('bytes that are not MQTT end their own connection only (field note 49)', async () => {
-    const socket = connectTcp(ports.mqttPort, '127.0.0.1');
+    const socket = connectTcp(broker.ready.mqttPort, '127.0.0.1');
     await once(socket, 'connect');
     socket.end(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
     await once(socket, 'close');
@@ -302,7 +206,7 @@ describe('the ends of sessions', () => {
 
     const silent = newDevice();
     // Any MQTT library would ping; this connection says nothing more after its CONNECT.
-    const socket = connectTcp(ports.mqttPort, '127.0.0.1');
+    const socket = connectTcp(broker.ready.mqttPort, '127.0.0.1');
     socket.write(connectPacket(silent.name, 1));
     await vi.waitFor(
       () => expect(hook.eventsOf(silent.name)).toContain('client.disconnected keepalive_timeout'),
@@ -354,7 +258,7 @@ describe('the ends of sessions', () => {
   });
 
   async function kick(name: string, credentials = 'key:secret'): Promise<number> {
-    const url = `http://127.0.0.1:${ports.adminPort}/api/v5/clients/${encodeURIComponent(name)}`;
+    const url = `http://127.0.0.1:${broker.ready.adminPort}/api/v5/clients/${encodeURIComponent(name)}`;
     const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
     const response = await fetch(url, { method: 'DELETE', headers: { authorization } });
     return response.status;
@@ -379,9 +283,8 @@ describe('reports', () => {
   test('a broker that is told to stop ends its sessions, reports that and leaves', async () => {
     const { name } = newDevice();
     await online(name);
-    broker.kill('SIGTERM');
-    const [exitCode] = (await once(broker, 'exit')) as [number];
-    expect(exitCode).toBe(0);
+    await broker.stop('SIGTERM');
+    expect(broker.process.exitCode).toBe(0);
     expect(hook.eventsOf(name)).toEqual(['client.connected', 'client.disconnected broker_restart']);
   });
 });

@@ -128,6 +128,27 @@ describe('a request body', () => {
     expect(announced.status).toBe(400);
   });
 
+  it('that breaks off is refused without an error in the log, which names the cause', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"productKey":'));
+        controller.error(new Error('the client left'));
+      },
+    });
+    const request = new Request(url, { method: 'POST', headers: headersOf(), body });
+    let status = 0;
+    const { lines } = await capture(async () => (status = (await sendTo(request)).status));
+    expect(status).toBe(400);
+    expect(lines).toMatchObject([
+      {
+        level: 'info',
+        event: 'request',
+        code: 400,
+        refusal: { kind: 'body_not_received', cause: 'Error: the client left' },
+      },
+    ]);
+  });
+
   it('may be chunked in the middle of a character, and have any content type or none', async () => {
     const bytes = new TextEncoder().encode('{"productKey":"chunked","name":"Schlüssel"}');
     const cut = bytes.indexOf(0xc3) + 1;
