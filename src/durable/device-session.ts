@@ -138,6 +138,11 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#decide({ kind: 'relay_message_received', ...session, action, payload });
   }
 
+  /** Messages of this device were dropped on their way because it sends too many: its owner is to see it. */
+  reportDropped(count: number): void {
+    this.#decide({ kind: 'messages_dropped', count });
+  }
+
   status(userId: number): Outcome<StatusView> {
     return askOwner(this.#device, userId, (state) => viewStatus(state, Date.now()));
   }

@@ -48,7 +48,7 @@ export class DeviceStorage {
     this.#migrate();
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
-    return stateOf(saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals'>>, settings);
+    return stateOf(saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals' | 'floods'>>, settings);
   }
 
   create(): void {
@@ -161,7 +161,12 @@ export class DeviceStorage {
 
 /** A version that knows more members than the one that wrote the rows finds them at their initial value. */
 function stateOf(
-  { administration, activity, login_refusals }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
+  {
+    administration,
+    activity,
+    login_refusals,
+    floods,
+  }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
 ): DeviceState {
   const { presence, properties, subscriptions, deduplication, isAlarmForInactivity } = activity;
@@ -182,6 +187,7 @@ function stateOf(
     subscriptions,
     deduplication: { ...noMessages, ...deduplication },
     loginRefusals: login_refusals?.loginRefusals ?? [],
+    floods: floods?.floods ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
     newHistory: [],
   };

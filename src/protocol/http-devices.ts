@@ -2,7 +2,7 @@
 import { z } from '@hono/zod-openapi';
 import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
-import { controlModes, deviceStatusTexts, loginRefusalReasons, transitionReasons } from './vocabulary.ts';
+import { controlModes, deviceStatusTexts, floodReasons, loginRefusalReasons, transitionReasons } from './vocabulary.ts';
 
 const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -133,15 +133,15 @@ export const statusViewSchema = z
 export const deviceEventPageSchema = pageSchema(
   z
     .object({
-      status: z.enum(['online', 'offline', 'login_refused']),
-      reason: z.enum([...transitionReasons, ...loginRefusalReasons]).openapi({
-        description: 'How the service came to know, or why the login was refused.',
+      status: z.enum(['online', 'offline', 'login_refused', 'flooded']),
+      reason: z.enum([...transitionReasons, ...loginRefusalReasons, ...floodReasons]).openapi({
+        description: 'How the service came to know, or why the login was refused or messages were dropped.',
         example: 'disconnected',
       }),
       detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
-      time: instantSchema.openapi({ description: 'Of a refused login the last one that is counted.' }),
+      time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
-        description: 'With `login_refused`: logins refused for this reason within one hour.',
+        description: 'With `login_refused` and `flooded`: refused logins or dropped messages within one hour.',
         example: 3,
       }),
       address: z.string().nullable().optional().openapi({

@@ -36,6 +36,10 @@ export type TransitionReason = (typeof transitionReasons)[number];
 export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
 export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 
+/** Why messages of a device were dropped. */
+export const floodReasons = ['too_many_messages'] as const;
+export type FloodReason = (typeof floodReasons)[number];
+
 /** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */
 export type ErrorMessage =
   | 'invalid_request'

@@ -123,6 +123,7 @@ export class CoreDevice {
       presence: { ...presence, isAnnouncing: false, retryAtMs: null },
       commands: noCommands,
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],
+      floods: read('floods')?.floods ?? [],
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
       newHistory: [],
     };

@@ -87,6 +87,26 @@ describe('a message', () => {
   });
 });
 
+describe('dropped messages', () => {
+  it('are one event an hour with their number', () => {
+    const device = online();
+    device.run({ kind: 'messages_dropped', count: 3 });
+    device.nowMs += minuteMs;
+    device.run({ kind: 'messages_dropped', count: 4 });
+    const time = new Date(device.nowMs).toISOString();
+    expect(eventsOf(device)[0]).toEqual({ status: 'flooded', reason: 'too_many_messages', detail: '', time, count: 7 });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ status: 'flooded', count: 7 });
+  });
+
+  it('are saved at most once a minute', () => {
+    const device = online();
+    for (let times = 0; times < 100; times++) device.run({ kind: 'messages_dropped', count: 1 });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ status: 'flooded', count: 1 });
+  });
+});
+
 describe('a refused login', () => {
   it('of a known device is an event with its reason, the address and how often in this hour', () => {
     const device = online();

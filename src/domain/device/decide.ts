@@ -19,6 +19,7 @@ import {
 import { noMessages } from './deduplication.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
+import { countDropped } from './floods.ts';
 import { applyProductChange } from './identity.ts';
 import { putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { countLoginRefusal } from './login-refusals.ts';
@@ -83,6 +84,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       deduplication: noMessages,
       loginRefusals: [],
       recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
+      floods: [],
       alarm: noAlarm,
       newHistory: [],
     };
@@ -105,6 +107,7 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'messages_received':
       return rejectAll(event.messages.length);
     case 'connection_reported':
+    case 'messages_dropped':
     case 'message_put_aside':
     case 'publication_ended':
     case 'subscription_ended':
@@ -162,6 +165,10 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const mayBeHeard = !state.identity.isDisabled && !state.credentials.isAwaitingLogin;
     const subscriptions = mayBeHeard ? taken.state.subscriptions : [];
     return { state: taken.state, result: { others, subscriptions, revocations: state.credentials.revocations } };
+  },
+
+  messages_dropped: (state, { count }, nowMs) => {
+    return { state: { ...state, floods: countDropped(state.floods, count, nowMs) }, result: null };
   },
 
   message_put_aside: (state, { spoolId, seq }) => ({ state: putAside(state, spoolId, seq), result: null }),

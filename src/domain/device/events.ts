@@ -33,6 +33,8 @@ export type DeviceEvent =
   /** A broker says that a session began or ended. */
   | { kind: 'connection_reported'; report: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }> }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
+  /** Messages of the device that were dropped on their way because it sends too many. */
+  | { kind: 'messages_dropped'; count: number }
   /** Saving the message's effect failed where that of others did not. */
   | { kind: 'message_put_aside'; spoolId: string; seq: number }
   /** A message of a relay session that signed in as the device when `revocations` was this. */
@@ -71,6 +73,7 @@ export type Results = {
   login_attempted: Outcome<DeviceIdentity & { revocations: number }>;
   connection_reported: null;
   messages_received: Ingested;
+  messages_dropped: null;
   message_put_aside: null;
   relay_message_received: Outcome<MessageResult>;
   command_requested: Outcome<AcceptedCommand>;

@@ -4,7 +4,8 @@ import { isRecordedByAlarm } from './alarm.ts';
 import { isOpen } from './command-life.ts';
 import { maxOpen } from './commands.ts';
 import { recordResolutionMs } from './connection.ts';
-import { isWorthSaving } from './login-refusals.ts';
+import { areFloodsWorthSaving } from './floods.ts';
+import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { arePropertiesWorthSaving } from './properties.ts';
 import { isRecordCheckWorthSaving } from './record-check.ts';
 import type { DeviceState } from './state.ts';
@@ -16,11 +17,12 @@ export type SavedRows = {
     isAlarmForInactivity: boolean;
   };
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
+  floods: Pick<DeviceState, 'floods'>;
 };
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
-  const { identity, credentials, recordCheck, loginRefusals } = state;
+  const { identity, credentials, recordCheck, loginRefusals, floods } = state;
   const isAdministrationNew =
     saved?.identity !== identity ||
     saved.credentials !== credentials ||
@@ -29,7 +31,8 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
   return {
     ...(isAdministrationNew && { administration: { identity, credentials, recordCheck } }),
     ...(isActivityNew && { activity: activityOf(state) }),
-    ...(isWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
+    ...(areRefusalsWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
+    ...(areFloodsWorthSaving(saved?.floods ?? [], floods) && { floods: { floods } }),
   };
 }
 
@@ -39,6 +42,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { presence, properties, subscriptions, deduplication, alarm } = rows.activity === undefined ? saved : state;
   const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
+  const { floods } = rows.floods === undefined ? saved : state;
   const { settings, commands, newHistory } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
@@ -54,6 +58,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     deduplication,
     alarm,
     loginRefusals,
+    floods,
   };
 }
 

@@ -6,6 +6,7 @@ import type { Command } from './command-life.ts';
 import type { PresenceState } from './connection.ts';
 import type { CredentialsSlice } from './credentials.ts';
 import type { DeduplicationSlice } from './deduplication.ts';
+import type { HourlyCount } from './hourly-counts.ts';
 import type { IdentitySlice } from './identity.ts';
 import type { LoginRefusal } from './login-refusals.ts';
 import type { HistoryEntry } from './history.ts';
@@ -22,6 +23,7 @@ export type DeviceState = {
   deduplication: DeduplicationSlice;
   loginRefusals: readonly LoginRefusal[];
   recordCheck: RecordCheckSlice;
+  floods: readonly HourlyCount[];
   alarm: AlarmSlice;
   /** Entries of the histories that are not in storage yet. */
   newHistory: readonly HistoryEntry[];

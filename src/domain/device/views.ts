@@ -1,6 +1,6 @@
 // What a device's owner reads of it. Queries on the state and on the histories that storage has; they change nothing.
 import { positionSchema, type Position } from '../../protocol/mqtt.ts';
-import type { DeviceStatusText, LoginRefusalReason, TransitionReason } from '../../protocol/vocabulary.ts';
+import type { DeviceStatusText, FloodReason, LoginRefusalReason, TransitionReason } from '../../protocol/vocabulary.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
 import type { PositionChange, Transition } from './history.ts';
@@ -31,7 +31,9 @@ export type EventView =
       time: string;
       count: number;
       address: string | null;
-    };
+    }
+  /** `count` messages beyond the limit in the hour, the last at `time`. */
+  | { status: 'flooded'; reason: FloodReason; detail: ''; time: string; count: number };
 
 /** The status view of contract 2.6. */
 export function viewStatus({ identity, presence, properties, settings }: DeviceState, nowMs: number): StatusView {
@@ -51,12 +53,15 @@ export function viewStatus({ identity, presence, properties, settings }: DeviceS
 }
 
 /** Newest first. @param transitions newest first */
-export function viewEvents({ loginRefusals }: DeviceState, transitions: Transition[], page: PageRequest) {
+export function viewEvents({ loginRefusals, floods }: DeviceState, transitions: Transition[], page: PageRequest) {
   const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
     return { status: 'login_refused', reason, detail: '', time, count, address } as const;
   });
+  const flooded = floods.map(({ lastAtMs: time, count }) => {
+    return { status: 'flooded', reason: 'too_many_messages', detail: '', time, count } as const;
+  });
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
-  const events = mergeByTime(transitions, refused);
+  const events = mergeByTime(mergeByTime(transitions, refused), flooded);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,
