@@ -42,6 +42,9 @@ export const limitSpecs = {
   relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
   relayClientFrameBurst: { default: 2_000, min: 1, max: 100_000 },
   relayClientFramesPerSecond: { default: 100, min: 1, max: 100_000 },
+  deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
+  deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
+  deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

@@ -1,7 +1,13 @@
 // Brings spooled messages to the Worker and retries until each one is answered for: batches, several under way.
 // It must not drop a message, nor send two batches with one device's messages at the same time.
 import { isUtf8 } from 'node:buffer';
-import { maxBatchBytes, maxBatchDevices, maxBatchItems, type UplinkResult } from '../../src/protocol/bridge.ts';
+import {
+  droppedReason,
+  maxBatchBytes,
+  maxBatchDevices,
+  maxBatchItems,
+  type UplinkResult,
+} from '../../src/protocol/bridge.ts';
 import { BackOff } from './back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from './detached.ts';
@@ -175,20 +181,29 @@ export class Uplink {
     const unsent = new Set<Queued>();
     const rejected: { queued: Queued; reason: string }[] = [];
     let retryReason: string | undefined;
+    let dropped = 0;
     for (const queued of batch) {
       const { result, reason = 'no reason given' } = resultBySeq.get(queued.item.seq) ?? {
         result: 'retry',
         reason: 'not in the answer',
       };
       if (result === 'accepted') this.#parts.spool.markDone(queued.item);
-      else if (result === 'rejected') rejected.push({ queued, reason });
+      else if (result === 'rejected' && reason === droppedReason) {
+        this.#parts.spool.markDone(queued.item);
+        dropped += 1;
+      } else if (result === 'rejected') rejected.push({ queued, reason });
       else {
         retryReason ??= reason;
         unsent.add(queued);
       }
     }
-    const accepted = batch.length - rejected.length - unsent.size;
-    for (const [result, count] of Object.entries({ accepted, rejected: rejected.length, retry: unsent.size })) {
+    const accepted = batch.length - rejected.length - dropped - unsent.size;
+    for (const [result, count] of Object.entries({
+      accepted,
+      rejected: rejected.length,
+      dropped,
+      retry: unsent.size,
+    })) {
       if (count > 0) this.#parts.metrics.items.inc({ result }, count);
     }
     if (unsent.size > 0) {

@@ -315,9 +315,9 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   #settings() {
-    const { broker } = readConfig(this.env);
+    const { broker, limits } = readConfig(this.env);
     const { reportsConnections, keepAliveSeconds, provisioning } = broker;
-    return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none' };
+    return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none', limits };
   }
 
   #about() {

@@ -2,6 +2,8 @@
 // rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
 import { maxOpen, noCommands } from '../domain/device/commands.ts';
 import { isOpen, type Command } from '../domain/device/command-life.ts';
+import { noneSpent } from '../domain/device/budget.ts';
+import { nothingCoalesced } from '../domain/device/coalescing.ts';
 import { noAlarm } from '../domain/device/alarm.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
 import { historySize, type HistoryEntry, type PositionChange, type Transition } from '../domain/device/history.ts';
@@ -189,6 +191,8 @@ function stateOf(
     loginRefusals: login_refusals?.loginRefusals ?? [],
     floods: floods?.floods ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+    coalesced: nothingCoalesced,
+    budgets: noneSpent,
     newHistory: [],
   };
 }

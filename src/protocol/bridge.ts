@@ -73,6 +73,9 @@ export const uplinkBatchSchema = z.object({
   items: z.array(z.unknown()).min(1).max(maxBatchItems),
 });
 
+/** Of a `rejected` message that is to be forgotten, not kept: its device sends too many. */
+export const droppedReason = 'too_many_messages';
+
 /**
  * Per item, in the order of the batch: `accepted` (in effect, or already was), `rejected` (never will be: `reason`
  * says why, keep it for a human), `retry` (not now: send it again; later items of the same device were not taken

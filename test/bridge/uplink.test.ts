@@ -8,7 +8,7 @@ import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink-client.ts';
 import { Uplink } from '../../broker-bridge/src/uplink.ts';
-import { maxBatchDevices } from '../../src/protocol/bridge.ts';
+import { droppedReason, maxBatchDevices } from '../../src/protocol/bridge.ts';
 import { reportTopic } from '../rig/mqtt-client.ts';
 import { bridgeSecret, makeSpoolDir } from '../rig/bridge-process.ts';
 import { WorkerSide } from '../rig/worker-side.ts';
@@ -219,6 +219,21 @@ describe('answers for single messages', () => {
     const letters = readDeadLetters();
     expect(letters).toHaveLength(10);
     expect(letters[0]).toMatchObject({ reason: 'not JSON', item: { seq: 8, payload: 'd7:7' } });
+  });
+
+  test('a message that its device sent beyond its limit is forgotten, not kept', async () => {
+    worker.setFaults({
+      judge: (item) => {
+        if (item.payload?.endsWith('7') === true) return { result: 'rejected', reason: droppedReason };
+        return item.payload?.endsWith('8') === true
+          ? { result: 'rejected', reason: 'not JSON' }
+          : { result: 'accepted' };
+      },
+    });
+    spoolReports(100, 10);
+    await untilEffects(80);
+    await untilEmpty();
+    expect(readDeadLetters().map(({ reason }) => reason)).toEqual(Array.from({ length: 10 }, () => 'not JSON'));
   });
 
   test('"retry" holds back one device and nobody else', async () => {

@@ -1,6 +1,8 @@
 // A device's core without workerd: the events of a test go through `decide`, what it would write is kept as text, and
 // its effects are answered by a broker of two words. Storage, alarms and order of the real object are tested in workerd.
 import { adoptAlarm, noAlarm } from '../../src/domain/device/alarm.ts';
+import { noneSpent } from '../../src/domain/device/budget.ts';
+import { nothingCoalesced } from '../../src/domain/device/coalescing.ts';
 import type { Command } from '../../src/domain/device/command-life.ts';
 import { noCommands, viewCommand, type CommandRequest } from '../../src/domain/device/commands.ts';
 import { askOwner, decide, type Device } from '../../src/domain/device/decide.ts';
@@ -12,12 +14,15 @@ import { mentionedCommands } from '../../src/domain/device/messages.ts';
 import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../src/domain/device/persistence.ts';
 import type { DeviceSettings, DeviceState } from '../../src/domain/device/state.ts';
 import { viewEvents, viewStatus } from '../../src/domain/device/views.ts';
+import { limitsSchema } from '../../src/limits.ts';
 import type { TopicAction } from '../../src/protocol/mqtt.ts';
 
 type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 type Published = { topic: string; payload: string };
 
 const ownerId = 1;
+/** The defaults. */
+const limits = limitsSchema.parse('');
 
 export class CoreDevice {
   readonly productKey = 'switch';
@@ -39,7 +44,7 @@ export class CoreDevice {
 
   constructor(nowMs: number, settings: Partial<DeviceSettings> = {}) {
     this.nowMs = nowMs;
-    this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, ...settings };
+    this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits, ...settings };
     const facts = { productKey: this.productKey, ownerId, name: 'A switch', controlMode: 'toggle' };
     this.run({
       kind: 'provisioned',
@@ -125,6 +130,8 @@ export class CoreDevice {
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],
       floods: read('floods')?.floods ?? [],
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+      coalesced: nothingCoalesced,
+      budgets: noneSpent,
       newHistory: [],
     };
     this.#saved = loaded;

@@ -11,6 +11,7 @@ export const reporting: PresenceRules = {
   inactivityTimeoutMs: silenceMs,
   offlineGraceMs: 5 * second,
   isDisabled: false,
+  announceFromMs: 0,
 };
 export const silent: PresenceRules = { ...reporting, reportsConnections: false };
 

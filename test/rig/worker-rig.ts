@@ -19,6 +19,8 @@ export const workerVars = {
   RATE_LIMITS: 'relaxed',
   // Without hooks on connect and disconnect the service watches for inactivity, as it would in production.
   BROKER_REPORTS_CONNECTIONS: 'false',
+  // A few devices send what would be the messages of thousands.
+  LIMITS: 'deviceMessagesPerMinute=10000000',
 };
 
 export type WorkerRigOptions = { vars?: Record<string, string>; onWorkerLine?: (line: string) => void };

@@ -181,7 +181,9 @@ describe('GET /devices/:deviceId/events', () => {
 
   it('keeps the last hundred', async () => {
     const device = await activate();
+    const startMs = Date.now();
     for (let number = 0; number < 60; number++) {
+      setClock(startMs + number * 10_000);
       await bringUp(
         device,
         { action: status, payload: { status: 'online' } },

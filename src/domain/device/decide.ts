@@ -4,6 +4,8 @@ import { topicActions } from '../../protocol/mqtt.ts';
 import { loginRefusalReasonOf, refuse, type Outcome, type Refusal } from '../refusal.ts';
 import type { RevokeCause } from '../revoke-cause.ts';
 import { matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
+import { noneSpent } from './budget.ts';
+import { nothingCoalesced } from './coalescing.ts';
 import { adoptAlarm, noAlarm, planAlarm } from './alarm.ts';
 import { acceptRequest, applyPublication, applyReturn, cancelCommand, noCommands, publishDue } from './commands.ts';
 import {
@@ -21,7 +23,7 @@ import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
 import { applyProductChange } from './identity.ts';
-import { putAside, takeMessages, takeRelayMessage } from './inbox.ts';
+import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { countLoginRefusal } from './login-refusals.ts';
 import {
   applyDuePresence,
@@ -86,6 +88,8 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
       floods: [],
       alarm: noAlarm,
+      coalesced: nothingCoalesced,
+      budgets: noneSpent,
       newHistory: [],
     };
     return { state, effects: [], result: { ok: true, value: { isNew: true } } };
@@ -182,6 +186,11 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
       return { state, result: refuse({ kind: 'credential_refused', credential: 'session', problem }) };
     }
     const taken = takeRelayMessage(state, action, payload, nowMs, effects);
+    if (taken === undefined) {
+      const limit = 'deviceMessagesPerMinute';
+      const counted = { ...state, floods: countDropped(state.floods, 1, nowMs) };
+      return { state: counted, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 1 }) };
+    }
     if (taken.result.result === 'accepted') {
       const { subscriptions } = state;
       effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, revocations });
@@ -274,7 +283,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   alarm_fired: (state, { scheduledAtMs }, nowMs, effects) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, nowMs) : state;
     const fired = { ...adopted, alarm: { ...adopted.alarm, setAtMs: null } };
-    const next = publishDue(applyDuePresence(fired, nowMs, effects), nowMs, effects);
+    const settled = applyDuePresence(applyCoalesced(fired, nowMs, effects), nowMs, effects);
+    const next = publishDue(settled, nowMs, effects);
     return { state: askWhereDue(planRecordCheck(next, nowMs), nowMs, effects), result: null };
   },
 };

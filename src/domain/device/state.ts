@@ -2,6 +2,8 @@
 // slice's own file.
 import type { Json } from '../json.ts';
 import type { PublishFailure } from '../publish-outcome.ts';
+import type { Spent } from './budget.ts';
+import type { CoalescedSlice } from './coalescing.ts';
 import type { Command } from './command-life.ts';
 import type { PresenceState } from './connection.ts';
 import type { CredentialsSlice } from './credentials.ts';
@@ -9,7 +11,7 @@ import type { DeduplicationSlice } from './deduplication.ts';
 import type { HourlyCount } from './hourly-counts.ts';
 import type { IdentitySlice } from './identity.ts';
 import type { LoginRefusal } from './login-refusals.ts';
-import type { HistoryEntry } from './history.ts';
+import type { HistoryEntry, Transition } from './history.ts';
 import type { Subscription } from './subscriptions.ts';
 
 export type DeviceState = {
@@ -21,6 +23,9 @@ export type DeviceState = {
   commands: CommandsSlice;
   subscriptions: readonly Subscription[];
   deduplication: DeduplicationSlice;
+  coalesced: CoalescedSlice;
+  /** Memory only: what the device has used up of its limits. */
+  budgets: Readonly<Record<'messages' | 'transitions' | 'announcements', Spent>>;
   loginRefusals: readonly LoginRefusal[];
   recordCheck: RecordCheckSlice;
   floods: readonly HourlyCount[];
@@ -36,7 +41,14 @@ export type DeviceSettings = {
   keepAliveSeconds: number;
   /** The broker asks at each login; otherwise it was given the credentials. */
   asksAtLogin: boolean;
+  limits: DeviceLimits;
 };
+
+/** See docs/limits.md. */
+export type DeviceLimits = Record<
+  'deviceMessagesPerMinute' | 'deviceTransitionsPerMinute' | 'deviceAnnouncementsPerMinute',
+  number
+>;
 
 export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
@@ -44,6 +56,8 @@ export type PresenceSlice = {
   connection: PresenceState;
   /** Number of the last transition. */
   transitions: number;
+  /** Transitions that are not in the history yet, because there were too many: the last, with their number. */
+  waiting: { entry: Transition; dueAtMs: number } | null;
   /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
   announcements: readonly Announcement[];
   /** Number of the last change that D1 has to know of. */
