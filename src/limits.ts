@@ -45,6 +45,9 @@ export const limitSpecs = {
   deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
   deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
+  deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },
+  projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
+  projectionsWaiting: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

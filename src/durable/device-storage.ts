@@ -10,6 +10,7 @@ import { historySize, type HistoryEntry, type PositionChange, type Transition } 
 import { initialPresence } from '../domain/device/connection.ts';
 import type { SavedRows } from '../domain/device/persistence.ts';
 import { noPresence } from '../domain/device/presence.ts';
+import { noProjection } from '../domain/device/projection.ts';
 import { noProperties } from '../domain/device/properties.ts';
 import { noRecordCheck } from '../domain/device/record-check.ts';
 import type { DeviceSettings, DeviceState, IdempotencyRecord } from '../domain/device/state.ts';
@@ -191,6 +192,7 @@ function stateOf(
     loginRefusals: login_refusals?.loginRefusals ?? [],
     floods: floods?.floods ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+    projection: noProjection,
     coalesced: nothingCoalesced,
     budgets: noneSpent,
     newHistory: [],

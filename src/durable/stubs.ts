@@ -16,6 +16,7 @@ type Remote<Namespace> =
     : never;
 export type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
 
 /** `once`: running it a second time might have a second effect, so that it is never retried. */
@@ -57,6 +58,13 @@ export function callBrokerLink<T>(
   return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
 }
 
+/** @throws RefusedError `object_failed` */
+export function callProjectionWriter<T>(env: Env, run: (stub: RemoteWriter) => Promise<T>): Promise<T> {
+  return call('ProjectionWriter', projectionWriterName, 'write', 'once', () =>
+    run(env.PROJECTION_WRITER.getByName(projectionWriterName) as unknown as RemoteWriter),
+  );
+}
+
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
 export class OrderedBrokerLink {
   readonly #env: Env;
@@ -88,6 +96,7 @@ export function relayShardOf(address: string, shards: number): string {
 }
 
 const brokerLinkName = 'broker-main';
+const projectionWriterName = 'projections';
 
 function openBrokerLink(env: Env): RemoteLink {
   return env.BROKER_LINK.getByName(brokerLinkName);

@@ -3,6 +3,7 @@
 import { inactivityDueAtMs, recordResolutionMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
 import { presenceDueAtMs, rulesOf } from './presence.ts';
+import { projectionDueAtMs } from './projection.ts';
 import { recordCheckDueAtMs } from './record-check.ts';
 import type { AlarmSlice, DeviceState } from './state.ts';
 
@@ -50,6 +51,7 @@ export function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
 function otherDueAtMs(state: DeviceState, nowMs: number): number {
   return Math.min(
     presenceDueAtMs(state),
+    projectionDueAtMs(state),
     commandsDueAtMs(state, nowMs),
     recordCheckDueAtMs(state),
     state.coalesced.dueAtMs ?? Infinity,

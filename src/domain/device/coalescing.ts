@@ -7,15 +7,7 @@ import { spend } from './budget.ts';
 import { countDropped } from './floods.ts';
 import type { DeviceMessage } from './messages.ts';
 import { maxProperties } from './properties.ts';
-import type { DeviceState } from './state.ts';
-
-export type CoalescedSlice = {
-  properties: readonly (readonly [name: string, value: Json])[];
-  reportedAtMs: number;
-  status: { word: 'online' | 'offline'; atMs: number } | null;
-  /** When it is applied; null where nothing waits. */
-  dueAtMs: number | null;
-};
+import type { CoalescedSlice, DeviceState } from './state.ts';
 
 const waitMs = 1_000;
 

@@ -25,16 +25,8 @@ import { countDropped } from './floods.ts';
 import { applyProductChange } from './identity.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { countLoginRefusal } from './login-refusals.ts';
-import {
-  applyDuePresence,
-  applyPresence,
-  markProjectionBehind,
-  noPresence,
-  noteAnnouncementEnd,
-  noteProjectionWritten,
-  planRetry,
-  projectionOf,
-} from './presence.ts';
+import { applyDuePresence, applyPresence, noPresence, noteAnnouncementEnd, planRetry } from './presence.ts';
+import { markProjectionBehind, noProjection, noteProjectionEnd, planProjection } from './projection.ts';
 import { noProperties } from './properties.ts';
 import { askWhereDue, compareProjection, noRecordCheck, noteRecord, planRecordCheck } from './record-check.ts';
 import type { DeviceState } from './state.ts';
@@ -65,10 +57,8 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
   const handle = handlers[event.kind] as unknown as Handler<Kind>;
   const { state, result } = handle(device, event, nowMs, effects);
   if (state === 'deleted') return { state, effects, result };
-  if (state.presence.projectionVersion > device.presence.projectionVersion) {
-    effects.push({ kind: 'write_projection', projection: projectionOf(state) });
-  }
-  return { state: planAlarm(planRetry(state, nowMs), nowMs), effects, result };
+  const planned = planProjection(planRetry(state, nowMs), nowMs, effects);
+  return { state: planAlarm(planned, nowMs), effects, result };
 }
 
 /** What a device that is not there answers. Only an activation makes one, and never again a deleted one. */
@@ -80,6 +70,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       identity: { deviceId, ...facts, isDisabled: false },
       credentials: firstCredentials(secretDigest, passwordDigest, nowMs),
       presence: noPresence,
+      projection: noProjection,
       properties: noProperties,
       commands: noCommands,
       subscriptions: [],
@@ -118,7 +109,7 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'product_changed':
     case 'deleted':
     case 'announcement_ended':
-    case 'projection_written':
+    case 'projection_ended':
     case 'record_checked':
     case 'record_compared':
     case 'alarm_fired':
@@ -232,7 +223,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const isEnabled = state.identity.isDisabled && change.isDisabled === false;
     const credentials = isEnabled ? noteRevocation(state.credentials) : state.credentials;
-    const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } });
+    const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
     // A disabled device is announced as offline, an enabled one as what it is.
     const next = applyPresence(changed, { kind: 'due' }, nowMs, effects).state;
     if (change.isDisabled === true) endRelaySessions(next, 'disabled', effects);
@@ -264,7 +255,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     result: null,
   }),
 
-  projection_written: (state, { version }) => ({ state: noteProjectionWritten(state, version), result: null }),
+  projection_ended: (state, event, nowMs) => ({ state: noteProjectionEnd(state, event, nowMs), result: null }),
 
   record_checked: (state, { isThere }, nowMs, effects) => {
     const next = noteRecord(state, isThere, nowMs);

@@ -43,12 +43,13 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { floods } = rows.floods === undefined ? saved : state;
-  const { settings, commands, newHistory, coalesced, budgets } = state;
+  const { settings, commands, newHistory, coalesced, budgets, projection } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
     settings,
     coalesced,
     budgets,
+    projection,
     commands,
     newHistory,
     identity,

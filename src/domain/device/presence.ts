@@ -1,5 +1,5 @@
 // Slice: presence with what follows from it: the history of transitions, the service's announcements on the status topic,
-// and the projection in D1. The rules of being online are connection.ts.
+// and that the projection in D1 is behind. The rules of being online are connection.ts.
 import { topicActions } from '../../protocol/mqtt.ts';
 import { parseJson } from '../json.ts';
 import { topicOf } from '../topics.ts';
@@ -11,9 +11,10 @@ import {
   type PresenceRules,
 } from './connection.ts';
 import { roomAtMs, spend } from './budget.ts';
-import type { Effect, Projection } from './effects.ts';
+import type { Effect } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
 import { appendHistory, type Transition } from './history.ts';
+import { markProjectionBehind } from './projection.ts';
 import type { Announcement, DeviceState, PresenceSlice } from './state.ts';
 
 const retryAfterMs = 10_000;
@@ -84,39 +85,12 @@ function appendTransition(state: DeviceState, entry: Transition): DeviceState {
   });
 }
 
-/** D1 is behind; the effect is added at the end of the decision, once for all changes of it. */
-export function markProjectionBehind(state: DeviceState): DeviceState {
-  return withPresence(state, {
-    projectionVersion: state.presence.projectionVersion + 1,
-    isProjectionBehind: true,
-  });
-}
-
-export function projectionOf({ identity, presence }: DeviceState): Projection {
-  const { isOnline, lastOnlineAtMs } = presence.connection;
-  return {
-    version: presence.projectionVersion,
-    name: identity.name,
-    isDisabled: identity.isDisabled,
-    connectionStatus: isOnline ? 1 : 2,
-    lastOnlineAt: lastOnlineAtMs,
-  };
-}
-
-/** A write that a newer change overtook was not the last one. */
-export function noteProjectionWritten(state: DeviceState, version: number): DeviceState {
-  return version === state.presence.projectionVersion ? withPresence(state, { isProjectionBehind: false }) : state;
-}
-
-/** Inactivity, announcements that were held back, and what D1 or the broker did not take before. */
+/** Inactivity, announcements that were held back, and what the broker did not take before. */
 export function applyDuePresence(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
   const { waiting } = state.presence;
   const recorded = waiting !== null && waiting.dueAtMs <= nowMs ? appendTransition(state, waiting.entry) : state;
   const cleared = withPresence(recorded, { retryAtMs: null });
   const applied = applyPresence(cleared, { kind: 'due' }, nowMs, effects).state;
-  if (applied.presence.isProjectionBehind && applied.presence.projectionVersion === state.presence.projectionVersion) {
-    effects.push({ kind: 'write_projection', projection: projectionOf(applied) });
-  }
   return publishAnnouncement(applied, nowMs, effects);
 }
 
@@ -139,9 +113,9 @@ export function isEcho({ presence }: DeviceState, payload: string): boolean {
   return presence.announcements.some(({ status, time }) => JSON.stringify({ status, time }) === received);
 }
 
-/** Sets the time of the next try, spread so that not all devices write at once after an outage of the database. */
+/** Sets the time of the next try, spread so that not all devices publish at once after an outage of the broker. */
 export function planRetry(state: DeviceState, nowMs: number): DeviceState {
-  const isRetrying = state.presence.isProjectionBehind || pendingAnnouncement(state, nowMs) !== undefined;
+  const isRetrying = pendingAnnouncement(state, nowMs) !== undefined;
   const { retryAtMs } = state.presence;
   if (!isRetrying) return retryAtMs === null ? state : withPresence(state, { retryAtMs: null });
   if (retryAtMs !== null) return state;

@@ -3,7 +3,7 @@
 // or went; only two answers hours apart that there is no record end the device.
 import type { Effect } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
-import { markProjectionBehind } from './presence.ts';
+import { markProjectionBehind } from './projection.ts';
 import type { DeviceState, RecordCheckSlice } from './state.ts';
 
 const hourMs = 3_600_000;

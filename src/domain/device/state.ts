@@ -3,7 +3,6 @@
 import type { Json } from '../json.ts';
 import type { PublishFailure } from '../publish-outcome.ts';
 import type { Spent } from './budget.ts';
-import type { CoalescedSlice } from './coalescing.ts';
 import type { Command } from './command-life.ts';
 import type { PresenceState } from './connection.ts';
 import type { CredentialsSlice } from './credentials.ts';
@@ -19,6 +18,7 @@ export type DeviceState = {
   identity: IdentitySlice;
   credentials: CredentialsSlice;
   presence: PresenceSlice;
+  projection: ProjectionSlice;
   properties: PropertiesSlice;
   commands: CommandsSlice;
   subscriptions: readonly Subscription[];
@@ -45,10 +45,7 @@ export type DeviceSettings = {
 };
 
 /** See docs/limits.md. */
-export type DeviceLimits = Record<
-  'deviceMessagesPerMinute' | 'deviceTransitionsPerMinute' | 'deviceAnnouncementsPerMinute',
-  number
->;
+type DeviceLimits = Record<`device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`, number>;
 
 export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
@@ -65,8 +62,29 @@ export type PresenceSlice = {
   isProjectionBehind: boolean;
   /** Memory only: the newest announcement is with the broker. */
   isAnnouncing: boolean;
-  /** Memory only: when the projection or the announcement is tried again. */
+  /** Memory only: when the announcement is tried again. */
   retryAtMs: number | null;
+};
+
+/** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
+export type ProjectionSlice = {
+  isUnderWay: boolean;
+  /** The owner waits for it: the next write keeps no distance. */
+  isUrgent: boolean;
+  startedAtMs: number;
+  /** No write starts before; while one is under way, when it counts as lost. */
+  nextAtMs: number;
+  /** Failures in a row. */
+  failures: number;
+};
+
+/** Memory only: what a device said beyond its limit and what is not applied yet. */
+export type CoalescedSlice = {
+  properties: readonly (readonly [name: string, value: Json])[];
+  reportedAtMs: number;
+  status: { word: 'online' | 'offline'; atMs: number } | null;
+  /** When it is applied; null where nothing waits. */
+  dueAtMs: number | null;
 };
 
 export type PropertiesSlice = {
