@@ -1,8 +1,7 @@
 // Slice: what a device says beyond its limit of messages. Nothing of it is taken one by one; the last value of each
 // property and the last status wait for a second and are then applied and pushed as one message, so that what is
 // known of the device after a burst is true. In memory only.
-import { propertyPostMethod, topicActions, type TopicAction } from '../../protocol/mqtt.ts';
-import type { Json } from '../json.ts';
+import { knownProperties, propertyPostMethod, topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 import { spend } from './budget.ts';
 import { countDropped } from './floods.ts';
 import type { DeviceMessage } from './messages.ts';
@@ -30,7 +29,9 @@ export function coalesce(state: DeviceState, meaning: DeviceMessage, atMs: numbe
   if (meaning.kind !== 'report') return counted;
   const merged = new Map(coalesced.properties);
   for (const [name, value] of meaning.properties) {
-    if (merged.has(name) || merged.size < maxProperties) merged.set(name, value);
+    // The documented ones always, as in properties.ts.
+    if (merged.size < maxProperties || merged.has(name) || Object.hasOwn(knownProperties, name))
+      merged.set(name, value);
   }
   return { ...counted, coalesced: { ...coalesced, properties: [...merged], reportedAtMs: atMs, dueAtMs } };
 }
