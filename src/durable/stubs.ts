@@ -16,6 +16,7 @@ type Remote<Namespace> =
     : never;
 export type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
 type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
 
@@ -62,6 +63,20 @@ export function callBrokerLink<T>(
 export function callProjectionWriter<T>(env: Env, run: (stub: RemoteWriter) => Promise<T>): Promise<T> {
   return call('ProjectionWriter', projectionWriterName, 'write', 'once', () =>
     run(env.PROJECTION_WRITER.getByName(projectionWriterName) as unknown as RemoteWriter),
+  );
+}
+
+/** @throws RefusedError `object_failed` */
+export function callPropagator<T>(
+  env: Env,
+  productId: number,
+  operation: string,
+  repetition: Repetition,
+  run: (stub: RemotePropagator) => Promise<T>,
+): Promise<T> {
+  const name = String(productId);
+  return call('ProductPropagator', name, operation, repetition, () =>
+    run(env.PRODUCT_PROPAGATOR.getByName(name) as unknown as RemotePropagator),
   );
 }
 
