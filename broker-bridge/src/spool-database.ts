@@ -145,7 +145,9 @@ export class SpoolDatabase {
     const spoolId = `${bridgeId}-${randomBytes(8).toString('hex')}`;
     this.#inTransaction(() => {
       this.#database.exec('DELETE FROM spool; DELETE FROM delivery_group');
-      this.#database.prepare('INSERT INTO spool VALUES (?, ?, 0)').run(spoolId, bridgeId);
+      this.#database
+        .prepare('INSERT INTO spool (spool_id, bridge_id, last_seq) VALUES (?, ?, 0)')
+        .run(spoolId, bridgeId);
     });
     return { spoolId, lastSeq: 0, depth, bytes, deliveries: new Float64Array() };
   }
