@@ -22,6 +22,21 @@ const signingKeysSchema = liveSecretsSchema(
 
 const integerSchema = (min: number, max: number) => z.coerce.number().pipe(z.int().min(min).max(max));
 
+/** Those of the platform, see DurableObjectLocationHint. */
+const locationHints = [
+  'wnam',
+  'enam',
+  'sam',
+  'weur',
+  'eeur',
+  'apac',
+  'apac-ne',
+  'apac-se',
+  'oc',
+  'afr',
+  'me',
+] as const satisfies DurableObjectLocationHint[];
+
 const originListSchema = z
   .string()
   .transform((text) => partsOf(text.replaceAll(/\s*,\s*/g, ',').trim()))
@@ -63,6 +78,7 @@ const configSchema = z
     CORS_ORIGINS: originListSchema,
     RATE_LIMITS: z.enum(['production', 'relaxed']),
     LIMITS: limitsSchema,
+    LOCATION_HINT: z.enum(['', ...locationHints]),
   })
   .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
     path: ['BROKER_PROVISIONING'],
@@ -103,6 +119,8 @@ const configSchema = z
     corsOrigins: vars.CORS_ORIGINS,
     rateLimits: vars.RATE_LIMITS,
     limits: vars.LIMITS,
+    /** Where objects are placed; undefined: near who first calls them. */
+    locationHint: vars.LOCATION_HINT === '' ? undefined : vars.LOCATION_HINT,
   }));
 
 export type Config = z.output<typeof configSchema>;
