@@ -2,6 +2,7 @@
 // A missing or short secret fails every request with its name in the log; secrets have no default.
 import { z } from 'zod';
 import { limitsSchema } from './limits.ts';
+import { sampleInfoLines } from './log.ts';
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
@@ -79,6 +80,7 @@ const configSchema = z
     RATE_LIMITS: z.enum(['production', 'relaxed']),
     LIMITS: limitsSchema,
     LOCATION_HINT: z.enum(['', ...locationHints]),
+    LOG_INFO_SHARE: z.coerce.number().pipe(z.number().min(0).max(1)),
   })
   .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
     path: ['BROKER_PROVISIONING'],
@@ -121,6 +123,7 @@ const configSchema = z
     limits: vars.LIMITS,
     /** Where objects are placed; undefined: near who first calls them. */
     locationHint: vars.LOCATION_HINT === '' ? undefined : vars.LOCATION_HINT,
+    logInfoShare: vars.LOG_INFO_SHARE,
   }));
 
 export type Config = z.output<typeof configSchema>;
@@ -137,5 +140,6 @@ export function readConfig(env: Env): Config {
     throw new Error(`Worker configuration: ${problems.join('; ')}`);
   }
   configByEnv.set(env, parsed.data);
+  sampleInfoLines(parsed.data.logInfoShare);
   return parsed.data;
 }

@@ -21,6 +21,7 @@ export const workerVars = {
   BROKER_REPORTS_CONNECTIONS: 'false',
   // A few devices send what would be the messages of thousands.
   LIMITS: 'deviceMessagesPerMinute=10000000',
+  LOG_INFO_SHARE: '1',
 };
 
 export type WorkerRigOptions = { vars?: Record<string, string>; onWorkerLine?: (line: string) => void };
