@@ -64,9 +64,7 @@ export class DeviceEffects {
 
   /** D1 has had its chance to take the projection, and the relay sessions that were to end have ended. */
   async ended(): Promise<void> {
-    await this.#relaySessions;
-    // One that was under way before has the urgent one behind it.
-    for (let last; last !== this.#projection;) await (last = this.#projection);
+    await Promise.all([this.#projection, this.#relaySessions]);
   }
 
   async relaySessionsEnded(): Promise<void> {

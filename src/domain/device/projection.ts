@@ -1,5 +1,6 @@
-// Slice: the copy of the device in D1. One write is under way at a time, writes keep a distance, and what D1 did not take
-// is tried again later and later, spread so that not all devices come back at once. An alarm stands behind each step.
+// Slice: the copy of the device in D1. One write is under way at a time, beside one that the owner waits for. Writes keep
+// a distance, and what D1 did not take is tried again later and later, spread so that not all devices come back at once.
+// An alarm stands behind each step.
 import type { Effect, Projection } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
 import type { DeviceState, ProjectionSlice } from './state.ts';
@@ -12,7 +13,6 @@ const firstBackOffMs = 2_000;
 const maxBackOffMs = 300_000;
 
 export const noProjection: ProjectionSlice = {
-  isUnderWay: false,
   isUrgent: false,
   startedAtMs: 0,
   nextAtMs: 0,
@@ -33,11 +33,10 @@ export function markProjectionBehind(state: DeviceState, isUrgent = false): Devi
 export function planProjection(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
   const { projection, presence } = state;
   if (!presence.isProjectionBehind) return state;
-  const isWaiting = projection.isUnderWay || !projection.isUrgent;
-  if (isWaiting && nowMs < projection.nextAtMs) return state;
+  if (!projection.isUrgent && nowMs < projection.nextAtMs) return state;
   effects.push({ kind: 'write_projection', projection: projectionOf(state), isUrgent: projection.isUrgent });
-  const nextAtMs = nowMs + Math.ceil(lostAfterMs * (1 + spreadOf(state)));
-  return { ...state, projection: { ...projection, isUnderWay: true, isUrgent: false, startedAtMs: nowMs, nextAtMs } };
+  const nextAtMs = nowMs + lostAfterMs * (1 + spreadOf(state));
+  return { ...state, projection: { ...projection, isUrgent: false, startedAtMs: nowMs, nextAtMs } };
 }
 
 /** A write that a newer change overtook was not the last one. */
@@ -47,19 +46,23 @@ export function noteProjectionEnd(
   nowMs: number,
 ): DeviceState {
   const { projection, presence, settings } = state;
-  const ended = { ...projection, isUnderWay: false };
   if (outcome === 'failed') {
     const backOffMs = Math.min(firstBackOffMs * 2 ** projection.failures, maxBackOffMs) * (0.5 + spreadOf(state));
-    return { ...state, projection: { ...ended, failures: projection.failures + 1, nextAtMs: nowMs + backOffMs } };
+    return { ...state, projection: { ...projection, failures: projection.failures + 1, nextAtMs: nowMs + backOffMs } };
   }
-  if (outcome !== 'written') return { ...state, projection: { ...ended, nextAtMs: nowMs + outcome.retryAfterMs } };
+  if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
   const nextAtMs = projection.startedAtMs + 60_000 / settings.limits.deviceProjectionsPerMinute;
-  const isProjectionBehind = version !== presence.projectionVersion;
-  return { ...state, presence: { ...presence, isProjectionBehind }, projection: { ...ended, failures: 0, nextAtMs } };
+  const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
+  return {
+    ...state,
+    presence: { ...presence, isProjectionBehind },
+    projection: { ...projection, failures: 0, nextAtMs },
+  };
 }
 
+/** A whole millisecond, at which alarms fire. */
 export function projectionDueAtMs({ presence, projection }: DeviceState): number {
-  return presence.isProjectionBehind ? projection.nextAtMs : Infinity;
+  return presence.isProjectionBehind ? Math.ceil(projection.nextAtMs) : Infinity;
 }
 
 function projectionOf({ identity, presence }: DeviceState): Projection {

@@ -68,8 +68,7 @@ export type PresenceSlice = {
 
 /** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
 export type ProjectionSlice = {
-  isUnderWay: boolean;
-  /** The owner waits for it: the next write keeps no distance. */
+  /** The owner waits for it: the next write starts at once. */
   isUrgent: boolean;
   startedAtMs: number;
   /** No write starts before; while one is under way, when it counts as lost. */
