@@ -57,7 +57,8 @@ export function compareProjection(state: DeviceState, versionInD1: number): Devi
   const { projectionVersion, isProjectionBehind } = state.presence;
   if (versionInD1 === projectionVersion || (isProjectionBehind && versionInD1 < projectionVersion)) return state;
   const presence = { ...state.presence, projectionVersion: Math.max(projectionVersion, versionInD1) };
-  return markProjectionBehind({ ...state, presence });
+  // At once: how many are compared is bounded already.
+  return markProjectionBehind({ ...state, presence }, true);
 }
 
 function withCheck(state: DeviceState, change: Partial<RecordCheckSlice>): DeviceState {
