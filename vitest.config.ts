@@ -68,6 +68,7 @@ export default defineConfig({
                 BROKER_REPORTS_CONNECTIONS: 'true',
                 CORS_ORIGINS: 'https://app.test',
                 RATE_LIMITS: 'relaxed',
+                LOG_INFO_SHARE: '1',
               },
             },
           }),

@@ -34,7 +34,11 @@ try {
   const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
   if (migrated !== 0) process.exit(migrated);
   const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
-  const vars = { MQTT_HOST: publicHost ?? '127.0.0.1', RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed' };
+  const vars = {
+    MQTT_HOST: publicHost ?? '127.0.0.1',
+    RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
+    LOG_INFO_SHARE: '1',
+  };
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
   process.exit(await runWrangler(['dev', ...place, '--env-file', secretsFile(stateDir), ...overrides]));
 } catch (error) {

@@ -2,6 +2,7 @@
 // A missing or short secret fails every request with its name in the log; secrets have no default.
 import { z } from 'zod';
 import { limitsSchema } from './limits.ts';
+import { sampleInfoLines } from './log.ts';
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
@@ -21,6 +22,21 @@ const signingKeysSchema = liveSecretsSchema(
 );
 
 const integerSchema = (min: number, max: number) => z.coerce.number().pipe(z.int().min(min).max(max));
+
+/** Those of the platform, see DurableObjectLocationHint. */
+const locationHints = [
+  'wnam',
+  'enam',
+  'sam',
+  'weur',
+  'eeur',
+  'apac',
+  'apac-ne',
+  'apac-se',
+  'oc',
+  'afr',
+  'me',
+] as const satisfies DurableObjectLocationHint[];
 
 const originListSchema = z
   .string()
@@ -63,6 +79,8 @@ const configSchema = z
     CORS_ORIGINS: originListSchema,
     RATE_LIMITS: z.enum(['production', 'relaxed']),
     LIMITS: limitsSchema,
+    LOCATION_HINT: z.enum(['', ...locationHints]),
+    LOG_INFO_SHARE: z.coerce.number().pipe(z.number().min(0).max(1)),
   })
   .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
     path: ['BROKER_PROVISIONING'],
@@ -103,6 +121,9 @@ const configSchema = z
     corsOrigins: vars.CORS_ORIGINS,
     rateLimits: vars.RATE_LIMITS,
     limits: vars.LIMITS,
+    /** Where objects are placed; undefined: near who first calls them. */
+    locationHint: vars.LOCATION_HINT === '' ? undefined : vars.LOCATION_HINT,
+    logInfoShare: vars.LOG_INFO_SHARE,
   }));
 
 export type Config = z.output<typeof configSchema>;
@@ -119,5 +140,6 @@ export function readConfig(env: Env): Config {
     throw new Error(`Worker configuration: ${problems.join('; ')}`);
   }
   configByEnv.set(env, parsed.data);
+  sampleInfoLines(parsed.data.logInfoShare);
   return parsed.data;
 }

@@ -46,6 +46,13 @@ export const limitSpecs = {
   relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
   relayClientFrameBurst: { default: 2_000, min: 1, max: 100_000 },
   relayClientFramesPerSecond: { default: 100, min: 1, max: 100_000 },
+  deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
+  deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
+  deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
+  deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },
+  productChangesPerMinute: { default: 20, min: 1, max: 10_000 },
+  projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
+  projectionsWaiting: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

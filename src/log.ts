@@ -11,7 +11,15 @@ const maxLongTextLength = 4096;
 /** Emails, signed tokens, and the prefix forms of contract 2.3 and 2.7. */
 const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt)_[A-Za-z0-9]{6,}/g;
 
+let infoShare = 1;
+
+/** Of the lines of level `info`, which come with every request. Warnings and errors are always written. */
+export function sampleInfoLines(share: number): void {
+  infoShare = share;
+}
+
 export function log(level: Level, event: string, fields: Record<string, unknown> = {}): void {
+  if (level === 'info' && Math.random() >= infoShare) return;
   console[level](JSON.stringify({ level, event, ...fields }, mask));
 }
 

@@ -1,5 +1,5 @@
 // Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
-// device's session, written by it alone through `writeProjection`. Activation writes everything else.
+// device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, gt, inArray, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
 import { deviceCounts, devices, products } from './schema.ts';
@@ -147,14 +147,16 @@ export async function listDeviceIds(db: Database, productId: number, afterId: nu
     .limit(limit);
 }
 
-/** Writes the projection unless D1 has a newer one: writes may finish in any order. */
-export async function writeProjection(
+/** Writes each projection unless D1 has a newer one: writes may finish in any order. */
+export async function writeProjections(
   database: Database,
-  deviceId: string,
-  { version, ...columns }: Projection,
+  projections: readonly { deviceId: string; projection: Projection }[],
 ): Promise<void> {
-  await database
-    .update(devices)
-    .set({ ...columns, projectionVersion: version })
-    .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version)));
+  const [first, ...others] = projections.map(({ deviceId, projection: { version, ...columns } }) =>
+    database
+      .update(devices)
+      .set({ ...columns, projectionVersion: version })
+      .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
+  );
+  if (first !== undefined) await database.batch([first, ...others]);
 }

@@ -4,36 +4,38 @@ import { and, asc, eq } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import { productChanges, products } from './schema.ts';
 
-export type ProductChange = Awaited<ReturnType<typeof listProductChanges>>[number];
-type ChangeKey = Pick<ProductChange, 'productId' | 'changedAt'>;
+/** Products with a pending change, the oldest change first. */
+export async function listChangedProducts(database: Database, limit: number): Promise<number[]> {
+  const rows = await database
+    .select({ productId: productChanges.productId })
+    .from(productChanges)
+    .orderBy(asc(productChanges.changedAt))
+    .limit(limit);
+  return rows.map(({ productId }) => productId);
+}
 
-/** Each with the product as it is now; that of one product where `productId` is given. */
-export async function listProductChanges(database: Database, limit: number, productId?: number) {
+/** What devices are told of the product as it is now; `pending` is null where no change is. */
+export async function findProductFacts(database: Database, productId: number) {
   return database
     .select({
-      productId: productChanges.productId,
-      changedAt: productChanges.changedAt,
-      cursor: productChanges.cursor,
       controlMode: products.controlMode,
       offlineGraceSeconds: products.offlineGraceSeconds,
+      updatedAt: products.updatedAt,
+      pending: { changedAt: productChanges.changedAt, cursor: productChanges.cursor },
     })
-    .from(productChanges)
-    .innerJoin(products, eq(productChanges.productId, products.id))
-    .where(productId === undefined ? undefined : eq(productChanges.productId, productId))
-    .orderBy(asc(productChanges.productId))
-    .limit(limit);
+    .from(products)
+    .leftJoin(productChanges, eq(productChanges.productId, products.id))
+    .where(eq(products.id, productId))
+    .get();
 }
 
-/** Does nothing where the product changed again meanwhile: then delivery starts over. */
-export async function moveCursor(database: Database, change: ChangeKey, cursor: number): Promise<void> {
-  await database.update(productChanges).set({ cursor }).where(isSameChange(change));
+export async function moveCursor(database: Database, productId: number, cursor: number): Promise<void> {
+  await database.update(productChanges).set({ cursor }).where(eq(productChanges.productId, productId));
 }
 
-/** Does nothing where the product changed again meanwhile. */
-export async function finishProductChange(database: Database, change: ChangeKey): Promise<void> {
-  await database.delete(productChanges).where(isSameChange(change));
-}
-
-function isSameChange({ productId, changedAt }: ChangeKey) {
-  return and(eq(productChanges.productId, productId), eq(productChanges.changedAt, changedAt));
+/** Whether the change of that time was the last one: it is delivered. */
+export async function finishProductChange(database: Database, productId: number, changedAt: number): Promise<boolean> {
+  const isOfThen = and(eq(productChanges.productId, productId), eq(productChanges.changedAt, changedAt));
+  const result = await database.delete(productChanges).where(isOfThen);
+  return result.meta.changes === 1;
 }

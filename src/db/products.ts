@@ -109,13 +109,13 @@ export async function updateProduct(
     .returning();
   if (!isForDevices) return (await update)[0];
   const changedAt = sql`(select ${products.updatedAt} from ${products} where ${products.id} = ${productId})`;
-  const change = { changedAt, cursor: 0 };
   const [[row]] = await database.batch([
     update,
     database
       .insert(productChanges)
-      .values({ productId, ...change })
-      .onConflictDoUpdate({ target: productChanges.productId, set: change }),
+      .values({ productId, changedAt, cursor: 0 })
+      // A delivery under way goes on to its end and then begins again: changes without end starve no device.
+      .onConflictDoUpdate({ target: productChanges.productId, set: { changedAt } }),
   ]);
   return row;
 }

@@ -34,7 +34,7 @@ export type Limit = {
   max: number;
 };
 
-export type ObjectName = 'DeviceSession' | 'RelayGateway' | 'BrokerLink';
+export type ObjectName = 'DeviceSession' | 'RelayGateway' | 'BrokerLink' | 'ProjectionWriter' | 'ProductPropagator';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 

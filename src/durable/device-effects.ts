@@ -3,20 +3,21 @@
 import { readConfig } from '../config.ts';
 import { putOutboxEntry } from '../db/broker-outbox.ts';
 import { openDatabase } from '../db/client.ts';
-import { findRecordOf, writeProjection } from '../db/devices.ts';
-import type { Effect } from '../domain/device/effects.ts';
+import { findRecordOf, writeProjections } from '../db/devices.ts';
+import type { Effect, Projection } from '../domain/device/effects.ts';
 import type { DeviceEvent } from '../domain/device/events.ts';
+import type { ProjectionOutcome } from '../domain/device/projection.ts';
 import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import { pushToRelays } from './relay-push.ts';
-import { callRelay, OrderedBrokerLink } from './stubs.ts';
+import { callProjectionWriter, callRelay, OrderedBrokerLink } from './stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
 type Report = Extract<
   DeviceEvent,
-  { kind: 'publication_ended' | 'announcement_ended' | 'projection_written' | 'record_checked' }
+  { kind: 'publication_ended' | 'announcement_ended' | 'projection_ended' | 'record_checked' }
 >;
 
 export class DeviceEffects {
@@ -147,14 +148,22 @@ export class DeviceEffects {
   }
 
   /** What D1 did not take is tried again by the alarm. */
-  async #writeProjection({ projection }: EffectOf<'write_projection'>): Promise<void> {
+  async #writeProjection({ projection, isUrgent }: EffectOf<'write_projection'>): Promise<void> {
+    const outcome = await this.#handOver(projection, isUrgent);
+    this.#report({ kind: 'projection_ended', version: projection.version, outcome });
+  }
+
+  /** What the owner waits for goes past the writer, where it might wait behind a whole fleet. */
+  async #handOver(projection: Projection, isUrgent: boolean): Promise<ProjectionOutcome> {
+    const deviceId = this.#deviceId;
     try {
-      await writeProjection(openDatabase(this.#env.DB, 'first-primary'), this.#deviceId, projection);
+      if (!isUrgent) return await callProjectionWriter(this.#env, (writer) => writer.write(deviceId, projection));
+      await writeProjections(openDatabase(this.#env.DB, 'first-primary'), [{ deviceId, projection }]);
+      return 'written';
     } catch (error) {
       log('warn', 'projection not written', { ...this.#about(), ...describeError(error) });
-      return;
+      return 'failed';
     }
-    this.#report({ kind: 'projection_written', version: projection.version });
   }
 
   /** Reports a definite answer of the primary alone; without one the alarm asks again. */

@@ -305,8 +305,8 @@ export class DeviceSession extends DurableObject<Env> {
         for (const record of newRecords) this.#storage.writeIdempotencyRecord(record, nowMs);
       });
     }
-    if (state.alarm.setAtMs !== null && state.alarm.setAtMs !== known?.alarm.setAtMs)
-      this.#setAlarm(state.alarm.setAtMs);
+    // Another one also where the time is the same: the one that has fired is gone.
+    if (state.alarm.setAtMs !== null && state.alarm !== known?.alarm) this.#setAlarm(state.alarm.setAtMs);
     this.#saved = savedState(this.#saved, state, rows);
     const written = afterWrite(state, nowMs);
     this.#device = written.state;

@@ -2,12 +2,15 @@
 // rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
 import { maxOpen, noCommands } from '../domain/device/commands.ts';
 import { isOpen, type Command } from '../domain/device/command-life.ts';
+import { noneSpent } from '../domain/device/budget.ts';
+import { nothingCoalesced } from '../domain/device/coalescing.ts';
 import { noAlarm } from '../domain/device/alarm.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
 import { historySize, type HistoryEntry, type PositionChange, type Transition } from '../domain/device/history.ts';
 import { initialPresence } from '../domain/device/connection.ts';
 import type { SavedRows } from '../domain/device/persistence.ts';
 import { noPresence } from '../domain/device/presence.ts';
+import { noProjection } from '../domain/device/projection.ts';
 import { noProperties } from '../domain/device/properties.ts';
 import { noRecordCheck } from '../domain/device/record-check.ts';
 import type { DeviceSettings, DeviceState, IdempotencyRecord } from '../domain/device/state.ts';
@@ -189,6 +192,9 @@ function stateOf(
     loginRefusals: login_refusals?.loginRefusals ?? [],
     floods: floods?.floods ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+    projection: noProjection,
+    coalesced: nothingCoalesced,
+    budgets: noneSpent,
     newHistory: [],
   };
 }

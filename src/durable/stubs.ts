@@ -1,6 +1,7 @@
 // The only place that names Durable Objects, and the one way to call them: a failure is classified, logged and, where
 // the call may be repeated, retried once with a new stub. Decides nothing about what a failure means to the caller.
 import { RefusedError, type ObjectFailure, type ObjectName } from '../domain/refusal.ts';
+import { readConfig } from '../config.ts';
 import { describeError, log } from '../log.ts';
 
 /** The methods of an object as its callers see them. The platform's own type splits results that are unions. */
@@ -16,6 +17,8 @@ type Remote<Namespace> =
     : never;
 export type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
+type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
 
 /** `once`: running it a second time might have a second effect, so that it is never retried. */
@@ -30,7 +33,7 @@ export function callDevice<T>(
   run: (stub: RemoteDevice) => Promise<T>,
 ): Promise<T> {
   return call('DeviceSession', deviceId, operation, repetition, () =>
-    run(env.DEVICE_SESSION.getByName(deviceId) as unknown as RemoteDevice),
+    run(env.DEVICE_SESSION.getByName(deviceId, placeOf(env)) as unknown as RemoteDevice),
   );
 }
 
@@ -43,7 +46,7 @@ export function callRelay<T>(
   run: (stub: RemoteRelay) => Promise<T>,
 ): Promise<T> {
   return call('RelayGateway', shard, operation, repetition, () =>
-    run(env.RELAY_GATEWAY.getByName(shard) as unknown as RemoteRelay),
+    run(env.RELAY_GATEWAY.getByName(shard, placeOf(env)) as unknown as RemoteRelay),
   );
 }
 
@@ -55,6 +58,27 @@ export function callBrokerLink<T>(
   run: (stub: RemoteLink) => Promise<T>,
 ): Promise<T> {
   return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
+}
+
+/** @throws RefusedError `object_failed` */
+export function callProjectionWriter<T>(env: Env, run: (stub: RemoteWriter) => Promise<T>): Promise<T> {
+  return call('ProjectionWriter', projectionWriterName, 'write', 'once', () =>
+    run(env.PROJECTION_WRITER.getByName(projectionWriterName, placeOf(env)) as unknown as RemoteWriter),
+  );
+}
+
+/** @throws RefusedError `object_failed` */
+export function callPropagator<T>(
+  env: Env,
+  productId: number,
+  operation: string,
+  repetition: Repetition,
+  run: (stub: RemotePropagator) => Promise<T>,
+): Promise<T> {
+  const name = String(productId);
+  return call('ProductPropagator', name, operation, repetition, () =>
+    run(env.PRODUCT_PROPAGATOR.getByName(name, placeOf(env)) as unknown as RemotePropagator),
+  );
 }
 
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
@@ -88,9 +112,16 @@ export function relayShardOf(address: string, shards: number): string {
 }
 
 const brokerLinkName = 'broker-main';
+const projectionWriterName = 'projections';
 
 function openBrokerLink(env: Env): RemoteLink {
-  return env.BROKER_LINK.getByName(brokerLinkName);
+  return env.BROKER_LINK.getByName(brokerLinkName, placeOf(env));
+}
+
+/** Where an object is made that is called for the first time; one that exists stays where it is. */
+function placeOf(env: Env): DurableObjectNamespaceGetDurableObjectOptions | undefined {
+  const { locationHint } = readConfig(env);
+  return locationHint && { locationHint };
 }
 
 async function call<T>(

@@ -141,7 +141,8 @@ export const deviceEventPageSchema = pageSchema(
       detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
-        description: 'With `login_refused` and `flooded`: refused logins or dropped messages within one hour.',
+        description:
+          'With `login_refused` and `flooded`: refused logins or dropped messages within one hour. With `online` and `offline`: how many transitions the entry stands for.',
         example: 3,
       }),
       address: z.string().nullable().optional().openapi({

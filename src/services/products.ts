@@ -14,7 +14,7 @@ import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
-import { propagateProductChanges } from './product-propagation.ts';
+import { admitProductChange, propagateProductChange } from './product-propagation.ts';
 
 /** @throws RefusedError product_key_exists, too_many_products, unauthorized where the account is gone */
 export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
@@ -42,7 +42,7 @@ export async function readProduct(context: ServiceContext, userId: number, produ
   return describeProduct(await findOwnProduct(context.primary(), userId, productKey));
 }
 
-/** @throws RefusedError invalid_request, not_found, forbidden */
+/** @throws RefusedError invalid_request, not_found, forbidden, too_many_requests */
 export async function changeProduct(
   context: ServiceContext,
   userId: number,
@@ -55,9 +55,10 @@ export async function changeProduct(
     throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
   }
   const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
+  if (isForDevices) await admitProductChange(context, product.id);
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
   if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
-  if (isForDevices) runInBackground('propagate product change', propagateProductChanges(context, product.id));
+  if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
   return describeProduct(changed);
 }
 

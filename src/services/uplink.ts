@@ -8,7 +8,7 @@ import { callDevice } from '../durable/stubs.ts';
 import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import { log } from '../log.ts';
-import { maxBatchDevices, messageFailed } from '../protocol/bridge.ts';
+import { droppedReason, maxBatchDevices, messageFailed } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 import { readItem } from './uplink-item.ts';
 
@@ -122,8 +122,9 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     const taken = others.get(position) ?? { result: 'accepted' as const };
     const reason = 'reason' in taken ? taken.reason : undefined;
     results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
-    // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement.
-    if (taken.result === 'ignored') continue;
+    // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement,
+    // nor one of too many.
+    if (taken.result === 'ignored' || reason === droppedReason) continue;
     let run = runs.at(-1);
     if (run?.topic !== topic) {
       const origin = { spoolId, seqs: [], results: [] };

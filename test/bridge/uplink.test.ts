@@ -229,13 +229,17 @@ describe('answers for single messages', () => {
 
   test('a message that its device sent beyond its limit is forgotten, not kept', async () => {
     worker.setFaults({
-      judge: (item) =>
-        item.payload?.endsWith('7') === true ? { result: 'rejected', reason: droppedReason } : { result: 'accepted' },
+      judge: (item) => {
+        if (item.payload?.endsWith('7') === true) return { result: 'rejected', reason: droppedReason };
+        return item.payload?.endsWith('8') === true
+          ? { result: 'rejected', reason: 'not JSON' }
+          : { result: 'accepted' };
+      },
     });
     spoolReports(100, 10);
-    await untilEffects(90);
+    await untilEffects(80);
     await untilEmpty();
-    expect(existsSync(join(dir, 'dead-letters.jsonl'))).toBe(false);
+    expect(readDeadLetters().map(({ reason }) => reason)).toEqual(Array.from({ length: 10 }, () => 'not JSON'));
   });
 
   test('"retry" holds back one device and nobody else', async () => {

@@ -1,6 +1,8 @@
 // A device's core without workerd: the events of a test go through `decide`, what it would write is kept as text, and
 // its effects are answered by a broker of two words. Storage, alarms and order of the real object are tested in workerd.
 import { adoptAlarm, noAlarm } from '../../src/domain/device/alarm.ts';
+import { noneSpent } from '../../src/domain/device/budget.ts';
+import { nothingCoalesced } from '../../src/domain/device/coalescing.ts';
 import type { Command } from '../../src/domain/device/command-life.ts';
 import { noCommands, viewCommand, type CommandRequest } from '../../src/domain/device/commands.ts';
 import { askOwner, decide, type Device } from '../../src/domain/device/decide.ts';
@@ -9,23 +11,28 @@ import type { DeviceEvent, EventKind, Results } from '../../src/domain/device/ev
 import type { Transition } from '../../src/domain/device/history.ts';
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { mentionedCommands } from '../../src/domain/device/messages.ts';
+import { noProjection, type ProjectionOutcome } from '../../src/domain/device/projection.ts';
 import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../src/domain/device/persistence.ts';
 import type { DeviceSettings, DeviceState } from '../../src/domain/device/state.ts';
 import { viewEvents, viewStatus } from '../../src/domain/device/views.ts';
+import { limitsSchema } from '../../src/limits.ts';
 import type { TopicAction } from '../../src/protocol/mqtt.ts';
 
 type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 type Published = { topic: string; payload: string };
 
 const ownerId = 1;
-const limits = { sessionSilenceHours: 24 };
+/** The defaults. */
+const limits = limitsSchema.parse('');
 
 export class CoreDevice {
   readonly productKey = 'switch';
-  readonly deviceId = 'dev_00000001';
+  readonly deviceId: string;
   nowMs: number;
   /** Whether the broker takes what is published. */
   hasBroker = true;
+  /** How a write of the projection ends, at once; undefined: the test ends it. */
+  projectionOutcome: ProjectionOutcome | undefined = 'written';
   /** What was published and not taken by the test, oldest first. */
   readonly published: Published[] = [];
   readonly effects: Effect[] = [];
@@ -38,7 +45,8 @@ export class CoreDevice {
   #lastNumber = 0;
   #lastSeq = 0;
 
-  constructor(nowMs: number, settings: Partial<DeviceSettings> = {}) {
+  constructor(nowMs: number, settings: Partial<DeviceSettings> = {}, deviceId = 'dev_00000001') {
+    this.deviceId = deviceId;
     this.nowMs = nowMs;
     this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits, ...settings };
     const facts = { productKey: this.productKey, ownerId, name: 'A switch', controlMode: 'toggle' };
@@ -109,6 +117,10 @@ export class CoreDevice {
     if (setAtMs !== null) this.run({ kind: 'alarm_fired', scheduledAtMs: setAtMs });
   }
 
+  endProjection(version: number, outcome: ProjectionOutcome): void {
+    this.run({ kind: 'projection_ended', version, outcome });
+  }
+
   /** Forgets what is in memory alone. */
   sleep(): void {
     const read = <Name extends keyof SavedRows>(name: Name) =>
@@ -126,6 +138,9 @@ export class CoreDevice {
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],
       floods: read('floods')?.floods ?? [],
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+      projection: noProjection,
+      coalesced: nothingCoalesced,
+      budgets: noneSpent,
       newHistory: [],
     };
     this.#saved = loaded;
@@ -174,7 +189,7 @@ export class CoreDevice {
         this.run({ kind: 'announcement_ended', time: effect.time, isPublished: this.hasBroker });
         break;
       case 'write_projection':
-        this.run({ kind: 'projection_written', version: effect.projection.version });
+        if (this.projectionOutcome !== undefined) this.endProjection(effect.projection.version, this.projectionOutcome);
         break;
       default:
     }

@@ -65,6 +65,7 @@ function workerBindings({ shownHost, ports, secrets }: Place): Record<string, st
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
     LIMITS: process.env['LIMITS'] ?? '',
+    LOG_INFO_SHARE: '1',
   };
 }
 

@@ -13,6 +13,7 @@ export const reporting: PresenceRules = {
   sessionSilenceMs: 24 * 60 * minute,
   offlineGraceMs: 5 * second,
   isDisabled: false,
+  announceFromMs: 0,
 };
 export const silent: PresenceRules = { ...reporting, reportsConnections: false };
 

@@ -26,6 +26,9 @@ export const workerVars = {
   RATE_LIMITS: 'relaxed',
   // Without hooks on connect and disconnect the service watches for inactivity, as it would in production.
   BROKER_REPORTS_CONNECTIONS: 'false',
+  // A few devices send what would be the messages of thousands.
+  LIMITS: 'deviceMessagesPerMinute=10000000',
+  LOG_INFO_SHARE: '1',
 };
 
 export type WorkerRigOptions = { vars?: Record<string, string>; onWorkerLine?: (line: string) => void };

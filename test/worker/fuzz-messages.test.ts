@@ -1,5 +1,6 @@
 // What comes in on sockets and from the broker, nearly right, wrong and hostile: relay frames, bridge frames, and
 // messages of devices in batches. Each is answered as its schema says, and the next valid one works as before.
+import { limitSpecs } from '../../src/limits.ts';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -110,7 +111,12 @@ describe('messages of devices', () => {
       ...[propertyPostSchema, propertySetReplySchema, statusSchema].map((type) => bodyTextFor(schemaOf(type))),
       hostileValue.map((value) => JSON.stringify(value)),
     );
-    const message = fc.record({ topic, payload }).map((item) => ({ ...item, seq: ++seq, receivedAtMs: Date.now() }));
+    // As far apart as a device may send them, the last of them now.
+    const apartMs = 60_000 / limitSpecs.deviceMessagesPerMinute.default;
+    const beganAtMs = Date.now() - inputs * apartMs;
+    const message = fc
+      .record({ topic, payload })
+      .map((item) => ({ ...item, seq: ++seq, receivedAtMs: beganAtMs + seq * apartMs }));
     const item = fc.oneof(
       { weight: 8, arbitrary: message },
       { weight: 1, arbitrary: spoiledFor(schemaOf(uplinkItemSchema)) },

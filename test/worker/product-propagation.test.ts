@@ -1,6 +1,10 @@
 // A changed product reaches the sessions of its devices: at once, or by the schedule where the request was cut off.
+import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect, test, vi } from 'vitest';
+import type { ProductFacts } from '../../src/domain/device/identity.ts';
+import { DeviceSession } from '../../src/durable/device-session.ts';
+import { limitSpecs } from '../../src/limits.ts';
 import { runScheduledJobs } from '../../src/scheduled.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 
@@ -38,7 +42,7 @@ test('a change whose request was cut off is delivered by the schedule', async ()
     ).bind(productKey),
   ]);
   await runScheduledJobs(env);
-  expect(await countPendingChanges()).toBe(0);
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
   expect((await control()).status, deviceId).toBe(403);
 });
 
@@ -80,6 +84,107 @@ test('an older change that arrives late does not undo a newer one', async () => 
   await session.changeProduct({ controlMode: 'readonly', offlineGraceSeconds: 5, productChangedAtMs: nowMs });
   await session.changeProduct({ controlMode: 'toggle', offlineGraceSeconds: 5, productChangedAtMs: nowMs - 1 });
   expect((await control()).status).toBe(403);
+});
+
+/** Devices of a product, with their rows and whether they refuse control. */
+async function makeProduct(deviceCount: number) {
+  const { token } = await createUser();
+  const productKey = `propagated-${crypto.randomUUID().slice(0, 8)}`;
+  const body = { productKey, name: 'Switch', controlMode: 'toggle' };
+  const { productId } = (await call<{ productId: number }>('POST', '/products', { token, body })).data;
+  const deviceIds: string[] = [];
+  for (let number = 0; number < deviceCount; number++) {
+    const device = { productKey, deviceSN: `SN-${number}` };
+    deviceIds.push((await call<{ deviceId: string }>('POST', '/devices/activate', { body: device })).data.deviceId);
+  }
+  const setMode = (controlMode: string) => call('PUT', `/products/${productKey}`, { token, body: { controlMode } });
+  const isReadonly = async (deviceId: string) => {
+    const control = await call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
+    return control.status === 403;
+  };
+  const propagator = env.PRODUCT_PROPAGATOR.getByName(String(productId));
+  return { productId, deviceIds, setMode, isReadonly, propagator };
+}
+
+test('a device that fails holds up no other, and has the change when it works again', async () => {
+  const { deviceIds, setMode, isReadonly, propagator } = await makeProduct(3);
+  const [first, broken, last] = deviceIds as [string, string, string];
+  const session = env.DEVICE_SESSION.getByName(broken);
+  const exec = (statement: string) => runInDurableObject(session, (_, { storage }) => void storage.sql.exec(statement));
+  await exec('ALTER TABLE slice RENAME TO slice_away');
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  expect([await isReadonly(first), await isReadonly(last)]).toEqual([true, true]);
+  await exec('ALTER TABLE slice_away RENAME TO slice');
+  expect(await isReadonly(broken)).toBe(false);
+  await runInDurableObject(propagator, (_, { storage }) => void storage.sql.exec('UPDATE failed SET next_at = 0'));
+  expect(await runDurableObjectAlarm(propagator)).toBe(true);
+  expect(await isReadonly(broken)).toBe(true);
+  expect(await runDurableObjectAlarm(propagator)).toBe(false);
+});
+
+test('a device that never answers holds up no other', { timeout: 40_000 }, async () => {
+  const { deviceIds, setMode, isReadonly } = await makeProduct(3);
+  type Change = (this: DeviceSession, facts: ProductFacts) => void;
+  const changeProduct: Change = Reflect.get(DeviceSession.prototype, 'changeProduct');
+  const spy = vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(function (
+    this: DeviceSession,
+    facts,
+  ) {
+    const { ctx } = this as unknown as { ctx: DurableObjectState };
+    if (ctx.id.name === deviceIds[1]) return new Promise<void>(() => undefined) as unknown as undefined;
+    changeProduct.call(this, facts);
+  });
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0), 30_000);
+  spy.mockRestore();
+  expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, false, true]);
+});
+
+test('a change during a delivery lets it go on to its end and begin again: no device is left out', async () => {
+  const { productId, deviceIds, setMode, isReadonly } = await makeProduct(3);
+  // As it is half-way: the first two devices have the change before.
+  await env.DB.prepare(
+    `insert into product_changes (product_id, changed_at, cursor)
+     select ?1, 1, max(id) - 1 from devices where product_id = ?1`,
+  )
+    .bind(productId)
+    .run();
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, true, true]);
+});
+
+test('more devices than one invocation may call all have the change', { timeout: 120_000 }, async () => {
+  const { productId, setMode } = await makeProduct(1);
+  const count = 1_050;
+  await env.DB.prepare(
+    `insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
+       connection_status, created_at)
+     with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?2)
+     select 'dev_many-' || n, product_id, 'many-' || n, owner_id, project_id, name, '', '', 2, 0
+     from devices, numbers where product_id = ?1`,
+  )
+    .bind(productId, count)
+    .run();
+  const told = new Set<string>();
+  const spy = vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(function (this: DeviceSession) {
+    const { name = '' } = (this as unknown as { ctx: DurableObjectState }).ctx.id;
+    if (name.startsWith('dev_many-')) told.add(name);
+  });
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0), 100_000);
+  spy.mockRestore();
+  expect(told.size).toBe(count);
+});
+
+test('a product that is changed again and again is told to wait', async () => {
+  const { setMode } = await makeProduct(0);
+  const max = limitSpecs.productChangesPerMinute.default;
+  for (let times = 0; times < max; times++) expect((await setMode('readonly')).status).toBe(200);
+  const refused = await setMode('toggle');
+  expect(refused).toMatchObject({ status: 429, message: 'too_many_requests' });
+  expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
 });
 
 test('the schedule removes refresh tokens and login attempts that have expired', async () => {

@@ -80,18 +80,18 @@ describe('a record without a session', () => {
     const answer = await call<{ total: number }>('GET', '/devices?status=0', { token: owner.token });
     expect(answer.data.total).toBe(1);
     expect(await activate('RECORD-1')).toBe(deviceId);
-    await expect.poll(statusInList).toBe('offline');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
     await connect(deviceId);
-    await expect.poll(statusInList).toBe('online');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
     expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0 });
   });
 
   it('shows the presence of its new session, also where it activates before a reconciliation', async () => {
     const deviceId = await loseSession();
     await activate('RECORD-1');
-    await expect.poll(statusInList).toBe('offline');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
     await connect(deviceId);
-    await expect.poll(statusInList).toBe('online');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
   });
 
   it('is deleted where its device was deleted', async () => {
@@ -113,7 +113,7 @@ describe('a record without a session', () => {
 describe('a record with a session', () => {
   it('stays as it is', async () => {
     await connect(await activate());
-    await expect.poll(statusInList).toBe('online');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
     pass(hourMs);
     expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 0, failed: 0 });
     expect(await statusInList()).toBe('online');
@@ -125,18 +125,18 @@ describe('a record with a session', () => {
   ])('shows the presence of the session again where D1 had %s projection', async (_, version) => {
     const deviceId = await activate();
     await connect(deviceId);
-    await expect.poll(statusInList).toBe('online');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
     const restored = 'update devices set connection_status = 2, projection_version = ? where device_id = ?';
     await env.DB.prepare(restored).bind(version, deviceId).run();
     await reconcileAll();
-    await expect.poll(statusInList).toBe('online');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
     await sessionOf(deviceId).reportConnection({
       kind: 'disconnected',
       sessionStartedAtMs: null,
       endedAtMs: Date.now(),
       reason: 'gone',
     });
-    await expect.poll(statusInList).toBe('offline');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
   });
 });
 

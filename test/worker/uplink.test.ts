@@ -8,7 +8,9 @@ import { type TopicAction } from '../../src/protocol/mqtt.ts';
 import { createContext } from '../../src/services/context.ts';
 import { takeBatch } from '../../src/services/uplink.ts';
 import { readConfig } from '../../src/config.ts';
+import { limitSpecs } from '../../src/limits.ts';
 import { call, send } from '../rig/workerd/client.ts';
+import { openSocket } from '../rig/workerd/socket.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
 import type { PropertiesView } from '../../src/domain/device/views.ts';
 import { unwrap, wireErrorOf, type Outcome } from '../../src/domain/refusal.ts';
@@ -291,3 +293,27 @@ function overrideSessions(stubOf: (deviceId: string) => { ingest: (...call: Para
   });
   return createContext(overridden, readConfig(env));
 }
+
+describe('a device that sends too much', () => {
+  it('is not pushed beyond its limit, and a second later the last position is true and pushed', async () => {
+    const device = await provisionDevice();
+    const socket = await openSocket('/mqtt');
+    await socket.ask({ action: 'auth', username: device.name, password: device.password });
+    await socket.ask({ action: 'subscribe', topic: `/sys/${device.productKey}/${device.deviceId}/#` });
+    const max = limitSpecs.deviceMessagesPerMinute.default;
+    const receivedAtMs = Date.now();
+    const positions = [...Array.from({ length: max }, () => 'up'), 'middle', 'up', 'down'];
+    const items = positions.map((position) => ({ ...itemOf(device, report(position)), receivedAtMs }));
+    const tooMany = { result: 'rejected', reason: 'too_many_messages' };
+    expect((await post(items)).slice(max)).toEqual(items.slice(max).map(({ seq }) => ({ seq, ...tooMany })));
+    await vi.waitFor(async () => expect(await positionOf(device)).toBe('down'), 5_000);
+    const pushed: unknown[] = [];
+    while (pushed.at(-1) !== 'down') {
+      const { payload } = (await socket.next()) as { payload: { params?: { position: string } } };
+      if (payload.params !== undefined) pushed.push(payload.params.position);
+    }
+    expect(pushed).toEqual([...Array.from({ length: max }, () => 'up'), 'down']);
+    const events = unwrap(await sessionOf(device.deviceId).events(1, { page: 1, size: 10 }));
+    expect(events.list).toContainEqual(expect.objectContaining({ status: 'flooded', count: 3 }));
+  });
+});

@@ -3,6 +3,7 @@
 import { inactivityDueAtMs, silenceAllowedMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
 import { presenceDueAtMs, resolutionOf, rulesOf } from './presence.ts';
+import { projectionDueAtMs } from './projection.ts';
 import { recordCheckDueAtMs } from './record-check.ts';
 import type { AlarmSlice, DeviceState } from './state.ts';
 
@@ -13,7 +14,7 @@ export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: nu
   const adopted = { ...state, alarm: { ...state.alarm, setAtMs } };
   const { connection } = state.presence;
   if (setAtMs === null || !state.alarm.isForInactivity || !connection.isOnline) return adopted;
-  const seenAtMs = Math.min(setAtMs - silenceAllowedMs(connection, rulesOf(state)), nowMs);
+  const seenAtMs = Math.min(setAtMs - silenceAllowedMs(connection, rulesOf(state, nowMs)), nowMs);
   if (seenAtMs <= (connection.lastOnlineAtMs ?? 0)) return adopted;
   const seen = { ...connection, lastOnlineAtMs: seenAtMs };
   return { ...adopted, presence: { ...state.presence, connection: seen } };
@@ -25,8 +26,8 @@ export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: nu
  */
 export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
   const { setAtMs, isForInactivity } = state.alarm;
-  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state)) ?? Infinity;
-  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs), recordCheckDueAtMs(state));
+  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state, nowMs)) ?? Infinity;
+  const otherAtMs = otherDueAtMs(state, nowMs);
   const dueAtMs = Math.min(inactiveAtMs, otherAtMs);
   if (dueAtMs === Infinity) return state;
   const willBeForInactivity = inactiveAtMs <= otherAtMs;
@@ -38,8 +39,18 @@ export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
 
 /** Whether the alarm in storage records the last message, so that the message needs no row. */
 export function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
-  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state));
+  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state, nowMs));
   if (inactiveAtMs === null) return true;
-  const otherAtMs = Math.min(presenceDueAtMs(state), commandsDueAtMs(state, nowMs), recordCheckDueAtMs(state));
-  return inactiveAtMs <= otherAtMs && state.alarm.isForInactivity;
+  return inactiveAtMs <= otherDueAtMs(state, nowMs) && state.alarm.isForInactivity;
+}
+
+/** When something other than inactivity is due. */
+function otherDueAtMs(state: DeviceState, nowMs: number): number {
+  return Math.min(
+    presenceDueAtMs(state),
+    projectionDueAtMs(state),
+    commandsDueAtMs(state, nowMs),
+    recordCheckDueAtMs(state),
+    state.coalesced.dueAtMs ?? Infinity,
+  );
 }

@@ -108,6 +108,11 @@ export function applyReply(
   return changeCommand(state, commandId, (command) => markReplied(command, code, nowMs));
 }
 
+/** Whether the device's reply to it is still to come. */
+export function isAwaitingReply(state: DeviceState, commandId: string): boolean {
+  return state.commands.loaded.some((one) => one.commandId === commandId && one.deviceAcknowledgedAtMs === null);
+}
+
 /** A report may show the result of the newest published command; the results of older ones cannot be distinguished from it. */
 export function confirmByReport(
   state: DeviceState,

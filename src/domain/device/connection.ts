@@ -59,6 +59,8 @@ export type PresenceRules = {
   offlineGraceMs: number;
   /** A disabled device is announced as offline, whatever its connection does. */
   isDisabled: boolean;
+  /** The service has announced too much in the last minute to announce anything before. */
+  announceFromMs: number;
 };
 
 type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail: string; atMs: number };
@@ -330,7 +332,8 @@ function planAnnouncement(
   if (isBelieved) {
     return { state: state.announceAtMs === null ? state : { ...state, announceAtMs: null }, announce: undefined };
   }
-  const announceAtMs = truth === 'online' || rules.isDisabled ? nowMs : (state.announceAtMs ?? nowMs + graceMs);
+  const wantedAtMs = truth === 'online' || rules.isDisabled ? nowMs : (state.announceAtMs ?? nowMs + graceMs);
+  const announceAtMs = Math.max(wantedAtMs, rules.announceFromMs);
   if (announceAtMs > nowMs) return { state: { ...state, announceAtMs }, announce: undefined };
   return { state: { ...state, lastAnnounced: truth, announceAtMs: null }, announce: truth };
 }

@@ -4,6 +4,8 @@ import { topicActions } from '../../protocol/mqtt.ts';
 import { loginRefusalReasonOf, refuse, type Outcome, type Refusal } from '../refusal.ts';
 import type { RevokeCause } from '../revoke-cause.ts';
 import { matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
+import { noneSpent } from './budget.ts';
+import { nothingCoalesced } from './coalescing.ts';
 import { adoptAlarm, noAlarm, planAlarm } from './alarm.ts';
 import { acceptRequest, applyPublication, applyReturn, cancelCommand, noCommands, publishDue } from './commands.ts';
 import {
@@ -21,18 +23,10 @@ import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
 import { applyProductChange } from './identity.ts';
-import { putAside, takeMessages, takeRelayMessage } from './inbox.ts';
+import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { countLoginRefusal } from './login-refusals.ts';
-import {
-  applyDuePresence,
-  applyPresence,
-  markProjectionBehind,
-  noPresence,
-  noteAnnouncementEnd,
-  noteProjectionWritten,
-  planRetry,
-  projectionOf,
-} from './presence.ts';
+import { applyDuePresence, applyPresence, noPresence, noteAnnouncementEnd, planRetry } from './presence.ts';
+import { markProjectionBehind, noProjection, noteProjectionEnd, planProjection } from './projection.ts';
 import { noProperties } from './properties.ts';
 import { askWhereDue, compareProjection, noRecordCheck, noteRecord, planRecordCheck } from './record-check.ts';
 import type { DeviceState } from './state.ts';
@@ -63,10 +57,8 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
   const handle = handlers[event.kind] as unknown as Handler<Kind>;
   const { state, result } = handle(device, event, nowMs, effects);
   if (state === 'deleted') return { state, effects, result };
-  if (state.presence.projectionVersion > device.presence.projectionVersion) {
-    effects.push({ kind: 'write_projection', projection: projectionOf(state) });
-  }
-  return { state: planAlarm(planRetry(state, nowMs), nowMs), effects, result };
+  const planned = planProjection(planRetry(state, nowMs), nowMs, effects);
+  return { state: planAlarm(planned, nowMs), effects, result };
 }
 
 /** What a device that is not there answers. Only an activation makes one, and never again a deleted one. */
@@ -78,6 +70,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       identity: { deviceId, ...facts, isDisabled: false },
       credentials: firstCredentials(secretDigest, passwordDigest, nowMs),
       presence: noPresence,
+      projection: noProjection,
       properties: noProperties,
       commands: noCommands,
       subscriptions: [],
@@ -86,6 +79,8 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
       floods: [],
       alarm: noAlarm,
+      coalesced: nothingCoalesced,
+      budgets: noneSpent,
       newHistory: [],
     };
     return { state, effects: [], result: { ok: true, value: { isNew: true } } };
@@ -114,7 +109,7 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'product_changed':
     case 'deleted':
     case 'announcement_ended':
-    case 'projection_written':
+    case 'projection_ended':
     case 'record_checked':
     case 'record_compared':
     case 'alarm_fired':
@@ -182,6 +177,11 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
       return { state, result: refuse({ kind: 'credential_refused', credential: 'session', problem }) };
     }
     const taken = takeRelayMessage(state, action, payload, nowMs, effects);
+    if (taken === undefined) {
+      const limit = 'deviceMessagesPerMinute';
+      const counted = { ...state, floods: countDropped(state.floods, 1, nowMs) };
+      return { state: counted, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 1 }) };
+    }
     if (taken.result.result === 'accepted') {
       const { subscriptions } = state;
       effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, revocations });
@@ -223,7 +223,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const isEnabled = state.identity.isDisabled && change.isDisabled === false;
     const credentials = isEnabled ? noteRevocation(state.credentials) : state.credentials;
-    const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } });
+    const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
     // A disabled device is announced as offline, an enabled one as what it is.
     const next = applyPresence(changed, { kind: 'due' }, nowMs, effects).state;
     if (change.isDisabled === true) endRelaySessions(next, 'disabled', effects);
@@ -255,7 +255,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     result: null,
   }),
 
-  projection_written: (state, { version }) => ({ state: noteProjectionWritten(state, version), result: null }),
+  projection_ended: (state, event, nowMs) => ({ state: noteProjectionEnd(state, event, nowMs), result: null }),
 
   record_checked: (state, { isThere }, nowMs, effects) => {
     const next = noteRecord(state, isThere, nowMs);
@@ -274,7 +274,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   alarm_fired: (state, { scheduledAtMs }, nowMs, effects) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, nowMs) : state;
     const fired = { ...adopted, alarm: { ...adopted.alarm, setAtMs: null } };
-    const next = publishDue(applyDuePresence(fired, nowMs, effects), nowMs, effects);
+    const settled = applyDuePresence(applyCoalesced(fired, nowMs, effects), nowMs, effects);
+    const next = publishDue(settled, nowMs, effects);
     return { state: askWhereDue(planRecordCheck(next, nowMs), nowMs, effects), result: null };
   },
 };

@@ -17,8 +17,8 @@ export type Effect =
     }
   /** Say on the status topic what the device did not say; the outcome comes back as `announcement_ended`. */
   | { kind: 'publish_announcement'; topic: string; payload: string; time: number; expiresAtMs: number }
-  /** Write the projection in D1; the success comes back as `projection_written`. */
-  | { kind: 'write_projection'; projection: Projection }
+  /** Write the projection in D1, at once where it is urgent; the outcome comes back as `projection_ended`. */
+  | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
   /** Ask D1 for the device's record; a definite answer comes back as `record_checked`. */
   | { kind: 'check_record'; productKey: string }
   /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */

@@ -8,6 +8,7 @@ import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts
 import type { PresenceEvent } from './connection.ts';
 import type { IdentitySlice, ProductFacts } from './identity.ts';
 import type { InboundMessage, MessageResult } from './inbox.ts';
+import type { ProjectionOutcome } from './projection.ts';
 import type { DeviceSettings } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
 
@@ -50,7 +51,7 @@ export type DeviceEvent =
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
-  | { kind: 'projection_written'; version: number }
+  | { kind: 'projection_ended'; version: number; outcome: ProjectionOutcome }
   /** D1 answered whether it has the device's record. */
   | { kind: 'record_checked'; isThere: boolean }
   /** The version of the projection in D1, where a reconciliation found the record. */
@@ -88,7 +89,7 @@ export type Results = {
   product_changed: null;
   deleted: null;
   announcement_ended: null;
-  projection_written: null;
+  projection_ended: null;
   record_checked: null;
   record_compared: null;
   alarm_fired: null;

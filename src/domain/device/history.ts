@@ -3,7 +3,14 @@
 import type { Position } from '../../protocol/mqtt.ts';
 import type { TransitionReason } from '../../protocol/vocabulary.ts';
 
-export type Transition = { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: number };
+export type Transition = {
+  status: 'online' | 'offline';
+  reason: TransitionReason;
+  detail: string;
+  time: number;
+  /** Of an entry that stands for several transitions, of which it is the last. */
+  count?: number;
+};
 export type PositionChange = { position: Position; time: number };
 
 export type HistoryEntry =

@@ -1,8 +1,10 @@
 // Takes the device's messages: each has its effect once, in order, and a message that cannot be handled never stops the
 // next one. The high-water mark of a message is raised together with its effect. Pushes nothing to subscribers: the
 // uplink does, a batch at a time.
+import { droppedReason } from '../../protocol/bridge.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
-import { applyReply, applyReturn, confirmByReport } from './commands.ts';
+import { admitMessage, coalesce, coalescedMessages, nothingCoalesced, supersede } from './coalescing.ts';
+import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from './commands.ts';
 import {
   hasFailed,
   isAtOrBelow,
@@ -10,6 +12,7 @@ import {
   noteFailed,
   noteNew,
   noteRedelivery,
+  raise,
   type Delivery,
 } from './deduplication.ts';
 import type { Effect } from './effects.ts';
@@ -17,6 +20,8 @@ import { fingerprint } from './fingerprint.ts';
 import { readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
 import { applyPresence, isEcho } from './presence.ts';
 import { applyChanges, changedProperties } from './properties.ts';
+import { countDropped } from './floods.ts';
+import { topicOf } from '../topics.ts';
 import type { DeviceState } from './state.ts';
 
 export type InboundMessage = {
@@ -36,6 +41,8 @@ export type RejectionReason =
   | 'device_not_found'
   | 'device_disabled'
   | 'session_revoked'
+  /** Beyond the device's limit of messages: see coalescing.ts. */
+  | typeof droppedReason
   /** Handling it threw: the log has the error. */
   | 'handling_failed';
 
@@ -60,6 +67,11 @@ export function takeMessages(
   let next = state;
   const results = messages.map((message): MessageResult => {
     const refusal = refusalOf(next, message);
+    if (refusal?.result === 'rejected') {
+      const admitted = admitMessage(next, Math.min(message.receivedAtMs, nowMs));
+      next = admitted ?? { ...next, floods: countDropped(next.floods, 1, nowMs) };
+      return admitted === undefined ? dropped : refusal;
+    }
     if (refusal !== undefined) return refusal;
     const own: Effect[] = [];
     try {
@@ -81,15 +93,32 @@ export function putAside(state: DeviceState, spoolId: string, seq: number): Devi
   return { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
 }
 
-/** A message of the device's own relay session, which says nothing about its session at the broker. */
+/** A message of the device's own relay session, which says nothing about its session at the broker; undefined: too many. */
 export function takeRelayMessage(
   state: DeviceState,
   action: TopicAction,
   payload: string,
   nowMs: number,
   effects: Effect[],
-): { state: DeviceState; result: MessageResult } {
-  return applyMessage(state, readMessage(action, payload), nowMs, nowMs, effects);
+): { state: DeviceState; result: MessageResult } | undefined {
+  const admitted = admitMessage(state, nowMs);
+  return admitted && applyMessage(admitted, readMessage(action, payload), nowMs, nowMs, effects);
+}
+
+/** What waited for a second because the device sends too many. Of a session that has ended meanwhile nothing counts. */
+export function applyCoalesced(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
+  const { coalesced, credentials, identity } = state;
+  if ((coalesced.dueAtMs ?? Infinity) > nowMs) return state;
+  let next: DeviceState = { ...state, coalesced: nothingCoalesced };
+  if (identity.isDisabled || credentials.isAwaitingLogin) return next;
+  for (const { action, meaning, payload, atMs } of coalescedMessages(coalesced)) {
+    if (atMs < credentials.acceptedFromMs) continue;
+    next = applyFromBroker(next, meaning, atMs, nowMs, effects).state;
+    const { subscriptions } = state;
+    const { revocations } = credentials;
+    effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, revocations });
+  }
+  return next;
 }
 
 /** Of messages that cannot come from the device's present session. */
@@ -127,17 +156,37 @@ function takeMessage(
   // A retained message is an old one: the broker sends it to every new subscription.
   if (message.isRetained) return { state: noted, result: { result: 'ignored' } };
   const meaning = readMessage(action, payload);
-  if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
-    return { state: noted, result: { result: 'rejected', reason: meaning.reason } };
-  }
   if (meaning.kind === 'status' && isEcho(noted, payload)) return { state: noted, result: { result: 'ignored' } };
   const atMs = Math.min(receivedAtMs, nowMs);
+  const admitted = isExpectedReply(noted, meaning) ? noted : admitMessage(noted, atMs);
+  if (admitted === undefined) {
+    const raised = { ...deduplication, marks: raise(deduplication.marks, spoolId, seq) };
+    return { state: coalesce({ ...state, deduplication: raised }, meaning, atMs, nowMs), result: dropped };
+  }
+  if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
+    return { state: admitted, result: { result: 'rejected', reason: meaning.reason } };
+  }
+  return applyFromBroker(admitted, meaning, atMs, nowMs, effects);
+}
+
+/** A reply that a command waits for is never one too many: each command takes one. */
+function isExpectedReply(state: DeviceState, meaning: DeviceMessage): boolean {
+  return meaning.kind === 'reply' && meaning.id !== undefined && isAwaitingReply(state, meaning.id);
+}
+
+function applyFromBroker(
+  state: DeviceState,
+  meaning: DeviceMessage,
+  atMs: number,
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; result: MessageResult } {
   // A message that cannot be read was still sent by the device.
   const event =
     meaning.kind === 'status'
       ? { kind: 'announced' as const, status: meaning.status, atMs }
       : { kind: 'message' as const, atMs };
-  const present = applyPresence(noted, event, nowMs, effects);
+  const present = applyPresence(state, event, nowMs, effects);
   const applied = applyMessage(present.state, meaning, atMs, nowMs, effects);
   if (!present.hasReturned) return applied;
   // After the message itself, which may be the reply that ends what would be published again.
@@ -145,12 +194,13 @@ function takeMessage(
 }
 
 function applyMessage(
-  state: DeviceState,
+  before: DeviceState,
   meaning: DeviceMessage,
   atMs: number,
   nowMs: number,
   effects: Effect[],
 ): { state: DeviceState; result: MessageResult } {
+  const state = supersede(before, meaning);
   switch (meaning.kind) {
     case 'invalid':
       return { state, result: { result: 'rejected', reason: meaning.reason } };
@@ -168,6 +218,8 @@ function applyMessage(
     }
   }
 }
+
+const dropped = { result: 'rejected', reason: droppedReason } as const;
 
 function duplicateOf(state: DeviceState, spoolId: string, { seq, action, payload, isRetained }: InboundMessage) {
   const result = 'duplicate' as const;

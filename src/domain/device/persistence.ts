@@ -43,10 +43,13 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { floods } = rows.floods === undefined ? saved : state;
-  const { settings, commands, newHistory } = state;
+  const { settings, commands, newHistory, coalesced, budgets, projection } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
     settings,
+    coalesced,
+    budgets,
+    projection,
     commands,
     newHistory,
     identity,
@@ -89,6 +92,7 @@ function isPresenceWorthSaving(saved: DeviceState, state: DeviceState, nowMs: nu
   if (before === after) return false;
   const isSliceNew =
     before.transitions !== after.transitions ||
+    before.waiting !== after.waiting ||
     before.announcements !== after.announcements ||
     before.projectionVersion !== after.projectionVersion ||
     before.isProjectionBehind !== after.isProjectionBehind;

@@ -1,5 +1,5 @@
 // Slice: presence with what follows from it: the history of transitions, the service's announcements on the status topic,
-// and the projection in D1. The rules of being online are connection.ts.
+// and that the projection in D1 is behind. The rules of being online are connection.ts.
 import { topicActions } from '../../protocol/mqtt.ts';
 import { parseJson } from '../json.ts';
 import { topicOf } from '../topics.ts';
@@ -11,9 +11,11 @@ import {
   type PresenceEvent,
   type PresenceRules,
 } from './connection.ts';
-import type { Effect, Projection } from './effects.ts';
+import { roomAtMs, spend } from './budget.ts';
+import type { Effect } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
-import { appendHistory } from './history.ts';
+import { appendHistory, type Transition } from './history.ts';
+import { markProjectionBehind } from './projection.ts';
 import type { Announcement, DeviceState, PresenceSlice } from './state.ts';
 
 const retryAfterMs = 10_000;
@@ -21,10 +23,12 @@ const retryAfterMs = 10_000;
 const announcementLifeMs = 60_000;
 const publishWithinMs = 4_500;
 const rememberedAnnouncements = 8;
+const coalesceTransitionsMs = 10_000;
 
 export const noPresence: PresenceSlice = {
   connection: initialPresence,
   transitions: 0,
+  waiting: null,
   announcements: [],
   projectionVersion: 0,
   isProjectionBehind: false,
@@ -32,13 +36,14 @@ export const noPresence: PresenceSlice = {
   retryAtMs: null,
 };
 
-export function rulesOf({ settings, identity }: DeviceState): PresenceRules {
+export function rulesOf({ settings, identity, budgets }: DeviceState, nowMs: number): PresenceRules {
   return {
     reportsConnections: settings.reportsConnections,
     inactivityTimeoutMs: inactivityTimeoutMs(settings.keepAliveSeconds),
     sessionSilenceMs: settings.limits.sessionSilenceHours * 3_600_000,
     offlineGraceMs: identity.offlineGraceSeconds * 1000,
     isDisabled: identity.isDisabled,
+    announceFromMs: roomAtMs(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs),
   };
 }
 
@@ -56,52 +61,45 @@ export function applyPresence(
   nowMs: number,
   effects: Effect[],
 ): { state: DeviceState; hasReturned: boolean } {
-  const decided = decidePresence(state.presence.connection, event, rulesOf(state), nowMs);
+  const decided = decidePresence(state.presence.connection, event, rulesOf(state, nowMs), nowMs);
   const { transition, hasReturned } = decided;
   const isChanged = decided.state !== state.presence.connection;
   let next = isChanged ? withPresence(state, { connection: decided.state }) : state;
   if (transition !== undefined) {
-    const number = next.presence.transitions + 1;
     const { isOnline, reason, detail, atMs } = transition;
-    const entry = { status: isOnline ? 'online' : 'offline', reason, detail, time: atMs } as const;
-    next = appendHistory(withPresence(next, { transitions: number }), { kind: 'transition', number, entry });
+    next = recordTransition(next, { status: isOnline ? 'online' : 'offline', reason, detail, time: atMs }, nowMs);
     next = markProjectionBehind(next);
   }
   if (decided.announce !== undefined) next = announce(next, decided.announce, nowMs, effects);
   return { state: next, hasReturned };
 }
 
-/** D1 is behind; the effect is added at the end of the decision, once for all changes of it. */
-export function markProjectionBehind(state: DeviceState): DeviceState {
-  return withPresence(state, {
-    projectionVersion: state.presence.projectionVersion + 1,
-    isProjectionBehind: true,
+/** Beyond the limit, transitions wait for a while and become one entry: the last of them, with their number. */
+function recordTransition(state: DeviceState, entry: Transition, nowMs: number): DeviceState {
+  const { waiting } = state.presence;
+  const transitions = spend(state.budgets.transitions, state.settings.limits.deviceTransitionsPerMinute, nowMs);
+  if (transitions !== undefined && waiting === null) {
+    return appendTransition({ ...state, budgets: { ...state.budgets, transitions } }, entry);
+  }
+  const dueAtMs = waiting?.dueAtMs ?? nowMs + coalesceTransitionsMs;
+  return withPresence(state, { waiting: { entry: { ...entry, count: (waiting?.entry.count ?? 0) + 1 }, dueAtMs } });
+}
+
+function appendTransition(state: DeviceState, entry: Transition): DeviceState {
+  const number = state.presence.transitions + 1;
+  return appendHistory(withPresence(state, { transitions: number, waiting: null }), {
+    kind: 'transition',
+    number,
+    entry,
   });
 }
 
-export function projectionOf({ identity, presence }: DeviceState): Projection {
-  const { isOnline, lastOnlineAtMs } = presence.connection;
-  return {
-    version: presence.projectionVersion,
-    name: identity.name,
-    isDisabled: identity.isDisabled,
-    connectionStatus: isOnline ? 1 : 2,
-    lastOnlineAt: lastOnlineAtMs,
-  };
-}
-
-/** A write that a newer change overtook was not the last one. */
-export function noteProjectionWritten(state: DeviceState, version: number): DeviceState {
-  return version === state.presence.projectionVersion ? withPresence(state, { isProjectionBehind: false }) : state;
-}
-
-/** Inactivity, announcements that were held back, and what D1 or the broker did not take before. */
+/** Inactivity, announcements that were held back, and what the broker did not take before. */
 export function applyDuePresence(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
-  const cleared = withPresence(state, { retryAtMs: null });
+  const { waiting } = state.presence;
+  const recorded = waiting !== null && waiting.dueAtMs <= nowMs ? appendTransition(state, waiting.entry) : state;
+  const cleared = withPresence(recorded, { retryAtMs: null });
   const applied = applyPresence(cleared, { kind: 'due' }, nowMs, effects).state;
-  if (applied.presence.isProjectionBehind && applied.presence.projectionVersion === state.presence.projectionVersion) {
-    effects.push({ kind: 'write_projection', projection: projectionOf(applied) });
-  }
   return publishAnnouncement(applied, nowMs, effects);
 }
 
@@ -124,9 +122,9 @@ export function isEcho({ presence }: DeviceState, payload: string): boolean {
   return presence.announcements.some(({ status, time }) => JSON.stringify({ status, time }) === received);
 }
 
-/** Sets the time of the next try, spread so that not all devices write at once after an outage of the database. */
+/** Sets the time of the next try, spread so that not all devices publish at once after an outage of the broker. */
 export function planRetry(state: DeviceState, nowMs: number): DeviceState {
-  const isRetrying = state.presence.isProjectionBehind || pendingAnnouncement(state, nowMs) !== undefined;
+  const isRetrying = pendingAnnouncement(state, nowMs) !== undefined;
   const { retryAtMs } = state.presence;
   if (!isRetrying) return retryAtMs === null ? state : withPresence(state, { retryAtMs: null });
   if (retryAtMs !== null) return state;
@@ -136,17 +134,21 @@ export function planRetry(state: DeviceState, nowMs: number): DeviceState {
 
 /** When something other than inactivity is due. */
 export function presenceDueAtMs({ presence }: DeviceState): number {
-  const { announceAtMs, unconfirmedUntilMs } = presence.connection;
-  return Math.min(announceAtMs ?? Infinity, unconfirmedUntilMs ?? Infinity, presence.retryAtMs ?? Infinity);
+  const { connection, retryAtMs, waiting } = presence;
+  const { announceAtMs, unconfirmedUntilMs } = connection;
+  return Math.min(...[announceAtMs, unconfirmedUntilMs, retryAtMs, waiting?.dueAtMs].map((atMs) => atMs ?? Infinity));
 }
 
 function announce(state: DeviceState, status: 'online' | 'offline', nowMs: number, effects: Effect[]): DeviceState {
   const announcements = [...state.presence.announcements, { status, time: nowMs, isPublished: false }];
   const topic = topicOf(state.identity, topicActions.status);
   const payload = JSON.stringify({ status, time: nowMs });
-  const { subscriptions, credentials } = state;
+  const { subscriptions, credentials, budgets, settings } = state;
   effects.push({ kind: 'push', topic, payload, subscriptions, revocations: credentials.revocations });
-  const announced = withPresence(state, { announcements: announcements.slice(-rememberedAnnouncements) });
+  // Never beyond the limit: the connection's rules hold back until there is room.
+  const spent = spend(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs);
+  const counted = { ...state, budgets: { ...budgets, announcements: spent ?? budgets.announcements } };
+  const announced = withPresence(counted, { announcements: announcements.slice(-rememberedAnnouncements) });
   return publishAnnouncement(announced, nowMs, effects);
 }
 

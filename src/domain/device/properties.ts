@@ -4,7 +4,7 @@ import type { Json } from '../json.ts';
 import { appendHistory } from './history.ts';
 import type { DeviceState, PropertiesSlice } from './state.ts';
 
-const maxProperties = 64;
+export const maxProperties = 64;
 /** Measurements differ in nearly every report: alone they are saved this often. */
 const saveMeasurementsEveryMs = 15 * 60_000;
 

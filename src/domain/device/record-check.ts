@@ -3,7 +3,7 @@
 // or went; only two answers hours apart that there is no record end the device.
 import type { Effect } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
-import { markProjectionBehind } from './presence.ts';
+import { markProjectionBehind } from './projection.ts';
 import type { DeviceState, RecordCheckSlice } from './state.ts';
 
 const hourMs = 3_600_000;
@@ -57,7 +57,8 @@ export function compareProjection(state: DeviceState, versionInD1: number): Devi
   const { projectionVersion, isProjectionBehind } = state.presence;
   if (versionInD1 === projectionVersion || (isProjectionBehind && versionInD1 < projectionVersion)) return state;
   const presence = { ...state.presence, projectionVersion: Math.max(projectionVersion, versionInD1) };
-  return markProjectionBehind({ ...state, presence });
+  // At once: how many are compared is bounded already.
+  return markProjectionBehind({ ...state, presence }, true);
 }
 
 function withCheck(state: DeviceState, change: Partial<RecordCheckSlice>): DeviceState {

@@ -2,6 +2,7 @@
 // slice's own file.
 import type { Json } from '../json.ts';
 import type { PublishFailure } from '../publish-outcome.ts';
+import type { Spent } from './budget.ts';
 import type { Command } from './command-life.ts';
 import type { PresenceState } from './connection.ts';
 import type { CredentialsSlice } from './credentials.ts';
@@ -9,7 +10,7 @@ import type { DeduplicationSlice } from './deduplication.ts';
 import type { HourlyCount } from './hourly-counts.ts';
 import type { IdentitySlice } from './identity.ts';
 import type { LoginRefusal } from './login-refusals.ts';
-import type { HistoryEntry } from './history.ts';
+import type { HistoryEntry, Transition } from './history.ts';
 import type { Subscription } from './subscriptions.ts';
 
 export type DeviceState = {
@@ -17,10 +18,14 @@ export type DeviceState = {
   identity: IdentitySlice;
   credentials: CredentialsSlice;
   presence: PresenceSlice;
+  projection: ProjectionSlice;
   properties: PropertiesSlice;
   commands: CommandsSlice;
   subscriptions: readonly Subscription[];
   deduplication: DeduplicationSlice;
+  coalesced: CoalescedSlice;
+  /** Memory only: what the device has used up of its limits. */
+  budgets: Readonly<Record<'messages' | 'transitions' | 'announcements', Spent>>;
   loginRefusals: readonly LoginRefusal[];
   recordCheck: RecordCheckSlice;
   floods: readonly HourlyCount[];
@@ -40,7 +45,10 @@ export type DeviceSettings = {
 };
 
 /** See docs/limits.md. */
-type DeviceLimits = Record<'sessionSilenceHours', number>;
+type DeviceLimits = Record<
+  'sessionSilenceHours' | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
+  number
+>;
 
 export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
@@ -48,6 +56,8 @@ export type PresenceSlice = {
   connection: PresenceState;
   /** Number of the last transition. */
   transitions: number;
+  /** Transitions that are not in the history yet, because there were too many: the last, with their number. */
+  waiting: { entry: Transition; dueAtMs: number } | null;
   /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
   announcements: readonly Announcement[];
   /** Number of the last change that D1 has to know of. */
@@ -55,8 +65,28 @@ export type PresenceSlice = {
   isProjectionBehind: boolean;
   /** Memory only: the newest announcement is with the broker. */
   isAnnouncing: boolean;
-  /** Memory only: when the projection or the announcement is tried again. */
+  /** Memory only: when the announcement is tried again. */
   retryAtMs: number | null;
+};
+
+/** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
+export type ProjectionSlice = {
+  /** The owner waits for it: the next write starts at once. */
+  isUrgent: boolean;
+  startedAtMs: number;
+  /** No write starts before; while one is under way, when it counts as lost. */
+  nextAtMs: number;
+  /** Failures in a row. */
+  failures: number;
+};
+
+/** Memory only: what a device said beyond its limit and what is not applied yet. */
+export type CoalescedSlice = {
+  properties: readonly (readonly [name: string, value: Json])[];
+  reportedAtMs: number;
+  status: { word: 'online' | 'offline'; atMs: number } | null;
+  /** When it is applied; null where nothing waits. */
+  dueAtMs: number | null;
 };
 
 export type PropertiesSlice = {

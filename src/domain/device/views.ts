@@ -22,7 +22,7 @@ export type PropertiesView = {
 };
 
 export type EventView =
-  | { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: string }
+  | { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: string; count?: number }
   | {
       status: 'login_refused';
       reason: LoginRefusalReason;
@@ -49,8 +49,10 @@ export function viewStatus({ identity, presence, properties }: DeviceState): Sta
   };
 }
 
-/** Newest first. @param transitions newest first */
-export function viewEvents({ loginRefusals, floods }: DeviceState, transitions: Transition[], page: PageRequest) {
+/** Newest first. @param recorded newest first */
+export function viewEvents(state: DeviceState, recorded: Transition[], page: PageRequest) {
+  const { loginRefusals, floods, presence } = state;
+  const transitions = presence.waiting === null ? recorded : [presence.waiting.entry, ...recorded];
   const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
     return { status: 'login_refused', reason, detail: '', time, count, address } as const;
   });
