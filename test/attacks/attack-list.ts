@@ -1,0 +1,17 @@
+// Every attack, in the order of a run.
+import type { Attack } from './attack.ts';
+import { forgedCredentials } from './forged-credentials.ts';
+import { halfOpen } from './half-open.ts';
+import { hostileInput } from './hostile-input.ts';
+import { httpFloods } from './http-floods.ts';
+import { mqttFloods } from './mqtt-floods.ts';
+import { relayFloods } from './relay-floods.ts';
+
+export const attacks: readonly Attack[] = [
+  ...forgedCredentials,
+  ...httpFloods,
+  ...relayFloods,
+  ...mqttFloods,
+  ...halfOpen,
+  ...hostileInput,
+];

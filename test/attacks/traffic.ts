@@ -1,0 +1,87 @@
+// How attackers send: HTTP over kept connections from an address that the edge would name, and closed loops of clients.
+// Judges nothing.
+import { Agent, request } from 'node:http';
+
+const agent = new Agent({ keepAlive: true, maxSockets: 512 });
+
+export type HttpAnswer = {
+  status: number;
+  text: string;
+  contentType: string | null;
+  requestId: string | null;
+  retryAfter: string | null;
+};
+
+export type HttpRequest = {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string | undefined;
+  /** What Cloudflare's edge would set; in front of a local Worker nobody sets it, so that attackers can have many. */
+  address?: string;
+};
+
+/** @throws Error where the connection fails */
+export function send(
+  url: string,
+  { method = 'GET', headers = {}, body, address }: HttpRequest = {},
+): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
+    const all = {
+      ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
+      ...(address !== undefined && { 'CF-Connecting-IP': address }),
+      ...headers,
+    };
+    const outgoing = request(url, { method, agent, headers: all, timeout: 30_000 }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const header = (name: string): string | null => String(response.headers[name] ?? '') || null;
+        resolve({
+          status: response.statusCode ?? 0,
+          text: Buffer.concat(chunks).toString(),
+          contentType: header('content-type'),
+          requestId: header('x-request-id'),
+          retryAfter: header('retry-after'),
+        });
+      });
+    });
+    outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 30 s')));
+    outgoing.on('error', reject);
+    outgoing.end(body);
+  });
+}
+
+/** Addresses from a network that is reserved for benchmarks (RFC 2544): 131 072 of them. */
+export function addressOf(number: number): string {
+  return `198.${18 + ((number >> 16) & 1)}.${(number >> 8) & 255}.${number & 255}`;
+}
+
+/** `clients` closed loops, each sending the next when the last was answered. */
+export async function inParallel(
+  clients: number,
+  untilMs: number,
+  one: (number: number) => Promise<void>,
+): Promise<void> {
+  let number = 0;
+  const loop = async (): Promise<void> => {
+    while (performance.now() < untilMs) await one(number++);
+  };
+  await Promise.all(Array.from({ length: clients }, loop));
+}
+
+/** `count` calls, at most `clients` at once. */
+export async function times(clients: number, count: number, one: (number: number) => Promise<void>): Promise<void> {
+  let number = 0;
+  const loop = async (): Promise<void> => {
+    while (number < count) await one(number++);
+  };
+  await Promise.all(Array.from({ length: clients }, loop));
+}
+
+export const endOf = (seconds: number): number => performance.now() + seconds * 1000;
+
+/** The error's own word, for counting. */
+export function nameOfError(error: unknown): string {
+  return error instanceof Error ? ((error as NodeJS.ErrnoException).code ?? error.message) : String(error);
+}
