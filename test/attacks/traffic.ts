@@ -21,10 +21,19 @@ export type HttpRequest = {
 };
 
 /** @throws Error where the connection fails */
-export function send(
-  url: string,
-  { method = 'GET', headers = {}, body, address }: HttpRequest = {},
-): Promise<HttpAnswer> {
+export async function send(url: string, request: HttpRequest = {}): Promise<HttpAnswer> {
+  try {
+    return await sendOnce(url, request);
+  } catch (error) {
+    // The server may close a kept connection at the moment at which it is used again: every HTTP client repeats that.
+    if (error instanceof LostReuse) return sendOnce(url, request);
+    throw error;
+  }
+}
+
+class LostReuse extends Error {}
+
+function sendOnce(url: string, { method = 'GET', headers = {}, body, address }: HttpRequest): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     const all = {
       ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
@@ -47,7 +56,10 @@ export function send(
       });
     });
     outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 30 s')));
-    outgoing.on('error', reject);
+    outgoing.on('error', (error) => {
+      const isLost = ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
+      reject(outgoing.reusedSocket && isLost ? new LostReuse(error.message) : error);
+    });
     outgoing.end(body);
   });
 }
