@@ -115,6 +115,17 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'attacks',
+          include: ['test/attacks/**/*.test.ts'],
+          provide: fuzzing,
+          maxConcurrency: 4,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          ...withProcesses,
+        },
+      },
+      {
+        test: {
           name: 'faults',
           include: ['test/faults/**/*.test.ts'],
           testTimeout: 120_000,

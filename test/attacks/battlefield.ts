@@ -10,7 +10,6 @@ import type { Attack, Effort, Result, Target } from './attack.ts';
 import type { AttackData } from './attack-thread.ts';
 import { Bystander, percentile, type Kind, type Measured } from './bystander.ts';
 
-const quietSeconds = 3;
 /** An attack that does not end by itself has hung, and with it perhaps the service. */
 const patienceMs = 30 * 60_000;
 
@@ -59,7 +58,16 @@ export class Battlefield {
     });
   }
 
-  async run(attack: Attack, effort: Effort): Promise<Outcome> {
+  /** Without a clock, so in this thread: what must not happen, and what failed for the bystander. */
+  async try(attack: Attack, effort: Effort): Promise<{ result: Result; bystanderFailures: string[] }> {
+    let isOver = false;
+    const fighting = attack.run(this.target, effort).finally(() => (isOver = true));
+    const [result, meanwhile] = await Promise.all([fighting, this.#bystander.live(() => isOver)]);
+    return { result, bystanderFailures: [...new Set(meanwhile.failures)] };
+  }
+
+  /** @param quietSeconds how long the bystander is watched before it begins */
+  async measure(attack: Attack, effort: Effort, quietSeconds: number): Promise<Outcome> {
     const startedAt = performance.now();
     const memory = new MemoryMeter({
       worker: this.#service.rig.pid,

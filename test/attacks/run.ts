@@ -19,6 +19,8 @@ const usage = `npm run test:attacks -- [options]
 /** A bystander's p95 may triple; below this many milliseconds nobody notices. */
 const tripled = 3;
 const unnoticedMs = 25;
+/** The bystander alone, before each attack. */
+const quietSeconds = 5;
 
 function readOptions() {
   const { values } = parseArgs({
@@ -73,7 +75,7 @@ process.once('SIGTERM', stopBySignal);
 const found: { attack: Attack; outcome: Outcome; failures: string[] }[] = [];
 for (const attack of chosen) {
   console.log(`\n${attack.name}: ${attack.title}`);
-  const outcome = await field.run(attack, effort);
+  const outcome = await field.measure(attack, effort, quietSeconds);
   const failures = [...outcome.problems, ...outcome.bystanderFailures.map((text) => `bystander: ${text}`)];
   for (const [kind, { before, meanwhile }] of Object.entries(outcome.bystander)) {
     if (meanwhile > Math.max(before * tripled, unnoticedMs)) {
