@@ -22,11 +22,10 @@ export class WholeService {
     this.#brokerOutput = brokerOutput;
   }
 
-  /** @param vars of the Worker, on top of those that connect the parts */
-  static async start(vars: Record<string, string>, onWorkerLine?: (line: string) => void): Promise<WholeService> {
+  /** @param vars of the Worker, @param environment of the bridge, on top of what connects the parts */
+  static async start(vars: Record<string, string>, environment: Record<string, string> = {}): Promise<WholeService> {
     const brokerAdmin = await findFreePort();
     const rig = await WorkerRig.start({
-      ...(onWorkerLine !== undefined && { onWorkerLine }),
       vars: {
         ...brokerApi,
         BROKER_REPORTS_CONNECTIONS: 'true',
@@ -52,7 +51,7 @@ export class WholeService {
     for (const stream of [broker.stdout, broker.stderr]) {
       stream?.on('data', (chunk: Buffer) => (output = (output + chunk.toString()).slice(-4_000)));
     }
-    const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: '3.1.1', LOG_LEVEL: 'info' } });
+    const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: '3.1.1', LOG_LEVEL: 'info', ...environment } });
     const service = new WholeService(rig, broker, bridge, () => output);
     try {
       await rig.untilHealthy();
