@@ -105,3 +105,15 @@ it('compose.yaml takes every secret from a file', () => {
   expect(compose).not.toMatch(/Bearer/);
   expect(countOf(compose, /file: \.\/secrets\//g)).toBe(3);
 });
+
+it.each([
+  ['mosquitto/mosquitto.conf', 'max_packet_size 65536'],
+  ['mosquitto-go-auth/mosquitto.conf', 'max_packet_size 65536'],
+  ['emqx/emqx-5.4.hocon', 'max_packet_size = "64KB"'],
+  ['emqx/emqx-5.8.hocon', 'max_packet_size = "64KB"'],
+  ['emqx/pushed.hocon', 'max_packet_size = "64KB"'],
+  ['rabbitmq/tls-3.13.conf', 'mqtt.max_packet_size_authenticated = 65536'],
+  ['vernemq/vernemq.conf', 'max_message_size = 32768'],
+])('%s: take no packet of megabytes', (file, setting) => {
+  expect(settingsOf(file)).toContain(setting);
+});
