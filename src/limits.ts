@@ -25,6 +25,7 @@ export const limitSpecs = {
   loginDevicesPerUser: { default: 20, min: 1, max: 1_000 },
   passwordHashPauseMs: { default: 100, min: 0, max: 10_000 },
   passwordHashQueue: { default: 20, min: 1, max: 1_000 },
+  strangerQueue: { default: 50, min: 1, max: 1_000 },
   sessionsPerUser: { default: 100, min: 1, max: 10_000 },
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },

@@ -1,4 +1,4 @@
-// Who asks: sets `c.var.caller` or refuses with 401. What the caller may do is decided by each service.
+// Who asks: sets `c.var.caller` or refuses with 401; a user who asks too often is refused with 429. What the caller may do is decided by each service.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
@@ -6,6 +6,7 @@ import { credentialRefused, refuse, unwrap, type Outcome } from '../domain/refus
 import { authenticateKey } from '../services/api-keys.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
+import { delayRefusal, holdToShield } from './rate-limit.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
@@ -15,7 +16,11 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts) 
   return createMiddleware<AppEnv & { Variables: { caller: CallerOf<Accepts> } }>(async (c, next) => {
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
     const isByKey = accepts === 'user-or-key' && c.req.header('Authorization') === undefined;
-    c.set('caller', unwrap<Caller>(await (isByKey ? readKeyPair(c) : readBearer(c))) as CallerOf<Accepts>);
+    const read = await (isByKey ? readKeyPair(c) : readBearer(c));
+    if (!read.ok && read.refusal.kind === 'rate_limited') await delayRefusal(c.var.context.config.limits);
+    const caller = unwrap<Caller>(read);
+    await holdToShield(c.var.context, 'USER_LIMIT', `user ${caller.userId}`);
+    c.set('caller', caller as CallerOf<Accepts>);
     await next();
   });
 }

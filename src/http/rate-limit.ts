@@ -5,6 +5,7 @@ import { finishInBackground } from '../background.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import type { Limits } from '../limits.ts';
 import { isWithinShield, refusedBy, type FloodShield } from '../services/flood-shield.ts';
+import type { ServiceContext } from '../services/context.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 
@@ -14,15 +15,19 @@ let delayedRefusals = 0;
 export function limitRate(shield: FloodShield) {
   return createMiddleware<AppEnv>(async (c, next) => {
     const key = shield === 'CONTROL_LIMIT' ? `user ${c.var.caller.userId}` : readClientAddress(c);
-    if (!(await isWithinShield(c.var.context, shield, key))) {
-      await delayRefusal(c.var.context.config.limits);
-      throw new RefusedError(refusedBy(shield));
-    }
+    await holdToShield(c.var.context, shield, key);
     await next();
   });
 }
 
-async function delayRefusal({ refusalDelayMs, delayedRefusals: max }: Limits): Promise<void> {
+/** @throws RefusedError `rate_limited`, a moment later */
+export async function holdToShield(context: ServiceContext, shield: FloodShield, key: string): Promise<void> {
+  if (await isWithinShield(context, shield, key)) return;
+  await delayRefusal(context.config.limits);
+  throw new RefusedError(refusedBy(shield));
+}
+
+export async function delayRefusal({ refusalDelayMs, delayedRefusals: max }: Limits): Promise<void> {
   if (delayedRefusals >= max) return;
   delayedRefusals += 1;
   // To its end, also when the client leaves: otherwise it would be counted for ever.

@@ -22,54 +22,75 @@ import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
+import { rememberNewest } from './newest.ts';
+import { inStrangersTurn } from './stranger-turns.ts';
 
 const maxNameLength = 100;
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
+const maxKnownProductKeys = 10_000;
+
+/** Product keys that were right before, in this isolate. */
+const knownProductKeys = new Map<string, true>();
 
 /** @throws RefusedError invalid_product_key, product_disabled, device_disabled, too_many_devices, too_many_requests */
 export async function activateDevice(context: ServiceContext, request: ActivateBody, clientAddress: string) {
-  const { env, config } = context;
   const startedAtMs = Date.now();
   const db = context.primary();
-  const deviceSecret = createSecret('sk_', 32);
-  const password = createSecret('tk_', 48);
-  const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
-    const product = await requireProduct(db, request.productKey);
-    const refuseFlood = () => refuseFloodOfNew(context, product.productKey, clientAddress);
-    const device = await findOrMakeDevice(db, config, product, request, refuseFlood);
-    // Its product or its record was deleted meanwhile: start over with the present state.
-    if (device === undefined) continue;
-    if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
-    const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
-    const { deviceId, ownerId, name } = device;
-    const identity = { productKey, deviceId };
-    const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
-    const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>
-      session.provision({ ...facts, ...digests }),
-    );
-    if (provisioned.ok) {
-      if (provisioned.value.isNew) {
-        await renewProjection(env, device);
-        await catchUpWithProduct(env, db, product, deviceId);
-      }
-      await provisionAtBroker(context, identity, { kind: 'upsert', password }, startedAtMs);
-      return answerOf(config, identity, deviceSecret, password);
-    }
-    if (provisioned.refusal.kind === 'device_disabled') throw new RefusedError(provisioned.refusal);
-    // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
-    // the broker can only be found through it.
-    await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
-    await deleteRecords(db, [deviceId]);
+    const product = await requireProduct(context, request.productKey);
+    const known = await findDeviceBySerial(db, product.id, request.deviceSN);
+    // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
+    const answer =
+      known === undefined
+        ? await inStrangersTurn(context, async () => {
+            await refuseFloodOfNew(context, product.productKey, clientAddress);
+            const made = await makeDevice(db, context.config, product, request);
+            return made && issueCredentials(context, product, made, startedAtMs);
+          })
+        : await issueCredentials(context, product, await noteVersions(db, known, request), startedAtMs);
+    if (answer !== undefined) return answer;
   }
   throw new Error('activation failed: the device was deleted during each attempt');
 }
 
-async function requireProduct(db: Database, productKey: string): Promise<ProductRow> {
-  const product = await findProduct(db, productKey);
+/** undefined where the device was deleted meanwhile. */
+async function issueCredentials(context: ServiceContext, product: ProductRow, device: DeviceRow, startedAtMs: number) {
+  const { env, config } = context;
+  const db = context.primary();
+  if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
+  const deviceSecret = createSecret('sk_', 32);
+  const password = createSecret('tk_', 48);
+  const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
+  const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
+  const { deviceId, ownerId, name } = device;
+  const identity = { productKey, deviceId };
+  const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
+  const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>
+    session.provision({ ...facts, ...digests }),
+  );
+  if (provisioned.ok) {
+    if (provisioned.value.isNew) {
+      await renewProjection(env, device);
+      await catchUpWithProduct(env, db, product, deviceId);
+    }
+    await provisionAtBroker(context, identity, { kind: 'upsert', password }, startedAtMs);
+    return answerOf(config, identity, deviceSecret, password);
+  }
+  if (provisioned.refusal.kind === 'device_disabled') throw new RefusedError(provisioned.refusal);
+  // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
+  // the broker can only be found through it.
+  await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
+  await deleteRecords(db, [deviceId]);
+  return undefined;
+}
+
+async function requireProduct(context: ServiceContext, productKey: string): Promise<ProductRow> {
+  const find = () => findProduct(context.primary(), productKey);
+  const product = await (knownProductKeys.has(productKey) ? find() : inStrangersTurn(context, find));
   if (product === undefined) throw new RefusedError({ kind: 'unknown_product_key', productKey });
   if (product.status !== 1) throw new RefusedError({ kind: 'product_disabled', productKey });
+  rememberNewest(knownProductKeys, productKey, true, maxKnownProductKeys);
   return product;
 }
 
@@ -104,26 +125,23 @@ async function refuseFloodOfNew(context: ServiceContext, productKey: string, cli
 }
 
 /** Two activations of a new serial at the same time get the same device. */
-async function findOrMakeDevice(
+async function makeDevice(
   db: Database,
   { limits }: Config,
   product: ProductRow,
-  { deviceSN, ...reported }: ActivateBody,
-  refuseFlood: () => Promise<void>,
+  { deviceSN, firmwareVersion = '', chipModel = '' }: ActivateBody,
 ): Promise<DeviceRow | undefined> {
-  const known = await findDeviceBySerial(db, product.id, deviceSN);
-  const firmwareVersion = reported.firmwareVersion ?? known?.firmwareVersion ?? '';
-  const chipModel = reported.chipModel ?? known?.chipModel ?? '';
-  if (known === undefined) {
-    await refuseFlood();
-    const name = Array.from(`${product.name} ${deviceSN}`).slice(0, maxNameLength).join('');
-    const facts = { deviceSN, name, firmwareVersion, chipModel };
-    const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
-    const reached = await insertDevice(db, record, limits);
-    const made = await findDeviceBySerial(db, product.id, deviceSN);
-    if (made === undefined && reached !== undefined) throw new RefusedError(refusalOf(reached, record.createdAt));
-    return made;
-  }
+  const name = Array.from(`${product.name} ${deviceSN}`).slice(0, maxNameLength).join('');
+  const facts = { deviceSN, name, firmwareVersion, chipModel };
+  const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
+  const reached = await insertDevice(db, record, limits);
+  const made = await findDeviceBySerial(db, product.id, deviceSN);
+  if (made === undefined && reached !== undefined) throw new RefusedError(refusalOf(reached, record.createdAt));
+  return made;
+}
+
+async function noteVersions(db: Database, known: DeviceRow, reported: ActivateBody): Promise<DeviceRow> {
+  const { firmwareVersion = known.firmwareVersion, chipModel = known.chipModel } = reported;
   const isNews = known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel;
   if (isNews && !known.isDisabled) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
   return known;

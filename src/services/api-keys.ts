@@ -6,6 +6,7 @@ import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
+import { inStrangersTurn } from './stranger-turns.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
 import { rememberNewest } from './newest.ts';
 
@@ -114,7 +115,8 @@ async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey
     }
     return known;
   }
-  return (unknownUntilMs.get(keyId) ?? 0) > nowMs ? undefined : fetchKey(context, keyId);
+  if ((unknownUntilMs.get(keyId) ?? 0) > nowMs) return undefined;
+  return known === undefined ? inStrangersTurn(context, () => fetchKey(context, keyId)) : fetchKey(context, keyId);
 }
 
 async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {

@@ -7,7 +7,7 @@ import type { ServiceContext } from './context.ts';
 export type FloodShield = Extract<keyof Env, `${string}_LIMIT`>;
 
 // The binding does not say when it allows requests again; after one whole period of wrangler.toml it does.
-const periodSeconds = 60;
+const periodSeconds = (shield: FloodShield): number => (shield === 'USER_LIMIT' ? 10 : 60);
 
 /** Counts one use of `key`, and answers whether that is within the limit. */
 export async function isWithinShield(
@@ -26,5 +26,5 @@ export async function isWithinShield(
 }
 
 export function refusedBy(shield: FloodShield): Extract<Refusal, { kind: 'rate_limited' }> {
-  return { kind: 'rate_limited', limit: shield, retryAfterSeconds: periodSeconds };
+  return { kind: 'rate_limited', limit: shield, retryAfterSeconds: periodSeconds(shield) };
 }

@@ -3,6 +3,8 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { inStrangersTurn } from '../../src/services/stranger-turns.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 import { hookSecret } from '../rig/workerd/hooks.ts';
 import { provisionDevice } from '../rig/workerd/provision.ts';
@@ -101,6 +103,47 @@ describe('a refusal of a flood shield', () => {
     for (const end of waits) end();
     expect((await Promise.all(held)).map(({ status }) => status)).toEqual([429, 429]);
     vi.restoreAllMocks();
+  });
+});
+
+describe('a signed-in user', () => {
+  it('is refused what is too much for one user, and others are not', async () => {
+    const [{ token }, other] = [await createUser(), await createUser()];
+    const changed = { ...production, USER_LIMIT: limiter(3) };
+    const read = (by: string) => ask(changed, '/api/v1/users/me', { Authorization: `Bearer ${by}` });
+    const answers = [];
+    for (let count = 0; count < 5; count++) answers.push(await read(token));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
+    expect(answers[4]?.headers.get('Retry-After')).toBe('10');
+    expect((await read(other.token)).status).toBe(200);
+  });
+});
+
+describe('what strangers can make the database do', () => {
+  const contextOf = (limits: string) => ({ config: readConfig({ ...env, LIMITS: limits } as unknown as Env) });
+
+  it('is done two at a time, and refused where too many wait', async () => {
+    const context = contextOf('strangerQueue=2');
+    const ends: (() => void)[] = [];
+    const work = () => new Promise<void>((resolve) => ends.push(resolve));
+    const first = [inStrangersTurn(context, work), inStrangersTurn(context, work)];
+    await vi.waitFor(() => expect(ends).toHaveLength(2));
+    const next = [inStrangersTurn(context, work), inStrangersTurn(context, work)];
+    await expect(inStrangersTurn(context, work)).rejects.toMatchObject({
+      refusal: { kind: 'rate_limited', limit: 'strangerQueue', retryAfterSeconds: 2 },
+    });
+    expect(ends).toHaveLength(2);
+    for (const end of ends) end();
+    await Promise.all(first);
+    await vi.waitFor(() => expect(ends).toHaveLength(4));
+    for (const end of ends) end();
+    await Promise.all(next);
+  });
+
+  it('frees its place where it fails', async () => {
+    const context = contextOf('');
+    const fail = () => Promise.reject(new Error('failed'));
+    for (let count = 0; count < 5; count++) await expect(inStrangersTurn(context, fail)).rejects.toThrow('failed');
   });
 });
 

@@ -1,0 +1,61 @@
+// Work that an isolate does a few at a time, so that a flood of it leaves room for other requests. Those that wait for their
+// turn are limited. Knows nothing of the work.
+import { finishInBackground, runInBackground } from '../background.ts';
+import { RefusedError } from '../domain/refusal.ts';
+
+const pollMs = 20;
+const retryAfterSeconds = 2;
+
+type Turn = { isFirst: boolean };
+
+export class Turns {
+  readonly #limit: string;
+  readonly #atOnce: number;
+  readonly #waiting: Turn[] = [];
+  #taken = 0;
+
+  /** @param limit the name of the setting that bounds those who wait */
+  constructor(limit: string, atOnce: number) {
+    this.#limit = limit;
+    this.#atOnce = atOnce;
+  }
+
+  /**
+   * Runs `work` in its turn. Who `isFirst` goes before the others and waits in a queue of its own length.
+   * @param pauseMs in which the place stays taken after the work
+   * @throws RefusedError `rate_limited` where too many wait
+   */
+  async run<T>(
+    { isFirst = false, maxWaiting, pauseMs = 0 }: { isFirst?: boolean; maxWaiting: number; pauseMs?: number },
+    work: () => Promise<T>,
+  ): Promise<T> {
+    if (this.#waiting.filter((other) => other.isFirst === isFirst).length >= maxWaiting) {
+      throw new RefusedError({ kind: 'rate_limited', limit: this.#limit, retryAfterSeconds });
+    }
+    // To its end, also when the client leaves: otherwise nobody would have a turn after it.
+    return finishInBackground(this.#runInTurn({ isFirst }, pauseMs, work));
+  }
+
+  async #runInTurn<T>(turn: Turn, pauseMs: number, work: () => Promise<T>): Promise<T> {
+    const firstOther = this.#waiting.findIndex((other) => !other.isFirst);
+    this.#waiting.splice(turn.isFirst && firstOther >= 0 ? firstOther : this.#waiting.length, 0, turn);
+    try {
+      // By its own timer: a promise of another request cannot be awaited.
+      while (this.#taken >= this.#atOnce || this.#waiting[0] !== turn) await scheduler.wait(pollMs);
+    } finally {
+      this.#waiting.splice(this.#waiting.indexOf(turn), 1);
+    }
+    this.#taken += 1;
+    try {
+      return await work();
+    } finally {
+      if (pauseMs > 0) runInBackground('pause between turns', this.#endTurn(pauseMs));
+      else this.#taken -= 1;
+    }
+  }
+
+  async #endTurn(pauseMs: number): Promise<void> {
+    await scheduler.wait(pauseMs);
+    this.#taken -= 1;
+  }
+}
