@@ -1,5 +1,6 @@
 // RabbitMQ with rabbitmq_mqtt and rabbitmq_auth_backend_http: the bare words `allow` and `deny`. A login without a
-// client id is not an MQTT login and is refused: over AMQP nobody could tell whose session it takes.
+// client id is not an MQTT login and is refused: over AMQP nobody could tell whose session it takes. Run by the tests with
+// Debian's RabbitMQ 3.10.8.
 import type { Context } from 'hono';
 import type { Refusal } from '../../domain/refusal.ts';
 import { bridgeName, isBridgeClientId } from '../../domain/topic-rights.ts';
