@@ -300,7 +300,7 @@ export class DeviceSession extends DurableObject<Env> {
       this.ctx.storage.transactionSync(() => {
         if (known === undefined) this.#storage.create();
         this.#storage.writeSlices(rows);
-        for (const entry of state.newHistory) this.#storage.appendHistory(entry);
+        this.#storage.appendHistory(state.newHistory);
         for (const command of newCommands) this.#storage.writeCommand(command, nowMs);
         for (const record of newRecords) this.#storage.writeIdempotencyRecord(record, nowMs);
       });

@@ -72,13 +72,18 @@ export class DeviceStorage {
     }
   }
 
-  appendHistory({ kind, number, entry }: HistoryEntry): void {
-    this.#sql.exec(
-      `INSERT OR REPLACE INTO ${kind} (slot, number, json) VALUES (?, ?, ?)`,
-      number % historySize,
-      number,
-      JSON.stringify(entry),
-    );
+  /** One statement a kind: a batch of a moving device brings a hundred entries. */
+  appendHistory(entries: readonly HistoryEntry[]): void {
+    for (const kind of ['transition', 'position'] as const) {
+      const own = entries.filter((one) => one.kind === kind).slice(-historySize);
+      if (own.length === 0) continue;
+      const rows = own.map(({ number, entry }) => [number % historySize, number, JSON.stringify(entry)]);
+      this.#sql.exec(
+        `INSERT OR REPLACE INTO ${kind} (slot, number, json)
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)`,
+        JSON.stringify(rows),
+      );
+    }
   }
 
   /** Newest first. */
