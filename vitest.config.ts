@@ -19,7 +19,7 @@ Object.assign(process.env, {
 
 /** How many inputs the fuzzers send in all, and the seed of every generated test, which is printed with a failure. */
 const fuzzing = {
-  fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 20_000),
+  fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 12_000),
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
 };
 
@@ -29,7 +29,7 @@ const cores = availableParallelism();
 const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
 
 /** Files that start processes and mostly wait for them, after the others. */
-const withProcesses = { maxWorkers: 2 * cores, sequence: { groupOrder: 1 } };
+const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
 const projectOrder = ['unit', 'worker', 'faults', 'system', 'bridge', 'conformance'];

@@ -85,9 +85,11 @@ export const relayFloods: Attack[] = [
           socket.on('message', () => (answered += 1));
           socket.send(JSON.stringify({ action: 'auth', token: own.token }));
           let sent = 1;
+          // The platform answers the exact spelling itself; every other one comes to the shard.
+          const ping = number % 2 === 0 ? '{"action":"ping"}' : '{"action": "ping"}';
           const mayGoOn = (): boolean => socket.readyState === WebSocket.OPEN && performance.now() < untilMs;
           while (mayGoOn()) {
-            for (let frame = 0; frame < pingAtOnce; frame += 1) socket.send('{"action":"ping"}');
+            for (let frame = 0; frame < pingAtOnce; frame += 1) socket.send(ping);
             sent += pingAtOnce;
             const enough = sent - 2 * pingAtOnce;
             while (answered < enough && mayGoOn()) await sleep(1);

@@ -120,10 +120,10 @@ describe('a signed-in user', () => {
 });
 
 describe('what strangers can make the database do', () => {
-  const contextOf = (limits: string) => ({ config: readConfig({ ...env, LIMITS: limits } as unknown as Env) });
+  const contextOf = (limits: string) => ({ config: readConfig({ ...production, LIMITS: limits } as unknown as Env) });
 
   it('is done two at a time, and refused where too many wait', async () => {
-    const context = contextOf('strangerQueue=2');
+    const context = contextOf('strangerQueue=2,strangerPauseMs=0');
     const ends: (() => void)[] = [];
     const work = () => new Promise<void>((resolve) => ends.push(resolve));
     const first = [inStrangersTurn(context, work), inStrangersTurn(context, work)];
@@ -141,7 +141,7 @@ describe('what strangers can make the database do', () => {
   });
 
   it('frees its place where it fails', async () => {
-    const context = contextOf('');
+    const context = contextOf('strangerPauseMs=0');
     const fail = () => Promise.reject(new Error('failed'));
     for (let count = 0; count < 5; count++) await expect(inStrangersTurn(context, fail)).rejects.toThrow('failed');
   });
