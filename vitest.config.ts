@@ -19,7 +19,7 @@ Object.assign(process.env, {
 
 /** How many inputs the fuzzers send in all, and the seed of every generated test, which is printed with a failure. */
 const fuzzing = {
-  fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 12_000),
+  fuzzRuns: Number(process.env['FUZZ_RUNS'] ?? 8_000),
   fuzzSeed: Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31),
 };
 
