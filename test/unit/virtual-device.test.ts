@@ -136,7 +136,9 @@ describe('joining', () => {
 
   test('it reports at its interval, with growing identifiers', async () => {
     await startDevice({ reportEveryMs: 50 });
-    await vi.waitFor(() => expect(published.map(({ body }) => body['id'])).toEqual(['1', '2', '3']));
+    // On a busy machine a fourth may come before anybody looks.
+    await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(3));
+    expect(published.slice(0, 3).map(({ body }) => body['id'])).toEqual(['1', '2', '3']);
   });
 
   test('a refused activation is repeated after five seconds, as long as it takes', { timeout: 15_000 }, async () => {
