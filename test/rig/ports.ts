@@ -1,19 +1,39 @@
 // The one place that picks loopback ports and temporary folders for parts that run as processes of their own.
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from './changes.ts';
 
-/** Free when asked: nothing keeps it free until it is used. */
+// Below the range from which systems take the ports of outgoing connections: otherwise one of those may take a port
+// between the moment it is found free and the moment it is used.
+const lowest = 10_000;
+const highest = 32_000;
+const given = new Set<number>();
+
+/** Free when asked, and given once; another process may find the same, which is unlikely. */
 export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  for (;;) {
+    const port = randomInt(lowest, highest);
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return false;
+    throw error;
+  }
   server.close();
   await once(server, 'close');
-  return port;
+  return true;
 }
 
 /** @throws Error where nothing listens in time */
