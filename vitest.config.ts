@@ -1,5 +1,5 @@
 // Test projects: unit (plain Node), worker (inside workerd), conformance (plain Node against the
-// built Worker), bridge and system (plain Node, real sockets).
+// built Worker), bridge, system, faults and attacks (plain Node, real sockets).
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';

@@ -1,5 +1,5 @@
-// What an attack is, what it may know, and what it finds. An attack runs in a thread of its own, so that what it computes
-// does not slow the bystander's clock. Must not start or stop any part.
+// What an attack is, what it may know, and what it finds. Where a bystander is timed, an attack runs in a thread of its
+// own, so that what it computes does not slow his clock. Must not start or stop any part.
 import type { Activation } from '../rig/accounts.ts';
 
 /** Everything an attacker is taken to know or to own. */
