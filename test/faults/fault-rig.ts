@@ -145,15 +145,25 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
     while (this.#toPublish < count) await sleep(tickMs);
   }
 
-  /** Resolves when all that the broker took is in effect, or when nothing came for so long that nothing will. */
+  /**
+   * Resolves when all that the broker took is in effect, or when nothing came for so long that nothing will.
+   * @throws Error with its last words where the bridge that was started last ended by itself
+   */
   async untilArrived(giveUpMs = giveUpAfterQuietMs): Promise<void> {
     const startedAtMs = performance.now();
     await this.publisher.drained(drainWithinMs);
     while (this.history.missing.length > 0) {
+      this.#failIfBridgeEnded();
       const quietMs = Math.min(this.history.msSinceEffect, performance.now() - startedAtMs);
       if (quietMs > giveUpMs) return;
       await sleep(100);
     }
+  }
+
+  #failIfBridgeEnded(): void {
+    const bridge = this.#bridges.at(-1);
+    const code = bridge?.child.exitCode ?? 0;
+    if (bridge !== undefined && code > 0) throw new Error(`the bridge ended with ${code}; ${bridge.lastWords}`);
   }
 
   /** Waits for the rest, stops the bridges in order, and judges every message. */

@@ -3,6 +3,7 @@
 import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { BridgeProcess } from '../rig/bridge-process.ts';
 import { FaultRig } from './fault-rig.ts';
 import { HttpGate } from './http-gate.ts';
 import { find, type Context, type Finding, type Scenario } from './scenario.ts';
@@ -69,10 +70,10 @@ async function damage(
     const places = count(100, 3);
     for (let place = 0; place < places; place += 1) {
       gate.setFaults({ refuse: () => ({ status: 503 }) });
-      await spoolOne(rig, path);
-      await spoolOne(rig, path);
+      await spoolOne(rig, bridge, path);
+      await spoolOne(rig, bridge, path);
       const start = await untilStill(path);
-      const number = await spoolOne(rig, path);
+      const number = await spoolOne(rig, bridge, path);
       await bridge.kill('SIGKILL');
       const { size } = statSync(path);
       const share = (size - start) / places;
@@ -91,13 +92,13 @@ async function damage(
 }
 
 /** Resolves with its number when it is in the database's log. */
-async function spoolOne(rig: FaultRig, path: string): Promise<number> {
+async function spoolOne(rig: FaultRig, bridge: BridgeProcess, path: string): Promise<number> {
   const message = rig.maker.make();
   rig.publisher.publish(message);
   const payload = Buffer.from(message.payload);
   const deadlineMs = performance.now() + 30_000;
   while (!existsSync(path) || !readFileSync(path).includes(payload)) {
-    if (performance.now() > deadlineMs) throw new Error('the bridge does not spool');
+    if (performance.now() > deadlineMs) throw new Error(`the bridge does not spool; ${bridge.lastWords}`);
     await sleep(10);
   }
   return message.number;

@@ -104,8 +104,13 @@ export class BridgeProcess {
     return this.untilExit();
   }
 
+  /** For the message of a failure. */
+  get lastWords(): string {
+    return `its last lines are ${JSON.stringify(this.lines.slice(-6))} ${this.stderr}`;
+  }
+
   async #untilState(what: string, isSo: () => boolean): Promise<void> {
-    const describe = () => `${what}; its last lines are ${JSON.stringify(this.lines.slice(-4))} ${this.stderr}`;
+    const describe = () => `${what}; ${this.lastWords}`;
     await this.changes.until(describe, isSo, readyWithinMs);
   }
 }

@@ -1,7 +1,7 @@
 // The one place that picks loopback ports and temporary folders for parts that run as processes of their own.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,13 +13,32 @@ const lowest = 10_000;
 const highest = 32_000;
 const given = new Set<number>();
 
-/** Free when asked, and given once; another process may find the same, which is unlikely. */
+/** Names the folder that a whole test run has for itself. */
+export const tempRootVariable = 'LATCHWORK_TEST_ROOT';
+
+/**
+ * Free when asked, and given once in a test run: a part that is stopped finds its port free when it starts again. Without
+ * the folder of a run, another process may find the same, which is unlikely.
+ */
 export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(lowest, highest);
-    if (given.has(port) || !(await isFree(port))) continue;
+    if (given.has(port) || !(await isFree(port)) || !claim(port)) continue;
     given.add(port);
     return port;
+  }
+}
+
+/** False where another process of the same run has it. */
+function claim(port: number): boolean {
+  const root = process.env[tempRootVariable];
+  if (root === undefined) return true;
+  try {
+    closeSync(openSync(join(root, `port-${port}`), 'wx'));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
   }
 }
 
