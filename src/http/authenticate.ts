@@ -4,9 +4,10 @@ import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
 import { credentialRefused, refuse, unwrap, type Outcome } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/api-keys.ts';
+import { waitForPace } from '../services/user-pace.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
-import { delayRefusal, holdToShield } from './rate-limit.ts';
+import { holdToShield } from './rate-limit.ts';
 
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
@@ -17,9 +18,9 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts) 
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
     const isByKey = accepts === 'user-or-key' && c.req.header('Authorization') === undefined;
     const read = await (isByKey ? readKeyPair(c) : readBearer(c));
-    if (!read.ok && read.refusal.kind === 'rate_limited') await delayRefusal(c.var.context.config.limits);
     const caller = unwrap<Caller>(read);
     await holdToShield(c.var.context, 'USER_LIMIT', `user ${caller.userId}`);
+    await waitForPace(c.var.context, caller.userId);
     c.set('caller', caller as CallerOf<Accepts>);
     await next();
   });

@@ -1,9 +1,8 @@
-// Flood shields as middleware (services/flood-shield.ts): above the limit a request is refused with 429, and the answer is
-// held back for a moment, because a client that is refused at once asks again at once.
+// Flood shields as middleware (services/flood-shield.ts): above the limit a request is refused with 429. Every such answer
+// is held back for a moment, because a client that is refused at once asks again at once.
 import { createMiddleware } from 'hono/factory';
 import { finishInBackground } from '../background.ts';
 import { RefusedError } from '../domain/refusal.ts';
-import type { Limits } from '../limits.ts';
 import { isWithinShield, refusedBy, type FloodShield } from '../services/flood-shield.ts';
 import type { ServiceContext } from '../services/context.ts';
 import type { AppEnv } from './app-env.ts';
@@ -20,15 +19,16 @@ export function limitRate(shield: FloodShield) {
   });
 }
 
-/** @throws RefusedError `rate_limited`, a moment later */
+/** @throws RefusedError `rate_limited` */
 export async function holdToShield(context: ServiceContext, shield: FloodShield, key: string): Promise<void> {
   if (await isWithinShield(context, shield, key)) return;
-  await delayRefusal(context.config.limits);
   throw new RefusedError(refusedBy(shield));
 }
 
-export async function delayRefusal({ refusalDelayMs, delayedRefusals: max }: Limits): Promise<void> {
-  if (delayedRefusals >= max) return;
+/** Before a 429 is answered; only where rate limits count. */
+export async function delayRefusal({ rateLimits, limits }: ServiceContext['config']): Promise<void> {
+  const { refusalDelayMs, delayedRefusals: max } = limits;
+  if (rateLimits === 'relaxed' || delayedRefusals >= max) return;
   delayedRefusals += 1;
   // To its end, also when the client leaves: otherwise it would be counted for ever.
   await finishInBackground(scheduler.wait(refusalDelayMs).finally(() => (delayedRefusals -= 1)));

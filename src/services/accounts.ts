@@ -8,7 +8,7 @@ import { foldName } from '../domain/account-name.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
-import { inTurn } from './password-turns.ts';
+import { inTurn, refuseStrangerWhereFull } from './password-turns.ts';
 
 const minPasswordLength = 8;
 
@@ -18,6 +18,7 @@ export async function registerUser(
   { username, email, password }: { username: string; email: string; password: string },
 ) {
   refuseWeak(password);
+  refuseStrangerWhereFull(context);
   const database = context.primary();
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   // Saves the hash for names that are taken; the insertion is what decides.

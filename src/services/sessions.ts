@@ -12,7 +12,7 @@ import { addRotation, judgeToken } from '../domain/token-rotation.ts';
 import { log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
-import { inTurn } from './password-turns.ts';
+import { inTurn, isFamiliarClient, refuseStrangerWhereFull, rememberClient } from './password-turns.ts';
 
 const refreshTokenMs = 30 * 24 * 3_600_000;
 // The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
@@ -29,13 +29,16 @@ type Login = { name: string; password: string; clientAddress: string; deviceToke
  * @throws RefusedError invalid_password, too_many_requests
  */
 export async function logIn(context: ServiceContext, { name, password, clientAddress, deviceToken }: Login) {
-  const database = context.primary();
   const foldedName = foldName(name);
-  const user = await findUserByName(database, foldedName);
   const shownToken = deviceToken ?? undefined;
+  const clientDigest = await digestOf(`login client ${foldedName} ${clientAddress}`);
+  const isFamiliar = isFamiliarClient(clientDigest);
+  if (shownToken === undefined && !isFamiliar) refuseStrangerWhereFull(context);
+  const database = context.primary();
+  const user = await findUserByName(database, foldedName);
   const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
-  const turn = <T>(hash: () => Promise<T>) => inTurn(context, attempt.isKnownDevice, hash);
+  const turn = <T>(hash: () => Promise<T>) => inTurn(context, attempt.isKnownDevice || isFamiliar, hash);
   const { isRight, isOutdated } = await turn(() => checkPassword(password, user?.passwordHash ?? dummyHash));
   if (user === undefined || !isRight) {
     await countFailure(database, attempt);
@@ -43,6 +46,7 @@ export async function logIn(context: ServiceContext, { name, password, clientAdd
     throw new RefusedError(credentialRefused('account_password', problem));
   }
   await resetFailures(database, attempt);
+  rememberClient(context, clientDigest);
   const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
   const pair = await startSession(context, database, user.id, passwordHash);
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };

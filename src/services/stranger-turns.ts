@@ -10,6 +10,6 @@ const turns = new Turns('strangerQueue', atOnce);
 /** At once where rate limits are relaxed. @throws RefusedError `rate_limited` where too many wait */
 export function inStrangersTurn<T>({ config }: Pick<ServiceContext, 'config'>, work: () => Promise<T>): Promise<T> {
   if (config.rateLimits === 'relaxed') return work();
-  const { strangerQueue: maxWaiting, strangerPauseMs: pauseMs } = config.limits;
-  return turns.run({ maxWaiting, pauseMs }, work);
+  const { strangerQueue: maxWaiting, strangerPauseMs } = config.limits;
+  return turns.run({ maxWaiting, pauseMs: () => strangerPauseMs }, work);
 }

@@ -22,21 +22,25 @@ export class Turns {
 
   /**
    * Runs `work` in its turn. Who `isFirst` goes before the others and waits in a queue of its own length.
-   * @param pauseMs in which the place stays taken after the work
+   * @param pauseMs in which the place stays taken after the work; asked when that has ended
    * @throws RefusedError `rate_limited` where too many wait
    */
   async run<T>(
-    { isFirst = false, maxWaiting, pauseMs = 0 }: { isFirst?: boolean; maxWaiting: number; pauseMs?: number },
+    { isFirst = false, maxWaiting, pauseMs }: { isFirst?: boolean; maxWaiting: number; pauseMs: () => number },
     work: () => Promise<T>,
   ): Promise<T> {
-    if (this.#waiting.filter((other) => other.isFirst === isFirst).length >= maxWaiting) {
-      throw new RefusedError({ kind: 'rate_limited', limit: this.#limit, retryAfterSeconds });
-    }
+    this.refuseWhereFull({ isFirst, maxWaiting });
     // To its end, also when the client leaves: otherwise nobody would have a turn after it.
     return finishInBackground(this.#runInTurn({ isFirst }, pauseMs, work));
   }
 
-  async #runInTurn<T>(turn: Turn, pauseMs: number, work: () => Promise<T>): Promise<T> {
+  /** To be asked before what precedes the work. @throws RefusedError `rate_limited` where too many wait */
+  refuseWhereFull({ isFirst, maxWaiting }: { isFirst: boolean; maxWaiting: number }): void {
+    if (this.#waiting.filter((other) => other.isFirst === isFirst).length < maxWaiting) return;
+    throw new RefusedError({ kind: 'rate_limited', limit: this.#limit, retryAfterSeconds });
+  }
+
+  async #runInTurn<T>(turn: Turn, pauseMs: () => number, work: () => Promise<T>): Promise<T> {
     const firstOther = this.#waiting.findIndex((other) => !other.isFirst);
     this.#waiting.splice(turn.isFirst && firstOther >= 0 ? firstOther : this.#waiting.length, 0, turn);
     try {
@@ -49,7 +53,8 @@ export class Turns {
     try {
       return await work();
     } finally {
-      if (pauseMs > 0) runInBackground('pause between turns', this.#endTurn(pauseMs));
+      const ms = pauseMs();
+      if (ms > 0) runInBackground('pause between turns', this.#endTurn(ms));
       else this.#taken -= 1;
     }
   }

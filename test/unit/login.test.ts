@@ -10,7 +10,9 @@ vi.mock('../../src/services/login-attempts.ts', () => ({
   countFailure: () => Promise.resolve(),
 }));
 vi.mock('../../src/services/password-turns.ts', () => ({
-  inTurn: (_context: object, _isKnownDevice: boolean, hash: () => Promise<unknown>) => hash(),
+  inTurn: (_context: object, _isKnown: boolean, hash: () => Promise<unknown>) => hash(),
+  isFamiliarClient: () => false,
+  refuseStrangerWhereFull: () => undefined,
 }));
 
 type Sessions = { logIn: (context: object, given: object) => Promise<unknown> };

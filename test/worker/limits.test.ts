@@ -211,6 +211,43 @@ describe('passwords that are to be hashed', () => {
     expect(order).toEqual(['first', 'known', 'second', 'third']);
   });
 
+  it('are paced beyond a burst, so that they take a small share of the time', async () => {
+    const LIMITS = 'passwordHashPauseMs=0,passwordHashBurst=3,passwordHashesPerMinute=60';
+    const context = { config: readConfig({ ...env, RATE_LIMITS: 'production', LIMITS } as unknown as Env) };
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const wait = vi.spyOn(scheduler, 'wait');
+    for (let count = 0; count < 4; count++) await inTurn(context, false, () => Promise.resolve());
+    // The third has used up the burst: its place stays taken until there is another second's one.
+    expect(wait.mock.calls.map(([ms]) => ms)).toContain(1_000);
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  it('of a stranger are refused before the database is asked where the queue is full, of a known client not', async () => {
+    const { username } = await createAccount();
+    const address = '203.0.113.40';
+    expect((await logIn(username, password, address)).status).toBe(200);
+    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=1' } as unknown as Env;
+    const context = { config: readConfig(changed) };
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const hash = vi.fn(() => promise);
+    const held = [inTurn(context, false, hash)];
+    await vi.waitFor(() => expect(hash).toHaveBeenCalled());
+    held.push(inTurn(context, false, () => promise));
+    const app = createApp();
+    const attempt = async (from: string) => {
+      const headers = { 'CF-Connecting-IP': from };
+      const init = { method: 'POST', headers, body: JSON.stringify({ username, password }) };
+      const asked = new Request('https://latchwork.test/api/v1/users/login', init);
+      return (await app.fetch(asked, { ...changed, DB: env.DB }, createExecutionContext())).status;
+    };
+    expect(await attempt('203.0.113.41')).toBe(429);
+    const known = attempt(address);
+    resolve(undefined);
+    expect(await known).toBe(200);
+    await Promise.all(held);
+  });
+
   it('free their place when hashing fails', async () => {
     const context = { config: readConfig({ ...env, LIMITS: 'passwordHashPauseMs=0' } as unknown as Env) };
     await expect(inTurn(context, false, () => Promise.reject(new Error('out of memory')))).rejects.toThrow();

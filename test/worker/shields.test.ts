@@ -119,6 +119,24 @@ describe('a signed-in user', () => {
   });
 });
 
+describe('the pace of a user', () => {
+  it('lets a burst through at once, then holds requests back, and refuses what would wait too long', async () => {
+    const [{ token }, other] = [await createUser(), await createUser()];
+    const LIMITS = 'refusalDelayMs=0,userRequestBurst=2,userRequestsPerSecond=10,userRequestWaitMs=150';
+    const changed = { ...production, LIMITS } as unknown as Env;
+    const waits = vi.spyOn(scheduler, 'wait');
+    const read = (by: string) => ask(changed, '/api/v1/users/me', { Authorization: `Bearer ${by}` });
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const answers = await Promise.all(Array.from({ length: 4 }, () => read(token)));
+    expect((await read(other.token)).status).toBe(200);
+    vi.useRealTimers();
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+    expect(answers[3]?.headers.get('Retry-After')).toBe('1');
+    expect(waits.mock.calls.map(([ms]) => ms).filter((ms) => ms > 0)).toEqual([100]);
+    vi.restoreAllMocks();
+  });
+});
+
 describe('what strangers can make the database do', () => {
   const contextOf = (limits: string) => ({ config: readConfig({ ...production, LIMITS: limits } as unknown as Env) });
 

@@ -1,0 +1,72 @@
+// How often something may happen: a token bucket, and buckets by name. Memory only, so that a restart fills them.
+// For events without a clock of their own; those of a device are in device/budget.ts.
+
+export type Rate = { burst: number; perSecond: number };
+/** Fewer tokens than none are owed: they were taken in advance. */
+export type Bucket = { tokens: number; atMs: number };
+
+export function fullBucket({ burst }: Rate, nowMs: number): Bucket {
+  return { tokens: burst, atMs: nowMs };
+}
+
+/** False, and nothing taken, where there is no token. */
+export function takeToken(bucket: Bucket, rate: Rate, nowMs: number): boolean {
+  return takeInAdvance(bucket, rate, 0, nowMs) !== undefined;
+}
+
+/** Milliseconds until the token that is taken is there; undefined, and nothing taken, where that is more than `maxWaitMs`. */
+export function takeInAdvance(bucket: Bucket, rate: Rate, maxWaitMs: number, nowMs: number): number | undefined {
+  refill(bucket, rate, nowMs);
+  const waitMs = waitForTokenMs(bucket, rate, nowMs);
+  if (waitMs > maxWaitMs) return undefined;
+  bucket.tokens -= 1;
+  return waitMs;
+}
+
+/** Zero where one is there. */
+export function waitForTokenMs(bucket: Bucket, rate: Rate, nowMs: number): number {
+  refill(bucket, rate, nowMs);
+  return bucket.tokens >= 1 ? 0 : ((1 - bucket.tokens) / rate.perSecond) * 1000;
+}
+
+function refill(bucket: Bucket, { burst, perSecond }: Rate, nowMs: number): void {
+  bucket.tokens = Math.min(burst, bucket.tokens + (Math.max(0, nowMs - bucket.atMs) / 1000) * perSecond);
+  bucket.atMs = Math.max(bucket.atMs, nowMs);
+}
+
+/** Those that are full are forgotten, because a new one is full, too. */
+export class Buckets {
+  readonly #rate: Rate;
+  readonly #maxKept: number;
+  readonly #buckets = new Map<string, Bucket>();
+
+  /** @param maxKept so many are kept before the full ones are dropped */
+  constructor(rate: Rate, maxKept: number) {
+    this.#rate = rate;
+    this.#maxKept = maxKept;
+  }
+
+  take(name: string, nowMs: number): boolean {
+    return takeToken(this.#bucketOf(name, nowMs), this.#rate, nowMs);
+  }
+
+  takeInAdvance(name: string, maxWaitMs: number, nowMs: number): number | undefined {
+    return takeInAdvance(this.#bucketOf(name, nowMs), this.#rate, maxWaitMs, nowMs);
+  }
+
+  #bucketOf(name: string, nowMs: number): Bucket {
+    const known = this.#buckets.get(name);
+    if (known !== undefined) return known;
+    if (this.#buckets.size >= this.#maxKept) this.#dropFull(nowMs);
+    const bucket = fullBucket(this.#rate, nowMs);
+    this.#buckets.set(name, bucket);
+    return bucket;
+  }
+
+  #dropFull(nowMs: number): void {
+    for (const [name, bucket] of this.#buckets) {
+      refill(bucket, this.#rate, nowMs);
+      if (bucket.tokens >= this.#rate.burst) this.#buckets.delete(name);
+    }
+  }
+}
