@@ -54,6 +54,7 @@ export const limitSpecs = {
   relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
   relayClientFrameBurst: { default: 2_000, min: 1, max: 100_000 },
   relayClientFramesPerSecond: { default: 100, min: 1, max: 100_000 },
+  passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
   deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
   deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },

@@ -82,8 +82,8 @@ export class DeviceEffects {
   #run(effect: Effect): void {
     switch (effect.kind) {
       case 'push': {
-        const { topic, payload, subscriptions, revocations } = effect;
-        const run = { deviceId: this.#deviceId, topic, payloads: [payload], revocations };
+        const { topic, payload, subscriptions, generations } = effect;
+        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations };
         this.inBackground('push', pushToRelays(this.#env, [{ run, subscriptions }]));
         break;
       }
@@ -192,10 +192,12 @@ export class DeviceEffects {
   }
 
   /** Where a shard cannot be reached its sockets are gone, or the device's next message ends them. */
-  async #endRelaySessions({ cause, shards }: EffectOf<'end_relay_sessions'>): Promise<void> {
+  async #endRelaySessions({ cause, shards, generations }: EffectOf<'end_relay_sessions'>): Promise<void> {
     await Promise.allSettled(
       shards.map((shard) =>
-        callRelay(this.#env, shard, 'revoke', 'idempotent', (relay) => relay.revoke(this.#deviceId, cause)),
+        callRelay(this.#env, shard, 'revoke', 'idempotent', (relay) =>
+          relay.revoke(this.#deviceId, cause, generations),
+        ),
       ),
     );
   }

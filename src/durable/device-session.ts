@@ -88,7 +88,7 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Checks messaging credentials for a login at the broker, or at a relay shard, which is subscribed from then on. */
-  authenticate(attempt: LoginAttempt): Outcome<DeviceIdentity & { revocations: number }> {
+  authenticate(attempt: LoginAttempt): Outcome<DeviceIdentity & { generation: number }> {
     const { productKey, isClientIdRight = true, peer: address = null, relayShard, passwordDigest } = attempt;
     const { passwords, ended } =
       typeof this.#device === 'string' ? { passwords: [], ended: [] } : this.#device.credentials;
@@ -125,7 +125,7 @@ export class DeviceSession extends DurableObject<Env> {
         others.push({ result: 'rejected', reason: 'handling_failed', position });
       }
     }
-    return { subscriptions: [], revocations: 0, ...last, others };
+    return { subscriptions: [], generations: [], ...last, others };
   }
 
   /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
@@ -138,7 +138,7 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** Takes a message of a relay session that signed in as the device. */
   publish(
-    session: { productKey: string; revocations: number },
+    session: { productKey: string; generation: number },
     action: TopicAction,
     payload: string,
   ): Outcome<MessageResult> {

@@ -5,9 +5,11 @@ import { isOpen, type Command } from '../domain/device/command-life.ts';
 import { noneSpent } from '../domain/device/budget.ts';
 import { nothingCoalesced } from '../domain/device/coalescing.ts';
 import { noAlarm } from '../domain/device/alarm.ts';
+import { readCredentials } from '../domain/device/credentials.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
 import { historySize, type HistoryEntry, type PositionChange, type Transition } from '../domain/device/history.ts';
 import { initialPresence } from '../domain/device/connection.ts';
+import { readIdentity } from '../domain/device/identity.ts';
 import type { SavedRows } from '../domain/device/persistence.ts';
 import { noPresence } from '../domain/device/presence.ts';
 import { noProjection } from '../domain/device/projection.ts';
@@ -180,8 +182,8 @@ function stateOf(
   const { presence, properties, subscriptions, deduplication, isAlarmForInactivity } = activity;
   return {
     settings,
-    identity: administration.identity,
-    credentials: administration.credentials,
+    identity: readIdentity(administration.identity),
+    credentials: readCredentials(administration.credentials),
     recordCheck: { ...noRecordCheck, ...administration.recordCheck, askAgainAtMs: null },
     presence: {
       ...noPresence,

@@ -12,12 +12,12 @@ import { callDevice } from './stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
-type Registration = { deviceId: string; isRevoked: boolean };
+type Registration = { deviceId: string; liveGenerations: readonly number[] | undefined };
 
 export class RelayAuthentication {
   readonly #env: Env;
   readonly #shard: string;
-  /** Registrations under way; `isRevoked`: the device's credentials were revoked meanwhile. */
+  /** Registrations under way; `liveGenerations`: the credentials that are valid since others ended meanwhile. */
   readonly #registrations = new Set<Registration>();
 
   constructor(env: Env, shard: string) {
@@ -29,8 +29,8 @@ export class RelayAuthentication {
     return this.#registrationsOf(deviceId).length > 0;
   }
 
-  onRevoked(deviceId: string): void {
-    for (const registration of this.#registrationsOf(deviceId)) registration.isRevoked = true;
+  onRevoked(deviceId: string, generations: readonly number[]): void {
+    for (const registration of this.#registrationsOf(deviceId)) registration.liveGenerations = generations;
   }
 
   /** @throws RefusedError `object_failed` */
@@ -71,7 +71,7 @@ export class RelayAuthentication {
       );
       if (!outcome.ok) return outcome;
       // Revoked before the answer was here: there was no socket yet to be closed.
-      if (registration.isRevoked) {
+      if (registration.liveGenerations?.includes(outcome.value.generation) === false) {
         return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'revoked' });
       }
       return { ok: true, value: { kind: 'device', ...outcome.value } };
@@ -79,7 +79,7 @@ export class RelayAuthentication {
   }
 
   async #register<T>(deviceId: string, run: (registration: Registration) => Promise<T>): Promise<T> {
-    const registration = { deviceId, isRevoked: false };
+    const registration: Registration = { deviceId, liveGenerations: undefined };
     this.#registrations.add(registration);
     try {
       return await run(registration);

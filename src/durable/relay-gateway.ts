@@ -97,19 +97,22 @@ export class RelayGateway extends DurableObject<Env> {
     return { nobodyFor };
   }
 
-  /** Ends what a device's credentials allowed and, for a deleted device, what its owner subscribed to. */
-  revoke(deviceId: string, cause: RevokeCause): void {
+  /**
+   * Ends what a device's credentials allowed, except those of `generations`, and, for a deleted device, what users
+   * subscribed to.
+   */
+  revoke(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {
     for (const socket of this.#index.socketsOf(deviceId)) {
       const client = readClient(socket);
       if (client.who?.kind === 'device') {
-        this.#end(socket, 1008, cause);
+        if (!generations.includes(client.who.generation)) this.#end(socket, 1008, cause);
       } else if (cause === 'deleted') {
         const filters = client.filters.filter((filter) => parseFilter(filter)?.device.deviceId !== deviceId);
         this.#change(socket, { ...client, filters });
       }
     }
-    this.#authentication.onRevoked(deviceId);
-    this.#pushed.forget(deviceId);
+    this.#authentication.onRevoked(deviceId, generations);
+    if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
@@ -154,8 +157,8 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   #pushRun(run: RelayRun): void {
-    const { deviceId, topic, revocations } = run;
-    this.#endRevoked(deviceId, revocations);
+    const { deviceId, topic, generations } = run;
+    this.#endRevoked(deviceId, generations);
     const positions = this.#pushed.takeNew(run);
     const sockets = this.#index.subscribersOf(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
     if (sockets.length === 0) return;
@@ -168,10 +171,11 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   /** A call of `revoke` may have failed: then the device's next message says that the credentials have ended. */
-  #endRevoked(deviceId: string, revocations: number): void {
+  #endRevoked(deviceId: string, generations: readonly number[]): void {
     for (const socket of this.#index.socketsOf(deviceId)) {
       const who = this.#index.clientOf(socket)?.who;
-      if (who?.kind === 'device' && who.revocations < revocations) this.#end(socket, 1008, 'credentials rotated');
+      if (who?.kind === 'device' && !generations.includes(who.generation))
+        this.#end(socket, 1008, 'credentials rotated');
     }
   }
 
@@ -301,10 +305,10 @@ export class RelayGateway extends DurableObject<Env> {
     const checked = checkPublish(this.#index.clientOf(socket)?.who, topic);
     if (!checked.ok) return checked;
     const { device, action } = checked.value;
-    const { productKey, deviceId, revocations } = device;
+    const { productKey, deviceId, generation } = device;
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
     const outcome = await callDevice(this.env, deviceId, 'publish', 'once', (session) =>
-      session.publish({ productKey, revocations }, action, text),
+      session.publish({ productKey, generation }, action, text),
     );
     if (!outcome.ok) return outcome;
     if (outcome.value.result !== 'rejected') return done;

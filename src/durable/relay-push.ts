@@ -10,8 +10,8 @@ export type RelayRun = {
   topic: string;
   /** As they came: JSON text, or any other text. */
   payloads: string[];
-  /** How often relay sessions of the device were revoked: those that signed in before get nothing. */
-  revocations: number;
+  /** Of the device's valid credentials: relay sessions that were opened with others get nothing. */
+  generations: readonly number[];
   /**
    * Where a bridge brought them, which may bring them again: the spool with its numbers, and the device's result for each.
    * `accepted` ones were read as JSON.

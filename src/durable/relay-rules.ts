@@ -19,8 +19,8 @@ export const relayClientSchema = z.object({
         kind: z.literal('device'),
         productKey: z.string(),
         deviceId: z.string(),
-        /** How often the device's credentials had been revoked when it authenticated. */
-        revocations: z.number(),
+        /** Of the credential with which it authenticated. Sockets of an older version have none. */
+        generation: z.number().default(-1),
       }),
       z.object({ kind: z.literal('user'), userId: z.number(), expiresAtMs: z.number() }),
     ])

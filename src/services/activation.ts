@@ -65,7 +65,8 @@ async function issueCredentials(context: ServiceContext, product: ProductRow, de
   const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
   const { deviceId, ownerId, name } = device;
   const identity = { productKey, deviceId };
-  const facts = { productKey, ownerId, name, controlMode, offlineGraceSeconds, productChangedAtMs };
+  const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs: null };
+  const facts = { productKey, ...ownership, name, controlMode, offlineGraceSeconds, productChangedAtMs };
   const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>
     session.provision({ ...facts, ...digests }),
   );

@@ -128,7 +128,7 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     let run = runs.at(-1);
     if (run?.topic !== topic) {
       const origin = { spoolId, seqs: [], results: [] };
-      runs.push((run = { deviceId, topic, payloads: [], revocations: ingested.revocations, origin }));
+      runs.push((run = { deviceId, topic, payloads: [], generations: ingested.generations, origin }));
     }
     run.payloads.push(payload);
     run.origin.seqs.push(seq);

@@ -5,6 +5,7 @@ import { noneSpent } from '../../src/domain/device/budget.ts';
 import { nothingCoalesced } from '../../src/domain/device/coalescing.ts';
 import type { Command } from '../../src/domain/device/command-life.ts';
 import { noCommands, viewCommand, type CommandRequest } from '../../src/domain/device/commands.ts';
+import { readCredentials } from '../../src/domain/device/credentials.ts';
 import { askOwner, decide, type Device } from '../../src/domain/device/decide.ts';
 import type { Effect } from '../../src/domain/device/effects.ts';
 import type { DeviceEvent, EventKind, Results } from '../../src/domain/device/events.ts';
@@ -49,7 +50,8 @@ export class CoreDevice {
     this.deviceId = deviceId;
     this.nowMs = nowMs;
     this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits, ...settings };
-    const facts = { productKey: this.productKey, ownerId, name: 'A switch', controlMode: 'toggle' };
+    const ownership = { ownerId, productOwnerId: ownerId, claimedAtMs: null };
+    const facts = { productKey: this.productKey, ...ownership, name: 'A switch', controlMode: 'toggle' };
     this.run({
       kind: 'provisioned',
       deviceId: this.deviceId,
@@ -131,6 +133,7 @@ export class CoreDevice {
     const loaded: DeviceState = {
       settings: this.#settings,
       ...administration,
+      credentials: readCredentials(administration.credentials),
       recordCheck: { ...administration.recordCheck, askAgainAtMs: null },
       ...slices,
       presence: { ...presence, isAnnouncing: false, retryAtMs: null },

@@ -185,3 +185,41 @@ describe('what is worth a row', () => {
     expect(savedValue()).toBe(-70);
   });
 });
+
+describe('the relay sessions of a password', () => {
+  const shards = ['relay-0'];
+
+  it('end when it ends, by time as well: an alarm stands for that', () => {
+    const device = online();
+    const { productKey, deviceId } = device;
+    const listening = { isClientIdRight: true, address: null, relayShard: 'relay-0' };
+    device.run({ kind: 'login_attempted', productKey, matchedDigest: 'password', ...listening });
+    const { settings, identity } = device.state;
+    const issued = { secretDigest: 'secret', passwordDigest: 'newer' };
+    device.run({ kind: 'provisioned', deviceId, settings, facts: identity, ...issued });
+    // The relay shows that the newer one is in use.
+    device.run({ kind: 'login_attempted', productKey, matchedDigest: 'newer', ...listening });
+    expect(device.state.alarm.setAtMs).toBeLessThanOrEqual(startMs + 10 * minuteMs);
+    device.nowMs += 10 * minuteMs - 1;
+    device.fireAlarm();
+    expect(device.effects).not.toContainEqual(expect.objectContaining({ kind: 'end_relay_sessions' }));
+    device.nowMs += 1;
+    device.fireAlarm();
+    expect(device.effects).toContainEqual({
+      kind: 'end_relay_sessions',
+      cause: 'credentials rotated',
+      shards,
+      generations: [2],
+    });
+    const say = (generation: number) =>
+      device.run({
+        kind: 'relay_message_received',
+        productKey,
+        generation,
+        action: status,
+        payload: '{"status":"online"}',
+      });
+    expect(say(1)).toMatchObject({ refusal: { kind: 'credential_refused', problem: 'revoked' } });
+    expect(say(2)).toMatchObject({ ok: true });
+  });
+});

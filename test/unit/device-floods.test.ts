@@ -137,7 +137,7 @@ describe('messages beyond the limit', () => {
     const device = online();
     exhaust(device);
     const { productKey } = device;
-    const said = { productKey, revocations: 0, action: propertyPost, payload: '{"params":{"position":"up"}}' };
+    const said = { productKey, generation: 1, action: propertyPost, payload: '{"params":{"position":"up"}}' };
     expect(device.run({ kind: 'relay_message_received', ...said })).toMatchObject({
       ok: false,
       refusal: { kind: 'rate_limited', limit: 'deviceMessagesPerMinute' },

@@ -9,7 +9,7 @@ import {
   type RelayIdentity,
 } from '../../src/durable/relay-rules.ts';
 
-const device = { kind: 'device', productKey: 'switch', deviceId: 'dev_00000001', revocations: 0 } as const;
+const device = { kind: 'device', productKey: 'switch', deviceId: 'dev_00000001', generation: 1 } as const;
 const user = { kind: 'user', userId: 7, expiresAtMs: 5_000 } as const;
 const client = (who: RelayIdentity | null, filters: string[] = []): RelayClient => ({
   ...{ socketId: 's', address: '203.0.113.7', openedAtMs: 1_000, failedAuths: 0, isEnded: false },
@@ -69,7 +69,7 @@ it('closes an unauthenticated socket after ten seconds, a user’s with its toke
 it('tells one identity from another', () => {
   expect(isSameIdentity(user, { ...user, expiresAtMs: 9_000 })).toBe(true);
   expect(isSameIdentity(user, { ...user, userId: 8 })).toBe(false);
-  expect(isSameIdentity(device, { ...device, revocations: 3 })).toBe(true);
+  expect(isSameIdentity(device, { ...device, generation: 3 })).toBe(true);
   expect(isSameIdentity(device, user)).toBe(false);
   expect(isSameIdentity(null, user)).toBe(false);
 });

@@ -283,6 +283,8 @@ describe('a deleted device', () => {
     const again = {
       productKey: device.productKey,
       ownerId: 1,
+      productOwnerId: 1,
+      claimedAtMs: null,
       name: 'Again',
       controlMode: 'toggle',
       offlineGraceSeconds: 0,

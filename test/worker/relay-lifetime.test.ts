@@ -1,9 +1,9 @@
 // The WebSocket relay (contract 6, decision: relay): hibernation, retries, races and deletions neither lose nor double a
 // push.
-import { evictDurableObject } from 'cloudflare:test';
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { digestOf } from '../../src/crypto/secrets.ts';
+import { createSecret, digestOf } from '../../src/crypto/secrets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
 import {
@@ -126,12 +126,36 @@ describe('what outlives what', () => {
     await sessionOf(device.deviceId).delete();
     expect(await asDevice.end()).toEqual({ code: 1008, reason: 'deleted' });
     await shard().push([
-      { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'], revocations: 0 },
+      { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'], generations: [1] },
     ]);
     await comeOnline(kept);
     expect(await asUser.next()).toMatchObject({ topic: topicOf(kept, 'status') });
     const again = await openRelay();
     expect(await again.ask(authOf(device))).toEqual({ action: 'auth', code: 401, message: 'device_not_found' });
+  });
+
+  it('ends the sockets of one credential, and leaves those of others, also where it missed that one ended', async () => {
+    const device = await provisionDevice();
+    const topic = topicOf(device, 'status');
+    const password = createSecret('tk_', 48);
+    await sessionOf(device.deviceId).provision({
+      ...{ productKey: device.productKey, ownerId: 1, productOwnerId: 1, claimedAtMs: null, name: 'A switch' },
+      ...{ controlMode: 'toggle', offlineGraceSeconds: 0, productChangedAtMs: 0, secretDigest: 'x' },
+      passwordDigest: await digestOf(password),
+    });
+    const newer = { ...device, password };
+    const [one, two] = [await listenAs(device, topic), await listenAs(device, topic)];
+    const other = await listenAs(newer, topic);
+    await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials rotated', [1, 2]));
+    expect(await one.ask(ping), 'none of them ended').toEqual(pong);
+    await shard().push([{ deviceId: device.deviceId, topic, payloads: ['"news"'], generations: [2] }]);
+    for (const socket of [one, two]) {
+      expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+      await expect(Promise.race([socket.next(), Promise.resolve('nothing')])).resolves.toBe('nothing');
+    }
+    expect(await other.next()).toEqual({ topic, payload: 'news' });
+    await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials rotated', [3]));
+    expect(await other.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
   });
 
   it('forgets what it pushed of a device when its last socket goes', async () => {
@@ -141,7 +165,7 @@ describe('what outlives what', () => {
       deviceId: device.deviceId,
       topic: topicOf(device, 'status'),
       payloads: ['{}'],
-      revocations: 0,
+      generations: [1],
       origin,
     };
     expect(await shard().push([run])).toEqual({ nobodyFor: [device.deviceId] });

@@ -38,9 +38,9 @@ async function follow(device: TestDevice, address: string): Promise<TestSocket> 
 
 const unreachable = () => Promise.reject(new Error('the shard is overloaded'));
 const kib = 1024;
-const runOf = (device: TestDevice, payload: string, revocations = 0) => ({
+const runOf = (device: TestDevice, payload: string, generations = [1]) => ({
   ...{ deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: [JSON.stringify(payload)] },
-  revocations,
+  generations,
 });
 
 describe('sockets of one address that have not authenticated', () => {
@@ -161,7 +161,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
     const asUser = await openFrom(address);
     await asUser.ask({ action: 'auth', token: await tokenOf(1) });
     await asUser.ask({ action: 'subscribe', topic: topicOf(device, 'status') });
-    await shardOf(address).push([runOf(device, 'before', 0), runOf(device, 'after', 1)]);
+    await shardOf(address).push([runOf(device, 'before', [1]), runOf(device, 'after', [2])]);
     expect(await socket.next()).toMatchObject({ payload: 'before' });
     expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
     expect(await asUser.next()).toMatchObject({ payload: 'before' });

@@ -2,6 +2,7 @@
 // the record of the device's last message, because moving it costs one row and a row of its own another.
 import { inactivityDueAtMs, silenceAllowedMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
+import { nextEndMs } from './credentials.ts';
 import { presenceDueAtMs, resolutionOf, rulesOf } from './presence.ts';
 import { projectionDueAtMs } from './projection.ts';
 import { recordCheckDueAtMs } from './record-check.ts';
@@ -51,6 +52,8 @@ function otherDueAtMs(state: DeviceState, nowMs: number): number {
     projectionDueAtMs(state),
     commandsDueAtMs(state, nowMs),
     recordCheckDueAtMs(state),
+    // Where no relay shard listens nothing has to be ended: a login finds the time by itself.
+    state.subscriptions.length > 0 ? nextEndMs(state.credentials) : Infinity,
     state.coalesced.dueAtMs ?? Infinity,
   );
 }

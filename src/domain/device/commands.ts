@@ -1,5 +1,6 @@
 // Slice: the commands of a device, from their acceptance to their end, and the stored answers to idempotent requests.
 // What a step means for one command is command-life.ts; publishing itself is an effect.
+import { liveGenerations } from './credentials.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
 import { encodeControl, type ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
@@ -188,7 +189,8 @@ function applyPublished(
   }
   const topic = topicOf(state.identity, topicActions.propertySet);
   const payload = encodeControl(params, commandId, acceptedAtMs);
-  effects.push({ kind: 'push', topic, payload, subscriptions, revocations: state.credentials.revocations });
+  const generations = liveGenerations(state.credentials, nowMs);
+  effects.push({ kind: 'push', topic, payload, subscriptions, generations });
   return next;
 }
 

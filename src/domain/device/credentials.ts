@@ -3,10 +3,18 @@
 
 export type MessagingPassword = {
   digest: string;
+  /** Number of the credential, never used twice: a relay session belongs to one. */
+  generation: number;
   issuedAtMs: number;
   firstUsedAtMs: number | null;
+  /** The last login with it, by the minute; absent before the first. */
+  lastUsedAtMs?: number;
   /** When another password took over the device's session at the broker; absent where none did. */
   replacedAtMs?: number;
+  /** Whoever knew the serial could have it: it ends no password that is still in use. */
+  isUnproven?: boolean;
+  /** An unproven one took over its open session: it does not end by that. */
+  isKept?: boolean;
 };
 
 export type CredentialsSlice = {
@@ -17,102 +25,175 @@ export type CredentialsSlice = {
   sessionDigest?: string | undefined;
   /** Digests of the last passwords that ended, to tell a revoked password from a wrong one. */
   ended: readonly string[];
-  /** How often relay sessions were ended, with all passwords or while disabled: one that signed in before is over. */
-  revocations: number;
+  lastGeneration: number;
   /** Passwords were revoked and no login has come since: what arrives is not from the device's new session. */
   isAwaitingLogin: boolean;
   /** Messages received before belong to a session whose password was revoked. */
   acceptedFromMs: number;
 };
 
+export type IssuedSecrets = { secretDigest: string; passwordDigest: string };
+
 const overlapMs = 10 * 60_000;
 const maxValid = 3;
 const maxEnded = 4;
+const useResolutionMs = 60_000;
 
-export function firstCredentials(secretDigest: string, passwordDigest: string, nowMs: number): CredentialsSlice {
-  const passwords = [{ digest: passwordDigest, issuedAtMs: nowMs, firstUsedAtMs: null }];
-  return { secretDigest, passwords, ended: [], revocations: 0, isAwaitingLogin: false, acceptedFromMs: 0 };
+const noCredentials: CredentialsSlice = {
+  secretDigest: '',
+  passwords: [],
+  ended: [],
+  lastGeneration: 0,
+  isAwaitingLogin: false,
+  acceptedFromMs: 0,
+};
+
+export function firstCredentials(issued: IssuedSecrets, nowMs: number): CredentialsSlice {
+  return issue(noCredentials, issued, nowMs, {});
+}
+
+/** As an earlier version saved them, too. */
+export function readCredentials(saved: Partial<CredentialsSlice>): CredentialsSlice {
+  const passwords = (saved.passwords ?? []).map((one) => ({
+    ...one,
+    generation: (one.generation as number | undefined) ?? 0,
+  }));
+  return { ...noCredentials, ...saved, passwords };
 }
 
 /** Valid until ten minutes after a newer one was first used, and for as long as it is in use. */
 export function validPasswords(credentials: CredentialsSlice, nowMs: number): MessagingPassword[] {
-  const { passwords } = credentials;
-  return passwords.filter(
-    (password, index) =>
-      isInUse(credentials, password, nowMs) ||
-      passwords
-        .slice(index + 1)
-        .every((newer) => newer.firstUsedAtMs === null || newer.firstUsedAtMs + overlapMs > nowMs),
-  );
+  return credentials.passwords.filter((password) => endsAtMs(credentials, password) > nowMs);
+}
+
+/** Generations of the valid passwords: a relay session of another one is over. */
+export function liveGenerations(credentials: CredentialsSlice, nowMs: number): number[] {
+  return validPasswords(credentials, nowMs).map(({ generation }) => generation);
+}
+
+/** When the next of the passwords that are held here ends, or has ended. */
+export function nextEndMs(credentials: CredentialsSlice): number {
+  return Math.min(...credentials.passwords.map((password) => endsAtMs(credentials, password)));
+}
+
+/** Without the passwords that have ended. */
+export function dropEnded(credentials: CredentialsSlice, nowMs: number): CredentialsSlice {
+  const valid = validPasswords(credentials, nowMs);
+  return valid.length === credentials.passwords.length ? credentials : withPasswords(credentials, valid);
 }
 
 /**
- * In use: the password of the last login at the broker, and one that another replaced there in the last ten minutes.
- * Anybody can activate a known serial and take over the session; the device must be able to come back.
+ * Infinity for the password of the last login at the broker. Anybody may be able to activate a known serial and take over
+ * the session: one that another replaced there has ten minutes to come back, and does not end at all where the other is
+ * unproven and the session was open.
  */
-function isInUse({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword, nowMs: number): boolean {
+function endsAtMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
   const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
-  return password.digest === digest || (password.replacedAtMs ?? -Infinity) + overlapMs > nowMs;
+  if (password.digest === digest || password.isKept === true) return Infinity;
+  const newer = passwords.slice(passwords.indexOf(password) + 1);
+  const outdatedAtMs = Math.min(...newer.map(({ firstUsedAtMs }) => (firstUsedAtMs ?? Infinity) + overlapMs));
+  return Math.max(outdatedAtMs, (password.replacedAtMs ?? -Infinity) + overlapMs);
+}
+
+/** Infinity for the session's password; the others are in use for ten minutes after they were used. */
+function inUseUntilMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
+  const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
+  if (password.digest === digest) return Infinity;
+  const { replacedAtMs = -Infinity, lastUsedAtMs = -Infinity } = password;
+  return Math.max(replacedAtMs, lastUsedAtMs + useResolutionMs) + overlapMs;
 }
 
 /**
  * A further activation. Of more than three passwords, the oldest ends that is not in use: a device whose activations keep
- * getting lost keeps the password it uses. Where all are in use, the first ones stay, and the session's.
+ * getting lost keeps the password it uses. Those in use stay beyond that.
+ * @returns the time from which on there is room, where `maxInUse` are in use
  */
 export function addPassword(
   credentials: CredentialsSlice,
-  { secretDigest, passwordDigest }: { secretDigest: string; passwordDigest: string },
+  issued: IssuedSecrets,
   nowMs: number,
-): CredentialsSlice {
+  { maxInUse, isUnproven }: { maxInUse: number; isUnproven: boolean },
+): CredentialsSlice | { roomAtMs: number } {
   const valid = validPasswords(credentials, nowMs);
-  const dropped =
-    valid.length < maxValid
-      ? undefined
-      : (valid.find((password) => !isInUse(credentials, password, nowMs)) ??
-        valid.findLast(({ digest }) => digest !== credentials.sessionDigest));
-  const kept = valid.filter((password) => password !== dropped);
-  const added = { digest: passwordDigest, issuedAtMs: nowMs, firstUsedAtMs: null };
-  return withPasswords({ ...credentials, secretDigest }, [...kept, added]);
+  const idle = valid.filter((password) => inUseUntilMs(credentials, password) <= nowMs);
+  const inUse = valid.length - idle.length;
+  if (inUse >= maxInUse) return { roomAtMs: Math.min(...valid.map((one) => inUseUntilMs(credentials, one))) };
+  const room = Math.max(maxValid - 1 - inUse, 0);
+  const dropped = idle.slice(0, Math.max(idle.length - room, 0));
+  const kept = withPasswords(
+    credentials,
+    valid.filter((password) => !dropped.includes(password)),
+  );
+  return issue(kept, issued, nowMs, isUnproven ? { isUnproven } : {});
 }
 
-/** A login at the broker, which ends the session that was there. */
-export function noteSession(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
+/** A login at the broker, which ends the session that was there. `wasOpen`: that session had not ended before. */
+export function noteSession(
+  credentials: CredentialsSlice,
+  digest: string,
+  wasOpen: boolean,
+  nowMs: number,
+): CredentialsSlice {
   const { sessionDigest } = credentials;
   if (digest === sessionDigest) return credentials;
+  const isUnproven = credentials.passwords.some((one) => one.digest === digest && one.isUnproven === true);
   const passwords = credentials.passwords.map((one) =>
-    one.digest === sessionDigest ? { ...one, replacedAtMs: nowMs } : one,
+    one.digest === sessionDigest
+      ? { ...one, replacedAtMs: nowMs, ...(wasOpen && isUnproven && { isKept: true }) }
+      : one,
   );
   return { ...credentials, passwords, sessionDigest: digest };
 }
 
-export function noteFirstUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
-  const isUnused = credentials.passwords.some((one) => one.digest === digest && one.firstUsedAtMs === null);
-  if (!isUnused) return credentials;
+/** A login, at the broker or at the relay. */
+export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
+  const isNews = credentials.passwords.some(
+    (one) => one.digest === digest && nowMs - (one.lastUsedAtMs ?? -Infinity) >= useResolutionMs,
+  );
+  if (!isNews) return credentials;
   const passwords = credentials.passwords.map((one) =>
-    one.digest === digest ? { ...one, firstUsedAtMs: nowMs } : one,
+    one.digest === digest ? { ...one, firstUsedAtMs: one.firstUsedAtMs ?? nowMs, lastUsedAtMs: nowMs } : one,
   );
   return { ...credentials, passwords };
 }
 
-/** Ends every password but the new one. `isAwaitingLogin`: the broker asks at login, so that the next one is noticed. */
+/** Ends every password. `isAwaitingLogin`: the broker asks at login, so that the next one is noticed. */
+function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
+  const ended = withPasswords({ ...credentials, sessionDigest: undefined }, []);
+  return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
+}
+
+/** Ends every password but the new one. */
 export function replacePasswords(
   credentials: CredentialsSlice,
-  passwordDigest: string,
+  issued: IssuedSecrets,
   isAwaitingLogin: boolean,
   nowMs: number,
 ): CredentialsSlice {
-  const { revocations } = credentials;
-  const password = { digest: passwordDigest, issuedAtMs: nowMs, firstUsedAtMs: null };
-  const replaced = withPasswords({ ...credentials, sessionDigest: undefined }, [password]);
-  return { ...replaced, revocations: revocations + 1, isAwaitingLogin, acceptedFromMs: nowMs };
+  return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, {});
 }
 
-/** A relay session from before the device was disabled is over, also where its shard missed that. */
-export function noteRevocation(credentials: CredentialsSlice): CredentialsSlice {
-  return { ...credentials, revocations: credentials.revocations + 1 };
+/** Keeps the passwords and ends the relay sessions that were opened with them, also where a shard misses that. */
+export function endGenerations(credentials: CredentialsSlice): CredentialsSlice {
+  let { lastGeneration } = credentials;
+  const passwords = credentials.passwords.map((one) => ({ ...one, generation: ++lastGeneration }));
+  return { ...credentials, passwords, lastGeneration };
+}
+
+function issue(
+  credentials: CredentialsSlice,
+  { secretDigest, passwordDigest }: IssuedSecrets,
+  nowMs: number,
+  marks: Pick<MessagingPassword, 'isUnproven'>,
+): CredentialsSlice {
+  const generation = credentials.lastGeneration + 1;
+  const password = { digest: passwordDigest, generation, issuedAtMs: nowMs, firstUsedAtMs: null, ...marks };
+  const passwords = [...credentials.passwords, password];
+  return { ...credentials, secretDigest, passwords, lastGeneration: generation };
 }
 
 function withPasswords(credentials: CredentialsSlice, passwords: MessagingPassword[]): CredentialsSlice {
   const ended = credentials.passwords.filter((one) => !passwords.includes(one)).map(({ digest }) => digest);
+  if (ended.length === 0) return credentials;
   return { ...credentials, passwords, ended: [...credentials.ended, ...ended].slice(-maxEnded) };
 }

@@ -10,10 +10,13 @@ import { adoptAlarm, noAlarm, planAlarm } from './alarm.ts';
 import { acceptRequest, applyPublication, applyReturn, cancelCommand, noCommands, publishDue } from './commands.ts';
 import {
   addPassword,
+  dropEnded,
+  endGenerations,
   firstCredentials,
-  noteFirstUse,
+  liveGenerations,
+  nextEndMs,
   noteSession,
-  noteRevocation,
+  noteUse,
   replacePasswords,
   validPasswords,
   type CredentialsSlice,
@@ -68,7 +71,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
     const state: DeviceState = {
       settings,
       identity: { deviceId, ...facts, isDisabled: false },
-      credentials: firstCredentials(secretDigest, passwordDigest, nowMs),
+      credentials: firstCredentials({ secretDigest, passwordDigest }, nowMs),
       presence: noPresence,
       projection: noProjection,
       properties: noProperties,
@@ -118,29 +121,37 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
 }
 
 const handlers: { [Kind in EventKind]: Handler<Kind> } = {
-  provisioned: (state, event, nowMs) => {
+  provisioned: (state, event, nowMs, effects) => {
     if (state.identity.isDisabled) return { state, result: refuse(disabled(state)) };
-    const credentials = addPassword(state.credentials, event, nowMs);
-    return { state: { ...state, credentials }, result: { ok: true, value: { isNew: false } } };
+    const maxInUse = state.settings.limits.passwordsInUsePerDevice;
+    const credentials = addPassword(state.credentials, event, nowMs, { maxInUse, isUnproven: true });
+    if ('roomAtMs' in credentials) {
+      const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
+      return { state, result: refuse({ kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds }) };
+    }
+    const next = { ...state, credentials };
+    if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials rotated', nowMs, effects);
+    return { state: next, result: { ok: true, value: { isNew: false } } };
   },
 
   login_attempted: (state, event, nowMs, effects) => {
     const refusal = refuseLogin(state, event, nowMs);
     if (refusal !== undefined)
       return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
-    let next = withCredentials(state, noteFirstUse(state.credentials, event.matchedDigest ?? '', nowMs));
+    const digest = event.matchedDigest ?? '';
+    let next = withCredentials(state, noteUse(state.credentials, digest, nowMs));
     if (event.relayShard === undefined) {
       if (next.credentials.isAwaitingLogin) {
         next = withCredentials(next, { ...next.credentials, isAwaitingLogin: false, acceptedFromMs: nowMs });
       }
-      next = withCredentials(next, noteSession(next.credentials, event.matchedDigest ?? '', nowMs));
+      next = withCredentials(next, noteSession(next.credentials, digest, isInSession(state), nowMs));
       next = planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, nowMs, effects), nowMs);
     } else {
       // What the device's own socket will subscribe to is not known here.
       next = { ...next, subscriptions: addSubscription(next.subscriptions, event.relayShard, false, nowMs) };
     }
-    const { revocations } = next.credentials;
-    return { state: next, result: { ok: true, value: { ...identityOf(next), revocations } } };
+    const generation = next.credentials.passwords.find((one) => one.digest === digest)?.generation ?? 0;
+    return { state: next, result: { ok: true, value: { ...identityOf(next), generation } } };
   },
 
   connection_reported: (state, { report }, nowMs, effects) => {
@@ -159,7 +170,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     }
     const mayBeHeard = !state.identity.isDisabled && !state.credentials.isAwaitingLogin;
     const subscriptions = mayBeHeard ? taken.state.subscriptions : [];
-    return { state: taken.state, result: { others, subscriptions, revocations: state.credentials.revocations } };
+    const generations = liveGenerations(state.credentials, nowMs);
+    return { state: taken.state, result: { others, subscriptions, generations } };
   },
 
   messages_dropped: (state, { count }, nowMs) => {
@@ -168,11 +180,12 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
 
   message_put_aside: (state, { spoolId, seq }) => ({ state: putAside(state, spoolId, seq), result: null }),
 
-  relay_message_received: (state, { productKey, revocations, action, payload }, nowMs, effects) => {
+  relay_message_received: (state, { productKey, generation, action, payload }, nowMs, effects) => {
     const { identity, credentials } = state;
     if (productKey !== identity.productKey) return { state, result: refuse(noDevice(state)) };
     if (identity.isDisabled) return { state, result: refuse(disabled(state)) };
-    if (credentials.revocations !== revocations) {
+    const generations = liveGenerations(credentials, nowMs);
+    if (!generations.includes(generation)) {
       const problem = 'revoked';
       return { state, result: refuse({ kind: 'credential_refused', credential: 'session', problem }) };
     }
@@ -184,7 +197,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     }
     if (taken.result.result === 'accepted') {
       const { subscriptions } = state;
-      effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, revocations });
+      effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
     }
     return { state: taken.state, result: { ok: true, value: taken.result } };
   },
@@ -222,11 +235,11 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const refusal = refuseUnlessOwner(state, userId);
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const isEnabled = state.identity.isDisabled && change.isDisabled === false;
-    const credentials = isEnabled ? noteRevocation(state.credentials) : state.credentials;
+    const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
     const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
     // A disabled device is announced as offline, an enabled one as what it is.
     const next = applyPresence(changed, { kind: 'due' }, nowMs, effects).state;
-    if (change.isDisabled === true) endRelaySessions(next, 'disabled', effects);
+    if (change.isDisabled === true) endRelaySessions(next, 'disabled', nowMs, effects);
     const { name, isDisabled } = next.identity;
     return { state: next, result: { ok: true, value: { name, isDisabled } } };
   },
@@ -235,9 +248,10 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const refusal = refuseUnlessOwner(state, userId);
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const { asksAtLogin } = state.settings;
-    const replaced = replacePasswords(state.credentials, passwordDigest, asksAtLogin, nowMs);
+    const { secretDigest } = state.credentials;
+    const replaced = replacePasswords(state.credentials, { secretDigest, passwordDigest }, asksAtLogin, nowMs);
     const next = applyPresence(withCredentials(state, replaced), { kind: 'revoked' }, nowMs, effects).state;
-    endRelaySessions(next, 'credentials rotated', effects);
+    endRelaySessions(next, 'credentials rotated', nowMs, effects);
     return { state: next, result: { ok: true, value: identityOf(next) } };
   },
 
@@ -245,8 +259,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: { ...state, identity: applyProductChange(state.identity, facts) }, result: null };
   },
 
-  deleted: (state, _event, _nowMs, effects) => {
-    endRelaySessions(state, 'deleted', effects);
+  deleted: (state, _event, nowMs, effects) => {
+    endRelaySessions(state, 'deleted', nowMs, effects);
     return { state: 'deleted', result: null };
   },
 
@@ -260,7 +274,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   record_checked: (state, { isThere }, nowMs, effects) => {
     const next = noteRecord(state, isThere, nowMs);
     if (next === 'deleted') {
-      endRelaySessions(state, 'deleted', effects);
+      endRelaySessions(state, 'deleted', nowMs, effects);
       effects.push({ kind: 'delete_at_broker', productKey: state.identity.productKey });
     }
     return { state: next, result: null };
@@ -273,7 +287,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
 
   alarm_fired: (state, { scheduledAtMs }, nowMs, effects) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, nowMs) : state;
-    const fired = { ...adopted, alarm: { ...adopted.alarm, setAtMs: null } };
+    const fired = endOutdated({ ...adopted, alarm: { ...adopted.alarm, setAtMs: null } }, nowMs, effects);
     const settled = applyDuePresence(applyCoalesced(fired, nowMs, effects), nowMs, effects);
     const next = publishDue(settled, nowMs, effects);
     return { state: askWhereDue(planRecordCheck(next, nowMs), nowMs, effects), result: null };
@@ -313,13 +327,28 @@ function refuseUnlessOwner({ identity }: DeviceState, userId: number): Refusal |
   return identity.ownerId === userId ? undefined : { kind: 'not_owner', of: 'device', id: identity.deviceId };
 }
 
-function endRelaySessions(state: DeviceState, cause: RevokeCause, effects: Effect[]): void {
-  effects.push({ kind: 'end_relay_sessions', cause, shards: state.subscriptions.map(({ shard }) => shard) });
+/** Those of credentials that are not valid any more: all of them where the device is disabled or deleted. */
+function endRelaySessions(state: DeviceState, cause: RevokeCause, nowMs: number, effects: Effect[]): void {
+  const generations = cause === 'credentials rotated' ? liveGenerations(state.credentials, nowMs) : [];
+  const shards = state.subscriptions.map(({ shard }) => shard);
+  effects.push({ kind: 'end_relay_sessions', cause, shards, generations });
+}
+
+/** A password that has ended by time ends the relay sessions that were opened with it. */
+function endOutdated(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
+  if (nextEndMs(state.credentials) > nowMs) return state;
+  const next = { ...state, credentials: dropEnded(state.credentials, nowMs) };
+  endRelaySessions(next, 'credentials rotated', nowMs, effects);
+  return next;
+}
+
+function isInSession({ presence: { connection } }: DeviceState): boolean {
+  return connection.isSessionOpen || connection.isOnline;
 }
 
 function rejectAll(count: number): Ingested {
   const others = Array.from({ length: count }, (_, position) => ({ ...unknownDevice, position }));
-  return { others, subscriptions: [], revocations: 0 };
+  return { others, subscriptions: [], generations: [] };
 }
 
 const unknownDevice = { result: 'rejected', reason: 'device_not_found' } as const;

@@ -5,7 +5,13 @@ import type { Subscription } from './subscriptions.ts';
 
 export type Effect =
   /** Push to the sockets of the shards; `topic` is the full one. */
-  | { kind: 'push'; topic: string; payload: string; subscriptions: readonly Subscription[]; revocations: number }
+  | {
+      kind: 'push';
+      topic: string;
+      payload: string;
+      subscriptions: readonly Subscription[];
+      generations: readonly number[];
+    }
   /** Hand a command to the broker; the outcome comes back as the event `publication_ended`. */
   | {
       kind: 'publish_command';
@@ -23,7 +29,8 @@ export type Effect =
   | { kind: 'check_record'; productKey: string }
   /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */
   | { kind: 'delete_at_broker'; productKey: string }
-  | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[] }
+  /** `generations`: of the credentials whose relay sessions stay. */
+  | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[]; generations: readonly number[] }
   /** Whoever waits for this command's end may look again. */
   | { kind: 'notify_waiting'; commandId: string }
   /** The handling of a message threw: it is rejected, and its reason is for the log. */

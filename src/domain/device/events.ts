@@ -38,8 +38,8 @@ export type DeviceEvent =
   | { kind: 'messages_dropped'; count: number }
   /** Saving the message's effect failed where that of others did not. */
   | { kind: 'message_put_aside'; spoolId: string; seq: number }
-  /** A message of a relay session that signed in as the device when `revocations` was this. */
-  | { kind: 'relay_message_received'; productKey: string; revocations: number; action: TopicAction; payload: string }
+  /** A message of a relay session that signed in as the device with the credential of that number. */
+  | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
   | { kind: 'command_requested'; userId: number; request: CommandRequest; commandId: string; number: number }
   | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
   | { kind: 'cancel_requested'; userId: number; commandId: string }
@@ -67,13 +67,13 @@ export type EventKind = DeviceEvent['kind'];
 export type Ingested = {
   others: (MessageResult & { position: number })[];
   subscriptions: readonly Subscription[];
-  /** Pushes carry it: relay sessions that signed in when it was lower are over. */
-  revocations: number;
+  /** Of the valid credentials. Pushes carry them: relay sessions of others are over. */
+  generations: readonly number[];
 };
 
 export type Results = {
   provisioned: Outcome<{ isNew: boolean }>;
-  login_attempted: Outcome<DeviceIdentity & { revocations: number }>;
+  login_attempted: Outcome<DeviceIdentity & { generation: number }>;
   connection_reported: null;
   messages_received: Ingested;
   messages_dropped: null;

@@ -3,7 +3,11 @@
 export type IdentitySlice = {
   deviceId: string;
   productKey: string;
+  /** Whose it is now: the user who claimed it, else the product's owner. */
   ownerId: number;
+  productOwnerId: number;
+  /** Null while nobody has claimed it. */
+  claimedAtMs: number | null;
   name: string;
   controlMode: string;
   offlineGraceSeconds: number;
@@ -13,6 +17,13 @@ export type IdentitySlice = {
 };
 
 export type ProductFacts = Pick<IdentitySlice, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>;
+
+/** As an earlier version saved it, too: then nobody had claimed it. */
+export function readIdentity(saved: Omit<IdentitySlice, OwnershipFact> & Partial<IdentitySlice>): IdentitySlice {
+  return { productOwnerId: saved.ownerId, claimedAtMs: null, ...saved };
+}
+
+type OwnershipFact = 'productOwnerId' | 'claimedAtMs';
 
 /** An older change than the known one arrives too late and changes nothing. */
 export function applyProductChange(identity: IdentitySlice, facts: ProductFacts): IdentitySlice {

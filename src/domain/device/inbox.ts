@@ -1,6 +1,7 @@
 // Takes the device's messages: each has its effect once, in order, and a message that cannot be handled never stops the
 // next one. The high-water mark of a message is raised together with its effect. Pushes nothing to subscribers: the
 // uplink does, a batch at a time.
+import { liveGenerations } from './credentials.ts';
 import { droppedReason } from '../../protocol/bridge.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 import { admitMessage, coalesce, coalescedMessages, nothingCoalesced, supersede } from './coalescing.ts';
@@ -115,8 +116,8 @@ export function applyCoalesced(state: DeviceState, nowMs: number, effects: Effec
     if (atMs < credentials.acceptedFromMs) continue;
     next = applyFromBroker(next, meaning, atMs, nowMs, effects).state;
     const { subscriptions } = state;
-    const { revocations } = credentials;
-    effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, revocations });
+    const generations = liveGenerations(credentials, nowMs);
+    effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
   }
   return next;
 }

@@ -1,5 +1,6 @@
 // Slice: presence with what follows from it: the history of transitions, the service's announcements on the status topic,
 // and that the projection in D1 is behind. The rules of being online are connection.ts.
+import { liveGenerations } from './credentials.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
 import { parseJson } from '../json.ts';
 import { topicOf } from '../topics.ts';
@@ -144,7 +145,8 @@ function announce(state: DeviceState, status: 'online' | 'offline', nowMs: numbe
   const topic = topicOf(state.identity, topicActions.status);
   const payload = JSON.stringify({ status, time: nowMs });
   const { subscriptions, credentials, budgets, settings } = state;
-  effects.push({ kind: 'push', topic, payload, subscriptions, revocations: credentials.revocations });
+  const generations = liveGenerations(credentials, nowMs);
+  effects.push({ kind: 'push', topic, payload, subscriptions, generations });
   // Never beyond the limit: the connection's rules hold back until there is room.
   const spent = spend(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs);
   const counted = { ...state, budgets: { ...budgets, announcements: spent ?? budgets.announcements } };

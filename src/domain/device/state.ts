@@ -46,7 +46,9 @@ export type DeviceSettings = {
 
 /** See docs/limits.md. */
 type DeviceLimits = Record<
-  'sessionSilenceHours' | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
+  | 'sessionSilenceHours'
+  | 'passwordsInUsePerDevice'
+  | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
   number
 >;
 

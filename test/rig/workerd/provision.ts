@@ -13,6 +13,8 @@ export async function provisionDevice({ ownerId = 1, productKey = 'switch' } = {
   await sessionOf(deviceId).provision({
     productKey,
     ownerId,
+    productOwnerId: ownerId,
+    claimedAtMs: null,
     name: 'A switch',
     controlMode: 'toggle',
     offlineGraceSeconds: 0,
