@@ -15,13 +15,13 @@ module.exports = {
       name: 'domain-imports-the-protocol-only',
       severity: 'error',
       from: { path: '^src/domain/' },
-      to: { path: '^(src|broker-bridge|dev|bench|test)/', pathNot: '^src/(domain|protocol)/' },
+      to: { path: '^(src|broker-bridge|mqtt-gateway|dev|bench|test)/', pathNot: '^src/(domain|protocol)/' },
     },
     {
       name: 'protocol-imports-nothing-of-ours',
       severity: 'error',
       from: { path: '^src/protocol/' },
-      to: { path: '^(src|broker-bridge|dev|bench|test)/', pathNot: '^src/protocol/' },
+      to: { path: '^(src|broker-bridge|mqtt-gateway|dev|bench|test)/', pathNot: '^src/protocol/' },
     },
     {
       name: 'http-does-not-call-routes',
@@ -51,12 +51,25 @@ module.exports = {
       name: 'bridge-imports-the-protocol-only',
       severity: 'error',
       from: { path: '^broker-bridge/' },
-      to: { path: '^(src|dev|test)/', pathNot: '^src/protocol/' },
+      to: { path: '^(src|mqtt-gateway|dev|test)/', pathNot: '^src/protocol/' },
+    },
+    {
+      name: 'gateway-imports-what-its-container-has',
+      severity: 'error',
+      from: { path: '^mqtt-gateway/' },
+      to: {
+        path: '^(src|broker-bridge|dev|test)/',
+        pathNot: [
+          '^src/protocol/gateway\\.ts$',
+          '^src/domain/client-network\\.ts$',
+          '^broker-bridge/src/(environment|health|log)\\.ts$',
+        ],
+      },
     },
     {
       name: 'product-code-imports-no-tests-or-dev-tools',
       severity: 'error',
-      from: { path: '^(src|broker-bridge)/' },
+      from: { path: '^(src|broker-bridge|mqtt-gateway)/' },
       to: { path: '^(test|dev|bench)/' },
     },
     {

@@ -40,7 +40,7 @@ export default tseslint.config(
   },
   {
     // A reason that is known is logged or thrown on. Tests may wait for nothing but a failure.
-    files: ['src/**', 'broker-bridge/**', 'dev/**', 'bench/**', 'test/rig/**'],
+    files: ['src/**', 'broker-bridge/**', 'mqtt-gateway/**', 'dev/**', 'bench/**', 'test/rig/**'],
     ignores: ['**/*.test.ts'],
     rules: {
       '@typescript-eslint/no-floating-promises': ['error', { ignoreVoid: false }],

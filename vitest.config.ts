@@ -1,5 +1,5 @@
 // Test projects: unit (plain Node), worker (inside workerd), conformance (plain Node against the
-// built Worker), bridge, system, faults and attacks (plain Node, real sockets).
+// built Worker), bridge, gateway, system, faults and attacks (plain Node, real sockets).
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
@@ -32,7 +32,7 @@ const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
 const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = ['unit', 'worker', 'faults', 'system', 'bridge', 'conformance'];
+const projectOrder = ['unit', 'worker', 'faults', 'system', 'bridge', 'gateway', 'conformance'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -91,6 +91,15 @@ export default defineConfig({
           include: ['test/bridge/**/*.test.ts'],
           testTimeout: 20_000,
           hookTimeout: 20_000,
+          ...withProcesses,
+        },
+      },
+      {
+        test: {
+          name: 'gateway',
+          include: ['test/gateway/**/*.test.ts'],
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
           ...withProcesses,
         },
       },

@@ -5,30 +5,20 @@ import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { keptClientId } from './client-id.ts';
+import {
+  addSecretsFromFiles,
+  address,
+  attempt,
+  oneOf,
+  sharedSecret,
+  wholeNumber,
+  withoutEmpty,
+} from './environment.ts';
 import { describeError } from './log.ts';
 
 export type BridgeConfig = ReturnType<typeof toConfig>;
 export type MqttConfig = BridgeConfig['mqtt'];
 type TlsOptions = { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string };
-
-/** `schemes` are named in `form`, for the message. */
-const address = (about: string, form: string, schemes: string[], credentialsRemedy: string) =>
-  z
-    .string({ error: `is missing: set it to the ${about}` })
-    .refine(isUrlOf(schemes), { error: `must be ${form} address with a host and without a query`, abort: true })
-    .refine(hasNoCredentials, `must not hold a user name or a password: ${credentialsRemedy}`);
-
-const wholeNumber = (least: number, most: number) =>
-  z
-    .string()
-    .refine(
-      (text) => /^\d+$/.test(text) && Number(text) >= least && Number(text) <= most,
-      `must be a whole number from ${least} to ${most}`,
-    )
-    .transform(Number);
-
-const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
-  z.enum(values, { error: `must be one of: ${values.join(', ')}` });
 
 const environmentSchema = z.object({
   WORKER_URL: address(
@@ -37,9 +27,7 @@ const environmentSchema = z.object({
     ['http:', 'https:'],
     'the Worker takes BRIDGE_SECRET, leave them out',
   ).transform((text) => text.replace(/\/+$/, '')),
-  BRIDGE_SECRET: z
-    .string({ error: 'is missing: set it to the secret that the Worker knows as BRIDGE_SECRET' })
-    .regex(/^[\x21-\x7e]{32,}$/, 'must have at least 32 printable characters; make one with: openssl rand -hex 32'),
+  BRIDGE_SECRET: sharedSecret('BRIDGE_SECRETS'),
   BRIDGE_ID: z
     .string({ error: 'is missing: give this bridge a name that stays the same over restarts, such as bridge-1' })
     .regex(/^[A-Za-z0-9._-]{1,60}$/, 'must be 1-60 letters, digits, dots, underscores or dashes'),
@@ -68,7 +56,6 @@ const environmentSchema = z.object({
   LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
 
-/** Secrets that may come from a file instead, named by the same variable with `_FILE`: containers are given them so. */
 const secretNames = ['BRIDGE_SECRET', 'MQTT_PASSWORD'];
 
 /** Read apart from the schema, as are MQTT_SERVERNAME and MQTT_CLIENT_ID: their problems are told with all others. */
@@ -80,26 +67,9 @@ const tlsFiles = [
 
 /** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
-  // Compose files and shells hand over unset variables as empty strings.
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const given = withoutEmpty(environment);
   const problems: string[] = [];
-  const attempt = (act: () => unknown, explain: (error: NodeJS.ErrnoException) => string): void => {
-    try {
-      act();
-    } catch (error) {
-      problems.push(explain(error as NodeJS.ErrnoException));
-    }
-  };
-
-  for (const name of secretNames) {
-    const path = given[`${name}_FILE`];
-    if (path === undefined) continue;
-    if (given[name] !== undefined) problems.push(`${name} and ${name}_FILE are both set: set one of them`);
-    attempt(
-      () => (given[name] = readFileSync(path, 'utf8').trim()),
-      ({ code }) => `${name}_FILE cannot be read (${code ?? 'unknown'}): ${path}`,
-    );
-  }
+  addSecretsFromFiles(given, secretNames, problems);
   const parsed = environmentSchema.safeParse(given);
   if (!parsed.success) problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`));
 
@@ -115,6 +85,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     const path = given[name];
     if (path === undefined) continue;
     attempt(
+      problems,
       () => (tls[member] = readFileSync(path)),
       ({ code }) => `${name} cannot be read (${code ?? 'unknown'}): ${path}`,
     );
@@ -131,21 +102,21 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     for (const [index, certificate] of certificates.entries()) {
       const explain = (error: Error): string =>
         `MQTT_CA_FILE: certificate ${index + 1} of ${certificates.length} cannot be read; replace it or take it out (${describeError(error)})`;
-      attempt(() => new X509Certificate(certificate), explain);
+      attempt(problems, () => new X509Certificate(certificate), explain);
     }
   }
   const explainTls = (error: Error): string =>
     `MQTT_CA_FILE, MQTT_CERT_FILE and MQTT_KEY_FILE cannot be used together: ${describeError(error)}`;
-  attempt(() => createSecureContext(tls), explainTls);
+  attempt(problems, () => createSecureContext(tls), explainTls);
   const explainDir = ({ code }: NodeJS.ErrnoException): string =>
     `SPOOL_DIR cannot be written (${code ?? 'unknown'}): make the folder and give it to the user of this process`;
   const dir = given['SPOOL_DIR'];
-  attempt(() => makeWritableDir(dir), explainDir);
+  attempt(problems, () => makeWritableDir(dir), explainDir);
   let clientId = given['MQTT_CLIENT_ID'];
   if (clientId === undefined && dir !== undefined && problems.length === 0) {
     const explainClientId = (error: Error): string =>
       `MQTT_CLIENT_ID is not set, and SPOOL_DIR/mqtt-client-id cannot be used: ${describeError(error)}`;
-    attempt(() => (clientId = keptClientId(dir)), explainClientId);
+    attempt(problems, () => (clientId = keptClientId(dir)), explainClientId);
   }
 
   if (!parsed.success || clientId === undefined || problems.length > 0) return { problems };
@@ -166,18 +137,6 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
     log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
   };
-}
-
-function isUrlOf(protocols: string[]): (text: string) => boolean {
-  return (text) => {
-    const url = URL.parse(text);
-    return url !== null && protocols.includes(url.protocol) && url.hostname !== '' && url.search === '';
-  };
-}
-
-function hasNoCredentials(text: string): boolean {
-  const url = URL.parse(text);
-  return url?.username === '' && url.password === '';
 }
 
 /** TLS reports nothing: it takes the authorities up to the first one that it cannot read, which may be none. */

@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
+import { readConfig as readGatewayConfig } from '../../mqtt-gateway/src/config.ts';
+import { gatewaySecret } from '../rig/gateway-process.ts';
 import { bridgeEnvironment, makeSpoolDir } from '../rig/bridge-process.ts';
 import { limitSpecs, limitsSchema } from '../../src/limits.ts';
 
@@ -51,6 +53,23 @@ describe('limits', () => {
         ['DEVICE_MESSAGES_BURST', rates.burst],
         ['UPLINK_MAX_TRIES', uplink.maxTries],
         ['UPLINK_STALLED_AFTER_SECONDS', uplink.stalledAfterMs / 1000],
+      ].toSorted(),
+    );
+  });
+
+  it('of the gateway stand there too', () => {
+    const config = readGatewayConfig({ WORKER_URL: 'https://api.test', GATEWAY_SECRET: gatewaySecret });
+    if ('problems' in config) throw new Error(config.problems.join());
+    const { limits, drainMs } = config;
+    expect(listedUnder('## Gateway')).toEqual(
+      [
+        ['MAX_CONNECTIONS', limits.connections],
+        ['MAX_UNAUTHENTICATED', limits.unauthenticated],
+        ['MAX_UNAUTHENTICATED_PER_ADDRESS', limits.unauthenticatedPerAddress],
+        ['HANDSHAKE_SECONDS', limits.handshakeMs / 1000],
+        ['IDLE_SECONDS', limits.idleMs / 1000],
+        ['UNREAD_SECONDS', limits.unreadMs / 1000],
+        ['DRAIN_SECONDS', drainMs / 1000],
       ].toSorted(),
     );
   });

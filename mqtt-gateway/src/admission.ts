@@ -1,0 +1,68 @@
+// How many connections may be open, and how many of them that the Worker has not answered yet: in all and by address.
+// Counts and closes; knows nothing of sockets.
+import { networkOf } from '../../src/domain/client-network.ts';
+
+export type AdmissionLimits = { connections: number; unauthenticated: number; unauthenticatedPerAddress: number };
+export type Overrun = 'connections' | 'unauthenticated_per_address';
+
+export type Place = {
+  /** The Worker has answered: the connection counts no longer as unauthenticated. */
+  authenticate: () => void;
+  /** May be called more than once. */
+  leave: () => void;
+};
+
+export class Admission {
+  readonly #limits: AdmissionLimits;
+  /** Their closing, in the order of their opening, which tells the oldest one. */
+  readonly #unauthenticated = new Map<Place, () => void>();
+  readonly #byNetwork = new Map<string, number>();
+  #open = 0;
+
+  constructor(limits: AdmissionLimits) {
+    this.#limits = limits;
+  }
+
+  get openCount(): number {
+    return this.#open;
+  }
+
+  get unauthenticatedCount(): number {
+    return this.#unauthenticated.size;
+  }
+
+  /**
+   * A place for a new connection, or the limit that refuses it. Where all places of unauthenticated connections are taken,
+   * `displace` of the oldest is called, so that many addresses with mute connections keep no device out.
+   */
+  enter(address: string, displace: () => void): Place | Overrun {
+    const { connections, unauthenticated, unauthenticatedPerAddress } = this.#limits;
+    const network = networkOf(address);
+    const sameNetwork = this.#byNetwork.get(network) ?? 0;
+    if (this.#open >= connections) return 'connections';
+    if (sameNetwork >= unauthenticatedPerAddress) return 'unauthenticated_per_address';
+    if (this.#unauthenticated.size >= unauthenticated) {
+      const [[oldest, displaceOldest] = []] = this.#unauthenticated;
+      oldest?.authenticate();
+      displaceOldest?.();
+    }
+
+    let isOpen = true;
+    const authenticate = (): void => {
+      if (!this.#unauthenticated.delete(place)) return;
+      const left = (this.#byNetwork.get(network) ?? 0) - 1;
+      if (left > 0) this.#byNetwork.set(network, left);
+      else this.#byNetwork.delete(network);
+    };
+    const leave = (): void => {
+      authenticate();
+      if (isOpen) this.#open -= 1;
+      isOpen = false;
+    };
+    const place: Place = { authenticate, leave };
+    this.#open += 1;
+    this.#unauthenticated.set(place, displace);
+    this.#byNetwork.set(network, sameNetwork + 1);
+    return place;
+  }
+}

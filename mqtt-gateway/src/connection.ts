@@ -1,0 +1,209 @@
+// One device's connection, carried byte for byte to a WebSocket of its own and back. Opens the WebSocket at the first byte,
+// reads neither side faster than the other one takes it, and ends one side when the other ends. Must not look at what it
+// carries: the Worker alone speaks MQTT.
+import type { Socket } from 'node:net';
+import { WebSocket } from 'ws';
+import type { Place } from './admission.ts';
+
+export type EndedBy =
+  | 'device'
+  | 'worker'
+  | 'worker_unavailable'
+  | 'worker_silent'
+  | 'handshake_timeout'
+  | 'displaced'
+  | 'idle'
+  | 'unread'
+  | 'drained';
+
+type ConnectionLimits = { handshakeMs: number; idleMs: number; unreadMs: number };
+
+export type ConnectionOptions = {
+  place: Place;
+  openWorker: () => WebSocket;
+  limits: ConnectionLimits;
+  onUp: (bytes: number) => void;
+  onDown: (bytes: number) => void;
+  /** Why the Worker did not open the WebSocket: its HTTP status, or what broke. */
+  onRefused: (reason: number | Error) => void;
+  /** Both sides are closed. */
+  onEnd: (by: EndedBy) => void;
+};
+
+/** What may wait for the Worker before the device is read no further, and at what rest it is read again. */
+const maxWaitingBytes = 64 * 1024;
+const resumeBytes = 16 * 1024;
+/** For what was sent before the end; then the connection is cut. */
+const closeWithinMs = 5_000;
+const pingEveryMs = 30_000;
+
+export class Connection {
+  readonly #device: Socket;
+  readonly #options: ConnectionOptions;
+  readonly #handshakeTimer: NodeJS.Timeout;
+  /** Read before the WebSocket was open: one read, since the device is paused after it. */
+  readonly #early: Buffer[] = [];
+  #worker: WebSocket | undefined;
+  #endedBy: EndedBy | undefined;
+  #isDeviceClosed = false;
+  #isWorkerClosed = true;
+  #hasEnded = false;
+  #cutTimer: NodeJS.Timeout | undefined;
+  #movedAtMs = Date.now();
+  /** Since when the device has taken nothing of what waits for it. */
+  #unreadSinceMs: number | undefined;
+  #pingedAtMs = Date.now();
+  #isPongMissing = false;
+
+  constructor(device: Socket, options: ConnectionOptions) {
+    this.#device = device;
+    this.#options = options;
+    this.#handshakeTimer = setTimeout(() => this.cut('handshake_timeout'), options.limits.handshakeMs);
+    device.setNoDelay(true);
+    device.setKeepAlive(true, 60_000);
+    device.on('data', (chunk: Buffer) => this.#takeUp(chunk));
+    device.on('end', () => this.#closeWorker('device', 1000));
+    device.on('drain', () => {
+      this.#unreadSinceMs = undefined;
+      this.#worker?.resume();
+    });
+    // 'close' follows, also on a reset and on a TLS handshake that fails.
+    device.on('error', () => undefined);
+    device.on('close', () => {
+      this.#isDeviceClosed = true;
+      this.#closeWorker('device', 1000);
+      this.#noteEnd();
+    });
+  }
+
+  /** Called every few seconds; one timer for all connections. */
+  look(nowMs: number): void {
+    const { idleMs, unreadMs } = this.#options.limits;
+    if (nowMs - this.#movedAtMs > idleMs) this.cut('idle');
+    else if (this.#unreadSinceMs !== undefined && nowMs - this.#unreadSinceMs > unreadMs) this.cut('unread');
+    else this.#askWorker(nowMs);
+  }
+
+  /** Ends both sides in order: what was read is delivered first. */
+  drain(): void {
+    if (this.#worker === undefined) this.cut('drained');
+    // Service restart: the device will be back soon.
+    else this.#closeWorker('drained', 1012);
+  }
+
+  /** Ends both sides at once. */
+  cut(by: EndedBy): void {
+    this.#endedBy ??= by;
+    this.#worker?.terminate();
+    this.#device.destroy();
+  }
+
+  #takeUp(chunk: Buffer): void {
+    this.#movedAtMs = Date.now();
+    this.#options.onUp(chunk.length);
+    this.#worker ??= this.#open();
+    if (this.#worker.readyState === WebSocket.CONNECTING) {
+      this.#early.push(chunk);
+      this.#device.pause();
+      return;
+    }
+    // Once it closes, what still comes has nobody to read it.
+    if (this.#worker.readyState === WebSocket.OPEN) this.#send(this.#worker, chunk);
+  }
+
+  #open(): WebSocket {
+    const worker = this.#options.openWorker();
+    this.#isWorkerClosed = false;
+    worker.on('open', () => {
+      for (const chunk of this.#early.splice(0)) this.#send(worker, chunk);
+      if (worker.bufferedAmount <= maxWaitingBytes) this.#device.resume();
+    });
+    worker.on('unexpected-response', (request, response) => {
+      this.#options.onRefused(response.statusCode ?? 0);
+      request.destroy();
+      this.cut('worker_unavailable');
+    });
+    worker.on('message', (data, isBinary) => this.#takeDown(data as Buffer, isBinary));
+    worker.on('pong', () => (this.#isPongMissing = false));
+    worker.on('error', (error) => {
+      // 'close' follows. One that this side ends before it is open says so here, too.
+      if (this.#endedBy !== undefined) return;
+      this.#options.onRefused(error);
+      this.#endedBy = 'worker_unavailable';
+    });
+    worker.on('close', () => {
+      this.#isWorkerClosed = true;
+      this.#endedBy ??= 'worker';
+      this.#closeDevice();
+      this.#noteEnd();
+    });
+    return worker;
+  }
+
+  #send(worker: WebSocket, chunk: Buffer): void {
+    worker.send(chunk, { binary: true }, () => {
+      if (this.#device.isPaused() && worker.bufferedAmount <= resumeBytes) this.#device.resume();
+    });
+    if (worker.bufferedAmount > maxWaitingBytes) this.#device.pause();
+  }
+
+  #takeDown(data: Buffer, isBinary: boolean): void {
+    // Text is the relay's language: what the device sent was not taken for MQTT.
+    if (!isBinary) {
+      this.cut('worker');
+      return;
+    }
+    this.#movedAtMs = Date.now();
+    this.#options.onDown(data.length);
+    clearTimeout(this.#handshakeTimer);
+    this.#options.place.authenticate();
+    if (this.#device.writable && !this.#device.write(data)) {
+      this.#unreadSinceMs ??= Date.now();
+      this.#worker?.pause();
+    }
+  }
+
+  /** The path to the Worker is kept open, and a broken one found. The runtime answers, no object wakes for it. */
+  #askWorker(nowMs: number): void {
+    // Its answer would not be read.
+    if (this.#worker?.readyState !== WebSocket.OPEN || this.#worker.isPaused) return;
+    if (nowMs - this.#pingedAtMs < pingEveryMs) return;
+    if (this.#isPongMissing) {
+      this.cut('worker_silent');
+      return;
+    }
+    this.#pingedAtMs = nowMs;
+    this.#isPongMissing = true;
+    this.#worker.ping();
+  }
+
+  #closeWorker(by: EndedBy, code: number): void {
+    this.#endedBy ??= by;
+    const worker = this.#worker;
+    if (worker === undefined || this.#isWorkerClosed) return;
+    if (worker.readyState === WebSocket.CONNECTING) {
+      // What a device sent before it went is delivered.
+      worker.on('open', () => worker.close(code));
+    } else {
+      worker.resume();
+      worker.close(code);
+    }
+    this.#cutTimer ??= setTimeout(() => this.cut(by), closeWithinMs);
+  }
+
+  #closeDevice(): void {
+    if (this.#isDeviceClosed) return;
+    this.#device.resume();
+    this.#device.destroySoon();
+    this.#cutTimer ??= setTimeout(() => this.#device.destroy(), closeWithinMs);
+  }
+
+  #noteEnd(): void {
+    if (!this.#isDeviceClosed || !this.#isWorkerClosed || this.#hasEnded) return;
+    this.#hasEnded = true;
+    clearTimeout(this.#handshakeTimer);
+    clearTimeout(this.#cutTimer);
+    this.#options.place.leave();
+    this.#options.onEnd(this.#endedBy ?? 'device');
+  }
+}

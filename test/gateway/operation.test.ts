@@ -1,0 +1,310 @@
+// What an operator sees of the gateway: its configuration, limits, certificates, health and metrics, and how it leaves.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readConfig } from '../../mqtt-gateway/src/config.ts';
+import { type Certificates, makeCertificates } from '../rig/certificates.ts';
+import { eventually } from '../rig/changes.ts';
+import { GatewayProcess, gatewaySecret, spawnGateway } from '../rig/gateway-process.ts';
+import { findFreePort, makeTempDir } from '../rig/ports.ts';
+import { ServiceProcess } from '../rig/service-process.ts';
+import { SocketServer } from '../rig/socket-server.ts';
+import { TcpClient } from '../rig/tcp-client.ts';
+
+let worker: SocketServer;
+let gateway: GatewayProcess | undefined;
+const clients: TcpClient[] = [];
+
+beforeEach(async () => {
+  worker = await SocketServer.start();
+});
+
+afterEach(async () => {
+  for (const { socket } of clients.splice(0)) socket.destroy();
+  await gateway?.kill('SIGKILL');
+  gateway = undefined;
+  await worker.stop();
+});
+
+async function startGateway(environment: Record<string, string> = {}): Promise<GatewayProcess> {
+  gateway = await GatewayProcess.start(worker.url, environment);
+  return gateway;
+}
+
+/** @param isFirstByteSent without it the connection stays mute */
+async function openClient({ port }: { port: number }, isFirstByteSent = false): Promise<TcpClient> {
+  const client = await TcpClient.open(port);
+  clients.push(client);
+  if (isFirstByteSent) client.socket.write('x');
+  return client;
+}
+
+/** As the Worker does with a good CONNECT. */
+function answerAll(): void {
+  worker.onOpen = ({ socket }) => socket.once('message', () => socket.send(Buffer.from('answer')));
+}
+
+describe('configuration', () => {
+  const complete = { WORKER_URL: 'https://api.test/', GATEWAY_SECRET: gatewaySecret };
+
+  test('all problems are told at once, with what to do, and without the values of secrets', async () => {
+    const refused = new ServiceProcess(
+      spawnGateway({
+        env: {
+          WORKER_URL: 'ftp://x',
+          GATEWAY_SECRET: 'too-short-but-secret',
+          MQTT_PORT: '99999',
+          TLS_CERT_FILE: '/does/not/exist',
+          MAX_CONNECTIONS: 'many',
+          LOG_LEVEL: 'loud',
+        },
+      }),
+    );
+    expect(await refused.untilExit()).toBe(2);
+    const names = ['WORKER_URL', 'GATEWAY_SECRET', 'MQTT_PORT', 'TLS_KEY_FILE', 'MAX_CONNECTIONS', 'LOG_LEVEL'];
+    for (const name of names) expect(refused.stderr).toContain(name);
+    expect(refused.stderr).not.toContain('too-short-but-secret');
+  });
+
+  test.each([
+    [{ MQTT_PORT: 'off' }, 'MQTT_PORT is off and there is no port for TLS'],
+    [{ MQTT_TLS_PORT: '8883' }, 'TLS_CERT_FILE is missing'],
+    [{ TLS_CERT_FILE: '/nowhere/cert.pem', TLS_KEY_FILE: '/nowhere/key.pem' }, 'TLS_CERT_FILE cannot be read (ENOENT)'],
+    [{ WORKER_URL: 'https://user:hidden@api.test' }, 'must not hold a user name'],
+    [{ GATEWAY_SECRET_FILE: '/nowhere/secret' }, 'both set'],
+  ])('%o is refused: %s', (settings, problem) => {
+    const config = readConfig({ ...complete, ...settings });
+    expect('problems' in config ? config.problems.join('\n') : config).toContain(problem);
+  });
+
+  test('a complete one is read with its defaults, a secret also from a file', () => {
+    const file = join(makeTempDir('gateway'), 'secret');
+    writeFileSync(file, `${gatewaySecret}\n`);
+    expect(readConfig({ WORKER_URL: complete.WORKER_URL, GATEWAY_SECRET_FILE: file, HEALTH_PORT: '' })).toEqual({
+      worker: { url: 'https://api.test', secret: gatewaySecret },
+      host: undefined,
+      tcpPort: 1883,
+      tls: null,
+      limits: {
+        connections: 10_000,
+        unauthenticated: 1_000,
+        unauthenticatedPerAddress: 100,
+        handshakeMs: 10_000,
+        idleMs: 5_400_000,
+        unreadMs: 60_000,
+      },
+      drainMs: 5_000,
+      health: undefined,
+      log: { level: 'info', format: 'json' },
+    });
+  });
+
+  test('a port that is taken is told', async () => {
+    const refused = await startGateway({ MQTT_PORT: String(worker.port) });
+    expect(await refused.untilExit()).toBe(2);
+    expect((await refused.untilLogged('the gateway cannot start'))['cause']).toContain(`port ${worker.port}`);
+  });
+});
+
+describe('limits', () => {
+  test('MAX_CONNECTIONS: one more is closed at once, and taken when another has gone', async () => {
+    answerAll();
+    const full = await startGateway({ MAX_CONNECTIONS: '2' });
+    const [first] = [await openClient(full, true), await openClient(full, true)];
+    await eventually('two connections', async () => (await full.metric('gateway_connections')) === 2);
+    await (await openClient(full, true)).untilClosed();
+    expect((await full.ask('/metrics')).text).toContain('gateway_connections_refused_total{limit="connections"} 1');
+    first.socket.end();
+    await eventually('room', async () => (await full.metric('gateway_connections')) === 1);
+    const next = await openClient(full, true);
+    await next.until('the answer', () => next.receivedBytes > 0);
+  });
+
+  test('MAX_UNAUTHENTICATED_PER_ADDRESS: mute connections count, those that the Worker has answered do not', async () => {
+    const guarded = await startGateway({ MAX_UNAUTHENTICATED_PER_ADDRESS: '2' });
+    answerAll();
+    for (let index = 0; index < 5; index += 1) {
+      const client = await openClient(guarded, true);
+      await client.until('the answer', () => client.receivedBytes > 0);
+    }
+    const mute = [await openClient(guarded), await openClient(guarded)];
+    await eventually('both', async () => (await guarded.metric('gateway_connections_unauthenticated')) === 2);
+    await (await openClient(guarded, true)).untilClosed();
+    expect(worker.sides).toHaveLength(5);
+    expect(mute.map(({ isClosed }) => isClosed)).toEqual([false, false]);
+    expect(await guarded.metric('gateway_connections_refused_total')).toBe(1);
+    await guarded.untilLogged('connection refused: too many');
+  });
+
+  test('MAX_UNAUTHENTICATED: the oldest of them makes room', async () => {
+    const guarded = await startGateway({ MAX_UNAUTHENTICATED: '2' });
+    const [oldest, second] = [await openClient(guarded), await openClient(guarded)];
+    await eventually('both', async () => (await guarded.metric('gateway_connections_unauthenticated')) === 2);
+    answerAll();
+    const device = await openClient(guarded, true);
+    await device.until('the answer', () => device.receivedBytes > 0);
+    await oldest.untilClosed();
+    expect(second.isClosed).toBe(false);
+    expect((await guarded.ask('/metrics')).text).toContain('gateway_connections_closed_total{by="displaced"} 1');
+  });
+
+  test('HANDSHAKE_SECONDS: a mute connection and one that the Worker leaves without an answer are closed', async () => {
+    const guarded = await startGateway({ HANDSHAKE_SECONDS: '1' });
+    const [mute, unanswered] = [await openClient(guarded), await openClient(guarded, true)];
+    await Promise.all([mute.untilClosed(), unanswered.untilClosed()]);
+    const side = await worker.side(0);
+    await worker.changes.until('the end', () => side.closeCode !== undefined);
+    expect((await guarded.ask('/metrics')).text).toContain('{by="handshake_timeout"} 2');
+  });
+
+  test('IDLE_SECONDS: a connection on which nothing moves is closed', async () => {
+    answerAll();
+    const guarded = await startGateway({ IDLE_SECONDS: '1' });
+    const client = await openClient(guarded, true);
+    await client.untilClosed();
+    expect((await guarded.ask('/metrics')).text).toContain('{by="idle"} 1');
+  });
+});
+
+describe('the Worker', () => {
+  test.each([
+    [401, 'the Worker does not let this gateway in', 503],
+    [503, 'the Worker refused a connection', 503],
+    [429, 'the Worker refused a connection', 200],
+  ])('that answers %i: the device is closed, the log says "%s", readiness %i', async (status, line, readiness) => {
+    worker.refuseWith = status;
+    const guarded = await startGateway();
+    expect((await guarded.ask('/readyz')).status).toBe(200);
+    await (await openClient(guarded, true)).untilClosed();
+    expect((await guarded.untilLogged(line))['alarm']).toBe(status === 401 ? true : undefined);
+    expect((await guarded.ask('/readyz')).status).toBe(readiness);
+    expect(await guarded.metric('gateway_worker_refusals_total')).toBe(1);
+    expect((await guarded.ask('/healthz')).status).toBe(200);
+    worker.refuseWith = undefined;
+    answerAll();
+    const client = await openClient(guarded, true);
+    await client.until('the answer', () => client.receivedBytes > 0);
+    expect((await guarded.ask('/readyz')).status).toBe(200);
+  });
+
+  test('that is away: devices are closed, and served once it is back', async () => {
+    const port = await findFreePort();
+    gateway = await GatewayProcess.start(`http://127.0.0.1:${port}`);
+    await (await openClient(gateway, true)).untilClosed();
+    await gateway.untilLogged('the Worker cannot be reached');
+    expect((await gateway.ask('/readyz')).status).toBe(503);
+    const back = await SocketServer.start(port);
+    back.onOpen = ({ socket }) => socket.once('message', () => socket.send(Buffer.from('answer')));
+    const client = await openClient(gateway, true);
+    await client.until('the answer', () => client.receivedBytes > 0);
+    await back.stop();
+    await client.untilClosed();
+  });
+});
+
+describe('TLS', () => {
+  const servername = 'mqtt.example.test';
+  let certificates: Certificates;
+  let files: { TLS_CERT_FILE: string; TLS_KEY_FILE: string };
+  let tlsPort: number;
+
+  beforeEach(async () => {
+    certificates = makeCertificates(servername);
+    const dir = makeTempDir('gateway-tls');
+    files = { TLS_CERT_FILE: join(dir, 'cert.pem'), TLS_KEY_FILE: join(dir, 'key.pem') };
+    install(certificates);
+    tlsPort = await findFreePort();
+  });
+
+  function install({ serverCert, serverKey }: Pick<Certificates, 'serverCert' | 'serverKey'>): void {
+    writeFileSync(files.TLS_KEY_FILE, readFileSync(serverKey));
+    writeFileSync(files.TLS_CERT_FILE, readFileSync(serverCert));
+  }
+
+  async function openTls({ ca }: Pick<Certificates, 'ca'>): Promise<TcpClient> {
+    const client = await TcpClient.openTls(tlsPort, { ca: readFileSync(ca), servername });
+    clients.push(client);
+    return client;
+  }
+
+  const startWithTls = (environment: Record<string, string> = {}): Promise<GatewayProcess> =>
+    startGateway({ ...files, MQTT_TLS_PORT: String(tlsPort), ...environment });
+
+  test('is carried as TCP is', async () => {
+    await startWithTls();
+    const client = await openTls(certificates);
+    client.socket.write('over TLS');
+    const side = await worker.side(0);
+    await worker.changes.until('the bytes', () => side.received.toString() === 'over TLS');
+    expect(side.headers['latchwork-device-address']).toBe('127.0.0.1');
+    side.socket.send(Buffer.alloc(500_000, 'd'));
+    side.socket.close(1000);
+    await client.untilClosed();
+    expect(client.receivedBytes).toBe(500_000);
+  });
+
+  test('new files are used for new connections, open ones stay, and files that do not fit change nothing', async () => {
+    answerAll();
+    const guarded = await startWithTls();
+    const before = await openTls(certificates);
+    before.socket.write('x');
+    await before.until('the answer', () => before.receivedBytes > 0);
+
+    const renewed = makeCertificates(servername);
+    writeFileSync(files.TLS_CERT_FILE, readFileSync(renewed.serverCert));
+    await guarded.untilLogged('the certificate files cannot be used, the certificate before them stays in use');
+    const between = await openTls(certificates);
+    between.socket.write('x');
+    await between.until('the answer', () => between.receivedBytes > 0);
+
+    install(renewed);
+    await guarded.untilLogged('new certificate in use');
+    const after = await openTls(renewed);
+    after.socket.write('x');
+    await after.until('the answer', () => after.receivedBytes > 0);
+    expect(before.isClosed).toBe(false);
+    expect((await openTls(certificates)).isClosed).toBe(true);
+    expect(await guarded.metric('gateway_certificate_expires_seconds')).toBeGreaterThan(3_600);
+  });
+
+  test('a client that never finishes the handshake, or speaks no TLS, is closed and opens no WebSocket', async () => {
+    const guarded = await startWithTls({ HANDSHAKE_SECONDS: '1', MQTT_PORT: 'off' });
+    const [mute, plain] = [await openClient({ port: tlsPort }), await openClient({ port: tlsPort })];
+    plain.socket.write(Buffer.from('102c00044d5154540402003c', 'hex'));
+    await plain.untilClosed();
+    await mute.untilClosed();
+    await eventually('no connection', async () => (await guarded.metric('gateway_connections')) === 0);
+    expect(worker.sides).toHaveLength(0);
+  });
+});
+
+describe('SIGTERM', () => {
+  test('no connection is taken, each open one is ended at the Worker with what was sent, and the process ends', async () => {
+    answerAll();
+    const leaving = await startGateway({ DRAIN_SECONDS: '1' });
+    for (let index = 0; index < 20; index += 1) {
+      const client = await openClient(leaving, true);
+      await client.until('the answer', () => client.receivedBytes > 0);
+    }
+    for (const { socket } of clients) socket.write('last');
+    await eventually('all sent', () => worker.sides.every(({ receivedBytes }) => receivedBytes === 5));
+    leaving.child.kill('SIGTERM');
+    await leaving.untilLogged('leaving');
+    await eventually('no listener', async () => (await openClient(leaving)).error !== undefined);
+    expect(await leaving.untilExit()).toBe(0);
+    await Promise.all(clients.map((client) => client.untilClosed()));
+    expect(worker.sides.map(({ closeCode }) => closeCode)).toEqual(Array.from({ length: 20 }, () => 1012));
+  });
+
+  test('a second one ends it at once', async () => {
+    answerAll();
+    const leaving = await startGateway({ DRAIN_SECONDS: '300' });
+    const [one, other] = [await openClient(leaving, true), await openClient(leaving, true)];
+    await other.until('the answer', () => other.receivedBytes > 0);
+    await one.until('the answer', () => one.receivedBytes > 0);
+    leaving.child.kill('SIGTERM');
+    await leaving.untilLogged('leaving');
+    leaving.child.kill('SIGTERM');
+    expect(await leaving.untilExit()).toBe(1);
+  });
+});
