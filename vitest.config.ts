@@ -14,6 +14,7 @@ Object.assign(process.env, {
   BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
   BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
   SEALING_SECRETS: 'sealing-secret-of-the-worker-tests-only',
+  MESSAGING_SECRETS: 'messaging-secret-of-the-worker-tests,messaging-secret-before-the-last-one',
   BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
 });
 

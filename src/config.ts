@@ -7,10 +7,18 @@ import { sampleInfoLines } from './log.ts';
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
 /** Secrets that are live at once: two while one replaces the other. */
-const liveSecretsSchema = (secretSchema: z.ZodType<string, string>) =>
-  z.string().default('').transform(partsOf).pipe(z.array(secretSchema).min(1, 'is missing').max(2, 'two live at once'));
+const liveSecretsSchema = (secretSchema: z.ZodType<string, string>, max = 2) =>
+  z
+    .string()
+    .default('')
+    .transform(partsOf)
+    .pipe(z.array(secretSchema).min(1, 'is missing').max(max, `at most ${max} live at once`));
 
-const secretListSchema = liveSecretsSchema(z.string().min(32, 'each secret needs 32 characters'));
+const secretSchema = z.string().min(32, 'each secret needs 32 characters');
+const secretListSchema = liveSecretsSchema(secretSchema);
+
+/** More than two: devices keep their passwords for as long as they live. */
+const maxMessagingSecrets = 8;
 
 const signingKeysSchema = liveSecretsSchema(
   z.string().regex(/^[A-Za-z0-9_-]{1,32}:.{32,}$/, 'has the form kid:secret, the secret 32 characters long'),
@@ -62,6 +70,7 @@ const configSchema = z
     BRIDGE_SECRETS: secretListSchema,
     BRIDGE_MQTT_PASSWORDS: secretListSchema,
     SEALING_SECRETS: secretListSchema,
+    MESSAGING_SECRETS: liveSecretsSchema(secretSchema, maxMessagingSecrets),
     BROKER_HOOK_SECRETS: secretListSchema,
     MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, "is the broker's bare host name or IPv4 address"),
     MQTT_PORT: integerSchema(1, 65535),
@@ -97,6 +106,8 @@ const configSchema = z
     bridgeMqttPasswords: vars.BRIDGE_MQTT_PASSWORDS,
     /** For passwords that wait in the database to be pushed to a broker; the first seals. */
     sealingSecrets: vars.SEALING_SECRETS,
+    /** For the codes in messaging passwords; the first certifies, every one verifies. */
+    messagingSecrets: vars.MESSAGING_SECRETS,
     brokerHookSecrets: vars.BROKER_HOOK_SECRETS,
     broker: {
       host: vars.MQTT_HOST,

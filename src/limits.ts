@@ -38,6 +38,8 @@ export const limitSpecs = {
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },
   delayedRefusals: { default: 200, min: 1, max: 10_000 },
   rememberedDeviceNames: { default: 10_000, min: 1, max: 100_000 },
+  oldPasswordFailuresPerMinute: { default: 600, min: 0, max: 1_000_000 },
+  oldPasswordFailuresPerAddressMinute: { default: 60, min: 1, max: 1_000_000 },
   rememberedApiKeys: { default: 1_000, min: 1, max: 100_000 },
   // A client's first bytes must fit before it can show that it reads: see durable/relay-census.ts.
   relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },

@@ -16,19 +16,26 @@ export function createId(prefix: 'dev_' | 'prj_' | '', length: number): string {
 
 /** 43 base62 characters that follow from a secret and a salt, and tell nothing to whoever lacks one of them. */
 export async function deriveSecret(secret: string, salt: string): Promise<string> {
-  const encoder = new TextEncoder();
+  return deriveDigits(await importMacKey(secret), salt, 43);
+}
+
+export function importMacKey(secret: string): Promise<CryptoKey> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
-  const key = await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign']);
+  return crypto.subtle.importKey('raw', new TextEncoder().encode(secret), algorithm, false, ['sign']);
+}
+
+/** The last `length` base62 digits of an HMAC-SHA-256. */
+export async function deriveDigits(key: CryptoKey, text: string, length: number): Promise<string> {
   let number = 0n;
-  for (const byte of new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(salt)))) {
+  for (const byte of new Uint8Array(await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(text)))) {
     number = number * 256n + BigInt(byte);
   }
-  let text = '';
-  while (text.length < 43) {
-    text = base62.charAt(Number(number % 62n)) + text;
+  let digits = '';
+  while (digits.length < length) {
+    digits = base62.charAt(Number(number % 62n)) + digits;
     number /= 62n;
   }
-  return text;
+  return digits;
 }
 
 /** SHA-256 in lower-case hex, for secrets that are random; passwords are hashed with scrypt. */

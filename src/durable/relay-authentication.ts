@@ -2,11 +2,11 @@
 // session's recording the shard and the shard's recording the socket, a push would find no subscriber here and have the
 // registration removed again: therefore registrations under way count as subscribers.
 import { readConfig } from '../config.ts';
-import { digestOf } from '../crypto/secrets.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../domain/topics.ts';
 import type { RelayRequest } from '../protocol/relay.ts';
+import { guardLogin } from './login-guard.ts';
 import type { RelayIdentity } from './relay-rules.ts';
 import { callDevice } from './stubs.ts';
 
@@ -34,8 +34,8 @@ export class RelayAuthentication {
   }
 
   /** @throws RefusedError `object_failed` */
-  async authenticate(request: AuthRequest): Promise<Outcome<RelayIdentity>> {
-    if ('username' in request) return this.#checkDevice(request);
+  async authenticate(request: AuthRequest, clientAddress: string): Promise<Outcome<RelayIdentity>> {
+    if ('username' in request) return this.#checkDevice(request, clientAddress);
     const access = await verifyAccessToken(readConfig(this.#env), request.token);
     if (!access.ok) return access;
     const { userId, expiresAtMs } = access.value;
@@ -60,11 +60,21 @@ export class RelayAuthentication {
     });
   }
 
-  async #checkDevice(request: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {
-    const named = parseMessagingName(request.username);
-    if (named === undefined) return refuse({ kind: 'not_found', what: 'device' });
-    const { productKey, deviceId } = named;
-    const passwordDigest = await digestOf(request.password);
+  #checkDevice(
+    { username, password }: Extract<AuthRequest, { username: string }>,
+    network: string,
+  ): Promise<Outcome<RelayIdentity>> {
+    const named = parseMessagingName(username);
+    if (named === undefined) return Promise.resolve(refuse({ kind: 'not_found', what: 'device' }));
+    return guardLogin(readConfig(this.#env), { device: named, password, network }, (passwordDigest) =>
+      this.#registerForDevice(named, passwordDigest),
+    );
+  }
+
+  #registerForDevice(
+    { productKey, deviceId }: DeviceIdentity,
+    passwordDigest: string,
+  ): Promise<Outcome<RelayIdentity>> {
     return this.#register(deviceId, async (registration) => {
       const outcome = await callDevice(this.#env, deviceId, 'authenticate', 'idempotent', (device) =>
         device.authenticate({ productKey, passwordDigest, relayShard: this.#shard }),

@@ -252,7 +252,8 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   async #authenticate(socket: WebSocket, request: AuthRequest): Promise<void> {
-    const outcome = await this.#authentication.authenticate(request);
+    const { address } = readClient(socket);
+    const outcome = await this.#authentication.authenticate(request, address);
     const client = this.#index.clientOf(socket);
     if (client === undefined) return;
     if (!outcome.ok) {

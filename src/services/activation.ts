@@ -1,6 +1,7 @@
 // A device activates itself (contract 4.3, decision: activation): record in D1, credentials in its DeviceSession, an
 // answer for a 1 KiB parser. Secrets are returned once and stored as digests only.
 import type { Config } from '../config.ts';
+import { createMessagingPassword } from '../crypto/messaging-password.ts';
 import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
 import {
@@ -22,7 +23,7 @@ import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
-import { rememberNewest } from './newest.ts';
+import { rememberNewest } from '../domain/newest.ts';
 import { inStrangersTurn } from './stranger-turns.ts';
 
 const maxNameLength = 100;
@@ -60,11 +61,11 @@ async function issueCredentials(context: ServiceContext, product: ProductRow, de
   const db = context.primary();
   if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
   const deviceSecret = createSecret('sk_', 32);
-  const password = createSecret('tk_', 48);
-  const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
   const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
   const { deviceId, ownerId, name } = device;
   const identity = { productKey, deviceId };
+  const password = await createMessagingPassword(config.messagingSecrets, identity);
+  const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
   const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs: null };
   const facts = { productKey, ...ownership, name, controlMode, offlineGraceSeconds, productChangedAtMs };
   const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>

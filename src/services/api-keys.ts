@@ -8,7 +8,7 @@ import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain
 import type { ServiceContext } from './context.ts';
 import { inStrangersTurn } from './stranger-turns.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
-import { rememberNewest } from './newest.ts';
+import { rememberNewest } from '../domain/newest.ts';
 
 // The forms that `createApiKey` makes; anything else is refused without a database read.
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;

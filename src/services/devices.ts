@@ -1,6 +1,7 @@
 // Device records for their owner: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
 // D1; device-views.ts reads the present state, control.ts sends commands.
-import { createSecret, digestOf } from '../crypto/secrets.ts';
+import { createMessagingPassword } from '../crypto/messaging-password.ts';
+import { digestOf } from '../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
 import { findDevice, type DeviceWithProduct } from '../db/devices.ts';
 import { describeStatus, type ConnectionStatusCode } from '../domain/device-status.ts';
@@ -78,7 +79,9 @@ export async function changeDevice(
  */
 export async function replaceCredentials(context: ServiceContext, userId: number, deviceId: string) {
   const requestedAtMs = Date.now();
-  const password = createSecret('tk_', 48);
+  const { product } = await requireDevice(context, userId, deviceId);
+  const { productKey } = product;
+  const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
   const device = await askDevice(context, deviceId, 'replaceCredentials', (session) =>
     session.replaceCredentials(userId, passwordDigest),

@@ -3,7 +3,7 @@
 // logins takes a small share of the time. Those that wait for their turn are limited.
 import { fullBucket, takeInAdvance, waitForTokenMs, type Bucket } from '../domain/token-bucket.ts';
 import type { ServiceContext } from './context.ts';
-import { rememberNewest } from './newest.ts';
+import { rememberNewest } from '../domain/newest.ts';
 import { Turns } from './turns.ts';
 
 const turns = new Turns('passwordHashQueue', 1);

@@ -5,7 +5,7 @@ import { bridgePassword, type BridgeProcess, bridgeSecret } from './bridge-proce
 import { killGroup } from './built-worker.ts';
 import { brokerPart } from './parts.ts';
 import { findFreePort } from './ports.ts';
-import { hookSecret, jwtSecrets, WorkerRig } from './worker-rig.ts';
+import { hookSecret, jwtSecrets, messagingSecret, WorkerRig } from './worker-rig.ts';
 
 const brokerApi = { BROKER_API_KEY: 'whole-service', BROKER_API_SECRET: 'secret-of-the-broker-api' };
 
@@ -44,6 +44,7 @@ export class WholeService {
         BRIDGE_SECRETS: bridgeSecret,
         BRIDGE_MQTT_PASSWORDS: bridgePassword,
         SEALING_SECRETS: 'sealing-secret-of-the-whole-service',
+        MESSAGING_SECRETS: messagingSecret,
         BROKER_HOOK_SECRETS: hookSecret,
       },
     }).spawn();

@@ -17,6 +17,7 @@ import { findFreePort, makeTempDir } from './ports.ts';
 import { RelayClient } from './relay-client.ts';
 
 export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
+export const messagingSecret = 'messaging-secret-of-the-rig-for-tests';
 export const jwtSecrets = 'rig:access-token-secret-of-the-rig-for-tests';
 
 const patienceMs = 60_000;
@@ -65,6 +66,7 @@ export class WorkerRig {
       BRIDGE_SECRETS: bridgeSecret,
       BRIDGE_MQTT_PASSWORDS: bridgePassword,
       SEALING_SECRETS: 'sealing-secret-of-the-rig-for-tests-only',
+      MESSAGING_SECRETS: messagingSecret,
       BROKER_HOOK_SECRETS: hookSecret,
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };

@@ -6,8 +6,6 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { inStrangersTurn } from '../../src/services/stranger-turns.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
-import { hookSecret } from '../rig/workerd/hooks.ts';
-import { provisionDevice } from '../rig/workerd/provision.ts';
 
 type Key = { keyId: string; apiKey: string };
 
@@ -265,66 +263,5 @@ describe('activations', () => {
     const refused = await activate(changed, productKey, 'SN-9', '198.51.100.1');
     expect(refused.headers.get('Retry-After')).toBe('60');
     expect((await activate(changed, productKey, 'SN-10', '198.51.100.2')).status).toBe(200);
-  });
-});
-
-describe('broker logins with ids that no device has', () => {
-  /** EMQX's hook; `woken` counts the calls of objects. */
-  function broker(changed: Partial<Env> = {}) {
-    let woken = 0;
-    const DEVICE_SESSION = {
-      getByName(name: string) {
-        woken += 1;
-        return env.DEVICE_SESSION.getByName(name);
-      },
-    } as unknown as Env['DEVICE_SESSION'];
-    const bindings = { ...production, DEVICE_SESSION, ...changed };
-    const logIn = async (name: string, password: string, peerhost?: string) => {
-      const body = JSON.stringify({ clientid: name, username: name, password, peerhost });
-      const headers = { 'Content-Type': 'application/json' };
-      const response = await ask(bindings, `/hooks/emqx/s/${hookSecret}/connect`, headers, { method: 'POST', body });
-      return response.json<{ result: string; message?: string }>();
-    };
-    return { logIn, woken: () => woken };
-  }
-  const strange = (digit: number) => `shielded&dev_${String(digit).padStart(8, '0')}`;
-
-  it('wake an object once, however often they are repeated', async () => {
-    const { logIn, woken } = broker();
-    for (let attempt = 0; attempt < 5; attempt++) {
-      expect(await logIn(strange(1), 'tk_x')).toMatchObject({ result: 'deny', message: 'device_not_found' });
-    }
-    expect(woken()).toBe(1);
-  });
-
-  it('close the address for ids that have not logged in here, where the broker tells it', async () => {
-    const device = await provisionDevice();
-    const { logIn, woken } = broker({ UNKNOWN_DEVICE_LIMIT: limiter(3) });
-    const [peer, neighbour] = ['2001:db8:7::1', '2001:db8:7::2'];
-    expect(await logIn(device.name, device.password, peer)).toMatchObject({ result: 'allow' });
-    for (let digit = 10; digit < 14; digit++) await logIn(strange(digit), 'tk_x', peer);
-    const before = woken();
-    for (let digit = 20; digit < 30; digit++) {
-      expect(await logIn(strange(digit), 'tk_x', neighbour)).toMatchObject({ message: 'too_many_requests' });
-    }
-    expect(woken()).toBe(before);
-    expect(await logIn(device.name, device.password, peer)).toMatchObject({ result: 'allow' });
-    expect(await logIn(strange(30), 'tk_x', '2001:db8:8::1')).toMatchObject({ message: 'device_not_found' });
-  });
-
-  it('do not close a device’s own name: the same id with another product key', async () => {
-    const device = await provisionDevice();
-    const { logIn } = broker();
-    expect(await logIn(`other&${device.deviceId}`, 'tk_x')).toMatchObject({ message: 'device_not_found' });
-    expect(await logIn(device.name, device.password)).toMatchObject({ result: 'allow' });
-  });
-
-  it('are not what a device with a wrong password is counted as', async () => {
-    const device = await provisionDevice();
-    const { logIn } = broker({ UNKNOWN_DEVICE_LIMIT: limiter(1) });
-    for (let attempt = 0; attempt < 5; attempt++) {
-      expect(await logIn(device.name, 'tk_wrong', '192.0.2.50')).toMatchObject({ message: 'invalid_password' });
-    }
-    expect(await logIn(device.name, device.password, '192.0.2.50')).toMatchObject({ result: 'allow' });
   });
 });

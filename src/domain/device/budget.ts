@@ -4,7 +4,7 @@
 /** What is in the bucket, as the time that it takes to drain, and when that was. */
 export type Spent = { ms: number; atMs: number };
 
-const unspent: Spent = { ms: 0, atMs: 0 };
+export const unspent: Spent = { ms: 0, atMs: 0 };
 export const noneSpent = { messages: unspent, transitions: unspent, announcements: unspent };
 
 const fullMs = 60_000;
@@ -17,6 +17,11 @@ export function spend(spent: Spent, perMinute: number, atMs: number): Spent | un
   const left = drain(spent, atMs);
   const ms = left.ms + fullMs / perMinute;
   return isTooFull(ms) ? undefined : { ms, atMs: left.atMs };
+}
+
+/** One that was spent turned out not to count. */
+export function giveBack({ ms, atMs }: Spent, perMinute: number): Spent {
+  return { ms: Math.max(0, ms - fullMs / perMinute), atMs };
 }
 
 /** When there is room for one more. */

@@ -1,15 +1,23 @@
 // Devices with a session and no record in D1, for tests of the messaging paths, which never touch D1. Asserts nothing.
 import { env } from 'cloudflare:workers';
-import { createId, createSecret, digestOf } from '../../../src/crypto/secrets.ts';
+import { readConfig } from '../../../src/config.ts';
+import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
+import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import type { InboundMessage, MessageResult } from '../../../src/domain/device/inbox.ts';
 import { packMessages } from '../../../src/durable/message-columns.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };
 
-export async function provisionDevice({ ownerId = 1, productKey = 'switch' } = {}): Promise<TestDevice> {
+/** @param oldPassword one that was issued before passwords had a code */
+export async function provisionDevice({
+  ownerId = 1,
+  productKey = 'switch',
+  oldPassword = '',
+} = {}): Promise<TestDevice> {
   const deviceId = createId('dev_', 8);
-  const password = createSecret('tk_', 48);
+  const { messagingSecrets } = readConfig(env);
+  const password = oldPassword || (await createMessagingPassword(messagingSecrets, { productKey, deviceId }));
   await sessionOf(deviceId).provision({
     productKey,
     ownerId,

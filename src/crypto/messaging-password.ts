@@ -1,0 +1,46 @@
+// Messaging passwords that prove where they come from: a random part and a code over product, device and that part
+// (HMAC-SHA-256), so that a guess is told from an issued one without asking the device's object. Whether an issued one is
+// still valid, only the object knows.
+import { createSecret, deriveDigits, importMacKey, isEqualDigest } from './secrets.ts';
+
+const prefix = 'tk_';
+/** 131 bits. */
+const randomLength = 22;
+/** 154 bits. Together 48 characters, as long as the passwords that were issued before this form (contract 2.7). */
+const codeLength = 26;
+const length = prefix.length + randomLength + codeLength;
+/** One secret may have several uses, each with its own label. */
+const label = 'latchwork messaging password';
+
+type Device = { productKey: string; deviceId: string };
+
+/** The first secret certifies. */
+export async function createMessagingPassword(secrets: readonly string[], device: Device): Promise<string> {
+  const [current] = await keysOf(secrets);
+  if (current === undefined) throw new Error('no messaging secret');
+  const random = createSecret(prefix, randomLength);
+  return random + (await codeOf(current, device, random));
+}
+
+/** False for a guess, for another device's password, and for one whose secret was removed or that has no code. */
+export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {
+  if (password.length !== length) return false;
+  const random = password.slice(0, prefix.length + randomLength);
+  const given = password.slice(random.length);
+  const codes = await Promise.all((await keysOf(secrets)).map((key) => codeOf(key, device, random)));
+  return codes.map((code) => isEqualDigest(code, given)).includes(true);
+}
+
+/** Keys of configured secrets, which do not change while an isolate lives. */
+const keysByList = new WeakMap<readonly string[], Promise<CryptoKey[]>>();
+
+function keysOf(secrets: readonly string[]): Promise<CryptoKey[]> {
+  const known = keysByList.get(secrets) ?? Promise.all(secrets.map(importMacKey));
+  keysByList.set(secrets, known);
+  return known;
+}
+
+/** Product keys and device ids hold no line break, so that no two devices share a text. */
+function codeOf(key: CryptoKey, { productKey, deviceId }: Device, random: string): Promise<string> {
+  return deriveDigits(key, [label, productKey, deviceId, random].join('\n'), codeLength);
+}
