@@ -80,12 +80,14 @@ export async function findProduct(database: Database, productKey: string): Promi
 /** Newest first. */
 export async function listProducts(
   database: Database,
-  { ownerId, category }: { ownerId: number; category: string | undefined },
+  filter: { ownerId: number; productKey: string | undefined; category: string | undefined },
   page: PageRequest,
 ) {
+  const { ownerId, productKey, category } = filter;
   const wanted = and(
     eq(products.ownerId, ownerId),
     isNull(products.deletedAt),
+    productKey === undefined ? undefined : eq(products.productKey, productKey),
     category === undefined ? undefined : eq(products.category, category),
   );
   const rows = database.select().from(products).where(wanted).orderBy(desc(products.createdAt), desc(products.id));

@@ -51,6 +51,10 @@ export type Refusal =
   /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key'; id: string }
+  /** Of domain/access.ts: what the caller is to the device does not include it. */
+  | { kind: 'role_lacks_right'; role: string; action: string; id: string }
+  /** The API key has not the scope, or is for another product. */
+  | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
   | { kind: 'topic_forbidden'; action: 'publish' | 'subscribe' | 'receive'; topic: string }
   /** A queue or exchange of RabbitMQ. */
   | { kind: 'resource_forbidden'; resource: 'queue' | 'exchange'; name: string; permission: string }
@@ -115,6 +119,8 @@ export function wireErrorOf(refusal: Refusal): WireError {
     case 'unknown_product_key':
       return { message: 'invalid_product_key' };
     case 'not_owner':
+    case 'role_lacks_right':
+    case 'key_lacks_right':
     case 'topic_forbidden':
     case 'resource_forbidden':
     case 'product_readonly':

@@ -3,9 +3,10 @@
 // effects run. Nothing else writes. Never writes before it was provisioned, and never waits for D1 but where it says so.
 import { DurableObject } from 'cloudflare:workers';
 import { createId, isEqualDigest } from '../crypto/secrets.ts';
+import type { Actor } from '../domain/access.ts';
 import { adoptAlarm } from '../domain/device/alarm.ts';
 import { viewCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
-import { askOwner, decide, type Device } from '../domain/device/decide.ts';
+import { ask, decide, type Device } from '../domain/device/decide.ts';
 import type { ConnectionReport, DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
@@ -150,24 +151,26 @@ export class DeviceSession extends DurableObject<Env> {
     this.#decide({ kind: 'messages_dropped', count });
   }
 
-  status(userId: number): Outcome<StatusView> {
-    return askOwner(this.#device, userId, (state) => viewStatus(state));
+  status(actor: Actor): Outcome<StatusView> {
+    return ask(this.#device, actor, 'readReports', (state) => viewStatus(state));
   }
 
-  events(userId: number, page: PageRequest): Outcome<Page<EventView>> {
-    return askOwner(this.#device, userId, (state) => viewEvents(state, this.#storage.listTransitions(), page));
+  events(actor: Actor, page: PageRequest): Outcome<Page<EventView>> {
+    return ask(this.#device, actor, 'readReports', (state) => viewEvents(state, this.#storage.listTransitions(), page));
   }
 
-  properties(userId: number): Outcome<PropertiesView> {
-    return askOwner(this.#device, userId, (state) => viewProperties(state, this.#storage.listPositionChanges()));
+  properties(actor: Actor): Outcome<PropertiesView> {
+    return ask(this.#device, actor, 'readReports', (state) =>
+      viewProperties(state, this.#storage.listPositionChanges()),
+    );
   }
 
   /** Answers when the broker has the command, or, where the caller asked for that, the device. */
-  async command(userId: number, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
-    const owned = askOwner(this.#device, userId, () => this.#storage.nextCommandNumber());
+  async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+    const owned = ask(this.#device, actor, 'control', () => this.#storage.nextCommandNumber());
     if (!owned.ok) return owned;
     const commandId = createId('', 16);
-    const accepted = this.#decide({ kind: 'command_requested', userId, request, commandId, number: owned.value });
+    const accepted = this.#decide({ kind: 'command_requested', actor, request, commandId, number: owned.value });
     if (!accepted.ok) return accepted;
     const { publication, ...receipt } = accepted.value;
     const outcome = publication === 'pending' ? await this.#effects.publicationOf(receipt.commandId) : publication;
@@ -178,21 +181,21 @@ export class DeviceSession extends DurableObject<Env> {
       return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
     };
     await this.#effects.waitForReply(receipt.commandId, request.waitSeconds * 1000, isWaiting);
-    const command = this.readCommand(userId, receipt.commandId);
-    if (!command.ok) return command;
-    const { state, deviceAcknowledgedAtMs, acceptedAtMs } = command.value;
+    const command = this.#findCommand(receipt.commandId);
+    if (command === undefined || typeof this.#device === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    const { state, deviceAcknowledgedAtMs, acceptedAtMs } = viewCommand(this.#device, command, Date.now());
     return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
   }
 
-  listCommands(userId: number, page: PageRequest): Outcome<Page<CommandView>> {
-    return askOwner(this.#device, userId, (state) => {
+  listCommands(actor: Actor, page: PageRequest): Outcome<Page<CommandView>> {
+    return ask(this.#device, actor, 'readCommands', (state) => {
       const views = this.#storage.listCommands().map((command) => viewCommand(state, command, Date.now()));
       return pageOf(views, page);
     });
   }
 
-  readCommand(userId: number, commandId: string): Outcome<CommandView> {
-    const found = askOwner(this.#device, userId, (state) => {
+  readCommand(actor: Actor, commandId: string): Outcome<CommandView> {
+    const found = ask(this.#device, actor, 'readCommands', (state) => {
       const command = this.#findCommand(commandId);
       return command && viewCommand(state, command, Date.now());
     });
@@ -201,13 +204,13 @@ export class DeviceSession extends DurableObject<Env> {
     return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
   }
 
-  cancelCommand(userId: number, commandId: string): Outcome<CommandView> {
-    return this.#decide({ kind: 'cancel_requested', userId, commandId });
+  cancelCommand(actor: Actor, commandId: string): Outcome<CommandView> {
+    return this.#decide({ kind: 'cancel_requested', actor, commandId });
   }
 
-  /** Subscribes a relay shard for a socket of the device's owner. */
-  subscribe(userId: number, productKey: string, shard: string, filter: string): Outcome<null> {
-    return this.#decide({ kind: 'subscription_requested', userId, productKey, shard, filter });
+  /** Subscribes a relay shard for a socket of a user. */
+  subscribe(actor: Actor, productKey: string, shard: string, filter: string): Outcome<null> {
+    return this.#decide({ kind: 'subscription_requested', actor, productKey, shard, filter });
   }
 
   /** A shard has no socket for this device; it stays if it registered again since. */
@@ -215,19 +218,19 @@ export class DeviceSession extends DurableObject<Env> {
     this.#decide({ kind: 'subscription_ended', shard, registrationId });
   }
 
-  /** Changes what its owner may; D1 has it when this answers, unless D1 is away and has to catch up. */
+  /** Changes its name, disables or enables it; D1 has it when this answers, unless D1 is away and has to catch up. */
   async administer(
-    userId: number,
+    actor: Actor,
     change: { name?: string; isDisabled?: boolean },
   ): Promise<Outcome<{ name: string; isDisabled: boolean }>> {
-    const administered = this.#decide({ kind: 'administered', userId, change });
+    const administered = this.#decide({ kind: 'administered', actor, change });
     if (administered.ok) await this.#effects.ended();
     return administered;
   }
 
   /** Ends every messaging password but the new one, and with them the device's sessions. */
-  async replaceCredentials(userId: number, passwordDigest: string): Promise<Outcome<DeviceIdentity>> {
-    const replaced = this.#decide({ kind: 'credentials_replaced', userId, passwordDigest });
+  async replaceCredentials(actor: Actor, passwordDigest: string): Promise<Outcome<DeviceIdentity>> {
+    const replaced = this.#decide({ kind: 'credentials_replaced', actor, passwordDigest });
     if (replaced.ok) await this.#effects.relaySessionsEnded();
     return replaced;
   }

@@ -3,6 +3,7 @@
 // registration removed again: therefore registrations under way count as subscribers.
 import { readConfig } from '../config.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
+import { inPerson } from '../domain/access.ts';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../domain/topics.ts';
 import type { RelayRequest } from '../protocol/relay.ts';
@@ -54,7 +55,7 @@ export class RelayAuthentication {
   ): Promise<Outcome<T>> {
     return this.#register(deviceId, async () => {
       const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'idempotent', (device) =>
-        device.subscribe(userId, productKey, this.#shard, filter),
+        device.subscribe(inPerson(userId), productKey, this.#shard, filter),
       );
       return outcome.ok ? subscribe() : outcome;
     });

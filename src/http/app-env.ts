@@ -1,10 +1,11 @@
 // What every handler finds in its Hono context. Types only.
+import type { Actor } from '../domain/access.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import type { ServiceContext } from '../services/context.ts';
 
 /** Who asks. An API key acts for its user, except where a route wants the user in person. */
-export type UserCaller = { kind: 'user'; userId: number; sessionId: string };
-export type Caller = UserCaller | { kind: 'api-key'; userId: number; keyId: string };
+export type UserCaller = Actor & { kind: 'user'; sessionId: string };
+export type Caller = UserCaller | (Actor & { kind: 'api-key'; keyId: string });
 
 export type AppEnv = {
   Bindings: Env;

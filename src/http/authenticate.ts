@@ -1,8 +1,11 @@
-// Who asks: sets `c.var.caller` or refuses with 401; a user who asks too often is refused with 429. What the caller may do is decided by each service.
+// Who asks: sets `c.var.caller` or refuses with 401; a user who asks too often is refused with 429. Whether an API
+// key may ask at all follows from the actions that a route declares; everything else that a caller may is decided by each
+// service.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { verifyAccessToken } from '../crypto/tokens.ts';
-import { credentialRefused, refuse, unwrap, type Outcome } from '../domain/refusal.ts';
+import { hasScope, inPerson, scopesFor, type Action } from '../domain/access.ts';
+import { credentialRefused, refuse, RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/api-keys.ts';
 import { waitForPace } from '../services/user-pace.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
@@ -12,8 +15,8 @@ import { holdToShield } from './rate-limit.ts';
 type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
 
-/** `user`: a bearer token only; `user-or-key`: an API key pair as well (decision: accounts). */
-function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts) {
+/** `user`: a bearer token only; `user-or-key`: an API key pair as well, with a scope for one of `actions`. */
+function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, actions: readonly Action[]) {
   return createMiddleware<AppEnv & { Variables: { caller: CallerOf<Accepts> } }>(async (c, next) => {
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
     const isByKey = accepts === 'user-or-key' && c.req.header('Authorization') === undefined;
@@ -21,17 +24,32 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts) 
     const caller = unwrap<Caller>(read);
     await holdToShield(c.var.context, 'USER_LIMIT', `user ${caller.userId}`);
     await waitForPace(c.var.context, caller.userId);
+    const [action = ''] = actions;
+    if (!actions.some((one) => hasScope(caller, one))) {
+      throw new RefusedError({ kind: 'key_lacks_right', lacks: 'scope', action });
+    }
     c.set('caller', caller as CallerOf<Accepts>);
     await next();
   });
 }
 
-/** For `createRoute`; the schemes are declared in routes/reference.ts. */
-export const byUser = { security: [{ bearerAuth: [] }], middleware: authenticate('user') };
-export const byUserOrKey = {
-  security: [{ bearerAuth: [] }, { apiKeyId: [], apiKeySecret: [] }],
-  middleware: authenticate('user-or-key'),
-};
+/**
+ * For `createRoute`: what a route does, of domain/access.ts; with several, its service decides which of them is asked for.
+ * The reference names them, and the scopes of which an API key needs one; the schemes are declared in routes/reference.ts.
+ */
+export function signedInFor(...actions: [Action, ...Action[]]) {
+  const needed = [...new Set(actions.flatMap((action) => scopesFor(action)))];
+  return {
+    'x-actions': actions,
+    security: [{ bearerAuth: [] }, ...needed.map((scope) => ({ apiKeyId: [], apiKeySecret: [scope] }))],
+    middleware: authenticate('user-or-key', actions),
+  };
+}
+
+/** As `signedInFor`, for actions that no API key may do. */
+export function inPersonFor(...actions: [Action, ...Action[]]) {
+  return { 'x-actions': actions, security: [{ bearerAuth: [] }], middleware: authenticate('user', actions) };
+}
 
 export async function readBearer(c: Asking): Promise<Outcome<UserCaller>> {
   const header = c.req.header('Authorization');
@@ -43,7 +61,7 @@ export async function readBearer(c: Asking): Promise<Outcome<UserCaller>> {
   const access = await verifyAccessToken(c.var.context.config, token);
   if (!access.ok) return access;
   const { userId, sessionId } = access.value;
-  return { ok: true, value: { kind: 'user', userId, sessionId } };
+  return { ok: true, value: { kind: 'user', ...inPerson(userId), sessionId } };
 }
 
 async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
@@ -56,5 +74,5 @@ async function readKeyPair(c: Asking): Promise<Outcome<Caller>> {
     return refuse(credentialRefused('api_key', problem));
   }
   const key = await authenticateKey(c.var.context, { keyId, secret, clientAddress: readClientAddress(c) });
-  return key.ok ? { ok: true, value: { kind: 'api-key', userId: key.value, keyId } } : key;
+  return key.ok ? { ok: true, value: { kind: 'api-key', ...key.value, keyId } } : key;
 }

@@ -1,6 +1,6 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { createRoute, z } from '@hono/zod-openapi';
-import { byUser } from '../http/authenticate.ts';
+import { inPersonFor } from '../http/authenticate.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
@@ -14,7 +14,7 @@ import {
 } from '../protocol/http-api-keys.ts';
 import { createApiKey, pageApiKeys, removeApiKey } from '../services/api-keys.ts';
 
-const asUser = { tags: ['API keys'], ...byUser };
+const asUser = { tags: ['API keys'], ...inPersonFor('manageKeys') };
 
 const createKeyRoute = createRoute({
   method: 'post',

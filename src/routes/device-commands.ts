@@ -1,6 +1,6 @@
 // Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
-import { byUserOrKey } from '../http/authenticate.ts';
+import { signedInFor } from '../http/authenticate.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { jsonBody } from '../http/request-body.ts';
@@ -18,7 +18,8 @@ import {
 import { deviceIdParamSchema, pageQuerySchema } from '../protocol/http-devices.ts';
 import { cancelCommand, controlDevice, pageCommands, readCommand } from '../services/control.ts';
 
-const signedIn = { tags: ['Commands'], ...byUserOrKey };
+const tags = ['Commands'];
+const mayControl = signedInFor('control');
 
 const controlRoute = createRoute({
   method: 'post',
@@ -28,8 +29,9 @@ const controlRoute = createRoute({
     '`command_sent` means that the broker has it; `broker_unavailable`, that it will not be delivered later. A command ' +
     'is published once and expires after 10 s, unless the caller asks with `ttl` to keep it for a device that is away. ' +
     'Nothing is ever retained at the broker.',
-  ...signedIn,
-  middleware: [byUserOrKey.middleware, limitRate('CONTROL_LIMIT')] as const,
+  tags,
+  ...mayControl,
+  middleware: [mayControl.middleware, limitRate('CONTROL_LIMIT')] as const,
   request: {
     params: deviceIdParamSchema,
     query: controlQuerySchema,
@@ -54,7 +56,8 @@ const listCommandsRoute = createRoute({
   method: 'get',
   path: '/{deviceId}/commands',
   summary: 'List the last hundred commands of a device, newest first',
-  ...signedIn,
+  tags,
+  ...signedInFor('readCommands'),
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
   responses: responsesOf(commandPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
@@ -63,7 +66,8 @@ const readCommandRoute = createRoute({
   method: 'get',
   path: '/{deviceId}/commands/{commandId}',
   summary: 'Read how far a command has come',
-  ...signedIn,
+  tags,
+  ...signedInFor('readCommands'),
   request: { params: commandParamSchema },
   responses: responsesOf(commandSchema, 'unauthorized', 'forbidden', 'device_not_found', 'not_found'),
 });
@@ -73,7 +77,8 @@ const cancelCommandRoute = createRoute({
   path: '/{deviceId}/commands/{commandId}',
   summary: 'Cancel a command that waits for its device',
   description: 'What was published to a device that is there cannot be taken back: 400, with the state it is in.',
-  ...signedIn,
+  tags,
+  ...mayControl,
   request: { params: commandParamSchema },
   responses: responsesOf(
     commandSchema,
@@ -91,17 +96,17 @@ export const deviceCommandRoutes = createRouter()
     const { wait, ttl } = c.req.valid('query');
     const idempotencyKey = c.req.valid('header')['idempotency-key'];
     const options = { waitSeconds: wait, ttlSeconds: ttl, idempotencyKey };
-    return answer(c, await controlDevice(c.var.context, c.var.caller.userId, deviceId, c.req.valid('json'), options));
+    return answer(c, await controlDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json'), options));
   })
   .openapi(listCommandsRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
-    return answer(c, await pageCommands(c.var.context, c.var.caller.userId, deviceId, c.req.valid('query')));
+    return answer(c, await pageCommands(c.var.context, c.var.caller, deviceId, c.req.valid('query')));
   })
   .openapi(readCommandRoute, async (c) => {
     const { deviceId, commandId } = c.req.valid('param');
-    return answer(c, await readCommand(c.var.context, c.var.caller.userId, deviceId, commandId));
+    return answer(c, await readCommand(c.var.context, c.var.caller, deviceId, commandId));
   })
   .openapi(cancelCommandRoute, async (c) => {
     const { deviceId, commandId } = c.req.valid('param');
-    return answer(c, await cancelCommand(c.var.context, c.var.caller.userId, deviceId, commandId));
+    return answer(c, await cancelCommand(c.var.context, c.var.caller, deviceId, commandId));
   });

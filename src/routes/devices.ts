@@ -1,6 +1,6 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { createRoute, type z } from '@hono/zod-openapi';
-import { byUserOrKey } from '../http/authenticate.ts';
+import { signedInFor } from '../http/authenticate.ts';
 import { readClientAddress } from '../http/client-address.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
@@ -26,15 +26,21 @@ import { pageEvents, readProperties, readStatus } from '../services/device-views
 import { deleteDevice } from '../services/device-deletion.ts';
 import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../services/devices.ts';
 
-const signedIn = { tags: ['Devices'], ...byUserOrKey };
+const tags = ['Devices'];
 
-/** A view of one device of the caller. */
-function viewRoute<const Path extends string, View extends z.ZodType>(path: Path, summary: string, view: View) {
+/** A view of one device. */
+function viewRoute<const Path extends string, View extends z.ZodType>(
+  path: Path,
+  action: 'readDevice' | 'readReports',
+  summary: string,
+  view: View,
+) {
   return createRoute({
     method: 'get',
     path,
+    tags,
     summary,
-    ...signedIn,
+    ...signedInFor(action),
     request: { params: deviceIdParamSchema },
     responses: responsesOf(view, 'unauthorized', 'forbidden', 'device_not_found'),
   });
@@ -43,7 +49,7 @@ function viewRoute<const Path extends string, View extends z.ZodType>(path: Path
 const activateRoute = createRoute({
   method: 'post',
   path: '/activate',
-  tags: ['Devices'],
+  tags,
   summary: 'Activate a device against a product',
   description:
     'Called by the device itself. Activating the same product key and serial once more gives the same device with a ' +
@@ -65,23 +71,25 @@ const activateRoute = createRoute({
 const listRoute = createRoute({
   method: 'get',
   path: '/',
+  tags,
   summary: 'List your devices, newest first',
   description: 'A long list is read to its end with an empty `after` first, then with `next` of each answer.',
-  ...signedIn,
+  ...signedInFor('readDevice'),
   request: { query: listDevicesQuerySchema },
-  responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized'),
+  responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized', 'forbidden'),
 });
 
-const readRoute = viewRoute('/{deviceId}', 'Read one device', deviceSchema);
+const readRoute = viewRoute('/{deviceId}', 'readDevice', 'Read one device', deviceSchema);
 
 const changeRoute = createRoute({
   method: 'patch',
   path: '/{deviceId}',
+  tags,
   summary: 'Rename, disable or enable a device',
   description:
     'A disabled device cannot log in, its relay sessions are closed, its messages are dropped and it takes no ' +
     'commands. Enabling it restores all of that with the credentials it has.',
-  ...signedIn,
+  ...signedInFor('rename', 'disable'),
   request: { params: deviceIdParamSchema, body: jsonBody(changeDeviceBodySchema) },
   responses: responsesOf(deviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
@@ -89,9 +97,10 @@ const changeRoute = createRoute({
 const credentialsRoute = createRoute({
   method: 'post',
   path: '/{deviceId}/credentials',
+  tags,
   summary: 'Give a device a new messaging password',
   description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
-  ...signedIn,
+  ...signedInFor('replaceCredentials'),
   request: { params: deviceIdParamSchema },
   responses: responsesOf(credentialsSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
@@ -99,28 +108,40 @@ const credentialsRoute = createRoute({
 const deleteRoute = createRoute({
   method: 'delete',
   path: '/{deviceId}',
+  tags,
   summary: 'Delete a device',
   description: 'Its credentials end, its relay sessions are closed; the same serial activates as a new device.',
-  ...signedIn,
+  ...signedInFor('delete'),
   request: { params: deviceIdParamSchema },
   responses: responsesOf(deletedDeviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
-const statusRoute = viewRoute('/{deviceId}/status', 'Read what is true of a device now', statusViewSchema);
+const statusRoute = viewRoute(
+  '/{deviceId}/status',
+  'readReports',
+  'Read what is true of a device now',
+  statusViewSchema,
+);
 
 const eventsRoute = createRoute({
   method: 'get',
   path: '/{deviceId}/events',
+  tags,
   summary: 'List when a device came and went, and its refused logins, newest first',
   description:
     'The last hundred, each with its reason. Changes that were not announced because the device was back within the ' +
     'grace of its product are listed as well. Refused logins are one event for each reason and hour.',
-  ...signedIn,
+  ...signedInFor('readReports'),
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
   responses: responsesOf(deviceEventPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
-const propertiesRoute = viewRoute('/{deviceId}/properties', 'Read what a device reported last', devicePropertiesSchema);
+const propertiesRoute = viewRoute(
+  '/{deviceId}/properties',
+  'readReports',
+  'Read what a device reported last',
+  devicePropertiesSchema,
+);
 
 export const deviceRoutes = createRouter()
   .openapi(activateRoute, async (c) =>
@@ -128,29 +149,29 @@ export const deviceRoutes = createRouter()
   )
   .openapi(listRoute, async (c) => {
     const { productKey, status, after, page, size } = c.req.valid('query');
-    const filter = { ownerId: c.var.caller.userId, productKey, statusCode: status };
-    return answer(c, await pageDevices(c.var.context, filter, { page, size }, after));
+    const filter = { productKey, statusCode: status };
+    return answer(c, await pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
   })
   .openapi(readRoute, async (c) =>
-    answer(c, await readDevice(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await readDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(changeRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
-    return answer(c, await changeDevice(c.var.context, c.var.caller.userId, deviceId, c.req.valid('json')));
+    return answer(c, await changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
   })
   .openapi(credentialsRoute, async (c) =>
-    answer(c, await replaceCredentials(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(deleteRoute, async (c) =>
-    answer(c, await deleteDevice(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await deleteDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(statusRoute, async (c) =>
-    answer(c, await readStatus(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await readStatus(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(eventsRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
-    return answer(c, await pageEvents(c.var.context, c.var.caller.userId, deviceId, c.req.valid('query')));
+    return answer(c, await pageEvents(c.var.context, c.var.caller, deviceId, c.req.valid('query')));
   })
   .openapi(propertiesRoute, async (c) =>
-    answer(c, await readProperties(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId)),
+    answer(c, await readProperties(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   );

@@ -1,6 +1,6 @@
 // The product catalogue (contract 4.2): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
-import { byUserOrKey } from '../http/authenticate.ts';
+import { signedInFor } from '../http/authenticate.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
@@ -18,19 +18,21 @@ import {
 import { deleteDevicesOf } from '../services/device-deletion.ts';
 import { changeProduct, createProduct, pageProducts, readProduct, removeProduct } from '../services/products.ts';
 
-const signedIn = { tags: ['Products'], ...byUserOrKey };
+const mayRead = { tags: ['Products'], ...signedInFor('readProducts') };
+const mayManage = { tags: ['Products'], ...signedInFor('manageProducts') };
 
 const createProductRoute = createRoute({
   method: 'post',
   path: '/',
   summary: 'Add a product to the catalogue',
   description: 'A product key is unique over all users; one you deleted can be taken up again by you alone.',
-  ...signedIn,
+  ...mayManage,
   request: { body: jsonBody(createProductBodySchema) },
   responses: responsesOf(
     createdProductSchema,
     'invalid_request',
     'unauthorized',
+    'forbidden',
     'product_key_exists',
     'too_many_products',
   ),
@@ -40,16 +42,16 @@ const listProductsRoute = createRoute({
   method: 'get',
   path: '/',
   summary: 'List your products, newest first',
-  ...signedIn,
+  ...mayRead,
   request: { query: listProductsQuerySchema },
-  responses: responsesOf(productPageSchema, 'invalid_request', 'unauthorized'),
+  responses: responsesOf(productPageSchema, 'invalid_request', 'unauthorized', 'forbidden'),
 });
 
 const readProductRoute = createRoute({
   method: 'get',
   path: '/{productKey}',
   summary: 'Read one product',
-  ...signedIn,
+  ...mayRead,
   request: { params: productKeyParamSchema },
   responses: responsesOf(productSchema, 'unauthorized', 'forbidden', 'not_found'),
 });
@@ -59,7 +61,7 @@ const changeProductRoute = createRoute({
   path: '/{productKey}',
   summary: 'Change a product',
   description: 'Any subset of the fields; those left out keep their values.',
-  ...signedIn,
+  ...mayManage,
   request: { params: productKeyParamSchema, body: jsonBody(updateProductBodySchema) },
   responses: responsesOf(productSchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
 });
@@ -68,7 +70,7 @@ const deleteProductRoute = createRoute({
   method: 'delete',
   path: '/{productKey}',
   summary: 'Delete a product without devices',
-  ...signedIn,
+  ...mayManage,
   request: { params: productKeyParamSchema },
   responses: responsesOf(
     deletedProductSchema,
@@ -87,34 +89,34 @@ const deleteDevicesRoute = createRoute({
   description:
     'A slice of those that match; repeat the request until none remains. At least one filter is needed. Disable the ' +
     'product first to stop further activations.',
-  ...signedIn,
+  ...mayManage,
   request: { params: productKeyParamSchema, query: deleteDevicesQuerySchema },
   responses: responsesOf(deletedDevicesSchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
 });
 
 export const productRoutes = createRouter()
   .openapi(createProductRoute, async (c) =>
-    answer(c, await createProduct(c.var.context, c.var.caller.userId, c.req.valid('json'))),
+    answer(c, await createProduct(c.var.context, c.var.caller, c.req.valid('json'))),
   )
   .openapi(listProductsRoute, async (c) => {
     const { category, page, size } = c.req.valid('query');
     // Forms send an empty filter for none; no product has an empty category.
-    const filter = { ownerId: c.var.caller.userId, category: category === '' ? undefined : category };
-    return answer(c, await pageProducts(c.var.context, filter, { page, size }));
+    const wanted = category === '' ? undefined : category;
+    return answer(c, await pageProducts(c.var.context, c.var.caller, wanted, { page, size }));
   })
   .openapi(readProductRoute, async (c) =>
-    answer(c, await readProduct(c.var.context, c.var.caller.userId, c.req.valid('param').productKey)),
+    answer(c, await readProduct(c.var.context, c.var.caller, c.req.valid('param').productKey)),
   )
   .openapi(changeProductRoute, async (c) => {
     const { productKey } = c.req.valid('param');
-    return answer(c, await changeProduct(c.var.context, c.var.caller.userId, productKey, c.req.valid('json')));
+    return answer(c, await changeProduct(c.var.context, c.var.caller, productKey, c.req.valid('json')));
   })
   .openapi(deleteProductRoute, async (c) =>
-    answer(c, await removeProduct(c.var.context, c.var.caller.userId, c.req.valid('param').productKey)),
+    answer(c, await removeProduct(c.var.context, c.var.caller, c.req.valid('param').productKey)),
   )
   .openapi(deleteDevicesRoute, async (c) => {
     const { status: statusCode, createdAfter, createdBefore } = c.req.valid('query');
     const filter = { statusCode, createdAfter, createdBefore };
     const { productKey } = c.req.valid('param');
-    return answer(c, await deleteDevicesOf(c.var.context, c.var.caller.userId, productKey, filter));
+    return answer(c, await deleteDevicesOf(c.var.context, c.var.caller, productKey, filter));
   });

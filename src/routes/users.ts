@@ -1,6 +1,6 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { createRoute } from '@hono/zod-openapi';
-import { byUser, byUserOrKey, readBearer } from '../http/authenticate.ts';
+import { inPersonFor, readBearer, signedInFor } from '../http/authenticate.ts';
 import { readClientAddress } from '../http/client-address.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
@@ -23,6 +23,7 @@ import { changePassword, readAccount, registerUser } from '../services/accounts.
 import { logIn, logOut, refreshSession } from '../services/sessions.ts';
 
 const tags = ['Users'];
+const onSessions = inPersonFor('manageSessions');
 
 const registerRoute = createRoute({
   method: 'post',
@@ -72,7 +73,7 @@ const meRoute = createRoute({
   path: '/me',
   tags,
   summary: 'Read your own account',
-  ...byUserOrKey,
+  ...signedInFor('readAccount'),
   responses: responsesOf(accountSchema, 'unauthorized'),
 });
 
@@ -84,7 +85,8 @@ const logoutRoute = createRoute({
   description:
     'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
     'An access token that was issued before stays valid until it expires.',
-  security: [...byUser.security, {}],
+  'x-actions': onSessions['x-actions'],
+  security: [...onSessions.security, {}],
   middleware: limitRate('REFRESH_LIMIT'),
   request: { body: jsonBody(logoutBodySchema, { isRequired: false }) },
   responses: responsesOf(loggedOutSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
@@ -96,8 +98,8 @@ const passwordRoute = createRoute({
   tags,
   summary: 'Change your password',
   description: 'Ends all other sessions: their refresh tokens are gone, their access tokens expire.',
-  security: byUser.security,
-  middleware: [byUser.middleware, limitRate('LOGIN_LIMIT')] as const,
+  ...onSessions,
+  middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
   request: { body: jsonBody(passwordBodySchema) },
   responses: responsesOf(
     passwordChangedSchema,

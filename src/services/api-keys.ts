@@ -3,6 +3,7 @@
 import { runInBackground } from '../background.ts';
 import { createSecret, digestOf, hasDigest } from '../crypto/secrets.ts';
 import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../db/api-keys.ts';
+import { scopes, type Actor } from '../domain/access.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
@@ -83,7 +84,7 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
 export async function authenticateKey(
   context: ServiceContext,
   { keyId, secret, clientAddress }: { keyId: string; secret: string; clientAddress: string },
-): Promise<Outcome<number>> {
+): Promise<Outcome<Actor>> {
   if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
     return refuse(credentialRefused('api_key', 'malformed'));
   const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
@@ -102,7 +103,7 @@ export async function authenticateKey(
     key.lastUsedAt = nowMs;
     runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
   }
-  return { ok: true, value: key.userId };
+  return { ok: true, value: { userId: key.userId, scopes, productKey: null } };
 }
 
 async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {

@@ -1,4 +1,5 @@
-// Commands to one device, a hot path: one call to its DeviceSession, which knows the owner; no D1.
+// Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1.
+import type { Actor } from '../domain/access.ts';
 import { isIdempotent } from '../domain/device/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
 import { RefusedError, unwrap } from '../domain/refusal.ts';
@@ -23,7 +24,7 @@ export type ControlOptions = {
  */
 export async function controlDevice(
   { env }: ServiceContext,
-  userId: number,
+  actor: Actor,
   deviceId: string,
   body: unknown,
   options: ControlOptions,
@@ -35,7 +36,7 @@ export async function controlDevice(
     throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
   }
   const receipt = unwrap(
-    await callDevice(env, deviceId, 'command', 'once', (device) => device.command(userId, { params, ...options })),
+    await callDevice(env, deviceId, 'command', 'once', (device) => device.command(actor, { params, ...options })),
   );
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
   return {
@@ -48,24 +49,24 @@ export async function controlDevice(
 }
 
 /** @throws RefusedError device_not_found, forbidden */
-export async function pageCommands(context: ServiceContext, userId: number, deviceId: string, page: PageRequest) {
+export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDevice<Page<CommandView>>(context, deviceId, 'listCommands', (device) =>
-    device.listCommands(userId, page),
+    device.listCommands(actor, page),
   );
   return { list: list.map(describeCommand), ...rest };
 }
 
 /** @throws RefusedError device_not_found, forbidden, not_found */
-export async function readCommand(context: ServiceContext, userId: number, deviceId: string, commandId: string) {
+export async function readCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
-    await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(userId, commandId)),
+    await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(actor, commandId)),
   );
 }
 
 /** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it no longer waits */
-export async function cancelCommand(context: ServiceContext, userId: number, deviceId: string, commandId: string) {
+export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
-    await askDevice(context, deviceId, 'cancelCommand', (device) => device.cancelCommand(userId, commandId)),
+    await askDevice(context, deviceId, 'cancelCommand', (device) => device.cancelCommand(actor, commandId)),
   );
 }
 

@@ -3,6 +3,7 @@
 // removes it: the session keeps a tombstone for a while.
 import { countDevicesOf, listDeviceIdsOf, type ProductDevicesFilter } from '../db/device-lists.ts';
 import { deleteRecords } from '../db/devices.ts';
+import type { Actor } from '../domain/access.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
@@ -19,9 +20,9 @@ const endedAtOnce = 20;
 const maxCounted = 10_000;
 
 /** @throws RefusedError device_not_found, forbidden */
-export async function deleteDevice(context: ServiceContext, userId: number, deviceId: string) {
+export async function deleteDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
-  const { product } = await requireDevice(context, userId, deviceId);
+  const { product } = await requireDevice(context, actor, deviceId, 'delete');
   await endSession(context, { productKey: product.productKey, deviceId }, requestedAtMs);
   await deleteRecords(context.primary(), [deviceId]);
   return { deviceId };
@@ -33,13 +34,13 @@ export async function deleteDevice(context: ServiceContext, userId: number, devi
  */
 export async function deleteDevicesOf(
   context: ServiceContext,
-  userId: number,
+  actor: Actor,
   productKey: string,
   filter: Omit<ProductDevicesFilter, 'productId' | 'ownerId'>,
 ): Promise<{ deleted: number; failed: number; remaining: number }> {
   const requestedAtMs = Date.now();
   const db = context.primary();
-  const { id: productId, ownerId } = await findOwnProduct(db, userId, productKey);
+  const { id: productId, ownerId } = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (Object.values(filter).every((one) => one === undefined)) {
     throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
   }

@@ -1,4 +1,5 @@
-// Status, events and properties of a device for its owner: one call to its DeviceSession; no D1.
+// Status, events and properties of a device for who may read them: one call to its DeviceSession; no D1.
+import type { Actor } from '../domain/access.ts';
 import { RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
@@ -7,18 +8,18 @@ import { callDevice, type RemoteDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
 /** @throws RefusedError device_not_found, forbidden */
-export function readStatus(context: ServiceContext, userId: number, deviceId: string) {
-  return askDevice(context, deviceId, 'status', (device) => device.status(userId));
+export function readStatus(context: ServiceContext, actor: Actor, deviceId: string) {
+  return askDevice(context, deviceId, 'status', (device) => device.status(actor));
 }
 
 /** @throws RefusedError device_not_found, forbidden */
-export function pageEvents(context: ServiceContext, userId: number, deviceId: string, page: PageRequest) {
-  return askDevice<Page<EventView>>(context, deviceId, 'events', (device) => device.events(userId, page));
+export function pageEvents(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  return askDevice<Page<EventView>>(context, deviceId, 'events', (device) => device.events(actor, page));
 }
 
 /** @throws RefusedError device_not_found, forbidden */
-export function readProperties(context: ServiceContext, userId: number, deviceId: string) {
-  return askDevice<PropertiesView>(context, deviceId, 'properties', (device) => device.properties(userId));
+export function readProperties(context: ServiceContext, actor: Actor, deviceId: string) {
+  return askDevice<PropertiesView>(context, deviceId, 'properties', (device) => device.properties(actor));
 }
 
 /** An idempotent call to a device's object. @throws RefusedError device_not_found, and what the object refuses */

@@ -1,9 +1,10 @@
-// Device records for their owner: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
+// Device records for who has a right on them: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
 // D1; device-views.ts reads the present state, control.ts sends commands.
 import { createMessagingPassword } from '../crypto/messaging-password.ts';
 import { digestOf } from '../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
 import { findDevice, type DeviceWithProduct } from '../db/devices.ts';
+import { refusalOf, type Actor, type DeviceAction } from '../domain/access.ts';
 import { describeStatus, type ConnectionStatusCode } from '../domain/device-status.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../domain/pagination.ts';
@@ -24,11 +25,17 @@ export type DeviceView = ReturnType<typeof describeDevice>;
  */
 export async function pageDevices(
   context: ServiceContext,
-  filter: DeviceFilter,
+  actor: Actor,
+  asked: Omit<DeviceFilter, 'ownerId'>,
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<Page<DeviceView> & { next?: string | null }> {
   const db = context.replica();
+  const filter = { ...asked, ownerId: actor.userId };
+  // A key that is for one product sees its devices alone.
+  if (actor.productKey !== null && asked.productKey !== undefined && asked.productKey !== actor.productKey)
+    return { list: [], total: 0, ...page };
+  if (actor.productKey !== null) filter.productKey = actor.productKey;
   const { pagedDevices } = context.config.limits;
   if (after === undefined && offsetOf(page) >= pagedDevices) {
     const total = await countDevices(db, filter);
@@ -43,8 +50,8 @@ export async function pageDevices(
 }
 
 /** @throws RefusedError device_not_found, forbidden */
-export async function readDevice(context: ServiceContext, userId: number, deviceId: string): Promise<DeviceView> {
-  return describeDevice(await requireDevice(context, userId, deviceId));
+export async function readDevice(context: ServiceContext, actor: Actor, deviceId: string): Promise<DeviceView> {
+  return describeDevice(await requireDevice(context, actor, deviceId, 'readDevice'));
 }
 
 /**
@@ -54,14 +61,15 @@ export async function readDevice(context: ServiceContext, userId: number, device
  */
 export async function changeDevice(
   context: ServiceContext,
-  userId: number,
+  actor: Actor,
   deviceId: string,
   { name, disabled }: { name?: string | undefined; disabled?: boolean | undefined },
 ): Promise<DeviceView> {
   const requestedAtMs = Date.now();
-  const { device, product } = await requireDevice(context, userId, deviceId);
+  const action = disabled === undefined ? 'rename' : 'disable';
+  const { device, product } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
-  const changed = await askDevice(context, deviceId, 'administer', (session) => session.administer(userId, change));
+  const changed = await askDevice(context, deviceId, 'administer', (session) => session.administer(actor, change));
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
     await Promise.all([
@@ -77,14 +85,14 @@ export async function changeDevice(
  * A new messaging password, shown this once. The old ones and their sessions end at once.
  * @throws RefusedError device_not_found, forbidden
  */
-export async function replaceCredentials(context: ServiceContext, userId: number, deviceId: string) {
+export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
-  const { product } = await requireDevice(context, userId, deviceId);
+  const { product } = await requireDevice(context, actor, deviceId, 'replaceCredentials');
   const { productKey } = product;
   const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
   const device = await askDevice(context, deviceId, 'replaceCredentials', (session) =>
-    session.replaceCredentials(userId, passwordDigest),
+    session.replaceCredentials(actor, passwordDigest),
   );
   await Promise.all([
     disconnectClient(context, device),
@@ -96,12 +104,16 @@ export async function replaceCredentials(context: ServiceContext, userId: number
 /** @throws RefusedError device_not_found, forbidden */
 export async function requireDevice(
   context: ServiceContext,
-  userId: number,
+  actor: Actor,
   deviceId: string,
+  action: DeviceAction,
 ): Promise<DeviceWithProduct> {
   const found = isDeviceId(deviceId) ? await findDevice(context.primary(), deviceId) : undefined;
   if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  if (found.device.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'device', id: deviceId });
+  const { device, product } = found;
+  const facts = { deviceId, productKey: product.productKey, ownerId: device.ownerId };
+  const refusal = refusalOf(facts, actor, action);
+  if (refusal !== undefined) throw new RefusedError(refusal);
   return found;
 }
 

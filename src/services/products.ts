@@ -9,6 +9,7 @@ import {
   updateProduct,
   type ProductRow,
 } from '../db/products.ts';
+import { refusalOfKey, type Actor } from '../domain/access.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import { isProductKey } from '../domain/topics.ts';
@@ -17,7 +18,10 @@ import type { ServiceContext } from './context.ts';
 import { admitProductChange, propagateProductChange } from './product-propagation.ts';
 
 /** @throws RefusedError product_key_exists, too_many_products, unauthorized where the account is gone */
-export async function createProduct(context: ServiceContext, ownerId: number, body: CreateProductBody) {
+export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
+  const refusal = refusalOfKey(actor, 'manageProducts', body.productKey);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  const ownerId = actor.userId;
   const database = context.primary();
   const nowMs = Date.now();
   const product = { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs };
@@ -30,27 +34,29 @@ export async function createProduct(context: ServiceContext, ownerId: number, bo
 
 export async function pageProducts(
   context: ServiceContext,
-  filter: { ownerId: number; category: string | undefined },
+  actor: Actor,
+  category: string | undefined,
   page: PageRequest,
 ) {
+  const filter = { ownerId: actor.userId, productKey: actor.productKey ?? undefined, category };
   const { total, rows } = await listProducts(context.replica(), filter, page);
   return { list: rows.map(describeProduct), total, ...page };
 }
 
 /** @throws RefusedError not_found, forbidden */
-export async function readProduct(context: ServiceContext, userId: number, productKey: string) {
-  return describeProduct(await findOwnProduct(context.primary(), userId, productKey));
+export async function readProduct(context: ServiceContext, actor: Actor, productKey: string) {
+  return describeProduct(await findOwnProduct(context.primary(), actor, productKey, 'readProducts'));
 }
 
 /** @throws RefusedError invalid_request, not_found, forbidden, too_many_requests */
 export async function changeProduct(
   context: ServiceContext,
-  userId: number,
+  actor: Actor,
   productKey: string,
   { productKey: givenKey, ...changes }: UpdateProductBody,
 ) {
   const database = context.primary();
-  const product = await findOwnProduct(database, userId, productKey);
+  const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
   if (givenKey !== undefined && givenKey !== productKey) {
     throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
   }
@@ -63,20 +69,27 @@ export async function changeProduct(
 }
 
 /** @throws RefusedError not_found, forbidden, product_has_devices */
-export async function removeProduct(context: ServiceContext, userId: number, productKey: string) {
+export async function removeProduct(context: ServiceContext, actor: Actor, productKey: string) {
   const database = context.primary();
-  const product = await findOwnProduct(database, userId, productKey);
+  const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
   if (await deleteProduct(database, product.id, Date.now())) return { productKey };
   // Either it has devices, or another request has deleted it: then it is not found.
-  await findOwnProduct(database, userId, productKey);
+  await findOwnProduct(database, actor, productKey, 'manageProducts');
   throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
 
 /** @throws RefusedError not_found, forbidden */
-export async function findOwnProduct(database: Database, userId: number, productKey: string): Promise<ProductRow> {
+export async function findOwnProduct(
+  database: Database,
+  actor: Actor,
+  productKey: string,
+  action: 'readProducts' | 'manageProducts',
+): Promise<ProductRow> {
   const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
   if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
-  if (product.ownerId !== userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
+  if (product.ownerId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
+  const refusal = refusalOfKey(actor, action, productKey);
+  if (refusal !== undefined) throw new RefusedError(refusal);
   return product;
 }
 

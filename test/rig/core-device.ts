@@ -1,12 +1,13 @@
 // A device's core without workerd: the events of a test go through `decide`, what it would write is kept as text, and
 // its effects are answered by a broker of two words. Storage, alarms and order of the real object are tested in workerd.
+import { inPerson } from '../../src/domain/access.ts';
 import { adoptAlarm, noAlarm } from '../../src/domain/device/alarm.ts';
 import { noneSpent } from '../../src/domain/device/budget.ts';
 import { nothingCoalesced } from '../../src/domain/device/coalescing.ts';
 import type { Command } from '../../src/domain/device/command-life.ts';
 import { noCommands, viewCommand, type CommandRequest } from '../../src/domain/device/commands.ts';
 import { readCredentials } from '../../src/domain/device/credentials.ts';
-import { askOwner, decide, type Device } from '../../src/domain/device/decide.ts';
+import { ask, decide, type Device } from '../../src/domain/device/decide.ts';
 import type { Effect } from '../../src/domain/device/effects.ts';
 import type { DeviceEvent, EventKind, Results } from '../../src/domain/device/events.ts';
 import type { Transition } from '../../src/domain/device/history.ts';
@@ -85,7 +86,7 @@ export class CoreDevice {
     const commandId = `command-${number}`;
     const outcome = this.run({
       kind: 'command_requested',
-      userId: ownerId,
+      actor: inPerson(ownerId),
       request: { ...request, waitSeconds: undefined, idempotencyKey: undefined },
       commandId,
       number,
@@ -101,7 +102,9 @@ export class CoreDevice {
   }
 
   events() {
-    return askOwner(this.#device, ownerId, (state) => viewEvents(state, this.#transitions, { page: 1, size: 100 }));
+    return ask(this.#device, inPerson(ownerId), 'readReports', (state) =>
+      viewEvents(state, this.#transitions, { page: 1, size: 100 }),
+    );
   }
 
   status() {

@@ -1,4 +1,5 @@
 // What tests read in the served OpenAPI document: its operations, flat. Knows nothing of the routes it was made from.
+import type { Action } from '../../src/domain/access.ts';
 import type { JsonSchema } from './json-schema.ts';
 
 type Content = {
@@ -13,6 +14,7 @@ export type Operation = {
   summary?: string;
   tags?: string[];
   security?: Record<string, string[]>[];
+  'x-actions'?: Action[];
   parameters?: { name: string; in: 'path' | 'query' | 'header'; required: boolean; schema: JsonSchema }[];
   requestBody?: { required?: boolean; content: Content };
   responses: Record<string, { description: string; content?: Content; headers?: Record<string, unknown> }>;

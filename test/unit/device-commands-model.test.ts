@@ -2,6 +2,7 @@
 // command what a few lines of bookkeeping say, and publishes what they allow and nothing else.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { CoreDevice } from '../rig/core-device.ts';
 import { compareWithModel, tick, type Step } from './core-model.ts';
@@ -242,7 +243,7 @@ class Cancel implements Step<Model> {
     tick(model, real);
     const one = model.known.at(-1 - this.back)!;
     const mayCancel = expectedState(model, one) === 'waiting';
-    expect(real.run({ kind: 'cancel_requested', userId: 1, commandId: one.id }).ok).toBe(mayCancel);
+    expect(real.run({ kind: 'cancel_requested', actor: inPerson(1), commandId: one.id }).ok).toBe(mayCancel);
     if (mayCancel) one.isCancelled = true;
     check(model, real);
   }

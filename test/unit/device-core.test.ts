@@ -1,5 +1,6 @@
 // The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
 import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { CoreDevice } from '../rig/core-device.ts';
 
@@ -129,9 +130,9 @@ describe('a refused login', () => {
 
   it('tells a revoked password and a disabled device from a wrong password', () => {
     const device = online();
-    device.run({ kind: 'credentials_replaced', userId: 1, passwordDigest: 'next' });
+    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next' });
     logIn(device, { matchedDigest: 'password' });
-    device.run({ kind: 'administered', userId: 1, change: { isDisabled: true } });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
     logIn(device, { matchedDigest: 'next' });
     const refused = eventsOf(device).flatMap((event) => (event.status === 'login_refused' ? event.reason : []));
     expect(refused.sort()).toEqual(['disabled', 'revoked']);

@@ -1,5 +1,6 @@
 // A device that says too much: what is taken of it, what its owner sees, and that what is known of it in the end is true.
 import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { roomAtMs, spend, type Spent } from '../../src/domain/device/budget.ts';
 import { limitSpecs } from '../../src/limits.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
@@ -102,7 +103,7 @@ describe('messages beyond the limit', () => {
     const device = online();
     exhaust(device);
     device.receive(propertyPost, { params: { position: 'down' } });
-    device.run({ kind: 'credentials_replaced', userId: 1, passwordDigest: 'next' });
+    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next' });
     waitForAlarm(device);
     expect(device.status().position).toBeNull();
   });
@@ -118,7 +119,7 @@ describe('messages beyond the limit', () => {
 
   it('are counted also where the device is disabled', () => {
     const device = online();
-    device.run({ kind: 'administered', userId: 1, change: { isDisabled: true } });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
     const results = Array.from({ length: maxMessages + 5 }, () => device.receive(propertyPost, { params: {} }));
     expect(results.filter((result) => 'reason' in result && result.reason === 'device_disabled')).toHaveLength(
       maxMessages,

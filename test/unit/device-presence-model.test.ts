@@ -2,6 +2,7 @@
 // does. What is delayed, lost or doubled on the way is device-connection-histories.test.ts.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import { CoreDevice } from '../rig/core-device.ts';
 import { compareWithModel, tick, type Step } from './core-model.ts';
@@ -132,7 +133,7 @@ const announce = (word: Word) =>
 
 const administer = (isDisabled: boolean) =>
   step(isDisabled ? 'disable' : 'enable', (model, device) => {
-    device.run({ kind: 'administered', userId: 1, change: { isDisabled } });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled } });
     model.isDisabled = isDisabled;
     endSilent(model);
   });

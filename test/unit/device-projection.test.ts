@@ -1,5 +1,6 @@
 // When a device writes its copy in D1: seldom, one write at a time, and until D1 has what is true.
 import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { limitSpecs } from '../../src/limits.ts';
 import { CoreDevice } from '../rig/core-device.ts';
 
@@ -116,7 +117,7 @@ describe('the projection', () => {
   it('keeps no distance where the owner waits for it', () => {
     const device = new CoreDevice(startMs);
     connect(device);
-    device.run({ kind: 'administered', userId: 1, change: { name: 'Another' } });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
     expect(writesOf(device).at(-1)).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
   });
 
@@ -124,7 +125,7 @@ describe('the projection', () => {
     const device = new CoreDevice(startMs);
     device.projectionOutcome = undefined;
     connect(device);
-    device.run({ kind: 'administered', userId: 1, change: { name: 'Another' } });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
     const [older, urgent] = writesOf(device);
     expect(urgent).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
     device.endProjection(urgent!.projection.version, 'written');

@@ -4,6 +4,7 @@ import { env, exports } from 'cloudflare:workers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import { scopesFor } from '../../src/domain/access.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
@@ -144,6 +145,16 @@ describe('who may call', () => {
     const open = listOperations(document).filter(({ security }) => security === undefined);
     expect(open.map(nameOf).sort()).toEqual(openRoutes);
     expect(operations.length).toBeGreaterThan(12);
+  });
+
+  it('follows from the actions of the table, which every such route names', () => {
+    for (const operation of operations) {
+      const actions = operation['x-actions'] ?? [];
+      expect(actions, nameOf(operation)).not.toHaveLength(0);
+      const needed = new Set(actions.flatMap((action) => scopesFor(action)));
+      const named = (operation.security ?? []).flatMap((scheme) => scheme['apiKeySecret'] ?? []);
+      expect(named.toSorted(), nameOf(operation)).toEqual([...needed].toSorted());
+    }
   });
 
   it('is nobody without valid credentials, on any route', async () => {

@@ -1,6 +1,7 @@
 // DeviceSession as an object: what it keeps over sleep, what it costs, and that strangers cannot fill it.
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { digestOf } from '../../src/crypto/secrets.ts';
 import { topicActions, type TopicAction } from '../../src/protocol/mqtt.ts';
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
@@ -49,7 +50,7 @@ const report = (device: TestDevice, properties: object, more?: Message) =>
   say(device, propertyPost, { params: properties }, more);
 
 async function statusOf({ deviceId }: TestDevice) {
-  const outcome = await sessionOf(deviceId).status(1);
+  const outcome = await sessionOf(deviceId).status(inPerson(1));
   if (!outcome.ok) throw new RefusedError(outcome.refusal);
   return outcome.value;
 }
@@ -80,9 +81,11 @@ describe('an object that was never provisioned', () => {
     expect(await session.authenticate({ productKey: 'switch', passwordDigest, relayShard: 'relay-0' })).toMatchObject({
       refusal: { kind: 'not_found', what: 'device' },
     });
-    expect(await session.status(1)).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
-    expect(await session.command(1, trigger)).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
-    expect(await session.subscribe(1, 'switch', 'relay-0', '#')).toMatchObject({
+    expect(await session.status(inPerson(1))).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.command(inPerson(1), trigger)).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
+    expect(await session.subscribe(inPerson(1), 'switch', 'relay-0', '#')).toMatchObject({
       refusal: { kind: 'not_found', what: 'device' },
     });
     const results = await ingest(session, 'switch', 'spool', [
@@ -118,16 +121,18 @@ describe('a session', () => {
     expect(await session.authenticate({ productKey: 'lamp', passwordDigest: wrong })).toMatchObject({
       refusal: { kind: 'credential_refused', problem: 'wrong' },
     });
-    expect(await session.status(8)).toMatchObject({ refusal: { kind: 'not_owner' } });
-    expect(await session.command(8, trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
-    expect(await session.subscribe(8, 'lamp', 'relay-0', '#')).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.status(inPerson(8))).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.command(inPerson(8), trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.subscribe(inPerson(8), 'lamp', 'relay-0', '#')).toMatchObject({
+      refusal: { kind: 'not_owner' },
+    });
   });
 
   it('keeps credentials, properties, presence and listeners over sleep', async () => {
     const device = await provisionDevice();
     await connect(device);
     await report(device, { position: 'middle', angle: 90 });
-    await sessionOf(device.deviceId).subscribe(1, device.productKey, 'relay-3', '#');
+    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, 'relay-3', '#');
     const before = await statusOf(device);
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
@@ -147,7 +152,7 @@ describe('a session', () => {
     const session = sessionOf(device.deviceId);
     const own = `/sys/${device.productKey}/${device.deviceId}`;
     const heard = async (filter: string) => {
-      await session.subscribe(1, device.productKey, 'relay-3', filter);
+      await session.subscribe(inPerson(1), device.productKey, 'relay-3', filter);
       const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
       return listeners.map(({ ignoresCommands }) => ignoresCommands);
     };
@@ -295,7 +300,7 @@ describe('a deleted device', () => {
     expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
     await evictDurableObject(session);
     expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
-    expect(await session.status(1)).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.status(inPerson(1))).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
   });
 
   it('is forgotten altogether after a while', async () => {
@@ -335,7 +340,7 @@ describe('storage', () => {
     ]);
     await evictDurableObject(session);
     expect(await statusOf(device)).toMatchObject({ position: 'up' });
-    expect(await session.properties(1)).toMatchObject({
+    expect(await session.properties(inPerson(1))).toMatchObject({
       value: { positionChanges: [{ position: 'up' }, { position: 'down' }, { position: 'up' }] },
     });
   });

@@ -1,5 +1,6 @@
 // What comes in on sockets and from the broker, nearly right, wrong and hostile: relay frames, bridge frames, and
 // messages of devices in batches. Each is answered as its schema says, and the next valid one works as before.
+import { inPerson } from '../../src/domain/access.ts';
 import { limitSpecs } from '../../src/limits.ts';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
@@ -161,7 +162,7 @@ describe('messages of devices', () => {
     for (const position of ['up', 'down'] as const) {
       const [result] = await bringUp(device, { action: propertyPost, payload: { params: { position } } });
       expect(result).toMatchObject({ result: 'accepted' });
-      expect(await sessionOf(device.deviceId).status(7)).toMatchObject({ ok: true, value: { position } });
+      expect(await sessionOf(device.deviceId).status(inPerson(7))).toMatchObject({ ok: true, value: { position } });
     }
   }
 });

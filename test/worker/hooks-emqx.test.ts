@@ -8,6 +8,7 @@
 //   from v5.7.0 on also after 503, and dropped after any other failure
 import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
@@ -26,7 +27,7 @@ const loginOf = (device: TestDevice) => ({
 const loginNamed = (name: string) => ({ clientid: name, username: name, password: 'tk_of-somebody' });
 
 async function isOnline({ deviceId }: TestDevice): Promise<boolean | undefined> {
-  const outcome = await sessionOf(deviceId).status(1);
+  const outcome = await sessionOf(deviceId).status(inPerson(1));
   return outcome.ok ? outcome.value.online : undefined;
 }
 

@@ -6,6 +6,7 @@
 // - apps/vmq_server/src/vmq_mqtt5_fsm.erl, vmq_reg.erl: up to 2.1.2 `add_subscriber` takes any integer for a QoS, so a
 //   filter answered with 135 is subscribed; 2.2.0 takes it out first
 import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { callHook, hookSecret } from '../rig/workerd/hooks.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 
@@ -119,7 +120,7 @@ describe('a subscription to an own filter and a foreign one', () => {
 
 describe('sessions', () => {
   async function isOnline({ deviceId }: TestDevice) {
-    const outcome = await sessionOf(deviceId).status(1);
+    const outcome = await sessionOf(deviceId).status(inPerson(1));
     return outcome.ok && outcome.value.online;
   }
 

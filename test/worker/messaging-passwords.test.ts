@@ -3,6 +3,7 @@
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createMessagingPassword, isCertified } from '../../src/crypto/messaging-password.ts';
@@ -118,7 +119,7 @@ describe('where no old passwords are left', () => {
   it('an issued password still has to be valid', async () => {
     const known = await provisionDevice();
     const ways = waysIn(off);
-    await sessionOf(known.deviceId).replaceCredentials(1, 'digest-of-another');
+    await sessionOf(known.deviceId).replaceCredentials(inPerson(1), 'digest-of-another');
     expect(await ways.hook(known.name, known.password)).toBe('invalid_password');
     const issued = await createMessagingPassword(readConfig(env).messagingSecrets, known);
     expect(await ways.hook(known.name, issued)).toBe('invalid_password');

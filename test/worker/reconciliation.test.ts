@@ -3,6 +3,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { createId } from '../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../src/db/broker-outbox.ts';
 import { openDatabase } from '../../src/db/client.ts';
@@ -206,7 +207,7 @@ describe('a session without a record', () => {
   }
 
   async function isThere(deviceId: string): Promise<boolean> {
-    return (await sessionOf(deviceId).status(owner.userId)).ok;
+    return (await sessionOf(deviceId).status(inPerson(owner.userId))).ok;
   }
 
   /** Nothing but the row shows that the answer of D1 has arrived. */

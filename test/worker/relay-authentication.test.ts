@@ -2,6 +2,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { readConfig } from '../../src/config.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
@@ -129,12 +130,12 @@ describe('authenticating with device credentials', () => {
 
   it('does not touch the presence of the device, neither opening nor closing', async () => {
     const device = await provisionDevice();
-    const offline = await sessionOf(device.deviceId).status(1);
+    const offline = await sessionOf(device.deviceId).status(inPerson(1));
     const socket = await listenAs(device, topicOf(device, 'status'));
-    expect(await sessionOf(device.deviceId).status(1)).toEqual(offline);
+    expect(await sessionOf(device.deviceId).status(inPerson(1))).toEqual(offline);
     socket.close();
     await socket.end();
-    expect(await sessionOf(device.deviceId).status(1)).toEqual(offline);
+    expect(await sessionOf(device.deviceId).status(inPerson(1))).toEqual(offline);
   });
 });
 

@@ -3,6 +3,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { createSecret, digestOf } from '../../src/crypto/secrets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
@@ -83,9 +84,9 @@ describe('what outlives what', () => {
 
   it('does not remove a shard that registered again after the push', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).subscribe(1, device.productKey, shardName, '#');
+    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, shardName, '#');
     const [seen] = await listenersOf(device);
-    await sessionOf(device.deviceId).subscribe(1, device.productKey, shardName, '#');
+    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, shardName, '#');
     await sessionOf(device.deviceId).unsubscribe(shardName, seen!.registrationId);
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
   });

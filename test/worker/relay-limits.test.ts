@@ -3,6 +3,7 @@
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { readConfig } from '../../src/config.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { topicOf } from '../../src/domain/topics.ts';
@@ -169,12 +170,15 @@ describe('a socket whose credentials have ended, where the shard did not hear of
   });
 
   it.each<[string, (device: TestDevice) => Promise<unknown>]>([
-    ['was rotated', ({ deviceId }) => sessionOf(deviceId).replaceCredentials(1, 'digest-of-another-password')],
+    [
+      'was rotated',
+      ({ deviceId }) => sessionOf(deviceId).replaceCredentials(inPerson(1), 'digest-of-another-password'),
+    ],
     [
       'was disabled and enabled again',
       async ({ deviceId }) => {
-        await sessionOf(deviceId).administer(1, { isDisabled: true });
-        await sessionOf(deviceId).administer(1, { isDisabled: false });
+        await sessionOf(deviceId).administer(inPerson(1), { isDisabled: true });
+        await sessionOf(deviceId).administer(inPerson(1), { isDisabled: false });
       },
     ],
   ])('is closed by the first message after the device %s', async (_, change) => {

@@ -1,6 +1,7 @@
 // Batches with a device whose object hangs or fails: it is asked for again by itself, and the others are answered in time.
 import { env } from 'cloudflare:workers';
 import { expect, describe, it, vi } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
 import { readConfig } from '../../src/config.ts';
 import type { PropertiesView } from '../../src/domain/device/views.ts';
 import { unwrap, type Outcome } from '../../src/domain/refusal.ts';
@@ -53,7 +54,7 @@ const take = (context: ReturnType<typeof createContext>, items: unknown[]) =>
   takeBatch(context, { spoolId: 'spool-trouble', sentAtMs: Date.now(), items });
 
 async function positionsOf({ deviceId }: DeviceIdentity): Promise<string[]> {
-  const outcome = (await sessionOf(deviceId).properties(1)) as Outcome<PropertiesView>;
+  const outcome = (await sessionOf(deviceId).properties(inPerson(1))) as Outcome<PropertiesView>;
   return unwrap(outcome).positionChanges.map(({ position }) => position);
 }
 
@@ -103,7 +104,12 @@ describe('a device whose object hangs', () => {
 describe('a relay shard that hangs', () => {
   it('holds up no answer', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).subscribe(1, 'switch', 'relay-0', topicOf(device, 'thing/event/property/post'));
+    await sessionOf(device.deviceId).subscribe(
+      inPerson(1),
+      'switch',
+      'relay-0',
+      topicOf(device, 'thing/event/property/post'),
+    );
     const push = vi.fn(() => new Promise(() => undefined));
     const items = [itemOf(device, 'up')];
     expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }, 100), items)).toMatchObject([
@@ -156,7 +162,7 @@ describe('messages that a bridge dropped', () => {
     ];
     await takeBatch(plain(), { spoolId: 'spool-trouble', sentAtMs: Date.now(), items, dropped });
     for (const [{ deviceId }, count] of [[one, 70] as const, [other, 2] as const]) {
-      const { list } = unwrap(await sessionOf(deviceId).events(1, { page: 1, size: 10 }));
+      const { list } = unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 10 }));
       expect(list).toContainEqual(expect.objectContaining({ status: 'flooded', count }));
     }
   });

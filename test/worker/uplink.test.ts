@@ -2,6 +2,7 @@
 import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
 import { env, exports } from 'cloudflare:workers';
+import { inPerson } from '../../src/domain/access.ts';
 import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../src/protocol/bridge.ts';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { type TopicAction } from '../../src/protocol/mqtt.ts';
@@ -33,7 +34,7 @@ async function post(items: unknown[], spoolId = 'spool-1') {
 }
 
 async function positionOf({ deviceId }: DeviceIdentity): Promise<unknown> {
-  const outcome = await sessionOf(deviceId).status(1);
+  const outcome = await sessionOf(deviceId).status(inPerson(1));
   return outcome.ok ? outcome.value.position : wireErrorOf(outcome.refusal).message;
 }
 
@@ -216,7 +217,7 @@ describe('a batch', () => {
     const batch = { spoolId: 'spool-5', sentAtMs: bridgeNowMs, items: [{ ...item, receivedAtMs: bridgeNowMs - 250 }] };
     const { code } = await call('POST', uplinkPath, { headers, body: batch });
     expect(code).toBe(200);
-    const outcome = (await sessionOf(device.deviceId).properties(1)) as Outcome<PropertiesView>;
+    const outcome = (await sessionOf(device.deviceId).properties(inPerson(1))) as Outcome<PropertiesView>;
     const agoMs = Date.now() - Date.parse(unwrap(outcome).list[0]!.time);
     expect(agoMs).toBeGreaterThanOrEqual(250);
     expect(agoMs, 'an hour by the clock of the bridge').toBeLessThan(1_800_000);
@@ -313,7 +314,7 @@ describe('a device that sends too much', () => {
       if (payload.params !== undefined) pushed.push(payload.params.position);
     }
     expect(pushed).toEqual([...Array.from({ length: max }, () => 'up'), 'down']);
-    const events = unwrap(await sessionOf(device.deviceId).events(1, { page: 1, size: 10 }));
+    const events = unwrap(await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 }));
     expect(events.list).toContainEqual(expect.objectContaining({ status: 'flooded', count: 3 }));
   });
 });

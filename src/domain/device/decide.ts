@@ -1,6 +1,7 @@
 // The device core: `decide(device, event, nowMs)` is everything that a device's object does, as a pure function. It reads
 // no clock, no storage and no configuration beside the state; what it wants done is in the effects.
 import { topicActions } from '../../protocol/mqtt.ts';
+import { refusalOf, type Actor, type DeviceAction } from '../access.ts';
 import { loginRefusalReasonOf, refuse, type Outcome, type Refusal } from '../refusal.ts';
 import type { RevokeCause } from '../revoke-cause.ts';
 import { matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
@@ -203,7 +204,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   },
 
   command_requested: (state, event, nowMs, effects) => {
-    const refusal = refuseUnlessOwner(state, event.userId);
+    const refusal = refuseUnless(state, event.actor, 'control');
     return refusal === undefined ? acceptRequest(state, event, nowMs, effects) : { state, result: refuse(refusal) };
   },
 
@@ -212,14 +213,15 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     result: null,
   }),
 
-  cancel_requested: (state, { userId, commandId }, nowMs) => {
-    const refusal = refuseUnlessOwner(state, userId);
+  cancel_requested: (state, { actor, commandId }, nowMs) => {
+    const refusal = refuseUnless(state, actor, 'control');
     return refusal === undefined ? cancelCommand(state, commandId, nowMs) : { state, result: refuse(refusal) };
   },
 
-  subscription_requested: (state, { userId, productKey, shard, filter }, nowMs) => {
+  subscription_requested: (state, { actor, productKey, shard, filter }, nowMs) => {
     const refusal =
-      refuseUnlessOwner(state, userId) ?? (productKey === state.identity.productKey ? undefined : noDevice(state));
+      refuseUnless(state, actor, 'readReports') ??
+      (productKey === state.identity.productKey ? undefined : noDevice(state));
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const ignoresCommands = !matchesFilter(filter, topicOf(state.identity, topicActions.propertySet));
     const subscriptions = addSubscription(state.subscriptions, shard, ignoresCommands, nowMs);
@@ -231,8 +233,11 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: { ...state, subscriptions }, result: null };
   },
 
-  administered: (state, { userId, change }, nowMs, effects) => {
-    const refusal = refuseUnlessOwner(state, userId);
+  administered: (state, { actor, change }, nowMs, effects) => {
+    const refusal =
+      (change.name !== undefined || change.isDisabled === undefined
+        ? refuseUnless(state, actor, 'rename')
+        : undefined) ?? (change.isDisabled === undefined ? undefined : refuseUnless(state, actor, 'disable'));
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const isEnabled = state.identity.isDisabled && change.isDisabled === false;
     const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
@@ -244,8 +249,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: next, result: { ok: true, value: { name, isDisabled } } };
   },
 
-  credentials_replaced: (state, { userId, passwordDigest }, nowMs, effects) => {
-    const refusal = refuseUnlessOwner(state, userId);
+  credentials_replaced: (state, { actor, passwordDigest }, nowMs, effects) => {
+    const refusal = refuseUnless(state, actor, 'replaceCredentials');
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const { asksAtLogin } = state.settings;
     const { secretDigest } = state.credentials;
@@ -323,8 +328,8 @@ function applyPresenceAndReturn(
   return applied.hasReturned ? applyReturn(applied.state, nowMs, effects) : applied.state;
 }
 
-function refuseUnlessOwner({ identity }: DeviceState, userId: number): Refusal | undefined {
-  return identity.ownerId === userId ? undefined : { kind: 'not_owner', of: 'device', id: identity.deviceId };
+function refuseUnless({ identity }: DeviceState, actor: Actor, action: DeviceAction): Refusal | undefined {
+  return refusalOf(identity, actor, action);
 }
 
 /** Those of credentials that are not valid any more: all of them where the device is disabled or deleted. */
@@ -369,9 +374,14 @@ function withCredentials(state: DeviceState, credentials: CredentialsSlice): Dev
   return credentials === state.credentials ? state : { ...state, credentials };
 }
 
-/** An outcome's refusal or a query's value, for queries on the state that change nothing. */
-export function askOwner<T>(device: Device, userId: number, query: (state: DeviceState) => T): Outcome<T> {
+/** The refusal, or the value of a query on the state, which changes nothing. */
+export function ask<T>(
+  device: Device,
+  actor: Actor,
+  action: DeviceAction,
+  query: (state: DeviceState) => T,
+): Outcome<T> {
   if (typeof device === 'string') return refuse({ kind: 'not_found', what: 'device' });
-  const refusal = refuseUnlessOwner(device, userId);
+  const refusal = refuseUnless(device, actor, action);
   return refusal === undefined ? { ok: true, value: query(device) } : refuse(refusal);
 }

@@ -1,6 +1,7 @@
 // What can happen to a device, and what each event answers: the input and the result of `decide`. Facts that the core
 // cannot find itself (fresh ids, compared digests, rows that are not loaded) are part of the event.
 import type { TopicAction } from '../../protocol/mqtt.ts';
+import type { Actor } from '../access.ts';
 import type { Outcome } from '../refusal.ts';
 import type { PublishOutcome } from '../publish-outcome.ts';
 import type { DeviceIdentity } from '../topics.ts';
@@ -40,14 +41,14 @@ export type DeviceEvent =
   | { kind: 'message_put_aside'; spoolId: string; seq: number }
   /** A message of a relay session that signed in as the device with the credential of that number. */
   | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
-  | { kind: 'command_requested'; userId: number; request: CommandRequest; commandId: string; number: number }
+  | { kind: 'command_requested'; actor: Actor; request: CommandRequest; commandId: string; number: number }
   | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
-  | { kind: 'cancel_requested'; userId: number; commandId: string }
-  /** A socket of the device's owner subscribes at a relay shard. */
-  | { kind: 'subscription_requested'; userId: number; productKey: string; shard: string; filter: string }
+  | { kind: 'cancel_requested'; actor: Actor; commandId: string }
+  /** A socket of a user subscribes at a relay shard. */
+  | { kind: 'subscription_requested'; actor: Actor; productKey: string; shard: string; filter: string }
   | { kind: 'subscription_ended'; shard: string; registrationId: number }
-  | { kind: 'administered'; userId: number; change: { name?: string; isDisabled?: boolean } }
-  | { kind: 'credentials_replaced'; userId: number; passwordDigest: string }
+  | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
+  | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string }
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }

@@ -1,0 +1,121 @@
+// Who may do what: the one table of rights, as data. The core of a device, the services and the routes ask it; the README's
+// table and the authorization matrix are made from it. Knows no storage: who has which role is told by its callers.
+import type { Refusal } from './refusal.ts';
+
+/** What somebody is to one device. `productOwner`: of a device that somebody else has claimed. */
+export const roles = ['owner', 'operator', 'viewer', 'productOwner'] as const;
+export type Role = (typeof roles)[number];
+
+/** The roles that an owner gives to others. */
+type MemberRole = 'operator' | 'viewer';
+
+/** What an API key may do of what its user may; one that fits is enough. */
+export const scopes = ['read', 'control', 'manage'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Without scopes: the user in person, with a bearer token. */
+type Rule = { what: string; roles: readonly Role[]; scopes: readonly Scope[] };
+
+const everyMember = ['owner', 'operator', 'viewer'] as const;
+
+/** On one device. */
+export const deviceActions = {
+  readDevice: { what: 'see it in lists, read its record', roles: everyMember, scopes: ['read'] },
+  readReports: {
+    what: 'read status, properties, events; follow it on the relay',
+    roles: everyMember,
+    scopes: ['read'],
+  },
+  readCommands: { what: 'read its commands', roles: everyMember, scopes: ['read', 'control'] },
+  control: { what: 'send and cancel commands', roles: ['owner', 'operator'], scopes: ['control'] },
+  rename: { what: 'rename it', roles: ['owner'], scopes: ['manage'] },
+  disable: { what: 'disable and enable it', roles: ['owner', 'productOwner'], scopes: ['manage'] },
+  replaceCredentials: { what: 'give it new messaging credentials', roles: ['owner'], scopes: ['manage'] },
+  pair: { what: 'open and close its pairing window', roles: ['owner'], scopes: ['manage'] },
+  share: {
+    what: 'invite, change and remove members; make and revoke guest links',
+    roles: ['owner'],
+    scopes: ['manage'],
+  },
+  leave: { what: 'give up the own membership', roles: ['operator', 'viewer'], scopes: ['manage'] },
+  transfer: { what: 'offer it to another user, release it', roles: ['owner'], scopes: [] },
+  delete: { what: 'delete it', roles: ['owner'], scopes: ['manage'] },
+} as const satisfies Record<string, Rule>;
+export type DeviceAction = keyof typeof deviceActions;
+
+/** On what belongs to one account: its owner alone, whatever the role. */
+export const accountActions = {
+  readAccount: { what: 'read the own account', scopes: ['read', 'control', 'manage'] },
+  readProducts: { what: 'list and read the own products', scopes: ['read'] },
+  manageProducts: { what: 'make, change and delete own products', scopes: ['manage'] },
+  claimDevices: { what: 'claim devices', scopes: ['manage'] },
+  answerOffers: { what: 'accept or decline what others offer: shared and transferred devices', scopes: [] },
+  manageKeys: { what: 'make, list and delete API keys', scopes: [] },
+  manageSessions: { what: 'log out, change the password', scopes: [] },
+} as const satisfies Record<string, Omit<Rule, 'roles'>>;
+type AccountAction = keyof typeof accountActions;
+
+export type Action = DeviceAction | AccountAction;
+
+/** Who asks: a user in person, or an API key of the user. */
+export type Actor = {
+  userId: number;
+  /** Of an API key; null for the user in person. */
+  scopes: readonly Scope[] | null;
+  /** The one product that an API key is for; null: all. */
+  productKey: string | null;
+};
+
+/** A user with a bearer token. */
+export function inPerson(userId: number): Actor {
+  return { userId, scopes: null, productKey: null };
+}
+
+/** Whose a device is. `productOwnerId` differs from `ownerId` where somebody has claimed it. */
+export type Ownership = {
+  ownerId: number;
+  productOwnerId?: number | undefined;
+  members?: readonly { userId: number; role: MemberRole }[];
+};
+
+export function scopesFor(action: Action): readonly Scope[] {
+  return action in deviceActions
+    ? deviceActions[action as DeviceAction].scopes
+    : accountActions[action as AccountAction].scopes;
+}
+
+export function roleOf({ ownerId, productOwnerId, members = [] }: Ownership, userId: number): Role | undefined {
+  if (ownerId === userId) return 'owner';
+  const member = members.find((one) => one.userId === userId);
+  return member?.role ?? (productOwnerId === userId ? 'productOwner' : undefined);
+}
+
+export function hasRight(role: Role, action: DeviceAction): boolean {
+  return (deviceActions[action].roles as readonly Role[]).includes(role);
+}
+
+/** A user in person needs none. */
+export function hasScope({ scopes: own }: Actor, action: Action): boolean {
+  return own === null || scopesFor(action).some((scope) => own.includes(scope));
+}
+
+/** Why `actor` may not do it; undefined where it may. */
+export function refusalOf(
+  device: Ownership & { deviceId: string; productKey: string },
+  actor: Actor,
+  action: DeviceAction,
+): Refusal | undefined {
+  const { deviceId: id, productKey } = device;
+  const role = roleOf(device, actor.userId);
+  if (role === undefined) return { kind: 'not_owner', of: 'device', id };
+  if (!hasRight(role, action)) return { kind: 'role_lacks_right', role, action, id };
+  return refusalOfKey(actor, action, productKey);
+}
+
+/** Why an API key may not do what its user may. @param productKey of what is asked for; undefined: of no single product */
+export function refusalOfKey(actor: Actor, action: Action, productKey: string | undefined): Refusal | undefined {
+  if (actor.productKey !== null && productKey !== undefined && actor.productKey !== productKey) {
+    return { kind: 'key_lacks_right', lacks: 'product', action };
+  }
+  return hasScope(actor, action) ? undefined : { kind: 'key_lacks_right', lacks: 'scope', action };
+}
