@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { SkippedTests } from './test/rig/skipped-tests.ts';
 
 const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', import.meta.url)));
 
@@ -47,6 +48,7 @@ export default defineConfig({
     // The Worker writes a line a request.
     silent: 'passed-only',
     globalSetup: ['test/rig/temp-root.ts'],
+    reporters: ['default', new SkippedTests()],
     sequence: { sequencer: LongestFirst },
     projects: [
       {

@@ -2,6 +2,7 @@
 // no accounts and sends no commands.
 import { parseArgs } from 'node:util';
 import { describeFailure } from '../test/rig/api.ts';
+import { readBaseAddress } from './base-address.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { fail, print } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
@@ -103,8 +104,8 @@ function readArguments() {
       print(usage);
       process.exit(0);
     }
-    const { api, product, will, serial } = values;
-    if (api === undefined || !URL.canParse(api)) throw new Error('--api needs the address of the service');
+    const { product, will, serial } = values;
+    const api = readBaseAddress('--api', values.api);
     if (product === undefined) throw new Error('--product needs a product key');
     const count = Number(values.count);
     if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');

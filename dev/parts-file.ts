@@ -1,7 +1,9 @@
 // STATE_DIR/parts.json: which process is which part now; STATE_DIR/start.pid: who supervises them. Written whole or
 // not at all. Also clears away what an earlier run left when it was killed.
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { claim } from './claims.ts';
 import { clearGroup, isRunning } from './process-groups.ts';
 
 const leftOversTimeoutMs = 2_000;
@@ -21,7 +23,8 @@ export function writeParts(stateDir: string, parts: PartPids): void {
 export async function claimStateDir(stateDir: string): Promise<void> {
   const path = join(stateDir, 'start.pid');
   const pid = Number(readText(path));
-  if (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.ts')) {
+  const isClaimed = await claim(`state-${createHash('sha256').update(stateDir).digest('hex')}`);
+  if (!isClaimed || (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.'))) {
     throw new Error(`Latchwork already runs with ${stateDir} (pid ${pid}): stop it, or choose STATE_DIR=<folder>`);
   }
   const text = readText(join(stateDir, 'parts.json'));

@@ -1,7 +1,8 @@
-// Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Holds no
-// port: the part takes it a moment later.
+// Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Claims each, so
+// that two starts at the same moment choose different ones: the part takes its port a moment later.
 import { createServer } from 'node:net';
 import type { Ports } from '../test/rig/parts.ts';
+import { claim } from './claims.ts';
 import type { Settings } from './settings.ts';
 import { print } from './terminal.ts';
 
@@ -13,7 +14,7 @@ export async function choosePorts(wanted: Settings['ports'], host: string): Prom
   for (const [part, { name, port, isExplicit }] of Object.entries(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
     let candidate = port;
-    while ([...chosen.values()].includes(candidate) || !(await isFree(candidate, host))) {
+    while ([...chosen.values()].includes(candidate) || !(await take(candidate, host))) {
       const which = isExplicit ? `Port ${port} is taken` : `No free port from ${port} to ${last}`;
       if (candidate === last) throw new Error(`${which}: choose another one with ${name}=<port>`);
       candidate += 1;
@@ -22,6 +23,10 @@ export async function choosePorts(wanted: Settings['ports'], host: string): Prom
     chosen.set(part, candidate);
   }
   return Object.fromEntries(chosen) as Ports;
+}
+
+async function take(port: number, host: string): Promise<boolean> {
+  return (await isFree(port, host)) && (await claim(`port-${port}`));
 }
 
 function isFree(port: number, host: string): Promise<boolean> {

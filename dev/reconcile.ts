@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { reconciledSchema, reconcilePath } from '../src/protocol/bridge.ts';
 import { describeFailure } from '../test/rig/api.ts';
+import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
 
 const usage = `Usage: BRIDGE_SECRET=... npm run reconcile -- --url URL
@@ -40,11 +41,11 @@ async function compareSlice(isNewOne: boolean): Promise<z.infer<typeof reconcile
 function readArguments() {
   try {
     const options = { url: { type: 'string' }, continue: { type: 'boolean', default: false } } as const;
-    const { url, continue: goesOn } = parseArgs({ options }).values;
+    const { url: text, continue: goesOn } = parseArgs({ options }).values;
+    const url = readBaseAddress('--url', text);
     const secret = process.env['BRIDGE_SECRET'];
-    if (url === undefined || !URL.canParse(url)) throw new Error('--url needs the address of the service');
     if (secret === undefined) throw new Error('BRIDGE_SECRET is not set');
-    return { url: url.replace(/\/+$/, ''), isNew: !goesOn, secret };
+    return { url, isNew: !goesOn, secret };
   } catch (error) {
     return fail(`${describeFailure(error)}\n\n${usage}`);
   }

@@ -1,19 +1,18 @@
 // Secrets for a local run, made once and kept in the state folder, readable by its owner alone. An env file, so that
 // `wrangler dev --env-file` reads the same one. Production secrets are never here.
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { type LocalSecrets, secretNames } from '../test/rig/parts.ts';
+import { prepareStateDir } from './state-dir.ts';
 
 export function secretsFile(stateDir: string): string {
   return join(stateDir, 'secrets.env');
 }
 
 export function loadSecrets(stateDir: string): LocalSecrets {
-  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
-  // The state folder may lie anywhere in the repository: it tells git to ignore it.
-  writeFileSync(join(stateDir, '.gitignore'), '*\n');
+  prepareStateDir(stateDir);
   const path = secretsFile(stateDir);
   const known = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
   const secrets = Object.fromEntries(secretNames.map((name) => [name, known[name] ?? generate(name)])) as LocalSecrets;

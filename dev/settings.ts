@@ -16,7 +16,7 @@ export type Settings = {
 };
 
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
-  const publicHost = env['PUBLIC_HOST'] === '' ? undefined : env['PUBLIC_HOST'];
+  const publicHost = readText(env, 'PUBLIC_HOST');
   if (publicHost !== undefined && !/^[A-Za-z0-9.-]+$/.test(publicHost)) {
     throw new Error(`PUBLIC_HOST is "${publicHost}": give a bare host name or IPv4 address, e.g. 192.168.1.20`);
   }
@@ -28,11 +28,23 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
       brokerAdmin: readPort(env, 'BROKER_ADMIN_PORT', 18083),
       bridgeHealth: readPort(env, 'HEALTH_PORT', 18084),
     },
-    stateDir: resolve(env['STATE_DIR'] ?? '.latchwork'),
-    hasDemo: env['DEMO'] !== '0',
+    stateDir: resolve(readText(env, 'STATE_DIR') ?? '.latchwork'),
+    hasDemo: readSwitch(env, 'DEMO', true),
     publicHost,
     lifeSignSeconds: readSeconds(env, 'LIFE_SIGN_SECONDS', 20),
   };
+}
+
+function readText(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  return env[name] === '' ? undefined : env[name];
+}
+
+function readSwitch(env: NodeJS.ProcessEnv, name: string, fallback: boolean): boolean {
+  const text = readText(env, name)?.toLowerCase();
+  if (text === undefined) return fallback;
+  if (['1', 'yes', 'on', 'true'].includes(text)) return true;
+  if (['0', 'no', 'off', 'false'].includes(text)) return false;
+  throw new Error(`${name} is "${text}": give yes or no`);
 }
 
 function readSeconds(env: NodeJS.ProcessEnv, name: string, fallback: number): number {

@@ -1,8 +1,8 @@
 // The production bridge as a child process, started as an operator would: environment in, logs out, signals. What it
 // does is seen at the broker, the Worker and its log; nothing here reaches into it.
 import type { ChildProcess } from 'node:child_process';
-import { makeTempDir } from './ports.ts';
 import { ServiceProcess, spawnService, type SpawnOptions } from './service-process.ts';
+import { makeTempDir } from './temp-dirs.ts';
 
 const readyWithinMs = 60_000;
 

@@ -2,11 +2,11 @@
 // `npm start`, tests, faults and benchmarks. Knows nothing of brokers and bridges.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { makeTempDir } from './ports.ts';
+import { makeTempDir } from './temp-dirs.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -50,12 +50,17 @@ export type WorkerOptions = {
 export function spawnWorker({ buildDir, stateDir, host, port, bindings }: WorkerOptions): ChildProcess {
   const persistDir = join(stateDir, 'worker');
   mkdirSync(persistDir, { recursive: true });
+  // Miniflare leaves a folder there when it is killed.
+  const tempDir = join(stateDir, 'tmp');
+  rmSync(tempDir, { recursive: true, force: true });
+  mkdirSync(tempDir);
   return spawn(process.execPath, [join(root, 'test/rig/worker-process.ts')], {
     cwd: root,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
       ...process.env,
+      TMPDIR: tempDir,
       WRANGLER_LOG: 'error',
       WRANGLER_SEND_METRICS: 'false',
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createServer, type Server } from 'node:tls';
-import { makeTempDir } from './ports.ts';
+import { makeTempDir } from './temp-dirs.ts';
 
 /** Paths of PEM files. */
 export type Certificates = Record<'ca' | 'serverCert' | 'serverKey' | 'clientCert' | 'clientKey', string>;

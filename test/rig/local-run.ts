@@ -6,7 +6,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Changes } from './changes.ts';
-import { findFreePort, makeTempDir } from './ports.ts';
+import { findFreePort } from './ports.ts';
+import { makeTempDir } from './temp-dirs.ts';
 
 const startScript = fileURLToPath(new URL('../../dev/start.ts', import.meta.url));
 const patienceMs = 60_000;

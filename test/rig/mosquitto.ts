@@ -4,7 +4,8 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findFreePort, makeTempDir, untilListening } from './ports.ts';
+import { findFreePort, untilListening } from './ports.ts';
+import { makeTempDir } from './temp-dirs.ts';
 
 const binary = '/usr/sbin/mosquitto';
 

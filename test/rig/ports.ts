@@ -1,20 +1,17 @@
-// The one place that picks loopback ports and temporary folders for parts that run as processes of their own.
+// The one place that picks loopback ports for parts that run as processes of their own.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from './changes.ts';
+import { tempRootVariable } from './temp-dirs.ts';
 
 // Below the range from which systems take the ports of outgoing connections: otherwise one of those may take a port
 // between the moment it is found free and the moment it is used.
 const lowest = 10_000;
 const highest = 32_000;
 const given = new Set<number>();
-
-/** Names the folder that a whole test run has for itself. */
-export const tempRootVariable = 'LATCHWORK_TEST_ROOT';
 
 /**
  * Free when asked, and given once in a test run: a part that is stopped finds its port free when it starts again. Without
@@ -70,18 +67,4 @@ function isListening(port: number): Promise<boolean> {
     socket.once('connect', () => end(true));
     socket.once('error', () => end(false));
   });
-}
-
-const tempDirs: string[] = [];
-
-/** Removed when this process ends. */
-export function makeTempDir(name: string): string {
-  if (tempDirs.length === 0) {
-    process.once('exit', () => {
-      for (const dir of tempDirs) rmSync(dir, { recursive: true, force: true, maxRetries: 3 });
-    });
-  }
-  const dir = mkdtempSync(join(tmpdir(), `latchwork-${name}-`));
-  tempDirs.push(dir);
-  return dir;
 }

@@ -13,7 +13,8 @@ import {
 } from './bridge-process.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from './changes.ts';
-import { findFreePort, makeTempDir } from './ports.ts';
+import { findFreePort } from './ports.ts';
+import { makeTempDir } from './temp-dirs.ts';
 import { RelayClient } from './relay-client.ts';
 
 export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openPartLog, type PartLog } from '../../dev/log-files.ts';
-import { makeTempDir } from '../rig/ports.ts';
+import { makeTempDir } from '../rig/temp-dirs.ts';
 
 const stateDir = makeTempDir('logs');
 let parts = 0;

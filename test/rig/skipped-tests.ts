@@ -1,0 +1,29 @@
+// Prints at the end of a run which tests were skipped and what was missing for them, because the summary only counts them.
+import { spawnSync } from 'node:child_process';
+import type { Reporter, TestModule, Vitest } from 'vitest/node';
+import { mosquittoMissing } from './mosquitto.ts';
+import { dynamicSecurityMissing } from './mosquitto-dynamic-security.ts';
+import { rabbitmqMissing } from './rabbitmq.ts';
+
+const prlimitMissing =
+  spawnSync('prlimit', ['--version']).status === 0 ? null : 'prlimit is not installed (apt-get install util-linux)';
+
+export class SkippedTests implements Reporter {
+  #isFiltered = false;
+
+  onInit(vitest: Vitest): void {
+    this.#isFiltered = vitest.config.testNamePattern !== undefined;
+  }
+
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    if (this.#isFiltered) return;
+    const untold = modules.flatMap((module) => [...module.children.allTests('skipped')]);
+    if (untold.length === 0) return;
+    const files = new Set(untold.map(({ module }) => module.relativeModuleId));
+    const missing = new Set([mosquittoMissing, dynamicSecurityMissing, rabbitmqMissing, prlimitMissing]);
+    missing.delete(null);
+    const reasons = missing.size === 0 ? ['see their files'] : [...missing];
+    console.log(`\n${untold.length} tests were skipped: ${reasons.join('; ')}`);
+    for (const file of files) console.log(`  ${file}`);
+  }
+}
