@@ -67,9 +67,15 @@ module.exports = {
       },
     },
     {
+      name: 'client-needs-only-types-of-the-service',
+      severity: 'error',
+      from: { path: '^client/src/' },
+      to: { path: '^(src|broker-bridge|dev|test)/', dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'product-code-imports-no-tests-or-dev-tools',
       severity: 'error',
-      from: { path: '^(src|broker-bridge|mqtt-gateway)/' },
+      from: { path: '^(src|broker-bridge|mqtt-gateway|client)/' },
       to: { path: '^(test|dev|bench)/' },
     },
     {

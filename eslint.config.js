@@ -6,7 +6,7 @@ export default tseslint.config(
   {
     ignores: [
       'node_modules',
-      'dist',
+      '**/dist',
       '.wrangler',
       '.latchwork',
       '.types',
@@ -20,7 +20,7 @@ export default tseslint.config(
   {
     languageOptions: {
       parserOptions: {
-        project: ['./tsconfig.json', './tsconfig.worker.json', './tsconfig.node.json'],
+        project: ['./tsconfig.json', './tsconfig.worker.json', './tsconfig.node.json', './tsconfig.client.json'],
         tsconfigRootDir: import.meta.dirname,
       },
     },
@@ -40,7 +40,7 @@ export default tseslint.config(
   },
   {
     // A reason that is known is logged or thrown on. Tests may wait for nothing but a failure.
-    files: ['src/**', 'broker-bridge/**', 'mqtt-gateway/**', 'dev/**', 'bench/**', 'test/rig/**'],
+    files: ['src/**', 'broker-bridge/**', 'mqtt-gateway/**', 'client/**', 'dev/**', 'bench/**', 'test/rig/**'],
     ignores: ['**/*.test.ts'],
     rules: {
       '@typescript-eslint/no-floating-promises': ['error', { ignoreVoid: false }],

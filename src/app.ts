@@ -48,7 +48,7 @@ export function createApp() {
   return app;
 }
 
-/** The contract's own routes: what src/client.ts calls. */
+/** The contract's own routes: what the client package calls. */
 function createApi() {
   return createRouter()
     .route('/users/api-keys', apiKeyRoutes)

@@ -1,7 +1,7 @@
 // Contract section 5: the four ways of saying who one is, and what happens to those who do not. Every credential on
 // every route is test/worker/authorization-matrix.test.ts.
 import { describe, expect, it } from 'vitest';
-import { dataOf } from '../../src/client.ts';
+import { dataOf } from '../rig/api.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { newProductKey } from '../rig/accounts.ts';
 import { ask, bearer, connect, keyPair, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';

@@ -1,5 +1,5 @@
-// The one place where tests, faults, benchmarks and dev tools meet the typed client of src/client.ts.
-import { ApiError, createClient, dataOf, type Client, type ClientOptions, type Data } from '../../src/client.ts';
+// The one place where tests, faults, benchmarks and dev tools meet the typed client of client/.
+import { ApiError, createClient, dataOf, type Client, type ClientOptions, type Data } from '../../client/src/http.ts';
 
 export { ApiError, dataOf, type Data };
 export type Api = Client;

@@ -1,7 +1,7 @@
 // The typed client against the routes themselves: it calls them by their types and reads what they answer.
 import { exports } from 'cloudflare:workers';
 import { describe, expect, expectTypeOf, it } from 'vitest';
-import { ApiError, createClient, dataOf, type Client, type ClientOptions, type Data } from '../../src/client.ts';
+import { ApiError, createClient, dataOf, type Client, type ClientOptions, type Data } from '../../client/src/http.ts';
 import { createUser } from '../rig/workerd/client.ts';
 
 const connect = (credentials?: ClientOptions['credentials']) =>

@@ -1,0 +1,6 @@
+// The types of the interface, taken from the service's own routes. Types alone: build.ts writes them out in full, so that
+// the published package needs nothing of the service.
+import type { Api as Routes } from '../../src/app.ts';
+
+export type { ErrorMessage } from '../../src/protocol/vocabulary.ts';
+export type Api = Routes;

@@ -1,0 +1,28 @@
+// What applications import.
+export { runCommand, type Command, type CommandOptions, type CommandReceipt, type ControlBody } from './command.ts';
+export { followDevice, type DeviceListener, type DeviceState } from './follow-device.ts';
+export {
+  ApiError,
+  createClient,
+  dataOf,
+  NoAnswerError,
+  type Client,
+  type ClientOptions,
+  type Data,
+  type HttpOptions,
+  type Reason,
+} from './http.ts';
+export {
+  Relay,
+  RelayError,
+  type Listener,
+  type RelayLogin,
+  type RelayMessage,
+  type RelayOptions,
+  type RelayState,
+  type Subscription,
+  type Token,
+} from './relay.ts';
+export { Session, type Login, type SessionOptions, type Tokens } from './session.ts';
+export type { BackOffOptions } from './back-off.ts';
+export type { WebSocketConstructor } from './relay-socket.ts';
