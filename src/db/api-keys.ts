@@ -23,8 +23,9 @@ export async function insertApiKey(
   const max = limitOf(row.userId, 'apiKeysPerUser', limits);
   const [inserted, user] = await runTogether<[unknown, { max: number }]>(database, [
     sql`
-      insert into ${apiKeys} (key_id, user_id, secret_hash, description, created_at)
-      select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${row.createdAt}
+      insert into ${apiKeys} (key_id, user_id, secret_hash, description, scopes, product_key, created_at)
+      select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${JSON.stringify(row.scopes)}, ${row.productKey},
+        ${row.createdAt}
       from ${users} where id = ${row.userId}
         and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${max}`,
     sql`select ${max} as max from ${users} where id = ${row.userId}`,

@@ -3,6 +3,7 @@
 // version before still writes: a new column is nullable or has a default, and no statement relies on column order.
 import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import type { Scope } from '../domain/access.ts';
 import type { Rotation } from '../domain/token-rotation.ts';
 import { controlModes } from '../protocol/vocabulary.ts';
 
@@ -100,6 +101,10 @@ export const apiKeys = sqliteTable(
     userId: userReference('user_id'),
     secretHash: text('secret_hash').notNull(),
     description: text('description').notNull(),
+    /** Of domain/access.ts; null: all, also in keys of the version before. */
+    scopes: text('scopes', { mode: 'json' }).$type<Scope[]>(),
+    /** The one product that the key is for; null: all. */
+    productKey: text('product_key'),
     createdAt: integer('created_at').notNull(),
     lastUsedAt: integer('last_used_at'),
   },

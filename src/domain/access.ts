@@ -1,5 +1,6 @@
 // Who may do what: the one table of rights, as data. The core of a device, the services and the routes ask it; the README's
 // table and the authorization matrix are made from it. Knows no storage: who has which role is told by its callers.
+import { keyScopes } from '../protocol/vocabulary.ts';
 import type { Refusal } from './refusal.ts';
 
 /** What somebody is to one device. `productOwner`: of a device that somebody else has claimed. */
@@ -10,7 +11,7 @@ export type Role = (typeof roles)[number];
 type MemberRole = 'operator' | 'viewer';
 
 /** What an API key may do of what its user may; one that fits is enough. */
-export const scopes = ['read', 'control', 'manage'] as const;
+export const scopes = keyScopes;
 export type Scope = (typeof scopes)[number];
 
 /** Without scopes: the user in person, with a bearer token. */

@@ -3,6 +3,9 @@
 /** contract 2.4: only `readonly` is a rule of the service; the others tell applications which screen to show. */
 export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] as const;
 
+/** What an API key may do of what its user may (domain/access.ts). */
+export const keyScopes = ['read', 'control', 'manage'] as const;
+
 /** contract 3: the text of each status code, by its code. */
 export const deviceStatusTexts = ['inactive', 'online', 'offline', 'disabled'] as const;
 export type DeviceStatusText = (typeof deviceStatusTexts)[number];

@@ -20,10 +20,12 @@ const createKeyRoute = createRoute({
   method: 'post',
   path: '/',
   summary: 'Create an API key',
-  description: 'The value is shown this once. A user has at most 20 keys, or as many as the operator allows.',
+  description:
+    'The value is shown this once. A user has at most 20 keys, or as many as the operator allows. A key may be held to ' +
+    'scopes and to the devices of one product; without them it may do everything that keys may.',
   ...asUser,
   request: { body: jsonBody(apiKeyBodySchema) },
-  responses: responsesOf(createdApiKeySchema, 'invalid_request', 'unauthorized', 'too_many_api_keys'),
+  responses: responsesOf(createdApiKeySchema, 'invalid_request', 'unauthorized', 'not_found', 'too_many_api_keys'),
 });
 
 const listKeysRoute = createRoute({
@@ -46,8 +48,7 @@ const deleteKeyRoute = createRoute({
 
 export const apiKeyRoutes = createRouter()
   .openapi(createKeyRoute, async (c) => {
-    const { description } = c.req.valid('json');
-    return answer(c, await createApiKey(c.var.context, c.var.caller.userId, description));
+    return answer(c, await createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json')));
   })
   .openapi(listKeysRoute, async (c) =>
     answer(c, await pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),

@@ -3,9 +3,11 @@
 import { runInBackground } from '../background.ts';
 import { createSecret, digestOf, hasDigest } from '../crypto/secrets.ts';
 import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../db/api-keys.ts';
+import { findProduct } from '../db/products.ts';
 import { scopes, type Actor } from '../domain/access.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
+import type { ApiKeyBody } from '../protocol/http-api-keys.ts';
 import type { ServiceContext } from './context.ts';
 import { inStrangersTurn } from './stranger-turns.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
@@ -23,8 +25,7 @@ const unknownMs = 60_000;
 const blockedMs = 60_000;
 const touchEveryMs = 60_000;
 
-type KnownKey = {
-  userId: number;
+type KnownKey = Actor & {
   secretHash: string;
   lastUsedAt: number | null;
   readAtMs: number;
@@ -39,18 +40,28 @@ const unknownUntilMs = new Map<string, number>();
 const blockedUntilMs = new Map<string, number>();
 let deletionCount = 0;
 
-/** @throws RefusedError too_many_api_keys, unauthorized where the account is gone */
-export async function createApiKey(context: ServiceContext, userId: number, description: string) {
+/** @throws RefusedError not_found for the product, too_many_api_keys, unauthorized where the account is gone */
+export async function createApiKey(
+  context: ServiceContext,
+  userId: number,
+  { description, scopes: asked, productKey = null }: ApiKeyBody,
+) {
+  // In the order of the table, each once.
+  const granted = scopes.filter((scope) => asked?.includes(scope) ?? true);
+  // Of any owner: a user may have devices of somebody else's product.
+  if (productKey !== null && (await findProduct(context.primary(), productKey)) === undefined) {
+    throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  }
   const keyId = createSecret('ak_', 20);
   const apiKey = createSecret('sk_', 40);
   const secretHash = await digestOf(apiKey);
-  const row = { keyId, userId, secretHash, description, createdAt: Date.now() };
+  const row = { keyId, userId, secretHash, description, scopes: granted, productKey, createdAt: Date.now() };
   const outcome = await insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no-user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome !== 'made') {
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: outcome.max } });
   }
-  return { keyId, apiKey, description };
+  return { keyId, apiKey, description, scopes: granted, productKey };
 }
 
 export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
@@ -58,6 +69,8 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
   const list = rows.map((row) => ({
     keyId: row.keyId,
     description: row.description,
+    scopes: row.scopes ?? [...scopes],
+    productKey: row.productKey,
     createdAt: new Date(row.createdAt).toISOString(),
     lastUsedAt: row.lastUsedAt === null ? null : new Date(row.lastUsedAt).toISOString(),
   }));
@@ -103,7 +116,8 @@ export async function authenticateKey(
     key.lastUsedAt = nowMs;
     runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
   }
-  return { ok: true, value: { userId: key.userId, scopes, productKey: null } };
+  const { userId, scopes: granted, productKey } = key;
+  return { ok: true, value: { userId, scopes: granted, productKey } };
 }
 
 async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
@@ -130,8 +144,16 @@ async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKe
     rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, rememberedApiKeys);
     return undefined;
   }
-  const { userId, secretHash, lastUsedAt } = row;
-  const entry = { userId, secretHash, lastUsedAt, readAtMs, isRefreshing: false };
+  const { userId, secretHash, lastUsedAt, productKey } = row;
+  const entry = {
+    userId,
+    scopes: row.scopes ?? scopes,
+    productKey,
+    secretHash,
+    lastUsedAt,
+    readAtMs,
+    isRefreshing: false,
+  };
   // This read may have begun before a deletion: then its result must not bring the key back.
   if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, rememberedApiKeys);
   return entry;

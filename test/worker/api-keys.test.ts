@@ -31,7 +31,37 @@ describe('POST /users/api-keys', () => {
       keyId: expect.stringMatching(/^ak_[A-Za-z0-9]{20}$/) as string,
       apiKey: expect.stringMatching(/^sk_[A-Za-z0-9]{40}$/) as string,
       description: 'automation',
+      scopes: ['read', 'control', 'manage'],
+      productKey: null,
     });
+  });
+
+  it('holds a key to the scopes and the product that were asked for', async () => {
+    const body = { productKey: `lamp-${crypto.randomUUID()}`, name: 'Lamp' };
+    await call('POST', '/products', { token: user.token, body });
+    const { productKey } = body;
+    const asked = { scopes: ['control', 'read', 'control'], productKey };
+    const made = await call<Key>('POST', '/users/api-keys', { token: user.token, body: asked });
+    const held = { scopes: ['read', 'control'], productKey };
+    expect(made).toMatchObject({ code: 200, data: held });
+    const { list } = await listKeys();
+    expect(list.find(({ keyId }) => keyId === made.data.keyId)).toMatchObject(held);
+  });
+
+  it.each([
+    ['no scope', { scopes: [] }, 400],
+    ['an unknown scope', { scopes: ['all'] }, 400],
+    ['scopes as text', { scopes: 'read' }, 400],
+    ['a product that is none', { productKey: 'no-such-product' }, 404],
+  ])('makes none for %s', async (_, body, code) => {
+    expect(await call('POST', '/users/api-keys', { token: user.token, body })).toMatchObject({ code });
+  });
+
+  it('gives a key that was made before there were scopes all of them', async () => {
+    const key = await createKey();
+    await env.DB.prepare('update api_keys set scopes = null where key_id = ?').bind(key.keyId).run();
+    const body = { productKey: `old-${crypto.randomUUID()}`, name: 'Old' };
+    expect(await call('POST', '/products', { key, body })).toMatchObject({ code: 200 });
   });
 
   it('makes a key without a description from a body without one, or from none', async () => {
@@ -80,6 +110,8 @@ describe('GET /users/api-keys', () => {
     expect(page.list[0]).toEqual({
       keyId: keys[2]!.keyId,
       description: 'third',
+      scopes: ['read', 'control', 'manage'],
+      productKey: null,
       createdAt: expect.stringMatching(/Z$/) as string,
       lastUsedAt: null,
     });

@@ -4,7 +4,7 @@ import { env, exports } from 'cloudflare:workers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { scopesFor } from '../../src/domain/access.ts';
+import { scopes, scopesFor, type Scope } from '../../src/domain/access.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
@@ -33,6 +33,9 @@ let device: Activation;
 let bridge: TestBridge;
 let ownerObjects: Record<string, string>;
 let missingObjects: Record<string, string>;
+/** One for each scope, and one of all scopes for another product of the same owner. */
+let scopedKeys: Record<Scope, Key>;
+let keyOfOtherProduct: Key;
 let badCredentials: Record<string, CallOptions>;
 
 beforeAll(async () => {
@@ -46,6 +49,12 @@ beforeAll(async () => {
   bridge = await TestBridge.dialIn();
   const command = { token: owner.user.token, body: { action: 'trigger' } };
   const { commandId } = (await call<{ commandId: string }>('POST', `/devices/${deviceId}/control`, command)).data;
+  const otherKey = `lamp-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: owner.user.token, body: { productKey: otherKey, name: 'Lamp' } });
+  scopedKeys = Object.fromEntries(
+    await Promise.all(scopes.map(async (scope) => [scope, await createKey(owner.user, { scopes: [scope] })] as const)),
+  ) as Record<Scope, Key>;
+  keyOfOtherProduct = await createKey(owner.user, { productKey: otherKey });
   ownerObjects = { productKey, deviceId, commandId, keyId: owner.key.keyId };
   missingObjects = {
     productKey: 'no-such-product',
@@ -60,7 +69,11 @@ afterAll(() => bridge.close());
 
 async function createCaller(): Promise<Caller> {
   const user = await createUser();
-  return { user, key: (await call<Key>('POST', '/users/api-keys', { token: user.token })).data };
+  return { user, key: await createKey(user) };
+}
+
+async function createKey({ token }: TestUser, body: object = {}): Promise<Key> {
+  return (await call<Key>('POST', '/users/api-keys', { token, body })).data;
 }
 
 async function makeBadCredentials(): Promise<Record<string, CallOptions>> {
@@ -114,6 +127,7 @@ async function makeBadCredentials(): Promise<Record<string, CallOptions>> {
 }
 
 const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
+const scopesOf = (operation: Operation): readonly Scope[] => (operation['x-actions'] ?? []).flatMap(scopesFor);
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
 
 function pathWith(operation: Operation, objects: Record<string, string>): string {
@@ -178,6 +192,33 @@ describe('who may call', () => {
     expect(letIn).toEqual([]);
   });
 
+  it('is no API key without a scope that the table names for it', async () => {
+    const letIn: string[] = [];
+    for (const operation of operations.filter(takesKeys)) {
+      for (const scope of scopes.filter((one) => !scopesOf(operation).includes(one))) {
+        const found = await lettingIn(operation, ownerObjects, { key: scopedKeys[scope] }, /^403 forbidden$/);
+        letIn.push(...found.map((answer) => `${scope}: ${answer}`));
+      }
+    }
+    expect(letIn).toEqual([]);
+  });
+
+  it('is no API key of another product', async () => {
+    const letIn: string[] = [];
+    const withProduct = operations.filter(({ path }) => /\{(deviceId|productKey)\}/.test(path)).filter(takesKeys);
+    expect(withProduct.length).toBeGreaterThan(10);
+    for (const operation of withProduct) {
+      letIn.push(...(await lettingIn(operation, ownerObjects, { key: keyOfOtherProduct }, /^403 forbidden$/)));
+    }
+    expect(letIn).toEqual([]);
+    const lists = await Promise.all(
+      ['/devices', '/products'].map((path) => call('GET', path, { key: keyOfOtherProduct })),
+    );
+    expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
+    const made = { productKey: 'made-by-key', name: 'Made' };
+    expect(await call('POST', '/products', { key: keyOfOtherProduct, body: made })).toMatchObject({ code: 403 });
+  });
+
   it('is no other user, with a token or an API key, for what is not theirs', async () => {
     const letIn: string[] = [];
     const withObjects = operations.filter(({ path }) => path.includes('{'));
@@ -213,8 +254,9 @@ describe('who may call', () => {
     expect(await call('GET', `/products/${productKey}`, { token })).toMatchObject({ data: { name: 'Switch' } });
     expect(await call('GET', `/devices/${deviceId}`, { token })).toMatchObject({ data: { deviceSN: 'SN-1' } });
     expect(await call('GET', '/users/me', { key: owner.key })).toMatchObject({ data: { userId: owner.user.userId } });
-    const keys = await call('GET', '/users/api-keys', { token });
-    expect(keys).toMatchObject({ data: { total: 1, list: [{ keyId: owner.key.keyId }] } });
+    const { list } = (await call<{ list: Key[] }>('GET', '/users/api-keys', { token })).data;
+    const made = [owner.key, ...Object.values(scopedKeys), keyOfOtherProduct];
+    expect(list.map(({ keyId }) => keyId).toSorted()).toEqual(made.map(({ keyId }) => keyId).toSorted());
   });
 
   it('lets the owner in everywhere, which proves the refusals above', async () => {
@@ -225,8 +267,9 @@ describe('who may call', () => {
     for (const operation of [...operations.filter((one) => !isDelete(one)), ...deletions]) {
       const body = exampleBody(document, operation);
       const sent = operation.requestBody?.required === true ? { body } : {};
-      const isByKey = takesKeys(operation) && !isDelete(operation);
-      const credentials = isByKey ? { key: owner.key } : { token: owner.user.token };
+      // By a key that has no other scope than the one it takes.
+      const [scope] = isDelete(operation) ? [] : scopesOf(operation);
+      const credentials = scope === undefined ? { token: owner.user.token } : { key: scopedKeys[scope] };
       const { message } = await call(operation.method, pathWith(operation, ownerObjects), { ...sent, ...credentials });
       if (/^(unauthorized|forbidden|not_found|device_not_found)/.test(message)) {
         refused.push(`${nameOf(operation)}: ${message}`);
