@@ -12,11 +12,8 @@ const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', im
 // Where wrangler looks for the secrets that wrangler.toml requires; as plain bindings it would warn that they are missing.
 Object.assign(process.env, {
   JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
-  BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
-  BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
   SEALING_SECRETS: 'sealing-secret-of-the-worker-tests-only',
   MESSAGING_SECRETS: 'messaging-secret-of-the-worker-tests,messaging-secret-before-the-last-one',
-  BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
 });
 
 /** How many inputs the fuzzers send in all, and the seed of every generated test, which is printed with a failure. */
@@ -67,6 +64,10 @@ export default defineConfig({
             miniflare: {
               bindings: {
                 TEST_MIGRATIONS: migrations,
+                BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
+                BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
+                BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
+                GATEWAY_SECRETS: 'gateway-secret-of-the-worker-tests-only',
                 MQTT_HOST: 'broker.test',
                 BROKER_REPORTS_CONNECTIONS: 'true',
                 CORS_ORIGINS: 'https://app.test',

@@ -1,5 +1,5 @@
-// `npm run dev`: plain `wrangler dev` with migrations applied and local secrets, for work on the API alone. No broker
-// and no bridge, which /health then reports as missing. Its data lies in .wrangler, apart from that of `npm start`.
+// `npm run dev`: plain `wrangler dev` with migrations applied and local secrets, for work on the API alone. Without a
+// broker: devices connect to the Worker itself. Its data lies in .wrangler, apart from that of `npm start`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -35,6 +35,8 @@ try {
   if (migrated !== 0) process.exit(migrated);
   const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
   const vars = {
+    // No broker runs beside it: devices connect to the Worker itself, over WebSocket.
+    BROKER: 'none',
     MQTT_HOST: publicHost ?? '127.0.0.1',
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
     LOG_INFO_SHARE: '1',

@@ -3,6 +3,7 @@ import { createMiddleware } from 'hono/factory';
 import { readConfig } from './config.ts';
 import { setAnswerHeaders } from './http/answer-headers.ts';
 import type { AppEnv } from './http/app-env.ts';
+import { trustGateway } from './http/client-address.ts';
 import { allowOrigins } from './http/cross-origin.ts';
 import { onError, onNotFound } from './http/on-error.ts';
 import { readBody } from './http/request-body.ts';
@@ -39,6 +40,7 @@ export function createApp() {
   // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);
   app.route('/hooks', brokerHookRoutes);
+  app.use('/mqtt/*', trustGateway);
   app.route('/mqtt', relayRoutes);
   app.route('/health', healthRoutes);
 

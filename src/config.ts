@@ -7,15 +7,17 @@ import { sampleInfoLines } from './log.ts';
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
 /** Secrets that are live at once: two while one replaces the other. */
-const liveSecretsSchema = (secretSchema: z.ZodType<string, string>, max = 2) =>
+const liveSecretsSchema = (secretSchema: z.ZodType<string, string>, { least = 1, most = 2 } = {}) =>
   z
     .string()
     .default('')
     .transform(partsOf)
-    .pipe(z.array(secretSchema).min(1, 'is missing').max(max, `at most ${max} live at once`));
+    .pipe(z.array(secretSchema).min(least, 'is missing').max(most, `at most ${most} live at once`));
 
 const secretSchema = z.string().min(32, 'each secret needs 32 characters');
 const secretListSchema = liveSecretsSchema(secretSchema);
+/** Of machines that a deployment may do without. */
+const optionalSecretListSchema = liveSecretsSchema(secretSchema, { least: 0 });
 
 /** More than two: devices keep their passwords for as long as they live. */
 const maxMessagingSecrets = 8;
@@ -67,12 +69,14 @@ const withoutSlash = (url: string) => url.replace(/\/+$/, '');
 const configSchema = z
   .object({
     JWT_SECRETS: signingKeysSchema,
-    BRIDGE_SECRETS: secretListSchema,
-    BRIDGE_MQTT_PASSWORDS: secretListSchema,
+    BRIDGE_SECRETS: optionalSecretListSchema,
+    BRIDGE_MQTT_PASSWORDS: optionalSecretListSchema,
     SEALING_SECRETS: secretListSchema,
-    MESSAGING_SECRETS: liveSecretsSchema(secretSchema, maxMessagingSecrets),
-    BROKER_HOOK_SECRETS: secretListSchema,
-    MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, "is the broker's bare host name or IPv4 address"),
+    MESSAGING_SECRETS: liveSecretsSchema(secretSchema, { most: maxMessagingSecrets }),
+    BROKER_HOOK_SECRETS: optionalSecretListSchema,
+    GATEWAY_SECRETS: optionalSecretListSchema,
+    BROKER: z.enum(['bridge', 'none']),
+    MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, 'is the bare host name or IPv4 address of the broker or gateway'),
     MQTT_PORT: integerSchema(1, 65535),
     MQTT_TLS_PORT: integerSchema(1, 65535),
     MQTT_KEEP_ALIVE_SECONDS: integerSchema(10, 3600),
@@ -99,6 +103,16 @@ const configSchema = z
     path: ['BROKER_PROVISIONING'],
     message: 'hivemq needs BROKER_API_URL (https://.../orgs/{orgId}/clusters/{clusterId}) and BROKER_API_SECRET',
   })
+  .refine((vars) => vars.BROKER !== 'none' || vars.BROKER_PROVISIONING === 'none', {
+    path: ['BROKER_PROVISIONING'],
+    message: 'has to be none where BROKER is none',
+  })
+  .superRefine((vars, context) => {
+    if (vars.BROKER === 'none') return;
+    for (const name of ['BRIDGE_SECRETS', 'BRIDGE_MQTT_PASSWORDS', 'BROKER_HOOK_SECRETS'] as const) {
+      if (vars[name].length === 0) context.addIssue({ code: 'custom', path: [name], message: 'is missing' });
+    }
+  })
   .transform((vars) => ({
     signingKeys: vars.JWT_SECRETS,
     bridgeSecrets: vars.BRIDGE_SECRETS,
@@ -109,6 +123,11 @@ const configSchema = z
     /** For the codes in messaging passwords; the first certifies, every one verifies. */
     messagingSecrets: vars.MESSAGING_SECRETS,
     brokerHookSecrets: vars.BROKER_HOOK_SECRETS,
+    /** With one of them a gateway is believed which address a device has. */
+    gatewaySecrets: vars.GATEWAY_SECRETS,
+    /** Whether there is a broker with a bridge at all; devices may connect to the edge either way. */
+    hasBroker: vars.BROKER !== 'none',
+    /** The connection data of activations, of the gateway where there is no broker, and what only a broker has. */
     broker: {
       host: vars.MQTT_HOST,
       port: vars.MQTT_PORT,
@@ -118,7 +137,7 @@ const configSchema = z
       provisioning: vars.BROKER_PROVISIONING,
       /** EMQX's management API, or the part of it that the local broker has; undefined where there is none. */
       api:
-        vars.BROKER_PROVISIONING !== 'hivemq' && hasBrokerApi(vars)
+        vars.BROKER !== 'none' && vars.BROKER_PROVISIONING !== 'hivemq' && hasBrokerApi(vars)
           ? { url: withoutSlash(vars.BROKER_API_URL), key: vars.BROKER_API_KEY, secret: vars.BROKER_API_SECRET }
           : undefined,
       /** HiveMQ Cloud's REST API, from its host down to the cluster. */

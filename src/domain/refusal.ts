@@ -14,7 +14,8 @@ type Credential =
   /** The bridge secret as the password of the bridge's own login at the broker. */
   | 'bridge_password'
   | 'bridge_secret'
-  | 'hook_secret';
+  | 'hook_secret'
+  | 'gateway_secret';
 
 type CredentialProblem = 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
 

@@ -9,6 +9,13 @@ export type Caller = UserCaller | (Actor & { kind: 'api-key'; keyId: string });
 
 export type AppEnv = {
   Bindings: Env;
-  /** `refusal`: why the request was refused, for its log line (request-log.ts). */
-  Variables: { context: ServiceContext; requestId: string; caller: Caller; refusal: Refusal | undefined };
+  Variables: {
+    context: ServiceContext;
+    requestId: string;
+    caller: Caller;
+    /** Why the request was refused, for its log line (request-log.ts). */
+    refusal: Refusal | undefined;
+    /** Of a device behind a gateway (client-address.ts). */
+    deviceAddress: string | undefined;
+  };
 };

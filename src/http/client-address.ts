@@ -1,8 +1,34 @@
-// The address a request comes from, for rate limits. Not an identity: addresses are shared and change.
+// The address a request comes from, for rate limits. Not an identity: addresses are shared and change. A gateway tells the
+// device's, and is believed only with a secret.
+import { createMiddleware } from 'hono/factory';
 import type { Context } from 'hono';
+import { isOneOf } from '../crypto/secrets.ts';
 import { networkOf } from '../domain/client-network.ts';
+import { credentialRefused, RefusedError } from '../domain/refusal.ts';
+import { deviceAddressHeader } from '../protocol/gateway.ts';
+import type { AppEnv } from './app-env.ts';
+import { readBearerSecret } from './secret-header.ts';
 
 /** The caller's IPv4 address, or its IPv6 /64, which usually belongs to one client. */
-export function readClientAddress(c: Pick<Context, 'req'>): string {
-  return networkOf(c.req.header('CF-Connecting-IP') ?? 'unknown');
+export function readClientAddress(c: Pick<Context, 'req'> & { var: Partial<AppEnv['Variables']> }): string {
+  return networkOf(c.var.deviceAddress ?? c.req.header('CF-Connecting-IP') ?? 'unknown');
 }
+
+/**
+ * Takes the address that a gateway tells. Refused rather than ignored with a wrong secret: the devices of a gateway would
+ * otherwise all count as one address, and nobody would learn why.
+ */
+export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
+  const address = c.req.header(deviceAddressHeader);
+  if (address !== undefined) {
+    const secret = readBearerSecret(c);
+    if (secret === undefined || !(await isOneOf(secret, c.var.context.config.gatewaySecrets))) {
+      throw new RefusedError(credentialRefused('gateway_secret', secret === undefined ? 'missing' : 'wrong'));
+    }
+    if (!/^[0-9A-Fa-f.:]{2,45}$/.test(address)) {
+      throw new RefusedError({ kind: 'invalid_input', path: deviceAddressHeader, problem: 'expected an IP address' });
+    }
+    c.set('deviceAddress', address);
+  }
+  await next();
+});

@@ -1,17 +1,22 @@
 // Our own machines prove themselves by a secret: `Authorization: Bearer <secret>`, or, where a broker can send no header,
 // `/hooks/{vendor}/s/{secret}/...`. Two secrets may be live at once, so that each side can be changed in turn. Never
 // logged: the request log holds route patterns, and invocation logs are off in wrangler.toml.
+import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { tryDecodeURIComponent } from 'hono/utils/url';
 import { isOneOf } from '../crypto/secrets.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
 
+export function readBearerSecret(c: Context<AppEnv>): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(c.req.header('Authorization') ?? '')?.[1];
+}
+
 export function requireSecret(which: 'bridgeSecrets' | 'brokerHookSecrets') {
   return createMiddleware<AppEnv>(async (c, next) => {
     const header = c.req.header('Authorization');
     const inPath = /^\/hooks\/[^/]+\/s\/([^/]+)\//.exec(c.req.path)?.[1];
-    const secret = /^Bearer +(\S+)$/i.exec(header ?? '')?.[1] ?? (inPath && tryDecodeURIComponent(inPath));
+    const secret = readBearerSecret(c) ?? (inPath && tryDecodeURIComponent(inPath));
     if (secret === undefined || !(await isOneOf(secret, c.var.context.config[which]))) {
       const credential = which === 'bridgeSecrets' ? 'bridge_secret' : 'hook_secret';
       const problem = secret !== undefined ? 'wrong' : header === undefined ? 'missing' : 'malformed';

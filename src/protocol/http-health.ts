@@ -6,7 +6,12 @@ const upSchema = z.literal('up');
 export const healthSchema = z
   .object({
     status: z.literal('ok'),
-    parts: z.object({ api: upSchema, database: upSchema, bridge: upSchema, broker: upSchema }),
+    parts: z.object({
+      api: upSchema,
+      database: upSchema,
+      bridge: upSchema.optional().openapi({ description: 'Absent where there is no broker' }),
+      broker: upSchema.optional().openapi({ description: 'Absent where there is no broker' }),
+    }),
   })
   .openapi('Health');
 

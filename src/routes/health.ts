@@ -24,6 +24,6 @@ export const healthRoutes = createRouter().openapi(healthRoute, async (c) => {
   if (missing.length > 0) {
     return c.json({ code: 503 as const, message: `unavailable: ${missing.join(', ')}`, data: null }, 503);
   }
-  const parts = { api: 'up', database: 'up', bridge: 'up', broker: 'up' } as const;
-  return answer(c, { status: 'ok' as const, parts });
+  const brokerSide = c.var.context.config.hasBroker ? ({ bridge: 'up', broker: 'up' } as const) : {};
+  return answer(c, { status: 'ok' as const, parts: { api: 'up' as const, database: 'up' as const, ...brokerSide } });
 });

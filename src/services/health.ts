@@ -49,12 +49,16 @@ async function renew(context: ServiceContext, health: Health): Promise<void> {
 }
 
 async function checkParts(context: ServiceContext): Promise<string[]> {
-  const [row, link] = await Promise.all([
+  const [row, brokerSide] = await Promise.all([
     check('database', () => context.primary().get(sql`select 1`)),
-    check('bridge', () => callBrokerLink(context.env, 'health', 'idempotent', (link) => link.health())),
+    context.config.hasBroker ? checkBrokerSide(context) : [],
   ]);
+  return row === undefined ? ['database', ...brokerSide] : brokerSide;
+}
+
+async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
+  const link = await check('bridge', () => callBrokerLink(env, 'health', 'idempotent', (link) => link.health()));
   const missing: string[] = [];
-  if (row === undefined) missing.push('database');
   if (link?.bridgeConnected !== true) missing.push('bridge');
   if (link?.brokerConnected !== true) missing.push('broker');
   const stall = link?.stall ?? null;

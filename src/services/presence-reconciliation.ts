@@ -17,7 +17,7 @@ const slackMs = 10_000;
 
 export async function reconcilePresence(context: ServiceContext): Promise<void> {
   const { env, config, primary } = context;
-  if (!config.broker.reportsConnections) return;
+  if (!config.hasBroker || !config.broker.reportsConnections) return;
   const reconciliation = await callBrokerLink(env, 'readReconciliation', 'idempotent', (link) =>
     link.readReconciliation(),
   );

@@ -17,6 +17,7 @@ export const secretNames = [
   'SEALING_SECRETS',
   'MESSAGING_SECRETS',
   'BROKER_HOOK_SECRETS',
+  'GATEWAY_SECRETS',
   'BROKER_API_KEY',
   'BROKER_API_SECRET',
 ] as const;

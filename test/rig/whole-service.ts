@@ -2,6 +2,7 @@
 // about every login, and the production bridge. For suites that know nothing but its addresses. Asserts nothing.
 import type { ChildProcess } from 'node:child_process';
 import { bridgePassword, type BridgeProcess, bridgeSecret } from './bridge-process.ts';
+import { gatewaySecret } from './gateway-process.ts';
 import { killGroup } from './built-worker.ts';
 import { brokerPart } from './parts.ts';
 import { findFreePort } from './ports.ts';
@@ -46,6 +47,7 @@ export class WholeService {
         SEALING_SECRETS: 'sealing-secret-of-the-whole-service',
         MESSAGING_SECRETS: messagingSecret,
         BROKER_HOOK_SECRETS: hookSecret,
+        GATEWAY_SECRETS: gatewaySecret,
       },
     }).spawn();
     let output = '';

@@ -13,6 +13,7 @@ import {
 } from './bridge-process.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from './changes.ts';
+import { gatewaySecret } from './gateway-process.ts';
 import { findFreePort } from './ports.ts';
 import { makeTempDir } from './temp-dirs.ts';
 import { RelayClient } from './relay-client.ts';
@@ -69,6 +70,7 @@ export class WorkerRig {
       SEALING_SECRETS: 'sealing-secret-of-the-rig-for-tests-only',
       MESSAGING_SECRETS: messagingSecret,
       BROKER_HOOK_SECRETS: hookSecret,
+      GATEWAY_SECRETS: gatewaySecret,
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
     this.#startWorker = () => startBuiltWorker({ stateDir: this.stateDir, port, bindings, ...onLine });

@@ -346,11 +346,11 @@ describe('a request', () => {
   it('is refused while the configuration is incomplete, and the log names what is missing, not its value', async () => {
     const { text } = await capture(async () => {
       const request = new Request('https://latchwork.test/health');
-      const response = await sendTo(request, { JWT_SECRETS: 'kid:too-short', BRIDGE_SECRETS: '' });
+      const response = await sendTo(request, { JWT_SECRETS: 'kid:too-short', SEALING_SECRETS: '' });
       expect(await response.json()).toEqual({ code: 500, message: 'internal_error', data: null });
     });
     expect(text).toContain('JWT_SECRETS');
-    expect(text).toContain('BRIDGE_SECRETS');
+    expect(text).toContain('SEALING_SECRETS');
     expect(text).not.toContain('too-short');
   });
 });

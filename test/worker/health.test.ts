@@ -43,6 +43,19 @@ describe('GET /health', () => {
     expect(await response.json()).toEqual(unavailable(parts));
   });
 
+  it('asks for no bridge where there is no broker', async () => {
+    const withoutBroker = { BROKER: 'none' } as unknown as Partial<Env>;
+    const response = await check(() => Promise.reject(new Error('asked')), withoutBroker);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ data: { status: 'ok', parts: { api: 'up', database: 'up' } } });
+    const withSession = () => {
+      throw new Error('no database');
+    };
+    const DB = { withSession } as unknown as D1Database;
+    const broken = await check(() => Promise.resolve(connected), { ...withoutBroker, DB });
+    expect(await broken.json()).toEqual(unavailable('database'));
+  });
+
   it('counts a failing check as a missing part', async () => {
     const failing = await check(() => Promise.reject(new Error('object unreachable')));
     expect(await failing.json()).toEqual(unavailable('bridge, broker'));
