@@ -16,6 +16,7 @@ import { deviceCommandRoutes } from './routes/device-commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
+import { mqttRoutes } from './routes/mqtt.ts';
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
@@ -42,6 +43,7 @@ export function createApp() {
   app.route('/hooks', brokerHookRoutes);
   app.use('/mqtt/*', trustGateway);
   app.route('/mqtt', relayRoutes);
+  app.route('/mqtt', mqttRoutes);
   app.route('/health', healthRoutes);
 
   app.use('/api/*', allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));

@@ -10,7 +10,9 @@ import type { ProjectionOutcome } from '../domain/device/projection.ts';
 import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
-import { pushToRelays } from './relay-push.ts';
+import type { EdgeEndReason } from '../protocol/vocabulary.ts';
+import type { EdgeDelivery } from './edge-sockets.ts';
+import { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, OrderedBrokerLink } from './stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
@@ -20,21 +22,31 @@ type Report = Extract<
   { kind: 'publication_ended' | 'announcement_ended' | 'projection_ended' | 'record_checked' }
 >;
 
+/** The device's own sockets. */
+type Edge = {
+  publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
+  end: (reason: EdgeEndReason) => void;
+};
+
 export class DeviceEffects {
+  readonly pushes: RelayPushes;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #report: (event: Report) => void;
   readonly #link: OrderedBrokerLink;
+  readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
   #projection: Promise<void> = Promise.resolve();
   #relaySessions: Promise<void> = Promise.resolve();
 
-  constructor(ctx: DurableObjectState, env: Env, report: (event: Report) => void) {
+  constructor(ctx: DurableObjectState, env: Env, report: (event: Report) => void, edge: () => Edge) {
     this.#ctx = ctx;
     this.#env = env;
     this.#report = report;
     this.#link = new OrderedBrokerLink(env);
+    this.#edge = edge;
+    this.pushes = new RelayPushes(env, readConfig(env).limits.edgeGatherMs, (work) => this.inBackground('push', work));
   }
 
   run(effects: readonly Effect[]): void {
@@ -84,7 +96,7 @@ export class DeviceEffects {
       case 'push': {
         const { topic, payload, subscriptions, generations } = effect;
         const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations };
-        this.inBackground('push', pushToRelays(this.#env, [{ run, subscriptions }]));
+        this.pushes.add([{ run, subscriptions }]);
         break;
       }
       case 'publish_command': {
@@ -95,6 +107,9 @@ export class DeviceEffects {
       }
       case 'publish_announcement':
         this.inBackground('publish announcement', this.#publishAnnouncement(effect));
+        break;
+      case 'end_edge_session':
+        this.#edge().end(effect.reason);
         break;
       case 'write_projection':
         this.#projection = this.#writeProjection(effect);
@@ -124,14 +139,25 @@ export class DeviceEffects {
 
   async #publishCommand(effect: EffectOf<'publish_command'>): Promise<'sent' | PublishFailure> {
     const { commandId, topic, payload, expiresAtMs, messageExpirySeconds } = effect;
-    const outcome = await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds });
+    const outcome =
+      outcomeOf(this.#edge().publish(topic, payload, commandId), commandId) ??
+      (await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds }));
+    // Not in the midst of the decision whose effect this is.
+    await Promise.resolve();
     this.#publications.delete(commandId);
     if (!outcome.ok) log('warn', 'command not published', { ...this.#about(), commandId, reason: outcome.reason });
     this.#report({ kind: 'publication_ended', commandId, outcome });
     return outcome.ok ? 'sent' : outcome.reason;
   }
 
-  async #publishAnnouncement({ topic, payload, time, expiresAtMs }: EffectOf<'publish_announcement'>): Promise<void> {
+  async #publishAnnouncement(effect: EffectOf<'publish_announcement'>): Promise<void> {
+    const { topic, payload, time, expiresAtMs, isAtEdge } = effect;
+    this.#edge().publish(topic, payload, null);
+    await Promise.resolve();
+    if (isAtEdge) {
+      this.#report({ kind: 'announcement_ended', time, isPublished: true });
+      return;
+    }
     const outcome = await this.#publish({ topic, payload, expiresAtMs });
     if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
     this.#report({ kind: 'announcement_ended', time, isPublished: outcome.ok });
@@ -213,4 +239,11 @@ export class DeviceEffects {
   #about() {
     return { deviceId: this.#deviceId };
   }
+}
+
+/** Undefined where the device has no session here. */
+function outcomeOf(delivery: EdgeDelivery, id: string): PublishOutcome | undefined {
+  if (delivery === undefined) return undefined;
+  if (delivery === 'busy') return { ok: false, reason: 'device_busy' };
+  return { ok: true, id, publishedAtMs: Date.now(), hasSubscribers: delivery === 'written' };
 }

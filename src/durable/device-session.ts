@@ -30,6 +30,7 @@ import { describeError, log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
 import type { CommandState } from '../protocol/vocabulary.ts';
 import { DeviceEffects } from './device-effects.ts';
+import { EdgeSockets } from './edge-sockets.ts';
 import { DeviceStorage } from './device-storage.ts';
 import { unpackMessages, type MessageColumns } from './message-columns.ts';
 
@@ -58,15 +59,32 @@ const keepTombstoneMs = 3_600_000;
 export class DeviceSession extends DurableObject<Env> {
   readonly #storage: DeviceStorage;
   readonly #effects: DeviceEffects;
+  readonly #edge: EdgeSockets;
   #device: Device;
   /** As storage has it. */
   #saved: DeviceState | undefined;
   #hasOpenCommands = false;
+  #isEdgeChecked = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#storage = new DeviceStorage(ctx.storage);
-    this.#effects = new DeviceEffects(ctx, env, (event) => this.#decide(event));
+    this.#effects = new DeviceEffects(
+      ctx,
+      env,
+      (event) => this.#decide(event),
+      () => this.#edge,
+    );
+    this.#edge = new EdgeSockets(
+      ctx,
+      env,
+      {
+        decide: (event, onWritten) => this.#decide(event, onWritten),
+        findDigest: (digest) => this.#findDigest(digest),
+        identity: () => (typeof this.#device === 'string' ? undefined : this.#device.identity),
+      },
+      this.#effects.pushes,
+    );
     this.#device = this.#storage.load(this.#settings());
     if (typeof this.#device === 'string') return;
     const loaded = this.#device;
@@ -91,12 +109,26 @@ export class DeviceSession extends DurableObject<Env> {
   /** Checks messaging credentials for a login at the broker, or at a relay shard, which is subscribed from then on. */
   authenticate(attempt: LoginAttempt): Outcome<DeviceIdentity & { generation: number }> {
     const { productKey, isClientIdRight = true, peer: address = null, relayShard, passwordDigest } = attempt;
-    const { passwords, ended } =
-      typeof this.#device === 'string' ? { passwords: [], ended: [] } : this.#device.credentials;
-    const matchedDigest = [...passwords.map(({ digest }) => digest), ...ended].find((digest) =>
-      isEqualDigest(digest, passwordDigest),
-    );
+    const matchedDigest = this.#findDigest(passwordDigest);
     return this.#decide({ kind: 'login_attempted', productKey, isClientIdRight, matchedDigest, address, relayShard });
+  }
+
+  /** Opens an MQTT connection of the device itself; 404 where there is no such device. */
+  override fetch(request: Request): Response {
+    if (typeof this.#device === 'string') return new Response(null, { status: 404 });
+    return this.#edge.accept(request);
+  }
+
+  override webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    return this.#edge.receive(socket, data);
+  }
+
+  override webSocketClose(socket: WebSocket, code: number): void {
+    this.#edge.closed(socket, code);
+  }
+
+  override webSocketError(socket: WebSocket, error: unknown): void {
+    this.#edge.failed(socket, error);
   }
 
   /** A broker says that a session of the device began or ended, or what it said before is in doubt. */
@@ -152,10 +184,12 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   status(actor: Actor): Outcome<StatusView> {
+    this.#checkEdge();
     return ask(this.#device, actor, 'readReports', (state) => viewStatus(state));
   }
 
   events(actor: Actor, page: PageRequest): Outcome<Page<EventView>> {
+    this.#checkEdge();
     return ask(this.#device, actor, 'readReports', (state) => viewEvents(state, this.#storage.listTransitions(), page));
   }
 
@@ -167,6 +201,7 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** Answers when the broker has the command, or, where the caller asked for that, the device. */
   async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+    this.#checkEdge();
     const owned = ask(this.#device, actor, 'control', () => this.#storage.nextCommandNumber());
     if (!owned.ok) return owned;
     const commandId = createId('', 16);
@@ -255,14 +290,30 @@ export class DeviceSession extends DurableObject<Env> {
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     if (this.#device === 'deleted') await this.ctx.storage.deleteAll();
-    else this.#decide({ kind: 'alarm_fired', scheduledAtMs: info?.scheduledTime ?? Date.now() });
+    else {
+      this.#checkEdge();
+      this.#decide({ kind: 'alarm_fired', scheduledAtMs: info?.scheduledTime ?? Date.now() });
+    }
   }
 
-  #decide<Kind extends EventKind>(event: Extract<DeviceEvent, { kind: Kind }>): Results[Kind] {
+  /** Before an answer about presence: the socket knows of packets that the state does not, and of its own loss. */
+  #checkEdge(): void {
+    this.#isEdgeChecked = true;
+    if (typeof this.#device === 'string' || this.#device.edge.session === null) return;
+    this.#decide({ kind: 'edge_checked', open: this.#edge.openSession() });
+  }
+
+  #decide<Kind extends EventKind>(
+    event: Extract<DeviceEvent, { kind: Kind }>,
+    onWritten?: (result: Results[Kind]) => void,
+  ): Results[Kind] {
+    // At each wake, before anything else.
+    if (!this.#isEdgeChecked) this.#checkEdge();
     const nowMs = Date.now();
     const before = this.#load(event, nowMs);
     const { state, effects, result } = decide<Kind>(before, event, nowMs);
     if (state !== before) this.#commit(before, state, nowMs);
+    onWritten?.(result);
     this.#effects.run(effects);
     return result;
   }
@@ -316,6 +367,12 @@ export class DeviceSession extends DurableObject<Env> {
     this.#hasOpenCommands &&= written.isComplete;
   }
 
+  #findDigest(passwordDigest: string): string | undefined {
+    if (typeof this.#device === 'string') return undefined;
+    const { passwords, ended } = this.#device.credentials;
+    return [...passwords.map(({ digest }) => digest), ...ended].find((digest) => isEqualDigest(digest, passwordDigest));
+  }
+
   #setAlarm(atMs: number): void {
     this.#effects.inBackground('alarm', this.ctx.storage.setAlarm(atMs));
   }
@@ -342,6 +399,11 @@ function commandsNamedBy(event: DeviceEvent): string[] {
       return [event.commandId];
     case 'messages_received':
       return event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload));
+    case 'edge_packets_received':
+      return [
+        ...event.delivered,
+        ...event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload ?? '')),
+      ];
     case 'relay_message_received':
       return mentionedCommands(event.action, event.payload);
     default:

@@ -4,6 +4,7 @@ import { maxOpen, noCommands } from '../domain/device/commands.ts';
 import { isOpen, type Command } from '../domain/device/command-life.ts';
 import { noneSpent } from '../domain/device/budget.ts';
 import { nothingCoalesced } from '../domain/device/coalescing.ts';
+import { noEdgeSession } from '../domain/device/edge-session.ts';
 import { noAlarm } from '../domain/device/alarm.ts';
 import { readCredentials } from '../domain/device/credentials.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
@@ -179,7 +180,7 @@ function stateOf(
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
 ): DeviceState {
-  const { presence, properties, subscriptions, deduplication, isAlarmForInactivity } = activity;
+  const { presence, edge, properties, subscriptions, deduplication, isAlarmForInactivity } = activity;
   return {
     settings,
     identity: readIdentity(administration.identity),
@@ -192,6 +193,7 @@ function stateOf(
       isAnnouncing: false,
       retryAtMs: null,
     },
+    edge: { ...noEdgeSession, ...edge, checkAtMs: null },
     properties: { ...noProperties, ...properties },
     commands: noCommands,
     subscriptions,

@@ -3,10 +3,10 @@
 import { describeError, log } from '../log.ts';
 
 /** False where the socket is not open any more: its close handler does the rest. */
-export function sendIfOpen(socket: WebSocket, text: string): boolean {
+export function sendIfOpen(socket: WebSocket, frame: string | Uint8Array): boolean {
   if (socket.readyState !== WebSocket.OPEN) return false;
   try {
-    socket.send(text);
+    socket.send(frame);
     return true;
   } catch (error) {
     log('warn', 'socket refused a frame', describeError(error));

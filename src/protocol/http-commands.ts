@@ -7,7 +7,7 @@ import { commandStates } from './vocabulary.ts';
 const commandIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 const stateSchema = z.enum(commandStates).openapi({
   description:
-    '`accepted`: on its way to the broker. `sent`: the broker has it. `waiting`: kept for a device that is away. ' +
+    '`accepted`: on its way to the broker. `sent`: the broker has it, or it was written to the session of the device at the edge. `waiting`: kept for a device that is away. ' +
     '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
     'nobody was subscribed. `expired`: no reply came in time, or the broker did not confirm it; whether the device ' +
     'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a ' +
@@ -81,6 +81,10 @@ export const commandSchema = z
       accepted: z.int().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 }),
       published: stepSchema,
       brokerAcknowledged: stepSchema,
+      deliveredAt: stepSchema.openapi({
+        description:
+          "Milliseconds since the epoch: the device's MQTT session at the edge acknowledged the packet. Null where a broker brought it.",
+      }),
       deviceAcknowledged: stepSchema,
       confirmed: stepSchema,
     }),

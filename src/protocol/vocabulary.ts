@@ -36,6 +36,32 @@ export const transitionReasons = [
 ] as const;
 export type TransitionReason = (typeof transitionReasons)[number];
 
+/** How a session at the edge ended; the detail of the event `disconnected`. The first three are the device's doing. */
+export type EdgeEndReason =
+  | 'clean'
+  | 'lost'
+  | 'with_will'
+  | 'keep_alive'
+  | 'deployed'
+  | 'taken_over'
+  | 'revoked'
+  | 'disabled'
+  | 'malformed_packet'
+  | 'protocol_error'
+  | 'packet_too_large'
+  | 'packet_unfinished'
+  | 'text_frame'
+  | 'topic_forbidden'
+  | 'topic_invalid'
+  | 'qos_not_supported'
+  | 'retain_not_supported'
+  | 'topic_alias_invalid'
+  | 'subscription_ids_not_supported'
+  | 'receive_maximum_exceeded'
+  | 'too_many_packets'
+  | 'too_much_unread'
+  | 'failed';
+
 /** Why a known device was refused at login. */
 export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
 export type LoginRefusalReason = (typeof loginRefusalReasons)[number];

@@ -83,6 +83,7 @@ function describeCommand(command: CommandView) {
       accepted: command.acceptedAtMs,
       published: command.publishedAtMs,
       brokerAcknowledged: command.brokerAcknowledgedAtMs,
+      deliveredAt: command.deliveredAtMs ?? null,
       deviceAcknowledged: command.deviceAcknowledgedAtMs,
       confirmed: command.confirmedAtMs,
     },

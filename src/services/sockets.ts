@@ -1,12 +1,44 @@
 // Passes WebSockets on to the objects that hold them.
 import { RefusedError, type Limit } from '../domain/refusal.ts';
+import { isDeviceId } from '../domain/topics.ts';
+import { edgeAddressHeader } from '../durable/edge-sockets.ts';
 import { relayAddressHeader } from '../durable/relay-socket.ts';
-import { callBrokerLink, callRelay, relayShardOf } from '../durable/stubs.ts';
+import { callBrokerLink, callDevice, callRelay, relayShardOf } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 
 export function openBridgeLink({ env }: ServiceContext, request: Request): Promise<Response> {
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
 }
+
+/**
+ * MQTT on the object of the device that the path names.
+ * @throws RefusedError `not_found`, `invalid_input`, `object_failed`
+ */
+export async function openEdge(
+  { env }: ServiceContext,
+  request: Request,
+  deviceId: string,
+  clientAddress: string,
+): Promise<Response> {
+  if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  // MQTT-6.0.0-3; clients that ask for no sub-protocol are served, too.
+  const asked = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
+  const subprotocol = asked.map((name) => name.trim()).find((name) => subprotocols.includes(name));
+  if (asked.length > 0 && subprotocol === undefined) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
+  }
+  const headers = new Headers(request.headers);
+  headers.set(edgeAddressHeader, encodeURIComponent(clientAddress));
+  const response = await callDevice(env, deviceId, 'fetch', 'once', (device) =>
+    device.fetch(new Request(request, { headers })),
+  );
+  if (response.webSocket === null) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  const protocolHeader = subprotocol === undefined ? {} : { 'Sec-WebSocket-Protocol': subprotocol };
+  return new Response(null, { status: 101, webSocket: response.webSocket, headers: protocolHeader });
+}
+
+/** The second is asked for by clients that may speak MQTT 3.1, which then learn that it is not served. */
+const subprotocols: readonly string[] = ['mqtt', 'mqttv3.1'];
 
 /**
  * One client address stays on one shard, which therefore counts its sockets exactly.

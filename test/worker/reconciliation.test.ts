@@ -234,9 +234,15 @@ describe('a session without a record', () => {
   it('ends at a broker that holds the credentials, too', async () => {
     const deviceId = createId('dev_', 8);
     const work: Promise<unknown>[] = [];
+    const noEdge = { publish: () => undefined, end: () => undefined };
     const ctx = { id: { name: deviceId }, waitUntil: (promise: Promise<unknown>) => work.push(promise) };
     const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
-    const effects = new DeviceEffects(ctx as unknown as DurableObjectState, atMosquitto, () => undefined);
+    const effects = new DeviceEffects(
+      ctx as unknown as DurableObjectState,
+      atMosquitto,
+      () => undefined,
+      () => noEdge,
+    );
     effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();

@@ -3,6 +3,7 @@
 import { inactivityDueAtMs, silenceAllowedMs } from './connection.ts';
 import { commandsDueAtMs } from './commands.ts';
 import { nextEndMs } from './credentials.ts';
+import { edgeDueAtMs } from './edge-session.ts';
 import { presenceDueAtMs, resolutionOf, rulesOf } from './presence.ts';
 import { projectionDueAtMs } from './projection.ts';
 import { recordCheckDueAtMs } from './record-check.ts';
@@ -54,6 +55,7 @@ function otherDueAtMs(state: DeviceState, nowMs: number): number {
     recordCheckDueAtMs(state),
     // Where no relay shard listens nothing has to be ended: a login finds the time by itself.
     state.subscriptions.length > 0 ? nextEndMs(state.credentials) : Infinity,
+    edgeDueAtMs(state),
     state.coalesced.dueAtMs ?? Infinity,
   );
 }

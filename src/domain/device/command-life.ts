@@ -18,6 +18,8 @@ export type Command = {
   isAwaitingDevice: boolean;
   publishedAtMs: number | null;
   brokerAcknowledgedAtMs: number | null;
+  /** The device's session at the edge acknowledged the packet; the reply is another step. Absent before there were such sessions. */
+  deliveredAtMs?: number | null;
   deviceAcknowledgedAtMs: number | null;
   replyCode: number | null;
   confirmedAtMs: number | null;
@@ -58,6 +60,7 @@ export function acceptCommand(
     isAwaitingDevice: false,
     publishedAtMs: null,
     brokerAcknowledgedAtMs: null,
+    deliveredAtMs: null,
     deviceAcknowledgedAtMs: null,
     replyCode: null,
     confirmedAtMs: null,
@@ -98,6 +101,12 @@ export function markUnpublished(command: Command, isKnown: boolean, nowMs: numbe
   if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
   const undeliveredBecause = isKnown ? 'broker_unavailable' : 'outcome_unknown';
   return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
+}
+
+/** The device has received it: it needs no second attempt in this session. */
+export function markDelivered(command: Command, nowMs: number): Command {
+  const attempt = { attemptsLeft: 0, attemptAtMs: null, isAwaitingDevice: false };
+  return { ...command, ...attempt, deliveredAtMs: command.deliveredAtMs ?? nowMs };
 }
 
 /** The device replied; its first reply counts. */

@@ -13,6 +13,7 @@ import {
   isOpen,
   isPending,
   markCancelled,
+  markDelivered,
   markPublished,
   markReplied,
   markReturned,
@@ -107,6 +108,11 @@ export function applyReply(
 ): DeviceState {
   effects.push({ kind: 'notify_waiting', commandId });
   return changeCommand(state, commandId, (command) => markReplied(command, code, nowMs));
+}
+
+/** The device acknowledged the command's packet. */
+export function applyDelivery(state: DeviceState, commandId: string, nowMs: number): DeviceState {
+  return changeCommand(state, commandId, (command) => markDelivered(command, nowMs));
 }
 
 /** Whether the device's reply to it is still to come. */

@@ -1,6 +1,6 @@
 // Whether a device is online: one state machine over all evidence of its connection. Times in events are the broker's for
 // sessions and the bridge's for messages, never the device's. Being disabled only decides what subscribers are told.
-import type { TransitionReason } from '../../protocol/vocabulary.ts';
+import type { EdgeEndReason, TransitionReason } from '../../protocol/vocabulary.ts';
 
 export type PresenceState = {
   isOnline: boolean;
@@ -44,6 +44,8 @@ export type PresenceEvent =
   /** The device, or its will, published on the status topic. */
   | { kind: 'announced'; status: 'online' | 'offline'; atMs: number }
   | { kind: 'message'; atMs: number }
+  /** The session at the edge ended. `isEvidence`: until then the device was there. */
+  | { kind: 'edge_ended'; endedAtMs: number; reason: EdgeEndReason; isEvidence: boolean }
   /** The credentials of its session ended. */
   | { kind: 'revoked' }
   /** Time has passed, or the device was disabled or enabled. */
@@ -167,6 +169,8 @@ function applyEvent(state: PresenceState, event: PresenceEvent, rules: PresenceR
         : applyOfflineAnnouncement(state, event.atMs, nowMs);
     case 'message':
       return applyMessage(state, event, rules, nowMs);
+    case 'edge_ended':
+      return endEdgeSession(state, event, nowMs);
     case 'revoked':
       return goOffline({ ...state, isSessionOpen: false }, 'service', 'revoked', nowMs, nowMs);
     case 'due':
@@ -233,6 +237,16 @@ function endSession(
   if (state.isOnline && endedAtMs < (state.oldWillUntilMs ?? 0))
     return { state: ended, reason: 'disconnected', atMs: 0 };
   return goOffline(ended, 'broker', 'disconnected', endedAtMs, nowMs, reason);
+}
+
+function endEdgeSession(
+  state: PresenceState,
+  { endedAtMs, reason, isEvidence }: Extract<PresenceEvent, { kind: 'edge_ended' }>,
+  nowMs: number,
+): Move {
+  const ended = { isSessionOpen: false, endedSessionStartedAtMs: state.sessionStartedAtMs };
+  const by = isEvidence ? 'broker' : 'service';
+  return goOffline({ ...state, ...ended }, by, 'disconnected', endedAtMs, nowMs, reason);
 }
 
 /** A message or announcement: brings a device online unless it was sent before the end that is already known. */

@@ -2,7 +2,7 @@
 // no clock, no storage and no configuration beside the state; what it wants done is in the effects.
 import { topicActions } from '../../protocol/mqtt.ts';
 import { refusalOf, type Actor, type DeviceAction } from '../access.ts';
-import { loginRefusalReasonOf, refuse, type Outcome, type Refusal } from '../refusal.ts';
+import { refuse, type Outcome, type Refusal } from '../refusal.ts';
 import type { RevokeCause } from '../revoke-cause.ts';
 import { matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { noneSpent } from './budget.ts';
@@ -16,19 +16,27 @@ import {
   firstCredentials,
   liveGenerations,
   nextEndMs,
-  noteSession,
   noteUse,
   replacePasswords,
-  validPasswords,
   type CredentialsSlice,
 } from './credentials.ts';
 import { noMessages } from './deduplication.ts';
+import { connectAtEdge, takeEdgePackets } from './edge-packets.ts';
+import {
+  checkEdgeSession,
+  closeEdgeSession,
+  endEdgeSession,
+  endSocket,
+  leaveEdge,
+  noEdgeSession,
+  revokeEdgeSession,
+} from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
 import { applyProductChange } from './identity.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
-import { countLoginRefusal } from './login-refusals.ts';
+import { noteRefusal, noteSessionLogin, refuseLogin } from './login.ts';
 import { applyDuePresence, applyPresence, noPresence, noteAnnouncementEnd, planRetry } from './presence.ts';
 import { markProjectionBehind, noProjection, noteProjectionEnd, planProjection } from './projection.ts';
 import { noProperties } from './properties.ts';
@@ -74,6 +82,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       identity: { deviceId, ...facts, isDisabled: false },
       credentials: firstCredentials({ secretDigest, passwordDigest }, nowMs),
       presence: noPresence,
+      edge: noEdgeSession,
       projection: noProjection,
       properties: noProperties,
       commands: noCommands,
@@ -96,6 +105,7 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
   switch (event.kind) {
     case 'provisioned':
     case 'login_attempted':
+    case 'edge_connected':
     case 'relay_message_received':
     case 'command_requested':
     case 'cancel_requested':
@@ -105,6 +115,10 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
       return refuse({ kind: 'not_found', what: 'device' });
     case 'messages_received':
       return rejectAll(event.messages.length);
+    case 'edge_packets_received':
+      return { results: event.messages.map(() => unknownDevice), subscriptions: [], generations: [] };
+    case 'edge_ended':
+    case 'edge_checked':
     case 'connection_reported':
     case 'messages_dropped':
     case 'message_put_aside':
@@ -140,14 +154,14 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     if (refusal !== undefined)
       return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
     const digest = event.matchedDigest ?? '';
-    let next = withCredentials(state, noteUse(state.credentials, digest, nowMs));
+    let next;
     if (event.relayShard === undefined) {
-      if (next.credentials.isAwaitingLogin) {
-        next = withCredentials(next, { ...next.credentials, isAwaitingLogin: false, acceptedFromMs: nowMs });
-      }
-      next = withCredentials(next, noteSession(next.credentials, digest, isInSession(state), nowMs));
+      next = withCredentials(state, noteSessionLogin(state, digest, nowMs));
+      // Where the broker reports connections, that report ends a session at the edge.
+      if (!state.settings.reportsConnections) next = leaveEdge(next, effects);
       next = planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, nowMs, effects), nowMs);
     } else {
+      next = withCredentials(state, noteUse(state.credentials, digest, nowMs));
       // What the device's own socket will subscribe to is not known here.
       next = { ...next, subscriptions: addSubscription(next.subscriptions, event.relayShard, false, nowMs) };
     }
@@ -155,11 +169,31 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: next, result: { ok: true, value: { ...identityOf(next), generation } } };
   },
 
+  edge_connected: connectAtEdge,
+
+  edge_packets_received: takeEdgePackets,
+
+  edge_ended: (state, { end }, nowMs, effects) => ({
+    state: endEdgeSession(state, end, nowMs, effects),
+    result: null,
+  }),
+
+  edge_checked: (state, { open }, nowMs, effects) => ({
+    state: checkEdgeSession(state, open, nowMs, effects),
+    result: null,
+  }),
+
   connection_reported: (state, { report }, nowMs, effects) => {
+    if (report.kind !== 'connected') {
+      // What a broker knows of the device's earlier sessions says nothing about the one here.
+      if (state.edge.session !== null) return { state, result: null };
+      return { state: applyPresenceAndReturn(state, report, nowMs, effects), result: null };
+    }
+    const isOverHere = state.edge.session === null || report.sessionStartedAtMs > state.edge.session.startedAtMs;
     // A revoked session may still end, but none may begin without a login.
-    if (report.kind === 'connected' && state.credentials.isAwaitingLogin) return { state, result: null };
-    const next = applyPresenceAndReturn(state, report, nowMs, effects);
-    return { state: report.kind === 'connected' ? planRecordCheck(next, nowMs) : next, result: null };
+    if (state.credentials.isAwaitingLogin || !isOverHere) return { state, result: null };
+    const next = applyPresenceAndReturn(leaveEdge(state, effects), report, nowMs, effects);
+    return { state: planRecordCheck(next, nowMs), result: null };
   },
 
   messages_received: (state, { productKey, spoolId, messages }, nowMs, effects) => {
@@ -243,7 +277,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
     const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
     // A disabled device is announced as offline, an enabled one as what it is.
-    const next = applyPresence(changed, { kind: 'due' }, nowMs, effects).state;
+    const ended = change.isDisabled === true ? closeEdgeSession(changed, 'disabled', nowMs, effects) : changed;
+    const next = applyPresence(ended, { kind: 'due' }, nowMs, effects).state;
     if (change.isDisabled === true) endRelaySessions(next, 'disabled', nowMs, effects);
     const { name, isDisabled } = next.identity;
     return { state: next, result: { ok: true, value: { name, isDisabled } } };
@@ -255,7 +290,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const { asksAtLogin } = state.settings;
     const { secretDigest } = state.credentials;
     const replaced = replacePasswords(state.credentials, { secretDigest, passwordDigest }, asksAtLogin, nowMs);
-    const next = applyPresence(withCredentials(state, replaced), { kind: 'revoked' }, nowMs, effects).state;
+    const next = revokeEdgeSession(withCredentials(state, replaced), nowMs, effects);
     endRelaySessions(next, 'credentials rotated', nowMs, effects);
     return { state: next, result: { ok: true, value: identityOf(next) } };
   },
@@ -265,6 +300,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   },
 
   deleted: (state, _event, nowMs, effects) => {
+    endSocket(state, effects);
     endRelaySessions(state, 'deleted', nowMs, effects);
     return { state: 'deleted', result: null };
   },
@@ -279,6 +315,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   record_checked: (state, { isThere }, nowMs, effects) => {
     const next = noteRecord(state, isThere, nowMs);
     if (next === 'deleted') {
+      endSocket(state, effects);
       endRelaySessions(state, 'deleted', nowMs, effects);
       effects.push({ kind: 'delete_at_broker', productKey: state.identity.productKey });
     }
@@ -298,25 +335,6 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: askWhereDue(planRecordCheck(next, nowMs), nowMs, effects), result: null };
   },
 };
-
-function refuseLogin(state: DeviceState, event: EventOf<'login_attempted'>, nowMs: number): Refusal | undefined {
-  const { credentials, identity } = state;
-  if (event.productKey !== identity.productKey) return noDevice(state);
-  const { deviceId } = identity;
-  if (!event.isClientIdRight) return { kind: 'wrong_client_id', deviceId };
-  const isValid = validPasswords(credentials, nowMs).some(({ digest }) => digest === event.matchedDigest);
-  if (!isValid) {
-    const problem = event.matchedDigest === undefined ? 'wrong' : 'revoked';
-    return { kind: 'credential_refused', credential: 'messaging_password', problem, deviceId };
-  }
-  return identity.isDisabled ? disabled(state) : undefined;
-}
-
-function noteRefusal(state: DeviceState, refusal: Refusal, address: string | null, nowMs: number): DeviceState {
-  const reason = loginRefusalReasonOf(refusal);
-  if (reason === undefined) return state;
-  return { ...state, loginRefusals: countLoginRefusal(state.loginRefusals, reason, address, nowMs) };
-}
 
 function applyPresenceAndReturn(
   state: DeviceState,
@@ -345,10 +363,6 @@ function endOutdated(state: DeviceState, nowMs: number, effects: Effect[]): Devi
   const next = { ...state, credentials: dropEnded(state.credentials, nowMs) };
   endRelaySessions(next, 'credentials rotated', nowMs, effects);
   return next;
-}
-
-function isInSession({ presence: { connection } }: DeviceState): boolean {
-  return connection.isSessionOpen || connection.isOnline;
 }
 
 function rejectAll(count: number): Ingested {

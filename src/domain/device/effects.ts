@@ -1,5 +1,6 @@
 // What a decision asks the shell to do once its state is written: one closed union. Plain data, so that a test can read
 // it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
+import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import type { RevokeCause } from '../revoke-cause.ts';
 import type { Subscription } from './subscriptions.ts';
 
@@ -12,7 +13,7 @@ export type Effect =
       subscriptions: readonly Subscription[];
       generations: readonly number[];
     }
-  /** Hand a command to the broker; the outcome comes back as the event `publication_ended`. */
+  /** Hand a command to the device's open edge session, else to the broker; the outcome comes back as `publication_ended`. */
   | {
       kind: 'publish_command';
       commandId: string;
@@ -21,8 +22,20 @@ export type Effect =
       expiresAtMs: number;
       messageExpirySeconds: number;
     }
-  /** Say on the status topic what the device did not say; the outcome comes back as `announcement_ended`. */
-  | { kind: 'publish_announcement'; topic: string; payload: string; time: number; expiresAtMs: number }
+  /**
+   * Say on the status topic what the device did not say; the outcome comes back as `announcement_ended`. `isAtEdge`: the
+   * device's last session was at the edge, so that nobody listens at the broker.
+   */
+  | {
+      kind: 'publish_announcement';
+      topic: string;
+      payload: string;
+      time: number;
+      expiresAtMs: number;
+      isAtEdge: boolean;
+    }
+  /** The device's session at the edge is over: its socket is closed with the reason. */
+  | { kind: 'end_edge_session'; reason: EdgeEndReason }
   /** Write the projection in D1, at once where it is urgent; the outcome comes back as `projection_ended`. */
   | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
   /** Ask D1 for the device's record; a definite answer comes back as `record_checked`. */

@@ -7,8 +7,9 @@ import type { PublishOutcome } from '../publish-outcome.ts';
 import type { DeviceIdentity } from '../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts';
 import type { PresenceEvent } from './connection.ts';
+import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
 import type { IdentitySlice, ProductFacts } from './identity.ts';
-import type { InboundMessage, MessageResult } from './inbox.ts';
+import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
 import type { DeviceSettings } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
@@ -32,6 +33,27 @@ export type DeviceEvent =
       address: string | null;
       relayShard: string | undefined;
     }
+  /** A login at the edge. `takenOver`: the session whose socket is still there. */
+  | {
+      kind: 'edge_connected';
+      productKey: string;
+      isClientIdRight: boolean;
+      matchedDigest: string | undefined;
+      address: string | null;
+      takenOver: { will: string | null } | null;
+    }
+  /** The packets of one wake-up of the session that began then; `end` where they end it. */
+  | {
+      kind: 'edge_packets_received';
+      startedAtMs: number;
+      messages: readonly EdgeInbound[];
+      delivered: readonly string[];
+      hasSubscribed: boolean;
+      end: EdgeSessionEnd | null;
+    }
+  | { kind: 'edge_ended'; end: EdgeSessionEnd }
+  /** What the socket of the open session knows; null where there is none. */
+  | { kind: 'edge_checked'; open: OpenSession | null }
   /** A broker says that a session began or ended, or what it said before is in doubt. */
   | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
@@ -72,9 +94,16 @@ export type Ingested = {
   generations: readonly number[];
 };
 
+/** The results in the order of the messages. */
+export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations'>;
+
 export type Results = {
   provisioned: Outcome<{ isNew: boolean }>;
   login_attempted: Outcome<DeviceIdentity & { generation: number }>;
+  edge_connected: Outcome<{ startedAtMs: number }>;
+  edge_packets_received: EdgeTaken;
+  edge_ended: null;
+  edge_checked: null;
   connection_reported: null;
   messages_received: Ingested;
   messages_dropped: null;

@@ -37,11 +37,15 @@ export type InboundMessage = {
   receivedAtMs: number;
 };
 
+/** A message of the session at the edge; `payload` is undefined where it is no text. */
+export type EdgeInbound = { action: TopicAction; payload: string | undefined };
+
 export type RejectionReason =
   | InvalidReason
   | 'device_not_found'
   | 'device_disabled'
   | 'session_revoked'
+  | 'not_text'
   /** Beyond the device's limit of messages: see coalescing.ts. */
   | typeof droppedReason
   /** Handling it threw: the log has the error. */
@@ -106,6 +110,49 @@ export function takeRelayMessage(
   return admitted && applyMessage(admitted, readMessage(action, payload), nowMs, nowMs, effects);
 }
 
+/** Messages of the device's session at the edge: no other way may bring them again. */
+export function takeEdgeMessages(
+  state: DeviceState,
+  messages: readonly EdgeInbound[],
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; results: MessageResult[] } {
+  let next = state;
+  const results = messages.map(({ action, payload }, index): MessageResult => {
+    const own: Effect[] = [];
+    try {
+      const taken = takeEdgeMessage(next, action, payload, nowMs, own);
+      next = taken.state;
+      effects.push(...own);
+      return taken.result;
+    } catch (error) {
+      effects.push({ kind: 'log_failed_message', spoolId: 'edge', seq: index, error });
+      return { result: 'rejected', reason: 'handling_failed' };
+    }
+  });
+  return { state: next, results };
+}
+
+function takeEdgeMessage(
+  state: DeviceState,
+  action: TopicAction,
+  payload: string | undefined,
+  nowMs: number,
+  effects: Effect[],
+): { state: DeviceState; result: MessageResult } {
+  const meaning = payload === undefined ? notText : readMessage(action, payload);
+  const admitted = isExpectedReply(state, meaning) ? state : admitMessage(state, nowMs);
+  if (admitted === undefined) return { state: coalesce(state, meaning, nowMs, nowMs), result: dropped };
+  const { connection } = admitted.presence;
+  // A will of an earlier session does not come this way.
+  const isOwnWord = meaning.kind === 'status' && connection.oldWillUntilMs !== null;
+  const heard = isOwnWord
+    ? { ...admitted, presence: { ...admitted.presence, connection: { ...connection, oldWillUntilMs: null } } }
+    : admitted;
+  const taken = applyFromDevice(heard, meaning, nowMs, nowMs, effects);
+  return payload === undefined ? { ...taken, result: { result: 'rejected', reason: 'not_text' } } : taken;
+}
+
 /** What waited for a second because the device sends too many. Of a session that has ended meanwhile nothing counts. */
 export function applyCoalesced(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
   const { coalesced, credentials, identity } = state;
@@ -114,7 +161,7 @@ export function applyCoalesced(state: DeviceState, nowMs: number, effects: Effec
   if (identity.isDisabled || credentials.isAwaitingLogin) return next;
   for (const { action, meaning, payload, atMs } of coalescedMessages(coalesced)) {
     if (atMs < credentials.acceptedFromMs) continue;
-    next = applyFromBroker(next, meaning, atMs, nowMs, effects).state;
+    next = applyFromDevice(next, meaning, atMs, nowMs, effects).state;
     const { subscriptions } = state;
     const generations = liveGenerations(credentials, nowMs);
     effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
@@ -167,7 +214,7 @@ function takeMessage(
   if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
     return { state: admitted, result: { result: 'rejected', reason: meaning.reason } };
   }
-  return applyFromBroker(admitted, meaning, atMs, nowMs, effects);
+  return applyFromDevice(admitted, meaning, atMs, nowMs, effects);
 }
 
 /** A reply that a command waits for is never one too many: each command takes one. */
@@ -175,7 +222,7 @@ function isExpectedReply(state: DeviceState, meaning: DeviceMessage): boolean {
   return meaning.kind === 'reply' && meaning.id !== undefined && isAwaitingReply(state, meaning.id);
 }
 
-function applyFromBroker(
+function applyFromDevice(
   state: DeviceState,
   meaning: DeviceMessage,
   atMs: number,
@@ -220,6 +267,7 @@ function applyMessage(
   }
 }
 
+const notText = { kind: 'invalid', reason: 'not_an_object' } as const;
 const dropped = { result: 'rejected', reason: droppedReason } as const;
 
 function duplicateOf(state: DeviceState, spoolId: string, { seq, action, payload, isRetained }: InboundMessage) {

@@ -3,6 +3,7 @@
 import { isRecordedByAlarm } from './alarm.ts';
 import { isOpen } from './command-life.ts';
 import { maxOpen } from './commands.ts';
+import { isEdgeWorthSaving } from './edge-session.ts';
 import { areFloodsWorthSaving } from './floods.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { resolutionOf } from './presence.ts';
@@ -13,7 +14,7 @@ import type { DeviceState } from './state.ts';
 /** Slices share rows by how often they change. */
 export type SavedRows = {
   administration: Pick<DeviceState, 'identity' | 'credentials' | 'recordCheck'>;
-  activity: Pick<DeviceState, 'presence' | 'properties' | 'subscriptions' | 'deduplication'> & {
+  activity: Pick<DeviceState, 'presence' | 'edge' | 'properties' | 'subscriptions' | 'deduplication'> & {
     isAlarmForInactivity: boolean;
   };
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
@@ -39,7 +40,8 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
 /** The state as storage has it once `rows` are written. */
 export function savedState(saved: DeviceState | undefined, state: DeviceState, rows: Partial<SavedRows>): DeviceState {
   if (saved === undefined) return state;
-  const { presence, properties, subscriptions, deduplication, alarm } = rows.activity === undefined ? saved : state;
+  const { presence, edge, properties, subscriptions, deduplication, alarm } =
+    rows.activity === undefined ? saved : state;
   const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { floods } = rows.floods === undefined ? saved : state;
@@ -56,6 +58,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     credentials,
     recordCheck,
     presence,
+    edge,
     properties,
     subscriptions,
     deduplication,
@@ -76,13 +79,14 @@ export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceSt
   return { state: { ...state, commands: { loaded: open, records: [], inFlight }, newHistory: [] }, isComplete };
 }
 
-function activityOf({ presence, properties, subscriptions, deduplication, alarm }: DeviceState) {
-  return { presence, properties, subscriptions, deduplication, isAlarmForInactivity: alarm.isForInactivity };
+function activityOf({ presence, edge, properties, subscriptions, deduplication, alarm }: DeviceState) {
+  return { presence, edge, properties, subscriptions, deduplication, isAlarmForInactivity: alarm.isForInactivity };
 }
 
 function isActivityWorthSaving(saved: DeviceState, state: DeviceState, nowMs: number): boolean {
   if (saved.subscriptions !== state.subscriptions || saved.deduplication.failed !== state.deduplication.failed)
     return true;
+  if (isEdgeWorthSaving(saved.edge, state.edge)) return true;
   if (saved.alarm.isForInactivity !== state.alarm.isForInactivity) return true;
   return arePropertiesWorthSaving(saved.properties, state.properties) || isPresenceWorthSaving(saved, state, nowMs);
 }

@@ -37,11 +37,13 @@ export const noPresence: PresenceSlice = {
   retryAtMs: null,
 };
 
-export function rulesOf({ settings, identity, budgets }: DeviceState, nowMs: number): PresenceRules {
+export function rulesOf({ settings, identity, budgets, edge }: DeviceState, nowMs: number): PresenceRules {
+  const isAtEdge = edge.session !== null;
   return {
-    reportsConnections: settings.reportsConnections,
+    reportsConnections: settings.reportsConnections || isAtEdge,
     inactivityTimeoutMs: inactivityTimeoutMs(settings.keepAliveSeconds),
-    sessionSilenceMs: settings.limits.sessionSilenceHours * 3_600_000,
+    // The session's own keep-alive is watched there: see edge-session.ts.
+    sessionSilenceMs: isAtEdge ? Infinity : settings.limits.sessionSilenceHours * 3_600_000,
     offlineGraceMs: identity.offlineGraceSeconds * 1000,
     isDisabled: identity.isDisabled,
     announceFromMs: roomAtMs(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs),
@@ -49,7 +51,9 @@ export function rulesOf({ settings, identity, budgets }: DeviceState, nowMs: num
 }
 
 /** How coarsely the last message is recorded: a session that the broker reported is watched for hours. */
-export function resolutionOf({ settings, presence }: DeviceState): number {
+export function resolutionOf({ settings, presence, edge }: DeviceState): number {
+  // Its socket knows.
+  if (edge.session !== null) return Infinity;
   const { isSessionOpen } = presence.connection;
   const isLong = settings.reportsConnections && isSessionOpen;
   return isLong ? settings.limits.sessionSilenceHours * 450_000 : recordResolutionMs(settings.keepAliveSeconds);
@@ -76,7 +80,7 @@ export function applyPresence(
 }
 
 /** Beyond the limit, transitions wait for a while and become one entry: the last of them, with their number. */
-function recordTransition(state: DeviceState, entry: Transition, nowMs: number): DeviceState {
+export function recordTransition(state: DeviceState, entry: Transition, nowMs: number): DeviceState {
   const { waiting } = state.presence;
   const transitions = spend(state.budgets.transitions, state.settings.limits.deviceTransitionsPerMinute, nowMs);
   if (transitions !== undefined && waiting === null) {
@@ -161,7 +165,9 @@ function publishAnnouncement(state: DeviceState, nowMs: number, effects: Effect[
   const { status, time } = pending;
   const topic = topicOf(state.identity, topicActions.status);
   const payload = JSON.stringify({ status, time });
-  effects.push({ kind: 'publish_announcement', topic, payload, time, expiresAtMs: nowMs + publishWithinMs });
+  const expiresAtMs = nowMs + publishWithinMs;
+  const isAtEdge = state.edge.isLast;
+  effects.push({ kind: 'publish_announcement', topic, payload, time, expiresAtMs, isAtEdge });
   return withPresence(state, { isAnnouncing: true });
 }
 

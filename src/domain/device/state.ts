@@ -18,6 +18,7 @@ export type DeviceState = {
   identity: IdentitySlice;
   credentials: CredentialsSlice;
   presence: PresenceSlice;
+  edge: EdgeSlice;
   projection: ProjectionSlice;
   properties: PropertiesSlice;
   commands: CommandsSlice;
@@ -48,6 +49,8 @@ export type DeviceSettings = {
 type DeviceLimits = Record<
   | 'sessionSilenceHours'
   | 'passwordsInUsePerDevice'
+  | 'edgeWatchSeconds'
+  | 'edgeReconnectGraceSeconds'
   | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
   number
 >;
@@ -69,6 +72,20 @@ export type PresenceSlice = {
   isAnnouncing: boolean;
   /** Memory only: when the announcement is tried again. */
   retryAtMs: number | null;
+};
+
+/** See edge-session.ts. */
+export type EdgeSlice = {
+  /** Open as far as is stored. */
+  session: {
+    startedAtMs: number;
+    /** Since when its socket is known to be gone without a word: a deployment or the end of a process. */
+    lostAtMs: number | null;
+  } | null;
+  /** The last session was here and not at a broker. */
+  isLast: boolean;
+  /** Memory only: when somebody looks whether the device is still there. */
+  checkAtMs: number | null;
 };
 
 /** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */

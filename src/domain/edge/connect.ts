@@ -1,0 +1,42 @@
+// What CONNECT says, checked before its password is: who the device is by its name, and whether the service can serve
+// what it asks for. Credentials are checked by the device's core.
+import type { ConnectPacket } from '../../protocol/mqtt-codec/client-packets.ts';
+import { topicActions } from '../../protocol/mqtt.ts';
+import { messagingName, parseMessagingName, topicOf, type DeviceIdentity } from '../topics.ts';
+import type { ConnectRefusal } from './answer-codes.ts';
+
+export type EdgeLogin = {
+  device: DeviceIdentity;
+  password: string;
+  isClientIdRight: boolean;
+  will: string | null;
+};
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** @param deviceId of the object that was reached: the username has to name this very device */
+export function readLogin(connect: ConnectPacket, deviceId: string): EdgeLogin | { refusal: ConnectRefusal } {
+  const { level, clientId, username, will } = connect;
+  if (connect.hasAuthMethod) return { refusal: 'auth_method' };
+  const device = parseMessagingName(username ?? '');
+  const password = textOf(connect.password);
+  if (device?.deviceId !== deviceId || password === undefined) return { refusal: 'bad_credentials' };
+  const isClientIdRight = clientId === messagingName(device);
+  if (will === undefined) return { device, password, isClientIdRight, will: null };
+  if (will.topic !== topicOf(device, topicActions.status)) return { refusal: 'will_topic' };
+  // MQTT5-3.2.2-12, MQTT5-3.2.2-13; a server of MQTT 3.1.1 grants what it has.
+  if (level === 5 && will.qos === 2) return { refusal: 'will_qos' };
+  if (level === 5 && will.isRetained) return { refusal: 'will_retain' };
+  const payload = textOf(will.payload);
+  return payload === undefined ? { refusal: 'will_payload' } : { device, password, isClientIdRight, will: payload };
+}
+
+function textOf(bytes: Uint8Array | undefined): string | undefined {
+  if (bytes === undefined) return undefined;
+  try {
+    return decoder.decode(bytes);
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
+  }
+}

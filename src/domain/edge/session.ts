@@ -1,0 +1,253 @@
+// One MQTT connection at the edge, from its CONNECT on: which packets it may send, what it is answered, and what the device
+// says with them. Plain data in, plain data out; what the messages change is decided by the device's core.
+import {
+  readPacket,
+  type ClientPacket,
+  type ConnectPacket,
+  type ProtocolLevel,
+  type PublishPacket,
+  type SubscribePacket,
+} from '../../protocol/mqtt-codec/client-packets.ts';
+import { isProtocolError, type MalformedReason } from '../../protocol/mqtt-codec/malformed.ts';
+import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
+import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
+import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
+import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
+import { mayUse, type TopicRight } from '../topic-rights.ts';
+import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
+import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
+
+/** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */
+export type EdgeSession = {
+  level: ProtocolLevel;
+  /** Tells the sessions of a device apart. */
+  startedAtMs: number;
+  keepAliveSeconds: number;
+  /** What is published on the status topic when the session ends without DISCONNECT. */
+  will: string | null;
+  subscriptions: readonly EdgeSubscription[];
+  lastPacketAtMs: number;
+  /** Of the device, for what it receives (MQTT5 3.1.2.11.3, MQTT5 3.1.2.11.4). */
+  receiveMaximum: number;
+  maxPacketBytes: number;
+  lastPacketId: number;
+  /** What the device has not acknowledged, with the command that it carries; oldest first. */
+  inFlight: readonly InFlightPublish[];
+  /** Sent with QoS 0 and not shown to be read. */
+  unreadBytes: number;
+};
+
+type EdgeSubscription = { filter: string; qos: 0 | 1; isNoLocal: boolean };
+type InFlightPublish = { packetId: number; commandId: string | null };
+
+export type EdgeRules = {
+  device: DeviceIdentity;
+  rights: readonly TopicRight[];
+  maxSubscriptions: number;
+  /** Of the service, announced to MQTT 5. */
+  receiveMaximum: number;
+};
+
+type EdgeMessage = {
+  action: TopicAction;
+  topic: string;
+  /** Undefined where it is no text. */
+  payload: string | undefined;
+  /** Undefined with QoS 0. */
+  packetId: number | undefined;
+};
+
+/** In the order in which they go out; PUBACK once the message with this index has its effect. */
+type EdgeReply = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'puback'; packetId: number; message: number };
+
+export type EdgeEnd = { reason: EdgeEndReason; malformed?: MalformedReason; packet?: string; topic?: string };
+
+/** What the packets of one wake-up amount to. */
+export type EdgeStep = {
+  session: EdgeSession;
+  messages: EdgeMessage[];
+  replies: EdgeReply[];
+  /** Commands that the device has acknowledged. */
+  delivered: string[];
+  /** It receives commands from now on. */
+  hasSubscribed: boolean;
+  end: EdgeEnd | undefined;
+};
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+export function beginSession(connect: ConnectPacket, will: string | null, startedAtMs: number): EdgeSession {
+  const { level, keepAliveSeconds, receiveMaximum, maxPacketBytes } = connect;
+  return {
+    level,
+    startedAtMs,
+    keepAliveSeconds,
+    will,
+    subscriptions: [],
+    lastPacketAtMs: startedAtMs,
+    receiveMaximum,
+    maxPacketBytes,
+    lastPacketId: 0,
+    inFlight: [],
+    unreadBytes: 0,
+  };
+}
+
+/** Takes packets until one ends the session; what came before it counts. */
+export function takePackets(
+  session: EdgeSession,
+  packets: Iterable<RawPacket | Unreadable>,
+  rules: EdgeRules,
+  nowMs: number,
+): EdgeStep {
+  const step: EdgeStep = {
+    session,
+    messages: [],
+    replies: [],
+    delivered: [],
+    hasSubscribed: false,
+    end: undefined,
+  };
+  for (const raw of packets) {
+    step.session = { ...step.session, lastPacketAtMs: nowMs };
+    const packet = 'malformed' in raw ? raw : readPacket(raw, session.level);
+    step.end = 'malformed' in packet ? unreadable(packet.malformed) : takePacket(step, packet, rules);
+    if (step.end !== undefined) break;
+  }
+  return step;
+}
+
+/** When the service counts the device as gone: MQTT-3.1.2-24. */
+export function silentFromMs({ keepAliveSeconds, lastPacketAtMs }: EdgeSession): number {
+  return keepAliveSeconds === 0 ? Infinity : lastPacketAtMs + keepAliveSeconds * 1_500;
+}
+
+/** With which QoS a message on this topic goes to the device; undefined where it has not subscribed to it. */
+export function grantedQos({ subscriptions }: EdgeSession, topic: string, isOwn = false): 0 | 1 | undefined {
+  const matching = subscriptions.filter(
+    ({ filter, isNoLocal }) => matchesFilter(filter, topic) && !(isOwn && isNoLocal),
+  );
+  if (matching.length === 0) return undefined;
+  return matching.some(({ qos }) => qos === 1) ? 1 : 0;
+}
+
+/** Undefined where the device has to acknowledge something first. */
+export function notePublished(
+  session: EdgeSession,
+  commandId: string | null,
+  maxInFlight: number,
+): { session: EdgeSession; packetId: number } | undefined {
+  const { inFlight, receiveMaximum } = session;
+  if (inFlight.length >= Math.min(receiveMaximum, maxInFlight)) return undefined;
+  let packetId = session.lastPacketId;
+  do packetId = (packetId % 65_535) + 1;
+  while (inFlight.some((one) => one.packetId === packetId));
+  return {
+    session: { ...session, lastPacketId: packetId, inFlight: [...inFlight, { packetId, commandId }] },
+    packetId,
+  };
+}
+
+export function unreadable(malformed: MalformedReason): EdgeEnd {
+  if (malformed === 'packet_too_large') return { reason: 'packet_too_large' };
+  return { reason: isProtocolError(malformed) ? 'protocol_error' : 'malformed_packet', malformed };
+}
+
+function takePacket(step: EdgeStep, packet: ClientPacket, rules: EdgeRules): EdgeEnd | undefined {
+  switch (packet.type) {
+    case 'publish':
+      return takePublish(step, packet, rules);
+    case 'puback':
+      takePuback(step, packet.packetId);
+      return undefined;
+    case 'subscribe':
+      return takeSubscribe(step, packet, rules);
+    case 'unsubscribe': {
+      const { packetId, filters } = packet;
+      const { subscriptions, level } = step.session;
+      const isKnown = (filter: string) => subscriptions.some((one) => one.filter === filter);
+      const codes = filters.map((filter) => (isKnown(filter) ? 0x00 : 0x11));
+      const kept = subscriptions.filter(({ filter }) => !filters.includes(filter));
+      step.session = { ...step.session, subscriptions: kept };
+      step.replies.push({ kind: 'bytes', bytes: encodeUnsuback(level, packetId, codes) });
+      return undefined;
+    }
+    case 'pingreq':
+      step.replies.push({ kind: 'bytes', bytes: pingresp });
+      return undefined;
+    case 'disconnect':
+      // MQTT5-3.1.2-23: a session that was to end with its connection cannot be made to last.
+      if (packet.isExpiryRaised) return { reason: 'protocol_error', packet: 'disconnect' };
+      return { reason: packet.isWithWill ? 'with_will' : 'clean' };
+    // MQTT-3.1.0-2
+    case 'connect':
+    case 'connect_other_version':
+      return { reason: 'protocol_error', packet: 'connect' };
+    case 'unexpected':
+      return { reason: 'protocol_error', packet: packet.name };
+  }
+}
+
+function takePublish(step: EdgeStep, packet: PublishPacket, { rights, device, receiveMaximum }: EdgeRules) {
+  const { topic, payload, qos, isRetained, packetId } = packet;
+  const { level } = step.session;
+  if (qos === 2) return { reason: 'qos_not_supported', topic } as const;
+  if (packet.hasTopicAlias) return { reason: 'topic_alias_invalid', topic } as const;
+  // MQTT-3.3.2-2
+  if (topic === '' || /[+#]/.test(topic)) return { reason: 'topic_invalid', topic } as const;
+  if (isRetained && level === 5) return { reason: 'retain_not_supported', topic } as const;
+  if (!mayUse(rights, { action: 'publish', topic, isRetained })) return { reason: 'topic_forbidden', topic } as const;
+  const action = Object.values(topicActions).find((one) => topic === topicOf(device, one));
+  if (action === undefined) return { reason: 'topic_forbidden', topic } as const;
+  if (qos === 1) {
+    step.replies.push({ kind: 'puback', packetId, message: step.messages.length });
+    // Each of them is acknowledged before the next wake-up: what is in flight came at once.
+    const unacknowledged = step.replies.filter(({ kind }) => kind === 'puback').length;
+    if (level === 5 && unacknowledged > receiveMaximum) return { reason: 'receive_maximum_exceeded', topic } as const;
+  }
+  step.messages.push({ action, topic, payload: textOf(payload), packetId: qos === 1 ? packetId : undefined });
+  return undefined;
+}
+
+/** Of an unknown packet id nothing follows: the device may acknowledge what another connection had brought it. */
+function takePuback(step: EdgeStep, packetId: number): void {
+  const { inFlight } = step.session;
+  const found = inFlight.find((one) => one.packetId === packetId);
+  if (found === undefined) return;
+  // Whoever acknowledges has read all that was sent before.
+  step.session = { ...step.session, inFlight: inFlight.filter((one) => one !== found), unreadBytes: 0 };
+  if (found.commandId !== null) step.delivered.push(found.commandId);
+}
+
+function takeSubscribe(step: EdgeStep, packet: SubscribePacket, rules: EdgeRules): EdgeEnd | undefined {
+  if (packet.hasSubscriptionId) return { reason: 'subscription_ids_not_supported' };
+  const commands = topicOf(rules.device, topicActions.propertySet);
+  const codes = packet.filters.map(({ filter, qos, isNoLocal }) => {
+    const { subscriptions, level } = step.session;
+    const others = subscriptions.filter((one) => one.filter !== filter);
+    const refusal = refuseFilter(filter, rules, others.length);
+    if (refusal !== undefined) return subackCodeOf(level, refusal);
+    const granted = qos === 0 ? 0 : 1;
+    step.session = { ...step.session, subscriptions: [...others, { filter, qos: granted, isNoLocal }] };
+    step.hasSubscribed ||= matchesFilter(filter, commands);
+    return subackCodeOf(level, granted);
+  });
+  step.replies.push({ kind: 'bytes', bytes: encodeSuback(step.session.level, packet.packetId, codes) });
+  return undefined;
+}
+
+function refuseFilter(filter: string, rules: EdgeRules, others: number): FilterRefusal | undefined {
+  if (filter.startsWith('$share/')) return 'shared';
+  if (!isFilter(filter)) return 'invalid';
+  if (!mayUse(rules.rights, { action: 'subscribe', topic: filter })) return 'forbidden';
+  return others >= rules.maxSubscriptions ? 'too_many' : undefined;
+}
+
+function textOf(payload: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(payload);
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,97 @@
+// One socket of a device at the edge: its bytes in and out, the time it is given, and what survives a sleep. Decides
+// nothing about packets: domain/edge does, and edge-sockets.ts carries it out.
+import type { EdgeSession } from '../domain/edge/session.ts';
+import type { Limits } from '../limits.ts';
+import { PacketReader, type RawPacket, type Unreadable } from '../protocol/mqtt-codec/packet-reader.ts';
+import { readAttachment, writeAttachment, type EdgeAttachment } from './edge-attachment.ts';
+import { sendIfOpen } from './open-socket.ts';
+
+export class EdgeConnection {
+  readonly socket: WebSocket;
+  readonly openedAtMs: number;
+  /** Of the device, or of the gateway's client. */
+  readonly address: string;
+  phase: EdgeAttachment['phase'];
+  session: EdgeSession | null;
+  /** Its CONNECT is being checked. */
+  isLoggingIn = false;
+  /** A sleep has lost the beginning of a packet. */
+  isTorn = false;
+  readonly #reader: PacketReader;
+  #tokens: number | undefined;
+  #tokensAtMs = 0;
+  #deadline: ReturnType<typeof setTimeout> | null = null;
+
+  private constructor(socket: WebSocket, attached: Omit<EdgeAttachment, 'partial'>, partial: Uint8Array | null) {
+    this.socket = socket;
+    this.openedAtMs = attached.openedAtMs;
+    this.address = attached.address;
+    this.phase = attached.phase;
+    this.session = attached.session;
+    this.#reader = new PacketReader(partial ?? undefined);
+    this.isTorn = partial === null;
+  }
+
+  static open(socket: WebSocket, address: string, nowMs: number): EdgeConnection {
+    const opened = { phase: 'connecting', openedAtMs: nowMs, address, session: null } as const;
+    const connection = new EdgeConnection(socket, opened, new Uint8Array(0));
+    connection.save();
+    return connection;
+  }
+
+  /** As it was before the object slept; undefined where that is not known. */
+  static wake(socket: WebSocket): EdgeConnection | undefined {
+    const attached = readAttachment(socket);
+    return attached && new EdgeConnection(socket, attached, attached.partial);
+  }
+
+  isOpen(): boolean {
+    return this.phase === 'open';
+  }
+
+  get waitingBytes(): number {
+    return this.#reader.waiting;
+  }
+
+  receive(bytes: Uint8Array): void {
+    this.#reader.push(bytes);
+  }
+
+  /** The next whole packet. */
+  read(maxBytes: number): RawPacket | Unreadable | undefined {
+    return this.#reader.next(maxBytes);
+  }
+
+  /** False where the device sends too many packets. */
+  mayReceive({ edgePacketBurst, edgePacketsPerSecond }: Limits, nowMs: number): boolean {
+    const refilled = ((nowMs - this.#tokensAtMs) / 1000) * edgePacketsPerSecond;
+    const tokens = Math.min(edgePacketBurst, (this.#tokens ?? edgePacketBurst) + Math.max(0, refilled));
+    this.#tokens = Math.max(0, tokens - 1);
+    this.#tokensAtMs = nowMs;
+    return tokens >= 1;
+  }
+
+  send(bytes: Uint8Array): boolean {
+    return sendIfOpen(this.socket, bytes);
+  }
+
+  save(): void {
+    const { phase, openedAtMs, address, session } = this;
+    writeAttachment(this.socket, { phase, openedAtMs, address, session }, this.#reader.rest());
+  }
+
+  /** A timer keeps the object awake, which a few seconds for an unfinished packet are worth. */
+  setDeadline(ms: number, onPassed: () => void): void {
+    this.clearDeadline();
+    this.#deadline = setTimeout(onPassed, ms);
+  }
+
+  get hasDeadline(): boolean {
+    return this.#deadline !== null;
+  }
+
+  clearDeadline(): void {
+    clearTimeout(this.#deadline);
+    this.#deadline = null;
+  }
+}

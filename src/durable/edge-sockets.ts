@@ -1,0 +1,432 @@
+// The MQTT sockets of one device's object: opens them, hands their packets to domain/edge, what these mean to the device's
+// core, and its answers back. At most one of them is the device's session. Owns no rule of MQTT and no state of the device.
+import { digestOf } from '../crypto/secrets.ts';
+import { readConfig } from '../config.ts';
+import {
+  closeCodeOf,
+  connackCodeOf,
+  connectRefusalOf,
+  disconnectCodeOf,
+  pubackCodeOf,
+  type ConnectRefusal,
+} from '../domain/edge/answer-codes.ts';
+import { readLogin } from '../domain/edge/connect.ts';
+import {
+  beginSession,
+  grantedQos,
+  notePublished,
+  silentFromMs,
+  takePackets,
+  unreadable,
+  type EdgeEnd,
+  type EdgeRules,
+  type EdgeSession,
+  type EdgeStep,
+} from '../domain/edge/session.ts';
+import type { EdgeSessionEnd, OpenSession } from '../domain/device/edge-session.ts';
+import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../domain/device/events.ts';
+import { rightsOfDevice } from '../domain/topic-rights.ts';
+import type { DeviceIdentity } from '../domain/topics.ts';
+import { describeError, log } from '../log.ts';
+import { droppedReason } from '../protocol/bridge.ts';
+import { readPacket, type ConnectPacket, type ProtocolLevel } from '../protocol/mqtt-codec/client-packets.ts';
+import { malformedClauses } from '../protocol/mqtt-codec/malformed.ts';
+import type { RawPacket, Unreadable } from '../protocol/mqtt-codec/packet-reader.ts';
+import { encodeConnack, encodeDisconnect, encodePuback, encodePublish } from '../protocol/mqtt-codec/server-packets.ts';
+import type { EdgeEndReason } from '../protocol/vocabulary.ts';
+import { EdgeConnection } from './edge-connection.ts';
+import { answerClose, closeIfOpen } from './open-socket.ts';
+import type { RelayRun } from './relay-push.ts';
+import type { RelayPushes } from './relay-pushes.ts';
+
+/** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
+export const edgeAddressHeader = 'X-Edge-Client-Address';
+
+/** CONNECT has to fit into it (contract 5: the documented names and password are shorter by far). */
+const maxConnectBytes = 1_024;
+
+type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
+
+/** The device's object. */
+export type EdgeDevice = {
+  decide: <Kind extends EventKind>(
+    event: EventOf<Kind>,
+    /** Runs once the state is written, before the effects. */
+    onWritten?: (result: Results[Kind]) => void,
+  ) => Results[Kind];
+  /** The stored digest that equals the password's. */
+  findDigest: (passwordDigest: string) => string | undefined;
+  /** Undefined where there is no such device. */
+  identity: () => DeviceIdentity | undefined;
+};
+
+/** How a message for the device went; undefined where it has no session here. */
+export type EdgeDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
+
+export class EdgeSockets {
+  readonly #ctx: DurableObjectState;
+  readonly #config: ReturnType<typeof readConfig>;
+  readonly #device: EdgeDevice;
+  readonly #pushes: RelayPushes;
+  readonly #connections = new Map<WebSocket, EdgeConnection>();
+  #rules: EdgeRules | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env, device: EdgeDevice, pushes: RelayPushes) {
+    this.#ctx = ctx;
+    this.#config = readConfig(env);
+    this.#device = device;
+    this.#pushes = pushes;
+    for (const socket of ctx.getWebSockets()) {
+      const connection = EdgeConnection.wake(socket);
+      if (connection === undefined) {
+        this.#log('error', 'edge connection without a readable attachment', {});
+        closeIfOpen(socket, 1011, 'failed');
+        continue;
+      }
+      this.#connections.set(socket, connection);
+      if (connection.phase === 'connecting' || connection.waitingBytes > 0) this.#awaitRest(connection);
+    }
+  }
+
+  /** Opens a socket that has to say who it is. */
+  accept(request: Request): Response {
+    const address = decodeURIComponent(request.headers.get(edgeAddressHeader) ?? '');
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.#ctx.acceptWebSocket(server);
+    const connection = EdgeConnection.open(server, address, Date.now());
+    this.#connections.set(server, connection);
+    this.#awaitRest(connection);
+    const unconnected = [...this.#connections.values()].filter(({ phase }) => phase === 'connecting');
+    const excess = unconnected.length - this.#config.limits.edgeUnconnectedPerDevice;
+    for (const oldest of unconnected.slice(0, Math.max(0, excess))) {
+      this.#drop(oldest, 1013, 'too many connections without CONNECT');
+    }
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  /** What the socket of the open session knows; null where there is none. */
+  openSession(): OpenSession | null {
+    const session = this.#open()?.session;
+    if (session === undefined) return null;
+    const { startedAtMs, lastPacketAtMs } = session;
+    return { startedAtMs, lastPacketAtMs, silentFromMs: silentFromMs(session) };
+  }
+
+  /** Writes a message to the device's session. `commandId`: what its acknowledgement is reported with. */
+  publish(topic: string, payload: string, commandId: string | null): EdgeDelivery {
+    const open = this.#open();
+    if (open === undefined) return undefined;
+    const { connection, session } = open;
+    const { level, maxPacketBytes } = session;
+    const qos = grantedQos(session, topic);
+    if (qos === undefined) return 'not_subscribed';
+    const { edgeInFlight, edgeUnreadBytes } = this.#config.limits;
+    const noted = qos === 1 ? notePublished(session, commandId, edgeInFlight) : undefined;
+    if (qos === 1 && noted === undefined) return 'busy';
+    const bytes = encodePublish(level, topic, payload, noted?.packetId ?? 0);
+    // MQTT5-3.1.2-24
+    if (bytes.length > maxPacketBytes) return 'busy';
+    const unreadBytes = session.unreadBytes + (qos === 0 ? bytes.length : 0);
+    if (unreadBytes > edgeUnreadBytes) {
+      this.#endByService(connection, { reason: 'too_much_unread' });
+      return 'busy';
+    }
+    connection.session = { ...(noted?.session ?? session), unreadBytes };
+    connection.save();
+    return connection.send(bytes) ? 'written' : undefined;
+  }
+
+  /** Ends the session that the core has ended. */
+  end(reason: EdgeEndReason): void {
+    const open = this.#open();
+    if (open !== undefined) this.#close(open.connection, { reason });
+  }
+
+  async receive(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || connection.phase === 'ended') return;
+    if (typeof data === 'string') {
+      // MQTT-6.0.0-1
+      this.#endByService(connection, { reason: 'text_frame' });
+      return;
+    }
+    connection.receive(new Uint8Array(data));
+    if (connection.isTorn) this.#endByService(connection, { reason: 'packet_unfinished' });
+    else if (connection.phase === 'connecting') await this.#connect(connection);
+    else this.#drain(connection);
+  }
+
+  /** The connection is gone: cleanly only where a DISCONNECT came before. */
+  closed(socket: WebSocket, code: number): void {
+    answerClose(socket, code);
+    this.#forget(socket);
+  }
+
+  failed(socket: WebSocket, error: unknown): void {
+    this.#log('info', 'edge connection failed', describeError(error));
+    this.#forget(socket);
+  }
+
+  #forget(socket: WebSocket): void {
+    const connection = this.#connections.get(socket);
+    this.#connections.delete(socket);
+    if (connection === undefined) return;
+    const { session, phase } = connection;
+    this.#leave(connection);
+    if (phase !== 'open' || session === null) return;
+    this.#device.decide({ kind: 'edge_ended', end: endOf(connection, 'lost', Date.now()) });
+  }
+
+  async #connect(connection: EdgeConnection): Promise<void> {
+    const { limits } = this.#config;
+    // What was sent behind CONNECT waits for its answer, but not without end.
+    if (connection.waitingBytes > limits.edgePacketBytes) {
+      this.#drop(connection, 1009, 'too much before CONNACK');
+      return;
+    }
+    if (connection.isLoggingIn) return;
+    const raw = connection.read(maxConnectBytes);
+    if (raw === undefined) {
+      connection.save();
+      return;
+    }
+    const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
+    if ('malformed' in packet) {
+      const { reason, malformed } = unreadable(packet.malformed);
+      this.#drop(connection, closeCodeOf(reason), malformed ?? reason);
+    } else if (packet.type === 'connect_other_version') {
+      // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
+      this.#refuse(connection, packet.level > 5 ? 5 : 4, 'version');
+    } else if (packet.type === 'connect') {
+      await this.#logIn(connection, packet);
+    } else {
+      // MQTT-3.1.0-1
+      this.#drop(connection, 1002, 'CONNECT expected');
+    }
+  }
+
+  async #logIn(connection: EdgeConnection, packet: ConnectPacket): Promise<void> {
+    const { level } = packet;
+    const login = readLogin(packet, this.#ctx.id.name ?? '');
+    if ('refusal' in login) {
+      this.#refuse(connection, level, login.refusal);
+      return;
+    }
+    connection.isLoggingIn = true;
+    const passwordDigest = await digestOf(login.password);
+    connection.isLoggingIn = false;
+    // Its time may have passed.
+    if (this.#connections.get(connection.socket)?.phase !== 'connecting') return;
+    const before = this.#open();
+    if (before !== undefined) this.#drain(before.connection);
+    const present = this.#open();
+    const outcome = this.#device.decide({
+      kind: 'edge_connected',
+      productKey: login.device.productKey,
+      isClientIdRight: login.isClientIdRight,
+      matchedDigest: this.#device.findDigest(passwordDigest),
+      address: connection.address === '' ? null : connection.address,
+      takenOver: present === undefined ? null : { will: present.session.will },
+    });
+    if (!outcome.ok) {
+      this.#refuse(connection, level, connectRefusalOf(outcome.refusal), outcome.refusal);
+      return;
+    }
+    if (present !== undefined) this.#close(present.connection, { reason: 'taken_over' });
+    connection.phase = 'open';
+    connection.session = beginSession(packet, login.will, outcome.value.startedAtMs);
+    connection.clearDeadline();
+    connection.save();
+    const { edgePacketBytes: maxPacketBytes, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
+    connection.send(encodeConnack(level, 0, { maxPacketBytes, receiveMaximum }));
+    this.#log('info', 'edge session began', { level, keepAliveSeconds: packet.keepAliveSeconds });
+    this.#drain(connection);
+  }
+
+  /** Takes all whole packets: one decision, one write, and the answers once it is written. */
+  #drain(connection: EdgeConnection): void {
+    const { session } = connection;
+    const rules = this.#rulesOf();
+    if (!connection.isOpen() || session === null || rules === undefined) return;
+    const nowMs = Date.now();
+    const counter = { packets: 0, isTooFast: false };
+    const step = takePackets(session, this.#packetsOf(connection, counter, nowMs), rules, nowMs);
+    if (counter.isTooFast) step.end ??= { reason: 'too_many_packets' };
+    connection.session = step.session;
+    try {
+      this.#apply(connection, step);
+    } catch (error) {
+      // Nothing was written, and nothing is acknowledged: the device sends it again.
+      this.#log('error', 'edge packets not saved', describeError(error));
+      this.#endByService(connection, { reason: 'failed' });
+      return;
+    }
+    if (!connection.isOpen()) return;
+    if (connection.waitingBytes === 0) connection.clearDeadline();
+    else if (counter.packets > 0 || !connection.hasDeadline) this.#awaitRest(connection);
+    connection.save();
+  }
+
+  *#packetsOf(
+    connection: EdgeConnection,
+    counter: { packets: number; isTooFast: boolean },
+    nowMs: number,
+  ): Generator<RawPacket | Unreadable> {
+    const { limits, rateLimits } = this.#config;
+    for (;;) {
+      const raw = connection.read(limits.edgePacketBytes);
+      if (raw === undefined) return;
+      counter.packets += 1;
+      if (rateLimits === 'production' && !connection.mayReceive(limits, nowMs)) {
+        counter.isTooFast = true;
+        return;
+      }
+      yield raw;
+      if ('malformed' in raw) return;
+    }
+  }
+
+  #apply(connection: EdgeConnection, step: EdgeStep): void {
+    const { messages, delivered, hasSubscribed, end, session } = step;
+    const isForDevice = messages.length + delivered.length > 0 || hasSubscribed || end !== undefined;
+    if (!isForDevice) {
+      this.#answer(connection, step, undefined);
+      return;
+    }
+    const { startedAtMs } = session;
+    const taken = this.#device.decide(
+      {
+        kind: 'edge_packets_received',
+        startedAtMs,
+        messages: messages.map(({ action, payload }) => ({ action, payload })),
+        delivered,
+        hasSubscribed,
+        end: end === undefined ? null : endOf(connection, end.reason, Date.now()),
+      },
+      (result) => {
+        this.#answer(connection, step, result);
+        if (end !== undefined) this.#close(connection, end);
+      },
+    );
+    this.#pushOn(connection, step, taken);
+  }
+
+  #answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken | undefined): void {
+    const { level } = step.session;
+    const parts = step.replies.map((reply) => {
+      if (reply.kind === 'bytes') return reply.bytes;
+      const result = taken?.results[reply.message];
+      const reason = result !== undefined && 'reason' in result ? result.reason : undefined;
+      return encodePuback(level, reply.packetId, pubackCodeOf(reason));
+    });
+    if (parts.length > 0) connection.send(joined(parts));
+  }
+
+  /** To the relay, and to the device itself where it subscribed to what it says (MQTT-3.3.5-1). */
+  #pushOn(connection: EdgeConnection, step: EdgeStep, { results, subscriptions, generations }: EdgeTaken): void {
+    const deviceId = this.#ctx.id.name ?? '';
+    const runs: RelayRun[] = [];
+    const reasons = new Set<string>();
+    for (const [index, { topic, payload }] of step.messages.entries()) {
+      const result = results[index];
+      const reason = result !== undefined && 'reason' in result ? result.reason : undefined;
+      if (reason !== undefined) reasons.add(reason);
+      if (payload === undefined || reason === droppedReason || reason === 'session_revoked') continue;
+      if (connection.phase === 'open' && grantedQos(step.session, topic, true) !== undefined) {
+        this.publish(topic, payload, null);
+      }
+      let run = runs.at(-1);
+      if (run?.topic !== topic) runs.push((run = { deviceId, topic, payloads: [], generations }));
+      run.payloads.push(payload);
+    }
+    if (reasons.size > 0) this.#log('info', 'edge messages not accepted', { reasons: [...reasons] });
+    this.#pushes.add(runs.map((run) => ({ run, subscriptions })));
+  }
+
+  /** Ten seconds for CONNECT, and for the rest of every packet. */
+  #awaitRest(connection: EdgeConnection): void {
+    connection.setDeadline(this.#config.limits.edgeConnectSeconds * 1000, () => {
+      if (connection.phase === 'connecting') this.#drop(connection, 1008, 'CONNECT not received in time');
+      else if (connection.phase === 'open') this.#endByService(connection, { reason: 'packet_unfinished' });
+    });
+  }
+
+  /** Ends a session, or a connection that has none yet, for what it did. */
+  #endByService(connection: EdgeConnection, end: EdgeEnd): void {
+    if (connection.phase === 'connecting') {
+      this.#drop(connection, closeCodeOf(end.reason), end.reason);
+      return;
+    }
+    if (connection.phase === 'ended') return;
+    const ended = endOf(connection, end.reason, Date.now());
+    this.#close(connection, end);
+    this.#device.decide({ kind: 'edge_ended', end: ended });
+  }
+
+  #refuse(connection: EdgeConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
+    connection.send(encodeConnack(level, connackCodeOf(level, refusal)));
+    this.#log('info', 'edge login refused', { refusal, ...cause });
+    this.#leave(connection);
+    closeIfOpen(connection.socket, 1008, refusal);
+  }
+
+  #drop(connection: EdgeConnection, code: number, cause: string): void {
+    this.#log('info', 'edge connection closed before a session', { code, cause });
+    // A socket that was sent nothing keeps its connection until the object sleeps: no bytes of MQTT are something.
+    connection.send(new Uint8Array(0));
+    this.#leave(connection);
+    closeIfOpen(connection.socket, code, cause);
+  }
+
+  #close(connection: EdgeConnection, end: EdgeEnd): void {
+    const { reason } = end;
+    const isByDevice = reason === 'clean' || reason === 'with_will';
+    // MQTT 3.1.1 has no DISCONNECT of the server.
+    if (connection.session?.level === 5 && !isByDevice) connection.send(encodeDisconnect(disconnectCodeOf(reason)));
+    const clause = end.malformed && malformedClauses[end.malformed];
+    this.#log('info', 'edge session ended', { ...end, clause });
+    this.#leave(connection);
+    closeIfOpen(connection.socket, closeCodeOf(reason), reason);
+  }
+
+  #leave(connection: EdgeConnection): void {
+    connection.clearDeadline();
+    connection.phase = 'ended';
+    if (connection.socket.readyState === WebSocket.OPEN) connection.save();
+  }
+
+  #open(): { connection: EdgeConnection; session: EdgeSession } | undefined {
+    for (const connection of this.#connections.values()) {
+      const { session } = connection;
+      if (connection.isOpen() && session !== null) return { connection, session };
+    }
+    return undefined;
+  }
+
+  #rulesOf(): EdgeRules | undefined {
+    const device = this.#device.identity();
+    if (device === undefined) return undefined;
+    const { edgeSubscriptions: maxSubscriptions, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
+    return (this.#rules ??= { device, rights: rightsOfDevice(device), maxSubscriptions, receiveMaximum });
+  }
+
+  #log(level: 'info' | 'error', event: string, fields: object): void {
+    log(level, event, { deviceId: this.#ctx.id.name, ...fields });
+  }
+}
+
+function endOf({ session }: EdgeConnection, reason: EdgeEndReason, nowMs: number): EdgeSessionEnd {
+  return { startedAtMs: session?.startedAtMs ?? 0, reason, will: session?.will ?? null, endedAtMs: nowMs };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts;
+  if (parts.length === 1 && only !== undefined) return only;
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}

@@ -1,0 +1,42 @@
+// Gathers what one device has to push to relay shards: the first push goes at once, those of the next moment together. Keeps
+// their order. Never holds anything back for longer than that moment.
+import type { Subscription } from '../domain/device/subscriptions.ts';
+import { pushToRelays, type RelayRun } from './relay-push.ts';
+
+type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
+
+export class RelayPushes {
+  readonly #env: Env;
+  readonly #gatherMs: number;
+  readonly #inBackground: (work: Promise<void>) => void;
+  #waiting: Delivery[] | undefined;
+
+  constructor(env: Env, gatherMs: number, inBackground: (work: Promise<void>) => void) {
+    this.#env = env;
+    this.#gatherMs = gatherMs;
+    this.#inBackground = inBackground;
+  }
+
+  add(deliveries: readonly Delivery[]): void {
+    const wanted = deliveries.filter(({ subscriptions }) => subscriptions.length > 0);
+    if (wanted.length === 0) return;
+    if (this.#waiting !== undefined) {
+      this.#waiting.push(...wanted);
+      return;
+    }
+    this.#inBackground(pushToRelays(this.#env, wanted));
+    if (this.#gatherMs === 0) return;
+    this.#waiting = [];
+    this.#inBackground(this.#sendGathered());
+  }
+
+  async #sendGathered(): Promise<void> {
+    for (;;) {
+      await scheduler.wait(this.#gatherMs);
+      const gathered = this.#waiting ?? [];
+      this.#waiting = gathered.length > 0 ? [] : undefined;
+      if (gathered.length === 0) return;
+      this.#inBackground(pushToRelays(this.#env, gathered));
+    }
+  }
+}

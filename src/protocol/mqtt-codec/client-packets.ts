@@ -1,0 +1,232 @@
+// Reads what a client sends, in MQTT 3.1.1 and 5. Checks what a packet says about itself; whether it may be sent at this
+// moment, and what it does, is decided in domain/edge.
+import { ByteCursor } from './byte-cursor.ts';
+import { MalformedPacketError } from './malformed.ts';
+import type { RawPacket, Unreadable } from './packet-reader.ts';
+import { propertyIds, readProperties, type Properties } from './properties.ts';
+
+/** As CONNECT says it: 4 is MQTT 3.1.1. */
+export type ProtocolLevel = 4 | 5;
+
+export type Qos = 0 | 1 | 2;
+
+type Will = { topic: string; payload: Uint8Array; qos: Qos; isRetained: boolean };
+
+export type ConnectPacket = {
+  type: 'connect';
+  level: ProtocolLevel;
+  clientId: string;
+  username: string | undefined;
+  password: Uint8Array | undefined;
+  keepAliveSeconds: number;
+  will: Will | undefined;
+  /** Of what the client receives. */
+  receiveMaximum: number;
+  maxPacketBytes: number;
+  hasAuthMethod: boolean;
+};
+
+export type PublishPacket = {
+  type: 'publish';
+  topic: string;
+  payload: Uint8Array;
+  qos: Qos;
+  isRetained: boolean;
+  /** 0 with QoS 0. */
+  packetId: number;
+  hasTopicAlias: boolean;
+};
+
+export type SubscribePacket = {
+  type: 'subscribe';
+  packetId: number;
+  filters: { filter: string; qos: Qos; isNoLocal: boolean }[];
+  hasSubscriptionId: boolean;
+};
+
+export type ClientPacket =
+  | ConnectPacket
+  /** A version that is not spoken here; the rest of the packet was not read. */
+  | { type: 'connect_other_version'; level: number }
+  | PublishPacket
+  | { type: 'puback'; packetId: number }
+  | SubscribePacket
+  | { type: 'unsubscribe'; packetId: number; filters: string[] }
+  | { type: 'pingreq' }
+  | { type: 'disconnect'; isWithWill: boolean; isExpiryRaised: boolean }
+  /** A part of QoS 2, AUTH, or what only servers send. */
+  | { type: 'unexpected'; name: UnexpectedPacket };
+
+type UnexpectedPacket = 'connack' | 'pubrec' | 'pubrel' | 'pubcomp' | 'suback' | 'unsuback' | 'pingresp' | 'auth';
+
+const types = { connect: 1, publish: 3, puback: 4, subscribe: 8, unsubscribe: 10, pingreq: 12, disconnect: 14 };
+const unexpectedTypes: Partial<Record<number, UnexpectedPacket>> = {
+  2: 'connack',
+  5: 'pubrec',
+  6: 'pubrel',
+  7: 'pubcomp',
+  9: 'suback',
+  11: 'unsuback',
+  13: 'pingresp',
+  15: 'auth',
+};
+
+/** @param level of the session; before CONNECT any */
+export function readPacket(raw: RawPacket, level: ProtocolLevel): ClientPacket | Unreadable {
+  try {
+    return read(raw, level);
+  } catch (error) {
+    if (error instanceof MalformedPacketError) return { malformed: error.reason };
+    throw error;
+  }
+}
+
+function read({ type, flags, body }: RawPacket, level: ProtocolLevel): ClientPacket {
+  const cursor = new ByteCursor(body);
+  if (type === types.publish) return readPublish(cursor, flags, level);
+  // MQTT-2.2.2-1: SUBSCRIBE, UNSUBSCRIBE and PUBREL carry a bit that means nothing.
+  const isMarked = type === types.subscribe || type === types.unsubscribe || type === 6;
+  if (type === 0 || (type === 15 && level < 5)) throw new MalformedPacketError('packet_type_reserved');
+  if (flags !== (isMarked ? 2 : 0)) throw new MalformedPacketError('flags_reserved');
+  const unexpected = unexpectedTypes[type];
+  if (unexpected !== undefined) return { type: 'unexpected', name: unexpected };
+  switch (type) {
+    case types.connect:
+      return readConnect(cursor);
+    case types.puback:
+      return readPuback(cursor, level);
+    case types.subscribe:
+      return readSubscribe(cursor, level);
+    case types.unsubscribe:
+      return readUnsubscribe(cursor, level);
+    case types.pingreq:
+      cursor.end();
+      return { type: 'pingreq' };
+    default:
+      return readDisconnect(cursor, level);
+  }
+}
+
+function readConnect(cursor: ByteCursor): ClientPacket {
+  const name = cursor.text();
+  const level = cursor.byte();
+  const isKnownName = name === 'MQTT' || (name === 'MQIsdp' && level === 3);
+  if (!isKnownName) throw new MalformedPacketError('protocol_name_wrong');
+  if (level !== 4 && level !== 5) return { type: 'connect_other_version', level };
+  const flags = cursor.byte();
+  checkConnectFlags(flags, level);
+  const keepAliveSeconds = cursor.uint16();
+  const properties = level === 5 ? readProperties(cursor, 'connect') : none;
+  const clientId = cursor.text();
+  const will = (flags & 4) === 0 ? undefined : readWill(cursor, flags, level);
+  const username = (flags & 128) === 0 ? undefined : cursor.text();
+  const password = (flags & 64) === 0 ? undefined : cursor.binary();
+  cursor.end();
+  return {
+    type: 'connect',
+    level,
+    clientId,
+    username,
+    password,
+    keepAliveSeconds,
+    will,
+    receiveMaximum: numberOf(properties, propertyIds.receiveMaximum) ?? 65_535,
+    maxPacketBytes: numberOf(properties, propertyIds.maximumPacketSize) ?? 4_294_967_295,
+    hasAuthMethod: properties.has(propertyIds.authMethod),
+  };
+}
+
+function checkConnectFlags(flags: number, level: ProtocolLevel): void {
+  if ((flags & 1) !== 0) throw new MalformedPacketError('connect_flag_reserved');
+  if ((flags & 4) === 0 && (flags & 0b11_1000) !== 0) throw new MalformedPacketError('will_flags_without_will');
+  if ((flags & 0b1_1000) === 0b1_1000) throw new MalformedPacketError('will_qos_reserved');
+  // MQTT 5 allows a password alone.
+  const isPasswordAlone = (flags & 64) !== 0 && (flags & 128) === 0;
+  if (isPasswordAlone && level < 5) throw new MalformedPacketError('password_without_username');
+}
+
+function readWill(cursor: ByteCursor, flags: number, level: ProtocolLevel): Will {
+  if (level === 5) readProperties(cursor, 'will');
+  const topic = cursor.text();
+  const payload = cursor.binary();
+  return { topic, payload, qos: qosOf(flags >> 3), isRetained: (flags & 32) !== 0 };
+}
+
+function readPublish(cursor: ByteCursor, flags: number, level: ProtocolLevel): PublishPacket {
+  if ((flags & 6) === 6) throw new MalformedPacketError('qos_reserved');
+  const qos = qosOf(flags >> 1);
+  if (qos === 0 && (flags & 8) !== 0) throw new MalformedPacketError('dup_without_qos');
+  const topic = cursor.text();
+  const packetId = qos === 0 ? 0 : readPacketId(cursor);
+  const properties = level === 5 ? readProperties(cursor, 'publish') : none;
+  return {
+    type: 'publish',
+    topic,
+    payload: cursor.rest(),
+    qos,
+    isRetained: (flags & 1) !== 0,
+    packetId,
+    hasTopicAlias: properties.has(propertyIds.topicAlias),
+  };
+}
+
+function readPuback(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {
+  const packetId = readPacketId(cursor);
+  if (level === 5 && cursor.left > 0) {
+    cursor.byte();
+    if (cursor.left > 0) readProperties(cursor, 'acknowledgement');
+  }
+  cursor.end();
+  return { type: 'puback', packetId };
+}
+
+function readSubscribe(cursor: ByteCursor, level: ProtocolLevel): SubscribePacket {
+  const packetId = readPacketId(cursor);
+  const properties = level === 5 ? readProperties(cursor, 'subscribe') : none;
+  const filters: SubscribePacket['filters'] = [];
+  while (cursor.left > 0) {
+    const filter = cursor.text();
+    const options = cursor.byte();
+    // Of MQTT 5: no local, retain as published, retain handling. In 3.1.1 all of them are reserved.
+    const isReserved = level === 5 ? (options & 0xc0) !== 0 || (options & 0x30) === 0x30 : (options & 0xfc) !== 0;
+    if (isReserved || (options & 3) === 3) throw new MalformedPacketError('subscribe_options_reserved');
+    filters.push({ filter, qos: qosOf(options), isNoLocal: level === 5 && (options & 4) !== 0 });
+  }
+  if (filters.length === 0) throw new MalformedPacketError('subscribe_empty');
+  return { type: 'subscribe', packetId, filters, hasSubscriptionId: properties.has(propertyIds.subscriptionId) };
+}
+
+function readUnsubscribe(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {
+  const packetId = readPacketId(cursor);
+  if (level === 5) readProperties(cursor, 'unsubscribe');
+  const filters: string[] = [];
+  while (cursor.left > 0) filters.push(cursor.text());
+  if (filters.length === 0) throw new MalformedPacketError('unsubscribe_empty');
+  return { type: 'unsubscribe', packetId, filters };
+}
+
+function readDisconnect(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {
+  const reasonCode = level === 5 && cursor.left > 0 ? cursor.byte() : 0;
+  const properties = level === 5 && cursor.left > 0 ? readProperties(cursor, 'disconnect') : none;
+  cursor.end();
+  const isExpiryRaised = (numberOf(properties, propertyIds.sessionExpiry) ?? 0) > 0;
+  // MQTT5 3.14.4: with any other code than 0 the will is published.
+  return { type: 'disconnect', isWithWill: reasonCode !== 0, isExpiryRaised };
+}
+
+function readPacketId(cursor: ByteCursor): number {
+  const packetId = cursor.uint16();
+  if (packetId === 0) throw new MalformedPacketError('packet_id_zero');
+  return packetId;
+}
+
+const none: Properties = new Map();
+
+function numberOf(properties: Properties, id: number): number | undefined {
+  const value = properties.get(id);
+  return typeof value === 'number' ? value : undefined;
+}
+
+function qosOf(bits: number): Qos {
+  return (bits & 3) as Qos;
+}

@@ -1,0 +1,86 @@
+// Cuts a stream of bytes into MQTT packets, however the bytes were divided: a packet may span many frames, and a frame may
+// hold many packets. Copies each byte at most twice. Reads nothing but the fixed header (MQTT 2.2).
+import type { MalformedReason } from './malformed.ts';
+
+export type RawPacket = { type: number; flags: number; body: Uint8Array };
+export type Unreadable = { malformed: MalformedReason };
+
+const none = new Uint8Array(0);
+
+export class PacketReader {
+  #chunks: Uint8Array[] = [];
+  #length = 0;
+  /** Bytes without which nothing more can be read. */
+  #needed = 2;
+
+  /** @param rest what an earlier reader had left */
+  constructor(rest: Uint8Array = none) {
+    if (rest.length > 0) this.push(rest);
+  }
+
+  /** Bytes that wait for the rest of their packet, or to be read. */
+  get waiting(): number {
+    return this.#length;
+  }
+
+  push(chunk: Uint8Array): void {
+    if (chunk.length === 0) return;
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+  }
+
+  /** The next packet; undefined where its end has not come. After a problem there is nothing more to read. */
+  next(maxBytes: number): RawPacket | Unreadable | undefined {
+    if (this.#length < this.#needed) return undefined;
+    const bytes = this.rest();
+    const header = readHeader(bytes);
+    if (header === undefined) {
+      this.#needed = bytes.length + 1;
+      return undefined;
+    }
+    if ('malformed' in header) return header;
+    const { headerBytes, bodyBytes } = header;
+    const length = headerBytes + bodyBytes;
+    if (length > maxBytes) return { malformed: 'packet_too_large' };
+    if (bytes.length < length) {
+      this.#needed = length;
+      return undefined;
+    }
+    this.#keep(bytes.subarray(length));
+    const first = bytes[0] ?? 0;
+    return { type: first >> 4, flags: first & 15, body: bytes.subarray(headerBytes, length) };
+  }
+
+  /** All bytes that were not read. */
+  rest(): Uint8Array {
+    const [first = none] = this.#chunks;
+    if (this.#chunks.length <= 1) return first;
+    const joined = new Uint8Array(this.#length);
+    let at = 0;
+    for (const chunk of this.#chunks) {
+      joined.set(chunk, at);
+      at += chunk.length;
+    }
+    this.#chunks = [joined];
+    return joined;
+  }
+
+  #keep(rest: Uint8Array): void {
+    this.#chunks = rest.length > 0 ? [rest] : [];
+    this.#length = rest.length;
+    this.#needed = 2;
+  }
+}
+
+function readHeader(bytes: Uint8Array): { headerBytes: number; bodyBytes: number } | Unreadable | undefined {
+  let bodyBytes = 0;
+  let scale = 1;
+  for (let at = 1; at <= 4; at++) {
+    const byte = bytes[at];
+    if (byte === undefined) return undefined;
+    bodyBytes += (byte & 127) * scale;
+    if (byte < 128) return { headerBytes: at + 1, bodyBytes };
+    scale *= 128;
+  }
+  return { malformed: 'remaining_length_too_long' };
+}
