@@ -1,12 +1,18 @@
-// The thread of one attack: runs it and posts its result.
+// The thread of one attack: runs it each time it is given an effort, and posts the result with the processor time it took.
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Effort, Result, Target } from './attack.ts';
 import { attacks } from './attack-list.ts';
 
-export type AttackData = { name: string; target: Target; effort: Effort };
+export type AttackData = { name: string; target: Target };
+export type ThreadResult = { result: Result; cpuSeconds: number };
 
-const { name, target, effort } = workerData as AttackData;
+const { name, target } = workerData as AttackData;
 const attack = attacks.find((one) => one.name === name);
 if (attack === undefined) throw new Error(`there is no attack ${name}`);
-const result: Result = await attack.run(target, effort);
-parentPort?.postMessage(result);
+parentPort?.on('message', (effort: Effort) => {
+  const before = process.threadCpuUsage();
+  void attack.run(target, effort).then((result) => {
+    const { user, system } = process.threadCpuUsage(before);
+    parentPort?.postMessage({ result, cpuSeconds: (user + system) / 1e6 } satisfies ThreadResult);
+  });
+});

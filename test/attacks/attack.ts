@@ -15,8 +15,9 @@ export type Target = {
 
 export type Effort = {
   seconds: number;
-  /** Generated inputs, for the attacks that count them. */
+  /** Generated inputs at most, for the attacks that count them, and how long they are sent at most. */
   inputs: number;
+  inputSeconds: number;
   /** Parallel clients of a flood. */
   clients: number;
   sockets: number;
@@ -38,6 +39,8 @@ export type Attack = {
   title: string;
   /** What must hold, in one line. */
   holds: string;
+  /** It waits for a deadline longer than a round. */
+  isOnce?: true;
   run: (target: Target, effort: Effort) => Promise<Result>;
 };
 

@@ -5,7 +5,7 @@ import { fuzzSeed } from '../rig/fuzzing.ts';
 import { attacks } from './attack-list.ts';
 import { Battlefield } from './battlefield.ts';
 
-const effort = { seconds: 0.25, inputs: 200, sockets: 60, clients: 8, seed: fuzzSeed };
+const effort = { seconds: 0.25, inputs: 200, inputSeconds: 60, sockets: 60, clients: 8, seed: fuzzSeed };
 
 let field: Battlefield;
 

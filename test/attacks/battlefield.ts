@@ -1,28 +1,33 @@
 // The system under attack, with production limits, and everybody in it: the victim, the attacker, the bystander. Runs one
 // attack at a time in a thread, with the bystander beside it, and says what it cost. Judges nothing but what must hold.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { activate, activateMany, addProduct, signUp } from '../rig/accounts.ts';
 import { connectApi } from '../rig/api.ts';
 import { WholeService } from '../rig/whole-service.ts';
 import type { Attack, Effort, Result, Target } from './attack.ts';
-import type { AttackData } from './attack-thread.ts';
+import type { AttackData, ThreadResult } from './attack-thread.ts';
 import { Bystander, percentile, type Kind, type Measured } from './bystander.ts';
+import { MemoryMeter, type MemoryUse } from './memory-meter.ts';
 
 /** An attack that does not end by itself has hung, and with it perhaps the service. */
-const patienceMs = 60 * 60_000;
+const patienceMs = 10 * 60_000;
+const settleMs = 500;
 /** The bridge's own defaults, which the rig lifts for other tests. */
 const defaultRates = { DEVICE_MESSAGES_PER_SECOND: '50', DEVICE_MESSAGES_BURST: '1000' };
+
+type Plan = { rounds: number; quietSeconds: number };
 
 export type Outcome = Result & {
   name: string;
   seconds: number;
-  /** p95 in milliseconds, before and meanwhile. */
+  /** How much of one core the attack itself took, which on one machine the service lacks. */
+  attackerCpu: number;
+  /** p95 in milliseconds, in quiet periods and under attack: the medians of the rounds. */
   bystander: Record<Kind, { before: number; meanwhile: number }>;
   bystanderFailures: string[];
-  /** Resident memory in MiB. */
-  memory: Record<'worker' | 'bridge' | 'broker', { before: number; peak: number }>;
+  memory: MemoryUse;
 };
 
 export class Battlefield {
@@ -68,26 +73,47 @@ export class Battlefield {
     return { result, bystanderFailures: [...new Set(meanwhile.failures)] };
   }
 
-  /** @param quietSeconds how long the bystander is watched before it begins */
-  async measure(attack: Attack, effort: Effort, quietSeconds: number): Promise<Outcome> {
-    const startedAt = performance.now();
+  /**
+   * The attack in `rounds`, a quiet period before each, so that whatever else loads the machine is in both. One that waits
+   * for a deadline has a single round.
+   */
+  async measure(attack: Attack, effort: Effort, { rounds, quietSeconds }: Plan): Promise<Outcome> {
+    const thread = new AttackThread({ name: attack.name, target: this.target });
     const memory = new MemoryMeter({
       worker: this.#service.rig.pid,
       bridge: this.#service.bridge.pid,
       broker: this.#service.broker.pid ?? 0,
     });
-    const quietUntil = performance.now() + quietSeconds * 1000;
-    const before = await this.#bystander.live(() => performance.now() > quietUntil);
     memory.begin();
-    let isOver = false;
-    const fighting = runInThread({ name: attack.name, target: this.target, effort }).finally(() => (isOver = true));
-    const [result, meanwhile] = await Promise.all([fighting, this.#bystander.live(() => isOver)]);
+    const [quiet, attacked]: [Measured[], Measured[]] = [[], []];
+    const results: Result[] = [];
+    let [attackSeconds, cpuSeconds] = [0, 0];
+    try {
+      await thread.ready;
+      for (let round = 0; round < (attack.isOnce === true ? 1 : rounds); round += 1) {
+        // What the round before left behind ends first.
+        await sleep(settleMs);
+        const quietUntil = performance.now() + quietSeconds * 1000;
+        quiet.push(await this.#bystander.live(() => performance.now() > quietUntil));
+        const startedAt = performance.now();
+        let isOver = false;
+        const fighting = thread.run({ ...effort, seed: effort.seed + round }).finally(() => (isOver = true));
+        const [fought, meanwhile] = await Promise.all([fighting, this.#bystander.live(() => isOver)]);
+        attackSeconds += (performance.now() - startedAt) / 1000;
+        cpuSeconds += fought.cpuSeconds;
+        attacked.push(meanwhile);
+        results.push(fought.result);
+      }
+    } finally {
+      await thread.stop();
+    }
     return {
-      ...result,
+      ...sumOf(results),
       name: attack.name,
-      seconds: (performance.now() - startedAt) / 1000 - quietSeconds,
-      bystander: compare(before, meanwhile),
-      bystanderFailures: [...new Set(meanwhile.failures)].slice(0, 5),
+      seconds: attackSeconds,
+      attackerCpu: cpuSeconds / attackSeconds,
+      bystander: compare(quiet, attacked),
+      bystanderFailures: [...new Set([...quiet, ...attacked].flatMap(({ failures }) => failures))].slice(0, 5),
       memory: memory.end(),
     };
   }
@@ -103,79 +129,60 @@ export class Battlefield {
   }
 }
 
-async function runInThread(workerData: AttackData): Promise<Result> {
-  const thread = new Worker(new URL('attack-thread.ts', import.meta.url), { workerData });
-  const { promise, resolve, reject } = Promise.withResolvers<Result>();
-  thread.once('message', resolve);
-  thread.once('error', reject);
-  thread.once('exit', () => reject(new Error(`the attack ${workerData.name} ended without a result`)));
-  try {
-    const late = sleep(patienceMs, undefined, { ref: false }).then(() => {
-      throw new Error(`the attack ${workerData.name} did not end`);
-    });
-    return await Promise.race([promise, late]);
-  } finally {
-    await thread.terminate();
-  }
-}
+/** Started before the first round, so that loading its code is in no measurement. */
+class AttackThread {
+  readonly #name: string;
+  readonly #worker: Worker;
+  readonly ready: Promise<unknown>;
 
-function compare(before: Measured, meanwhile: Measured): Outcome['bystander'] {
-  const of = (kind: Kind) => ({
-    before: percentile(before.times[kind], 0.95),
-    meanwhile: percentile(meanwhile.times[kind], 0.95),
-  });
-  return { status: of('status'), list: of('list'), command: of('command'), activation: of('activation') };
-}
-
-/** Resident memory of the parts, from /proc, so on Linux only; elsewhere it shows zero. */
-class MemoryMeter {
-  readonly #pids: Record<'worker' | 'bridge' | 'broker', number>;
-  readonly #seen: Outcome['memory'];
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(pids: Record<'worker' | 'bridge' | 'broker', number>) {
-    this.#pids = pids;
-    const none = () => ({ before: 0, peak: 0 });
-    this.#seen = { worker: none(), bridge: none(), broker: none() };
+  constructor(workerData: AttackData) {
+    this.#name = workerData.name;
+    this.#worker = new Worker(new URL('attack-thread.ts', import.meta.url), { workerData });
+    this.ready = once(this.#worker, 'online');
   }
 
-  begin(): void {
-    for (const [part, seen] of Object.entries(this.#seen)) seen.before = this.#read(part as keyof Outcome['memory']);
-    this.#look();
-    this.#timer = setInterval(() => this.#look(), 250);
-  }
-
-  end(): Outcome['memory'] {
-    clearInterval(this.#timer);
-    this.#look();
-    return this.#seen;
-  }
-
-  #look(): void {
-    for (const [part, seen] of Object.entries(this.#seen)) {
-      seen.peak = Math.max(seen.peak, this.#read(part as keyof Outcome['memory']));
+  async run(effort: Effort): Promise<ThreadResult> {
+    const { promise, resolve, reject } = Promise.withResolvers<ThreadResult>();
+    this.#worker.once('message', resolve);
+    this.#worker.once('error', reject);
+    const fail = () => reject(new Error(`the attack ${this.#name} ended without a result, or not at all`));
+    this.#worker.once('exit', fail);
+    const timer = setTimeout(fail, patienceMs);
+    this.#worker.postMessage(effort);
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#worker.removeAllListeners();
     }
   }
 
-  /** Of the process and everything in its group. */
-  #read(part: keyof Outcome['memory']): number {
-    if (!existsSync('/proc/self/stat')) return 0;
-    const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-    const bytes = pids.map((pid) => residentOf(Number(pid), this.#pids[part])).reduce((sum, one) => sum + one, 0);
-    return Math.round(bytes / 2 ** 20);
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
   }
 }
 
-const pageBytes = 4096;
-
-function residentOf(pid: number, wanted: number): number {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    if (pid !== wanted && Number(fields[2]) !== wanted) return 0;
-    return Number(fields[21]) * pageBytes;
-  } catch (error) {
-    // The process ended while the folder was read.
-    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return 0;
-    throw error;
+function sumOf(results: Result[]): Result {
+  const answers = new Map<string, number>();
+  for (const result of results) {
+    for (const [answer, count] of Object.entries(result.answers)) {
+      answers.set(answer, (answers.get(answer) ?? 0) + count);
+    }
   }
+  return {
+    tried: results.reduce((sum, { tried }) => sum + tried, 0),
+    answers: Object.fromEntries([...answers].toSorted(([, one], [, other]) => other - one)),
+    problems: [...new Set(results.flatMap(({ problems }) => problems))],
+  };
+}
+
+/** Medians over the rounds of each round's p95. */
+function compare(quiet: Measured[], attacked: Measured[]): Outcome['bystander'] {
+  const medianOf = (rounds: Measured[], kind: Kind) =>
+    percentile(
+      rounds.map(({ times }) => percentile(times[kind], 0.95)),
+      0.5,
+    );
+  const of = (kind: Kind) => ({ before: medianOf(quiet, kind), meanwhile: medianOf(attacked, kind) });
+  return { status: of('status'), list: of('list'), command: of('command'), activation: of('activation') };
 }

@@ -7,7 +7,8 @@ import type { Activation, Session } from '../rig/accounts.ts';
 import { Random } from '../faults/random.ts';
 import { send, type HttpAnswer, type HttpRequest } from './traffic.ts';
 
-const pauseMs = 15;
+/** Fast enough for a p95 of a few seconds, slow enough for the limit of commands a minute. */
+const pauseMs = 10;
 /** A person's own network: the edge names it, and nobody of the attackers has it. */
 const address = '203.0.113.5';
 

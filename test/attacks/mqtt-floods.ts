@@ -55,11 +55,15 @@ async function publishFor(
   return tally;
 }
 
+/** Linux takes up to some 200 KiB of a connection on loopback before the other side reads. */
+const maxTakenBytes = 512 * 1024;
+
 export const mqttFloods: Attack[] = [
   {
     name: 'before-login',
     title: 'connections that announce a CONNECT of megabytes and send it slowly',
     holds: 'closed at a few KiB, and after a deadline',
+    isOnce: true,
     run: async ({ mqttPort }, { sockets, seconds }) => {
       const tally = new Tally();
       const header = Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]);
@@ -83,7 +87,10 @@ export const mqttFloods: Attack[] = [
       }
       const left = open.filter(isOpen).length;
       if (left > 0) tally.problem(`${left} of ${open.length} connections are open without a login`);
-      if (taken > 64 * 1024 * 1024) tally.problem(`${Math.round(taken / 1024 / 1024)} MiB were taken before any login`);
+      // What the system's own buffers of a socket take is not the broker's.
+      if (taken > open.length * maxTakenBytes) {
+        tally.problem(`${Math.round(taken / 1024 / open.length)} KiB of each connection were taken before any login`);
+      }
       for (const socket of open) socket.destroy();
       return tally.result();
     },
@@ -92,8 +99,9 @@ export const mqttFloods: Attack[] = [
     name: 'malformed-packets',
     title: 'MQTT packets with bytes changed, cut and repeated, before any login',
     holds: 'the connection ends; nothing else does',
-    run: async ({ mqttPort, victim }, { inputs, seed }) => {
+    run: async ({ mqttPort, victim }, { inputs, inputSeconds, seed }) => {
       const tally = new Tally();
+      const untilMs = endOf(inputSeconds);
       const random = new Random(seed);
       const good = [
         generate({ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, clientId: 'x', keepalive: 30 }),
@@ -110,7 +118,7 @@ export const mqttFloods: Attack[] = [
         generate({ cmd: 'pingreq' }),
       ];
       const pick = (below: number): number => random.between(0, below - 1);
-      for (let number = 0; number < Math.ceil(inputs / 50); number += 1) {
+      for (let number = 0; number < Math.ceil(inputs / 50) && performance.now() < untilMs; number += 1) {
         const packet = Buffer.from(good[pick(good.length)] ?? []);
         for (let change = 0; change <= pick(4); change += 1) packet[pick(packet.length)] = pick(256);
         const bytes = pick(3) === 0 ? packet.subarray(0, pick(packet.length) + 1) : packet;

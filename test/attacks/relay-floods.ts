@@ -53,6 +53,7 @@ export const relayFloods: Attack[] = [
     name: 'mute-sockets',
     title: 'relay sockets of one address that never authenticate',
     holds: 'refused beyond a cap, closed after a deadline',
+    isOnce: true,
     run: async ({ url }, { sockets }) => {
       const tally = await muteSockets(url, sockets, () => '192.0.2.77');
       if (sockets >= 500 && tally.of('opened') >= sockets) tally.problem(`one address holds all ${sockets} sockets`);
@@ -63,6 +64,7 @@ export const relayFloods: Attack[] = [
     name: 'mute-sockets-spread',
     title: 'the same from as many addresses',
     holds: 'refused beyond a cap a shard, closed after a deadline',
+    isOnce: true,
     run: async ({ url }, { sockets }) => (await muteSockets(url, sockets, addressOf)).result(),
   },
   {
@@ -136,8 +138,9 @@ export const relayFloods: Attack[] = [
     name: 'hostile-frames',
     title: 'relay frames that are nearly right, wrong and hostile, text and binary',
     holds: 'each is answered or ends the socket; none answers internal_error',
-    run: async ({ url, own }, { inputs, seed }) => {
+    run: async ({ url, own }, { inputs, inputSeconds, seed }) => {
       const tally = new Tally();
+      const untilMs = endOf(inputSeconds);
       const actions = ['auth', 'subscribe', 'unsubscribe', 'publish', 'ping', 'x', ''];
       const frame = fc.oneof(
         fc
@@ -153,8 +156,9 @@ export const relayFloods: Attack[] = [
         fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
       );
       const perSocket = 20;
-      const frames = fc.sample(frame, { numRuns: Math.ceil(inputs / 20), seed });
-      for (let at = 0; at < frames.length; at += perSocket) {
+      const count = Math.ceil(inputs / 20);
+      for (let at = 0; at < count && performance.now() < untilMs; at += perSocket) {
+        const frames = fc.sample(frame, { numRuns: Math.min(perSocket, count - at), seed: (seed + at) | 0 });
         const { socket, refused } = await open(url, addressOf(at));
         if (refused !== undefined) {
           tally.note(refused);
@@ -165,8 +169,8 @@ export const relayFloods: Attack[] = [
           if (text.includes('internal_error')) tally.problem(`a frame answers ${text}`);
           tally.note('answered');
         });
-        if (at % 2 === 0) socket.send(JSON.stringify({ action: 'auth', token: own.token }));
-        for (const one of frames.slice(at, at + perSocket)) socket.send(one);
+        if ((at / perSocket) % 2 === 0) socket.send(JSON.stringify({ action: 'auth', token: own.token }));
+        for (const one of frames) socket.send(one);
         socket.send('{"action":"ping"}');
         const code = await Promise.race([closedOf(socket), untilPong(socket), sleep(10_000).then(() => 'silent')]);
         if (code === 'silent') tally.problem('a socket answers nothing for 10 s');

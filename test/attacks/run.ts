@@ -1,56 +1,66 @@
 // `npm run test:attacks`: attacks the whole system with production limits and shows what held and what it cost a
-// bystander. Ends with 1 when something did not hold, with 2 when it cannot run.
+// bystander, then sends generated input without end. Ends with 1 when something did not hold, with 2 when it cannot run.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeMachine } from '../../bench/machine.ts';
-import type { Attack } from './attack.ts';
+import type { Attack, Effort } from './attack.ts';
 import { attacks } from './attack-list.ts';
 import { Battlefield, type Outcome } from './battlefield.ts';
+import { runLong, type LongOutcome } from './long-run.ts';
+import { tableOf, writeToPage, type Found } from './table.ts';
 
 const usage = `npm run test:attacks -- [options]
-  --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}
-  --seconds N         how long each flood lasts (20)
-  --inputs N          generated inputs of hostile-requests (1000000); the others send a share of it
-  --sockets N         relay sockets and connections of an attack (2000)
+  --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}; none: the long run alone
+  --rounds N          how often each is tried, a quiet period before each (3)
+  --seconds N         how long each round lasts (3), and each quiet period at most (2)
+  --sockets N         relay sockets and connections of an attack (500)
+  --inputs N          generated inputs of the long run (1000000); 0: no long run
   --seed N            the same inputs again; printed with every run
-  --json FILE         writes everything found`;
+  --json FILE         writes everything found
+  --write             puts the result into docs/security.md`;
 
 /** A bystander's p95 may triple; below this many milliseconds nobody notices. */
 const tripled = 3;
 const unnoticedMs = 25;
-/** The bystander alone, before each attack. */
-const quietSeconds = 5;
+const quietSeconds = 2;
+/** Of an attack that counts its inputs: more than a round has time for. */
+const inputsOfRound = 1_000_000;
 
 function readOptions() {
   const { values } = parseArgs({
     options: {
       only: { type: 'string' },
+      rounds: { type: 'string' },
       seconds: { type: 'string' },
       inputs: { type: 'string' },
       sockets: { type: 'string' },
       seed: { type: 'string' },
       json: { type: 'string' },
+      write: { type: 'boolean' },
     },
   });
-  const names = values.only?.split(',') ?? attacks.map(({ name }) => name);
+  const names = values.only === 'none' ? [] : (values.only?.split(',') ?? attacks.map(({ name }) => name));
   const unknown = names.find((name) => !attacks.some((attack) => attack.name === name));
   if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such attack`);
-  const whole = (name: 'seconds' | 'inputs' | 'sockets' | 'seed', fallback: number): number => {
+  const whole = (name: 'rounds' | 'seconds' | 'inputs' | 'sockets' | 'seed', fallback: number, min = 1): number => {
     const value = Number(values[name] ?? fallback);
-    if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} takes a whole number from 1`);
+    if (!Number.isInteger(value) || value < min) throw new Error(`--${name} takes a whole number from ${min}`);
     return value;
+  };
+  const seconds = whole('seconds', 3);
+  const isWhole = values.only === undefined || names.length === 0;
+  const effort: Effort = {
+    ...{ seconds, inputs: inputsOfRound, inputSeconds: seconds, clients: 16 },
+    ...{ sockets: whole('sockets', 500), seed: whole('seed', 1 + (Date.now() % 2 ** 31)) },
   };
   return {
     chosen: attacks.filter(({ name }) => names.includes(name)),
-    effort: {
-      seconds: whole('seconds', 20),
-      inputs: whole('inputs', 1_000_000),
-      sockets: whole('sockets', 2_000),
-      seed: whole('seed', 1 + (Date.now() % 2 ** 31)),
-      clients: 16,
-    },
+    effort,
+    plan: { rounds: whole('rounds', 3), quietSeconds: Math.min(quietSeconds, seconds) },
+    longInputs: whole('inputs', isWhole ? 1_000_000 : 0, 0),
     jsonFile: values.json === undefined ? null : resolve(values.json),
+    isWritten: values.write === true,
   };
 }
 
@@ -61,47 +71,72 @@ try {
   console.error(`${(error as Error).message}\n${usage}`);
   process.exit(2);
 }
-const { chosen, effort, jsonFile } = options;
+const { chosen, effort, plan, longInputs, jsonFile, isWritten } = options;
+const startedAt = performance.now();
 const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
+const settings = `--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --seed ${effort.seed}`;
 console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
 console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
-console.log(`--seconds ${effort.seconds} --inputs ${effort.inputs} --sockets ${effort.sockets} --seed ${effort.seed}`);
+console.log(settings);
 
-const field = await Battlefield.prepare(effort.seed);
-const stopBySignal = (): void => void field.stop().finally(() => process.exit(130));
-process.once('SIGINT', stopBySignal);
-process.once('SIGTERM', stopBySignal);
+const found: Found[] = chosen.length === 0 ? [] : await attackAll();
+const long = longInputs === 0 ? undefined : await runLong({ inputs: longInputs, seed: effort.seed, say: console.log });
 
-const found: { attack: Attack; outcome: Outcome; failures: string[] }[] = [];
-for (const attack of chosen) {
-  console.log(`\n${attack.name}: ${attack.title}`);
-  const outcome = await field.measure(attack, effort, quietSeconds);
+const failed = found.filter(({ failures }) => failures.length > 0);
+const table = found.length === 0 ? '' : tableOf(found);
+console.log(`\n${table}`);
+if (long !== undefined) console.log(`\n${describeLong(long)}`);
+const minutes = (performance.now() - startedAt) / 60_000;
+console.log(
+  failed.length === 0 ? '\nEvery attack held' : `\n${failed.length} of ${found.length} attacks did not hold`,
+  `after ${minutes.toFixed(1)} minutes.`,
+);
+if (jsonFile !== null) {
+  writeFileSync(jsonFile, `${JSON.stringify({ machine: describeMachine(), effort, plan, found, long }, null, 2)}\n`);
+}
+if (isWritten) {
+  const how = `\`npm run test:attacks -- ${settings}\` on ${date.slice(0, 10)} at commit ${commit}, on ${cores} x ${cpu.trim()}, load average before ${loadAverageBefore[0]}, in ${minutes.toFixed(1)} minutes:`;
+  await writeToPage([how, table, ...(long === undefined ? [] : [describeLong(long)])].join('\n\n'));
+}
+process.exit(failed.length === 0 && (long?.problems.length ?? 0) === 0 ? 0 : 1);
+
+async function attackAll(): Promise<Found[]> {
+  const field = await Battlefield.prepare(effort.seed);
+  const stopBySignal = (): void => void field.stop().finally(() => process.exit(130));
+  process.once('SIGINT', stopBySignal);
+  process.once('SIGTERM', stopBySignal);
+  const all: Found[] = [];
+  for (const attack of chosen) {
+    console.log(`\n${attack.name}: ${attack.title}`);
+    const outcome = await field.measure(attack, effort, plan);
+    const failures = await judge(field, attack, outcome);
+    show(outcome, failures);
+    all.push({ outcome, failures });
+  }
+  await field.stop();
+  process.off('SIGINT', stopBySignal).off('SIGTERM', stopBySignal);
+  return all;
+}
+
+async function judge(field: Battlefield, attack: Attack, outcome: Outcome): Promise<string[]> {
   const failures = [...outcome.problems, ...outcome.bystanderFailures.map((text) => `bystander: ${text}`)];
   for (const [kind, { before, meanwhile }] of Object.entries(outcome.bystander)) {
     if (meanwhile > Math.max(before * tripled, unnoticedMs)) {
       failures.push(`bystander: ${kind} p95 from ${before.toFixed(1)} to ${meanwhile.toFixed(1)} ms`);
     }
   }
-  if (attack.name === 'login-guesses') {
-    const waited = await field.signInElsewhere(30_000);
-    if (waited === undefined) failures.push('the owner does not get in from a new address within 30 s');
-    else console.log(`  the owner gets in from a new address after ${(waited / 1000).toFixed(1)} s`);
-  }
-  show(outcome, failures);
-  found.push({ attack, outcome, failures });
+  if (attack.name !== 'login-guesses') return failures;
+  const waited = await field.signInElsewhere(30_000);
+  if (waited === undefined) failures.push('the owner does not get in from a new address within 30 s');
+  else console.log(`  the owner gets in from a new address after ${(waited / 1000).toFixed(1)} s`);
+  return failures;
 }
-await field.stop();
 
-const failed = found.filter(({ failures }) => failures.length > 0);
-console.log(`\n${table()}`);
-console.log(failed.length === 0 ? '\nEverything held.' : `\n${failed.length} of ${found.length} attacks did not hold.`);
-if (jsonFile !== null)
-  writeFileSync(jsonFile, `${JSON.stringify({ machine: describeMachine(), effort, found }, null, 2)}\n`);
-process.exit(failed.length === 0 ? 0 : 1);
-
-function show({ tried, seconds, answers, bystander, memory }: Outcome, failures: string[]): void {
+function show({ tried, seconds, attackerCpu, answers, bystander, memory }: Outcome, failures: string[]): void {
   const counted = Object.entries(answers).map(([answer, count]) => `${answer} ${count}`);
-  console.log(`  ${tried} tried in ${seconds.toFixed(1)} s: ${counted.join(', ')}`);
+  console.log(
+    `  ${tried} tried in ${seconds.toFixed(1)} s with ${attackerCpu.toFixed(2)} cores: ${counted.join(', ')}`,
+  );
   const times = Object.entries(bystander).map(
     ([kind, { before, meanwhile }]) => `${kind} ${before.toFixed(1)} -> ${meanwhile.toFixed(1)}`,
   );
@@ -111,19 +146,9 @@ function show({ tried, seconds, answers, bystander, memory }: Outcome, failures:
   for (const failure of failures) console.log(`  DID NOT HOLD: ${failure}`);
 }
 
-/** As docs/security.md shows it. */
-function table(): string {
-  const rows = found.map(({ attack, outcome, failures }) => {
-    const worst = Object.entries(outcome.bystander).toSorted(
-      ([, one], [, other]) => other.meanwhile / other.before - one.meanwhile / one.before,
-    )[0];
-    const [kind, p95] = worst ?? ['', { before: 0, meanwhile: 0 }];
-    const { before, peak } = outcome.memory.worker;
-    return `| ${attack.name} | ${outcome.tried} | ${failures.length === 0 ? 'held' : 'DID NOT HOLD'} | ${kind} ${p95.before.toFixed(1)} -> ${p95.meanwhile.toFixed(1)} | ${before} -> ${peak} |`;
-  });
-  return [
-    '| attack | tried | outcome | bystander p95, worst, ms | Worker MiB |',
-    '| --- | --- | --- | --- | --- |',
-    ...rows,
-  ].join('\n');
+function describeLong({ sent, seconds, answers, operations, problems }: LongOutcome): string {
+  const counted = Object.entries(answers).map(([answer, count]) => `${answer}: ${count}`);
+  const held =
+    problems.length === 0 ? 'every answer is what the reference says' : `DID NOT HOLD: ${problems.join('; ')}`;
+  return `Long run, with relaxed limits: ${sent} generated inputs over ${operations} operations in ${(seconds / 60).toFixed(1)} minutes, ${Math.round(sent / seconds)}/s (${counted.join(', ')}); ${held}.`;
 }
