@@ -31,7 +31,8 @@ export type Limit = {
     | 'devicesPerProduct'
     | 'pagedDevices'
     | 'relay_subscriptions'
-    | RelaySocketLimit;
+    | RelaySocketLimit
+    | 'relayBlockSeconds';
   max: number;
 };
 
@@ -172,6 +173,8 @@ function wireErrorOfLimit(limit: Limit): WireError {
     case 'relaySocketsPerShard':
     case 'relayUnauthenticatedPerAddress':
       return { message: 'too_many_requests', retryAfterSeconds: 10 };
+    case 'relayBlockSeconds':
+      return { message: 'too_many_requests', retryAfterSeconds: limit.max };
     case 'relay_attachment_bytes':
       return { message: 'invalid_request', detail: 'topic: no room for another one on this socket' };
   }

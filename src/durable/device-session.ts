@@ -6,6 +6,7 @@ import { createId, isEqualDigest } from '../crypto/secrets.ts';
 import type { Actor } from '../domain/access.ts';
 import { adoptAlarm } from '../domain/device/alarm.ts';
 import { viewCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
+import { liveGenerations } from '../domain/device/credentials.ts';
 import { ask, decide, type Device } from '../domain/device/decide.ts';
 import type { ConnectionReport, DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
@@ -176,6 +177,14 @@ export class DeviceSession extends DurableObject<Env> {
     payload: string,
   ): Outcome<MessageResult> {
     return this.#decide({ kind: 'relay_message_received', ...session, action, payload });
+  }
+
+  /** Whether a relay session that signed in as the device has ended since. */
+  hasRevoked({ productKey, generation }: { productKey: string; generation: number }): boolean {
+    if (typeof this.#device === 'string') return true;
+    const { identity, credentials } = this.#device;
+    if (productKey !== identity.productKey || identity.isDisabled) return true;
+    return !liveGenerations(credentials, Date.now()).includes(generation);
   }
 
   /** Messages of this device were dropped on their way because it sends too many: its owner is to see it. */

@@ -4,7 +4,7 @@
 import { readConfig } from '../config.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
 import { inPerson } from '../domain/access.ts';
-import { refuse, type Outcome } from '../domain/refusal.ts';
+import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../domain/topics.ts';
 import type { RelayRequest } from '../protocol/relay.ts';
 import { guardLogin } from './login-guard.ts';
@@ -41,6 +41,19 @@ export class RelayAuthentication {
     if (!access.ok) return access;
     const { userId, expiresAtMs } = access.value;
     return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
+  }
+
+  /** False where the session cannot be asked. */
+  async isRevoked({ productKey, deviceId, generation }: Extract<RelayIdentity, { kind: 'device' }>): Promise<boolean> {
+    try {
+      return await callDevice(this.#env, deviceId, 'hasRevoked', 'idempotent', (device) =>
+        device.hasRevoked({ productKey, generation }),
+      );
+    } catch (error) {
+      // The call has logged it.
+      if (error instanceof RefusedError) return false;
+      throw error;
+    }
   }
 
   /**

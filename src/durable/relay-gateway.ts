@@ -11,6 +11,7 @@ import { maxRelayFrameBytes, relayRequestSchema, type RelayReply, type RelayRequ
 import { answerClose, closeIfOpen } from './open-socket.ts';
 import { RelayAuthentication, type AuthRequest } from './relay-authentication.ts';
 import { RelayCensus } from './relay-census.ts';
+import { RelayFloods } from './relay-floods.ts';
 import { RelayFrameRates } from './relay-frame-rates.ts';
 import { RelayIndex } from './relay-index.ts';
 import type { RelayRun } from './relay-push.ts';
@@ -19,6 +20,7 @@ import {
   checkPublish,
   checkSubscription,
   deadlineOf,
+  dueDevices,
   hideForeign,
   identityKey,
   isSameIdentity,
@@ -39,6 +41,7 @@ import { callDevice } from './stubs.ts';
 const maxFailedAuths = 3;
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
+const lookAgainMs = 60_000;
 const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
 
 type TopicRequest = Extract<RelayRequest, { topic: string }>;
@@ -52,6 +55,12 @@ export class RelayGateway extends DurableObject<Env> {
   readonly #sender = new RelaySender(this.#census);
   readonly #isRated = this.#config.rateLimits === 'production';
   readonly #rates = new RelayFrameRates<WebSocket>(this.#config.limits);
+  readonly #floods = new RelayFloods<WebSocket>(this.#config.limits, {
+    sockets: () => [...this.#index.clients()].map(([socket]) => socket),
+    addressOf: (socket) => this.#index.clientOf(socket)?.address,
+    pingedAtMs: (socket) => this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime(),
+    end: (socket) => this.#end(socket, 1008, 'too many frames'),
+  });
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
   readonly #pushed = new PushedMessages();
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
@@ -73,7 +82,7 @@ export class RelayGateway extends DurableObject<Env> {
   /** Answers 429 with the limit where the client's address, or the shard, has too many sockets. */
   override async fetch(request: Request): Promise<Response> {
     const address = decodeURIComponent(request.headers.get(relayAddressHeader) ?? '');
-    const limit = this.#census.limitReachedBy(address);
+    const limit = this.#floods.limitReachedBy(address, Date.now()) ?? this.#census.limitReachedBy(address);
     if (limit !== undefined) return Response.json(limit, { status: 429 });
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
@@ -83,6 +92,7 @@ export class RelayGateway extends DurableObject<Env> {
     for (const oldest of this.#census.open(server, address)) {
       this.#end(oldest, 1013, 'too many sockets that have not authenticated');
     }
+    if (this.#isRated) this.ctx.waitUntil(this.#floods.endPingFloodsSoon());
     await this.#wakeBy(deadlineOf(unknown));
     return new Response(null, { status: 101, webSocket: client });
   }
@@ -124,7 +134,7 @@ export class RelayGateway extends DurableObject<Env> {
     // Not counted as a frame: this side asked for it.
     if (this.#sender.takePong(socket, data)) return;
     if (this.#isRated && !this.#rates.mayBeSentOn(socket, Date.now())) {
-      this.#end(socket, 1008, 'too many frames');
+      this.#floods.end(socket);
       return;
     }
     const queued = (this.#queues.get(socket) ?? Promise.resolve()).then(() => this.#handle(socket, data));
@@ -145,15 +155,31 @@ export class RelayGateway extends DurableObject<Env> {
     this.#census.remove(socket);
   }
 
-  /** Closes sockets that did not authenticate in time, and those whose token has expired. */
+  /**
+   * Closes sockets that did not authenticate in time, those whose token has expired, and what only a look from time to time
+   * finds: floods of pings, and devices' sockets whose credentials ended while this shard could not be told.
+   */
   override async alarm(): Promise<void> {
-    let nextMs = Infinity;
+    await Promise.all([this.#isRated ? this.#floods.endPingFloods() : undefined, this.#endMissedRevocations()]);
+    let nextMs = Date.now() + lookAgainMs;
     for (const [socket, client] of this.#index.clients()) {
       const deadlineMs = deadlineOf(client);
       if (deadlineMs > Date.now()) nextMs = Math.min(nextMs, deadlineMs);
       else this.#end(socket, 1008, client.who === null ? 'not authenticated in time' : 'token expired');
     }
-    if (nextMs < Infinity) await this.#wakeBy(Math.max(nextMs, Date.now() + minAlarmIntervalMs));
+    if (this.#index.size > 0) await this.#wakeBy(Math.max(nextMs, Date.now() + minAlarmIntervalMs));
+  }
+
+  /** Each socket once in `relayRecheckMinutes`, by the minute in which it was opened: a shard that sleeps remembers nothing. */
+  async #endMissedRevocations(): Promise<void> {
+    const every = this.#config.limits.relayRecheckMinutes;
+    const due = dueDevices(this.#index.clients(), every, Date.now());
+    await Promise.all(
+      due.map(async ([socket, device]) => {
+        const isOver = await this.#authentication.isRevoked(device);
+        if (isOver && this.#index.clientOf(socket) !== undefined) this.#end(socket, 1008, 'credentials rotated');
+      }),
+    );
   }
 
   #pushRun(run: RelayRun): void {
@@ -274,6 +300,7 @@ export class RelayGateway extends DurableObject<Env> {
       this.#end(oldest, 1008, `too many sockets of this ${who.kind}`);
     }
     this.#reply(socket, { action: 'auth', code: 200, message: 'success' });
+    if (this.#isRated) this.ctx.waitUntil(this.#floods.endPingFloodsSoon());
     if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
   }
 

@@ -29,6 +29,10 @@ export class RelayIndex {
     return deviceIds;
   }
 
+  get size(): number {
+    return this.#clients.size;
+  }
+
   clients(): Iterable<[WebSocket, RelayClient]> {
     return this.#clients;
   }

@@ -46,6 +46,19 @@ export function deadlineOf({ who, openedAtMs }: RelayClient): number {
   return who.kind === 'user' ? who.expiresAtMs : Infinity;
 }
 
+/** The sockets of devices of which it is to be asked now whether their credentials still count: each once in `everyMinutes`. */
+export function dueDevices<Socket>(
+  clients: Iterable<[Socket, RelayClient]>,
+  everyMinutes: number,
+  nowMs: number,
+): [Socket, Extract<RelayIdentity, { kind: 'device' }>][] {
+  const minuteOf = (atMs: number) => Math.floor(atMs / 60_000);
+  return [...clients].flatMap(([socket, { who, openedAtMs }]) => {
+    const minutes = minuteOf(nowMs) - minuteOf(openedAtMs);
+    return who?.kind === 'device' && minutes > 0 && minutes % everyMinutes === 0 ? [[socket, who]] : [];
+  });
+}
+
 export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
   if (one?.kind === 'device' && other.kind === 'device') return messagingName(one) === messagingName(other);
   return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;

@@ -1,7 +1,7 @@
 // The one place where an exception becomes an answer. The cause goes to the log, never to the caller.
 import type { ErrorHandler, NotFoundHandler } from 'hono';
 import { HTTPException } from 'hono/http-exception';
-import { RefusedError } from '../domain/refusal.ts';
+import { RefusedError, wireErrorOf } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import type { AppEnv } from './app-env.ts';
 import { answerRefusal } from './envelope.ts';
@@ -9,7 +9,7 @@ import { delayRefusal } from './rate-limit.ts';
 
 export const onError: ErrorHandler<AppEnv> = async (error, c) => {
   if (error instanceof RefusedError) {
-    if (error.refusal.kind === 'rate_limited') await delayRefusal(c.var.context.config);
+    if (wireErrorOf(error.refusal).message === 'too_many_requests') await delayRefusal(c.var.context.config);
     return answerRefusal(c, error.refusal);
   }
   // Hono throws these for a body that it cannot read.

@@ -153,7 +153,7 @@ class AttackThread {
       return await promise;
     } finally {
       clearTimeout(timer);
-      this.#worker.removeAllListeners();
+      this.#worker.off('message', resolve).off('error', reject).off('exit', fail);
     }
   }
 

@@ -133,6 +133,20 @@ it('closes a socket that sends without end, and answers the other sockets of its
   expect(await other.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
 });
 
+it('closes a socket that floods with the ping that the platform answers, and keeps its address out for a while', async () => {
+  const address = newAddress();
+  const client = await openFrom(address);
+  await client.follow({ token: rig.owner.token }, []);
+  const flood = setInterval(() => {
+    for (let sent = 0; sent < 20; sent++) client.send('{"action":"ping"}');
+  }, 1);
+  const closed = client.untilClosed(15_000).finally(() => clearInterval(flood));
+  expect(await closed).toEqual({ code: 1008, reason: 'too many frames' });
+  await expect(openFrom(address)).rejects.toThrow('429');
+  const other = await openFrom(newAddress());
+  await other.follow({ token: rig.owner.token }, []);
+});
+
 it('answers too_many_requests when many sockets of one user send at once, and other users as ever', async () => {
   const address = newAddress();
   const clients = await Promise.all(Array.from({ length: 12 }, () => openFrom(address)));

@@ -196,6 +196,24 @@ describe('a socket whose credentials have ended, where the shard did not hear of
     await sessionOf(device.deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
     expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
   });
+
+  it('is closed though the device stays silent, when the shard asks for it again', async () => {
+    const [device, other, address] = [await provisionDevice(), await provisionDevice(), newAddress()];
+    const socket = await follow(device, address);
+    const fine = await follow(other, address);
+    const cutOff = { revoke: unreachable, push: unreachable };
+    const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(cutOff as never);
+    await sessionOf(device.deviceId).replaceCredentials(inPerson(1), 'digest-of-another-password');
+    getByName.mockRestore();
+    const later = Date.now() + limits.relayRecheckMinutes * 60_000;
+    await runInDurableObject(shardOf(address), async (gateway) => {
+      const clock = vi.spyOn(Date, 'now').mockReturnValue(later);
+      await gateway.alarm();
+      clock.mockRestore();
+    });
+    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+    expect(await fine.ask(ping)).toEqual(pong);
+  });
 });
 
 it('looks for late sockets once a second at most', async () => {
