@@ -15,7 +15,7 @@ import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { docsRoutes } from './routes/docs.ts';
-import { healthRoutes } from './routes/health.ts';
+import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
@@ -36,7 +36,9 @@ export function createApp() {
   // Pages: their headers let them run the scripts of this origin.
   app.route('/docs', docsRoutes);
 
-  app.use(setAnswerHeaders, createServiceContext);
+  app.use(setAnswerHeaders);
+  app.use('/health', reportSettings);
+  app.use(createServiceContext);
 
   // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);

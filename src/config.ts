@@ -1,5 +1,5 @@
 // Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
-// A missing or short secret fails every request with its name in the log; secrets have no default.
+// A missing or short secret fails every request with its name in the log, and /health names it; secrets have no default.
 import { z } from 'zod';
 import { limitsSchema } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
@@ -160,16 +160,41 @@ export type Config = z.output<typeof configSchema>;
 
 const configByEnv = new WeakMap<Env, Config>();
 
-/** @throws Error naming each var that is missing or malformed; never its value. */
+/** A setting that is missing or malformed; never its value. */
+export type SettingProblem = { name: string; problem: string };
+
+export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+  readonly problems: SettingProblem[];
+
+  constructor(problems: SettingProblem[]) {
+    super(`Worker configuration: ${problems.map(({ name, problem }) => `${name} ${problem}`).join('; ')}`);
+    this.problems = problems;
+  }
+}
+
+/** One for each setting that is wrong. Asks nobody, so that a deployment can be checked before it is one. */
+export function findSettingProblems(vars: Record<string, unknown>): SettingProblem[] {
+  const parsed = configSchema.safeParse(vars);
+  return parsed.success ? [] : describeIssues(parsed.error.issues);
+}
+
+/** @throws SettingsError */
 export function readConfig(env: Env): Config {
   const known = configByEnv.get(env);
   if (known !== undefined) return known;
   const parsed = configSchema.safeParse(env);
-  if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`);
-    throw new Error(`Worker configuration: ${problems.join('; ')}`);
-  }
+  if (!parsed.success) throw new SettingsError(describeIssues(parsed.error.issues));
   configByEnv.set(env, parsed.data);
   sampleInfoLines(parsed.data.logInfoShare);
   return parsed.data;
+}
+
+function describeIssues(issues: { path: PropertyKey[]; message: string }[]): SettingProblem[] {
+  const problems = new Map<string, string>();
+  for (const { path, message } of issues) {
+    const name = String(path[0] ?? '');
+    if (!problems.has(name)) problems.set(name, message.replace(/^Invalid input: /, 'is wrong: '));
+  }
+  return [...problems].map(([name, problem]) => ({ name, problem }));
 }

@@ -1,6 +1,7 @@
 // Which parts of the service work. Reports; repairs nothing. Anybody may ask, so that an isolate checks at most every
 // `healthCacheMs`, and one request at a time.
 import { sql } from 'drizzle-orm';
+import journal from '../../migrations/meta/_journal.json';
 import { finishInBackground } from '../background.ts';
 import { callBrokerLink } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
@@ -49,11 +50,17 @@ async function renew(context: ServiceContext, health: Health): Promise<void> {
 }
 
 async function checkParts(context: ServiceContext): Promise<string[]> {
-  const [row, brokerSide] = await Promise.all([
-    check('database', () => context.primary().get(sql`select 1`)),
+  const [database, brokerSide] = await Promise.all([
+    checkDatabase(context),
     context.config.hasBroker ? checkBrokerSide(context) : [],
   ]);
-  return row === undefined ? ['database', ...brokerSide] : brokerSide;
+  return [...database, ...brokerSide];
+}
+
+async function checkDatabase(context: ServiceContext): Promise<string[]> {
+  const migrations = await check('database', () => findMissingMigrations(context));
+  if (migrations === undefined) return ['database'];
+  return migrations.length > 0 ? [`database (migration ${migrations.join(', ')} is not applied)`] : [];
 }
 
 async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
@@ -64,6 +71,21 @@ async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
   const stall = link?.stall ?? null;
   if (stall !== null) missing.push(`uplink (${stall.reason} for ${stall.seconds} s)`);
   return missing;
+}
+
+/** Newer ones than this Worker knows harm nothing: it may be the version before, rolled back to. */
+async function findMissingMigrations(context: ServiceContext): Promise<string[]> {
+  const known = journal.entries.map(({ tag }) => tag);
+  const applied = await context
+    .primary()
+    .all<{ name: string }>(sql`select name from d1_migrations`)
+    .catch((error: unknown) => {
+      // A database in which no migration was ever applied has no such table.
+      if (/no such table/.test(String(describeError(error)['error']))) return [];
+      throw error;
+    });
+  const names = new Set(applied.map(({ name }) => name.replace(/\.sql$/, '')));
+  return known.filter((name) => !names.has(name));
 }
 
 /** undefined where the answer fails or does not come in time. */

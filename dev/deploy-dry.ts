@@ -1,0 +1,49 @@
+// `npm run deploy:dry`: refuses what would not run, and builds the Worker as `wrangler deploy` would. Deploys nothing.
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { describeFailure } from '../test/rig/api.ts';
+import { findDeploymentFaults } from './deployment-check.ts';
+import { fail, print } from './terminal.ts';
+
+const usage = `Usage: npm run deploy:dry -- [--env NAME] [--secrets-file FILE] [--config FILE]
+
+  --env           an environment of wrangler.toml, e.g. staging
+  --secrets-file  the secrets as wrangler deploy takes them (NAME=value lines or JSON): checked, not sent
+  --config        another file in place of wrangler.toml`;
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+try {
+  const { environment, secretsFile, configPath } = readArguments();
+  const faults = findDeploymentFaults({ configPath, environment, secretsFile });
+  if (faults.length > 0) fail(`This would not run:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+  const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
+  const place = ['--config', configPath, ...(environment === undefined ? [] : ['--env', environment])];
+  const { status } = spawnSync(process.execPath, [wrangler, 'deploy', '--dry-run', '--outdir', 'dist', ...place], {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, WRANGLER_SEND_METRICS: 'false' },
+  });
+  if (status !== 0) process.exit(status ?? 1);
+  const secrets =
+    secretsFile === undefined ? 'the secrets at Cloudflare were not looked at (--secrets-file)' : 'secrets are right';
+  print(`\nSettings are right; ${secrets}.`);
+} catch (error) {
+  fail(error);
+}
+
+function readArguments() {
+  try {
+    const options = {
+      env: { type: 'string' },
+      'secrets-file': { type: 'string' },
+      config: { type: 'string', default: join(root, 'wrangler.toml') },
+    } as const;
+    const { values } = parseArgs({ options });
+    return { environment: values.env, secretsFile: values['secrets-file'], configPath: values.config };
+  } catch (error) {
+    return fail(`${describeFailure(error)}\n\n${usage}`);
+  }
+}

@@ -1,0 +1,70 @@
+// What of wrangler.toml and the secrets would keep a deployment from running, found before it is one. Reads and judges; asks
+// nobody, so that it cannot know which secrets Cloudflare has.
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import { unstable_readConfig as readWranglerConfig } from 'wrangler';
+import { z } from 'zod';
+import { findSettingProblems } from '../src/config.ts';
+
+export type Deployment = {
+  configPath: string;
+  /** Of wrangler's environments; undefined is the one at the top of the file. */
+  environment: string | undefined;
+  /** A file as for `wrangler deploy --secrets-file`; without one secrets are taken to be right. */
+  secretsFile: string | undefined;
+};
+
+/** What is read here of wrangler's own view of its file. */
+const configSchema = z.object({
+  vars: z.record(z.string(), z.unknown()),
+  secrets: z.object({ required: z.array(z.string()).optional() }).optional(),
+  d1_databases: z.array(
+    z.object({ binding: z.string(), database_name: z.string().optional(), database_id: z.string().optional() }),
+  ),
+  durable_objects: z.object({ bindings: z.array(z.object({ name: z.string() })) }),
+  triggers: z.object({ crons: z.array(z.string()).optional() }),
+});
+/** Those that only some deployments have. */
+const otherSecrets = [
+  'BRIDGE_SECRETS',
+  'BRIDGE_MQTT_PASSWORDS',
+  'BROKER_HOOK_SECRETS',
+  'GATEWAY_SECRETS',
+  'BROKER_API_KEY',
+  'BROKER_API_SECRET',
+];
+const noDatabase = '00000000-0000-0000-0000-000000000000';
+
+/** One line each, with the name of the setting; never its value. @throws Error where a file cannot be read */
+export function findDeploymentFaults({ configPath, environment, secretsFile }: Deployment): string[] {
+  const config = configSchema.parse(
+    readWranglerConfig({ config: configPath, env: environment }, { hideWarnings: true }),
+  );
+  const secrets = secretsFile === undefined ? rightSecrets(config.secrets?.required ?? []) : readSecrets(secretsFile);
+  const faults = findSettingProblems({ ...config.vars, ...secrets }).map(({ name, problem }) => `${name} ${problem}`);
+  const database = config.d1_databases.find(({ binding }) => binding === 'DB');
+  if (database === undefined)
+    faults.push('d1_databases has no binding DB: bindings of the top are not those of an environment');
+  else if ((database.database_id ?? noDatabase) === noDatabase) {
+    faults.push(`database_id of ${database.database_name ?? 'DB'} is not set: npx wrangler d1 create prints it`);
+  }
+  const missing = ['DEVICE_SESSION', 'RELAY_GATEWAY', 'BROKER_LINK', 'PROJECTION_WRITER', 'PRODUCT_PROPAGATOR'].filter(
+    (name) => !config.durable_objects.bindings.some((bound) => bound.name === name),
+  );
+  for (const name of missing) faults.push(`durable_objects has no binding ${name}`);
+  if (config.triggers.crons?.length === 0) faults.push('triggers.crons is empty: what runs every minute never would');
+  if (config.vars['RATE_LIMITS'] === 'relaxed')
+    faults.push('RATE_LIMITS is relaxed, which is for tests and local runs');
+  return faults;
+}
+
+function rightSecrets(required: string[]): Record<string, string> {
+  const secret = 'x'.repeat(32);
+  const pairs = [...required, ...otherSecrets].map((name) => [name, secret]);
+  return { ...Object.fromEntries(pairs), JWT_SECRETS: `kid:${secret}` } as Record<string, string>;
+}
+
+function readSecrets(path: string): Record<string, unknown> {
+  const text = readFileSync(path, 'utf8');
+  return text.trimStart().startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : parseEnv(text);
+}
