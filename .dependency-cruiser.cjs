@@ -73,9 +73,15 @@ module.exports = {
       to: { path: '^(src|broker-bridge|dev|test)/', dependencyTypesNot: ['type-only'] },
     },
     {
+      name: 'console-uses-the-client-alone',
+      severity: 'error',
+      from: { path: '^console/' },
+      to: { path: '^(src|broker-bridge|mqtt-gateway)/' },
+    },
+    {
       name: 'product-code-imports-no-tests-or-dev-tools',
       severity: 'error',
-      from: { path: '^(src|broker-bridge|mqtt-gateway|client)/' },
+      from: { path: '^(src|broker-bridge|mqtt-gateway|client|console)/' },
       to: { path: '^(test|dev|bench)/' },
     },
     {

@@ -20,7 +20,13 @@ export default tseslint.config(
   {
     languageOptions: {
       parserOptions: {
-        project: ['./tsconfig.json', './tsconfig.worker.json', './tsconfig.node.json', './tsconfig.client.json'],
+        project: [
+          './tsconfig.json',
+          './tsconfig.worker.json',
+          './tsconfig.node.json',
+          './tsconfig.client.json',
+          './tsconfig.console.json',
+        ],
         tsconfigRootDir: import.meta.dirname,
       },
     },
@@ -40,7 +46,16 @@ export default tseslint.config(
   },
   {
     // A reason that is known is logged or thrown on. Tests may wait for nothing but a failure.
-    files: ['src/**', 'broker-bridge/**', 'mqtt-gateway/**', 'client/**', 'dev/**', 'bench/**', 'test/rig/**'],
+    files: [
+      'src/**',
+      'broker-bridge/**',
+      'mqtt-gateway/**',
+      'client/**',
+      'console/**',
+      'dev/**',
+      'bench/**',
+      'test/rig/**',
+    ],
     ignores: ['**/*.test.ts'],
     rules: {
       '@typescript-eslint/no-floating-promises': ['error', { ignoreVoid: false }],

@@ -128,6 +128,15 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'console',
+          include: ['test/console/**/*.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          ...withProcesses,
+        },
+      },
+      {
+        test: {
           name: 'attacks',
           include: ['test/attacks/**/*.test.ts'],
           provide: fuzzing,

@@ -14,9 +14,9 @@ import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
-import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
+import { pageRoutes } from './routes/pages.ts';
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
@@ -34,7 +34,7 @@ export function createApp() {
   app.notFound(onNotFound);
   app.use(logRequest);
   // Pages: their headers let them run the scripts of this origin.
-  app.route('/docs', docsRoutes);
+  app.route('/', pageRoutes);
 
   app.use(setAnswerHeaders);
   app.use('/health', reportSettings);

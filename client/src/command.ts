@@ -16,14 +16,15 @@ export type CommandOptions = {
   ttlSeconds?: number;
   /** Where to stop: at the reply of the device (default), or when a report shows the result. */
   until?: 'acknowledged' | 'confirmed';
-  /** Each state that was seen. */
-  onState?: (state: Command['state']) => void;
+  /** Each time when it has come further. The service is then asked more often. */
+  onCommand?: (command: Command) => void;
 };
 
 /** The service holds an answer no longer. */
 const longestWaitSeconds = 10;
 const tries = 3;
-const firstLookMs = 250;
+const retryBaseMs = 250;
+const firstLookMs = 100;
 const slowestLookMs = 5_000;
 /** Where no report confirms it in time, the reply is the end. */
 const endedStates: readonly Command['state'][] = ['confirmed', 'undelivered', 'expired', 'failed', 'cancelled'];
@@ -35,26 +36,30 @@ export async function runCommand(
   body: ControlBody,
   options: CommandOptions = {},
 ): Promise<Command> {
-  const { ttlSeconds, until = 'acknowledged', onState } = options;
+  const { ttlSeconds, until = 'acknowledged', onCommand } = options;
   const key = Array.from({ length: 4 }, () => Math.random().toString(36).slice(2, 10)).join('');
   const receipt = await again(() =>
     dataOf(
       api.devices[':deviceId'].control.$post({
         param: { deviceId },
-        query: { wait: String(longestWaitSeconds), ...(ttlSeconds !== undefined && { ttl: String(ttlSeconds) }) },
+        query: {
+          ...(onCommand === undefined && { wait: String(longestWaitSeconds) }),
+          ...(ttlSeconds !== undefined && { ttl: String(ttlSeconds) }),
+        },
         header: { 'idempotency-key': key },
         json: body,
       }),
     ),
   );
   const { commandId } = receipt;
-  let seen: Command['state'] | undefined;
+  let seen = '';
   for (let lookInMs = firstLookMs; ; lookInMs = Math.min(lookInMs * 1.5, slowestLookMs)) {
     const command = await again(() =>
       dataOf(api.devices[':deviceId'].commands[':commandId'].$get({ param: { deviceId, commandId } })),
     );
-    if (command.state !== seen) onState?.(command.state);
-    seen = command.state;
+    const come = JSON.stringify([command.state, command.steps]);
+    if (come !== seen) onCommand?.(command);
+    seen = come;
     const isOver = Date.now() > Date.parse(command.expiresAt);
     const isEnough = command.state === 'acknowledged' && (until === 'acknowledged' || isOver);
     if (isEnough || endedStates.includes(command.state)) return command;
@@ -68,7 +73,7 @@ async function again<T>(ask: () => Promise<T>): Promise<T> {
       return await ask();
     } catch (error) {
       if (!(error instanceof NoAnswerError) || attempt === tries) throw error;
-      await sleep(firstLookMs * 2 ** attempt * Math.random());
+      await sleep(retryBaseMs * 2 ** attempt * Math.random());
     }
   }
 }

@@ -158,8 +158,9 @@ it('follows a command to the reply, or to the report that shows the result', asy
   const { deviceId } = activation;
   const states: string[] = [];
   const toggle = { action: 'toggle', position: 'down' } as const;
-  const onState = (state: string) => states.push(state);
-  expect(await runCommand(api, deviceId, toggle, { until: 'confirmed', onState })).toMatchObject({
+  expect(
+    await runCommand(api, deviceId, toggle, { until: 'confirmed', onCommand: ({ state }) => states.push(state) }),
+  ).toMatchObject({
     state: 'confirmed',
   });
   expect(states.at(-1)).toBe('confirmed');

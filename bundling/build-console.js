@@ -1,0 +1,27 @@
+// Bundles the console for public/, from where it is served. Wrangler runs this before each build (wrangler.toml, [build]).
+// Plain JavaScript, because any version of Node may run it.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { buildSync } from 'esbuild';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+const { outputFiles } = buildSync({
+  absWorkingDir: root,
+  entryPoints: ['console/src/main.tsx'],
+  outdir: 'public/console',
+  bundle: true,
+  write: false,
+  minify: true,
+  format: 'esm',
+  target: 'es2022',
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  alias: { '@latchwork/client': `${root}client/src/index.ts` },
+  logLevel: 'warning',
+});
+mkdirSync(`${root}public/console`, { recursive: true });
+for (const { path, contents } of outputFiles) {
+  // A running Worker reads these files: do not rewrite one that is up to date.
+  if (!existsSync(path) || !readFileSync(path).equals(contents)) writeFileSync(path, contents);
+}

@@ -1,0 +1,15 @@
+// What the console says of a failed call. Every documented word of the service has its sentence in texts.ts; an unknown
+// one is shown as the service said it.
+import { ApiError, NoAnswerError } from '@latchwork/client';
+import { texts } from './texts.ts';
+
+export function describeError(error: unknown): string {
+  if (error instanceof NoAnswerError) return error.isTimeout ? texts.errors.timeout : texts.errors.no_answer;
+  if (!(error instanceof ApiError)) throw error;
+  if (error.reason === 'invalid_password') return texts.errors.invalid_password;
+  if (error.reason === 'too_many_requests') return texts.errors.too_many_requests(error.retryAfterSeconds);
+  const known = texts.errors.known[error.reason];
+  const detail = error.message.slice(error.reason.length + 2);
+  if (known === undefined) return texts.errors.other(error.message);
+  return detail === '' ? known : `${known} (${detail})`;
+}

@@ -1,0 +1,88 @@
+// The frame around the screens: navigation, whether the page is live, and which screen is shown.
+import { render } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { hrefOf, route, type Route } from './router.ts';
+import { DeviceScreen } from './screens/device.tsx';
+import { Devices } from './screens/devices.tsx';
+import { Products, ProductScreen } from './screens/products.tsx';
+import { Settings } from './screens/settings.tsx';
+import { SignIn } from './screens/sign-in.tsx';
+import { liveState } from './state/live.ts';
+import { isSignedIn } from './state/session.ts';
+import { texts } from './texts.ts';
+
+function App() {
+  if (!isSignedIn.value) return <SignIn />;
+  const here = route.value;
+  return (
+    <>
+      <a class="skip" href="#content" onClick={focusContent}>
+        {texts.nav.skip}
+      </a>
+      <header class="top">
+        <a class="brand" href={hrefOf({ screen: 'devices' })}>
+          <img src="icon.svg" alt="" width="24" height="24" /> {texts.product}
+        </a>
+        <nav>
+          <Link to={{ screen: 'devices' }} text={texts.nav.devices} here={here} />
+          <Link to={{ screen: 'products' }} text={texts.nav.products} here={here} />
+          <Link to={{ screen: 'settings' }} text={texts.nav.settings} here={here} />
+        </nav>
+        <Live />
+      </header>
+      <Screen key={hrefOf(here)} here={here} />
+    </>
+  );
+}
+
+function Screen({ here }: { here: Route }) {
+  useEffect(() => scrollTo(0, 0), []);
+  switch (here.screen) {
+    case 'devices':
+      return <Devices />;
+    case 'device':
+      return <DeviceScreen deviceId={here.deviceId} />;
+    case 'products':
+      return <Products />;
+    case 'product':
+      return <ProductScreen productKey={here.productKey} />;
+    case 'settings':
+      return <Settings />;
+  }
+}
+
+function Link({ to, text, here }: { to: Route; text: string; here: Route }) {
+  return (
+    <a href={hrefOf(to)} aria-current={to.screen === here.screen ? 'page' : undefined}>
+      {text}
+    </a>
+  );
+}
+
+function Live() {
+  const { state, detail } = liveState.value;
+  const words = texts.live;
+  const text = {
+    open: words.open,
+    connecting: words.connecting,
+    waiting: words.waiting(detail),
+    ended: words.ended(detail),
+  };
+  return (
+    <span class={`live ${state}`} role="status">
+      {text[state]}
+    </span>
+  );
+}
+
+/** A hash of its own would be taken for a screen. */
+function focusContent(event: Event): void {
+  event.preventDefault();
+  const content = document.getElementById('content');
+  content?.setAttribute('tabindex', '-1');
+  content?.focus();
+}
+
+const root = document.getElementById('app');
+if (root === null) throw new Error('the page has no element with the id app');
+render(<App />, root);

@@ -1,0 +1,128 @@
+// Fields, buttons and forms: a form shows that it works, what went wrong, and is not sent twice.
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+import { describeError } from '../errors.ts';
+
+type FieldProps = {
+  label: string;
+  name: string;
+  hint?: string;
+  type?: 'text' | 'email' | 'password' | 'number' | 'color';
+  value?: string;
+  required?: boolean;
+  readOnly?: boolean;
+  autoComplete?: string;
+  min?: number;
+  max?: number;
+  maxLength?: number;
+};
+
+export function Field({ label, hint, name, value = '', ...rest }: FieldProps) {
+  const id = useId();
+  // Which attributes go with which type is checked by Preact's types, for a type that is known here.
+  const attributes = rest as Record<string, unknown>;
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input id={id} name={name} defaultValue={value} aria-describedby={hint && `${id}-hint`} {...attributes} />
+      {hint && (
+        <p id={`${id}-hint`} class="hint">
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+type SelectProps = {
+  label: string;
+  name: string;
+  value: string;
+  options: readonly (readonly [value: string, label: string])[];
+  onChange?: (value: string) => void;
+};
+
+export function Select({ label, name, value, options, onChange }: SelectProps) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select id={id} name={name} onChange={(event) => onChange?.(event.currentTarget.value)}>
+        {options.map(([option, text]) => (
+          <option key={option} value={option} selected={option === value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+type FormProps = {
+  submit: string;
+  /** The values of its fields by name. What it throws is shown in words. */
+  onSubmit: (values: Record<string, string>) => Promise<void>;
+  children: ComponentChildren;
+  danger?: boolean;
+};
+
+export function Form({ submit, onSubmit, children, danger = false }: FormProps) {
+  const { isBusy, error, run } = useAction();
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        const values = Object.fromEntries(
+          [...new FormData(event.currentTarget)].flatMap(([name, value]) =>
+            typeof value === 'string' ? [[name, value]] : [],
+          ),
+        );
+        run(() => onSubmit(values));
+      }}
+    >
+      {children}
+      <Problem text={error} />
+      <button type="submit" class={danger ? 'danger' : 'primary'} disabled={isBusy} aria-busy={isBusy}>
+        {submit}
+      </button>
+    </form>
+  );
+}
+
+type ActionProps = { label: string; onPress: () => Promise<void>; kind?: 'primary' | 'danger'; disabled?: boolean };
+
+/** A button for something that takes a while and may fail. */
+export function Action({ label, onPress, kind, disabled = false }: ActionProps) {
+  const { isBusy, error, run } = useAction();
+  return (
+    <>
+      <button type="button" class={kind} disabled={disabled || isBusy} aria-busy={isBusy} onClick={() => run(onPress)}>
+        {label}
+      </button>
+      <Problem text={error} />
+    </>
+  );
+}
+
+export function Problem({ text }: { text: string }) {
+  return (
+    <p class="problem" role="alert">
+      {text}
+    </p>
+  );
+}
+
+function useAction() {
+  const isBusy = useSignal(false);
+  const error = useSignal('');
+  const run = (work: () => Promise<void>) => {
+    if (isBusy.value) return;
+    isBusy.value = true;
+    error.value = '';
+    work()
+      .catch((failure: unknown) => (error.value = describeError(failure)))
+      .finally(() => (isBusy.value = false));
+  };
+  return { isBusy: isBusy.value, error: error.value, run };
+}

@@ -1,0 +1,56 @@
+// A command on its way: each step with the milliseconds since it was accepted, and where and why it ended.
+import type { Command } from '@latchwork/client';
+import { describeError } from '../errors.ts';
+import { texts } from '../texts.ts';
+
+const good: readonly Command['state'][] = ['acknowledged', 'confirmed'];
+const bad: readonly Command['state'][] = ['undelivered', 'expired', 'failed', 'cancelled'];
+
+export function Journey({ command, error }: { command: Command | null; error: unknown }) {
+  return (
+    <div class="journey" aria-live="polite">
+      {command !== null && (
+        <>
+          <Outcome command={command} />
+          <Steps command={command} />
+        </>
+      )}
+      {command === null && error === null && <p>{texts.loading}</p>}
+      {error !== null && (
+        <p class="problem" role="alert">
+          {describeError(error)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+export function Outcome({ command }: { command: Command }) {
+  const { state, reason, replyCode } = command;
+  const kind = good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
+  const why = reason === null ? '' : `: ${texts.command.reasons[reason] ?? reason}`;
+  return (
+    <span class={`outcome ${kind}`}>
+      {texts.command.states[state]}
+      {why}
+      {state === 'failed' && replyCode !== null && ` (${replyCode})`}
+    </span>
+  );
+}
+
+function Steps({ command: { steps } }: { command: Command }) {
+  const named = Object.entries(texts.command.steps) as [keyof typeof steps, string][];
+  return (
+    <ol class="steps">
+      {named.map(([name, label]) => {
+        const atMs = steps[name];
+        return (
+          <li key={name} class={atMs === null ? 'open' : 'done'}>
+            <span>{label}</span>
+            <span>{atMs === null ? '–' : texts.command.ms(atMs - steps.accepted)}</span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

@@ -1,0 +1,138 @@
+// The list of devices: pages are read by cursor when they are scrolled to, and changes that the relay pushes are put into
+// the rows in place, so that no row moves under the finger.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { signal, type Signal } from '@preact/signals';
+import { followFleet, positionIn, readMessage } from './live.ts';
+import { session } from './session.ts';
+
+export type Device = Data<Client['devices']['$get']>['list'][number];
+export type Filter = { productKey: string; status: string };
+export type Row = {
+  device: Device;
+  status: Device['status'];
+  position: 'up' | 'middle' | 'down' | null;
+  /** Since when it has this status; null where that is not known. */
+  sinceMs: number | null;
+  reportedAtMs: number | null;
+};
+
+const pageSize = 100;
+/** Positions of rows that are looked at are asked one by one, so many at a time. */
+const asksAtOnce = 4;
+
+export class DeviceList {
+  readonly rows = signal<readonly Signal<Row>[]>([]);
+  readonly total = signal<number | null>(null);
+  readonly error = signal<unknown>(null);
+  readonly #filter: Filter;
+  readonly #rowOf = new Map<string, Signal<Row>>();
+  readonly #asked = new Set<string>();
+  #waiting: string[] = [];
+  #asking = 0;
+  #next: string | null = '';
+  #isReading = false;
+  #hasEnded = false;
+  readonly #fleet;
+
+  constructor(filter: Filter) {
+    this.#filter = filter;
+    this.#fleet = followFleet({
+      onMessage: (message) => this.#take(message),
+      // What happened without a connection is not known: what is on the screen is read again.
+      onActive: (isAgain) => isAgain && this.#readAgain(),
+    });
+    this.readMore();
+  }
+
+  get hasMore(): boolean {
+    return this.#next !== null;
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    this.#fleet.end();
+  }
+
+  readMore(): void {
+    if (this.#isReading || this.#next === null || this.#hasEnded) return;
+    this.#isReading = true;
+    this.error.value = null;
+    this.#readPage(this.#next)
+      .then((page) => {
+        if (this.#hasEnded) return;
+        this.#next = page.next ?? null;
+        this.total.value = page.total;
+        const added = page.list.filter(({ deviceId }) => !this.#rowOf.has(deviceId)).map((device) => this.#add(device));
+        this.rows.value = [...this.rows.value, ...added];
+      })
+      .catch((error: unknown) => (this.error.value = error))
+      .finally(() => (this.#isReading = false));
+  }
+
+  /** Asks for the positions of rows that came into view. */
+  show(deviceIds: readonly string[]): void {
+    this.#waiting = deviceIds.filter((deviceId) => !this.#asked.has(deviceId));
+    this.#ask();
+  }
+
+  #readPage(after: string) {
+    const { productKey, status } = this.#filter;
+    const query = { after, size: String(pageSize), ...(productKey && { productKey }), ...(status && { status }) };
+    return dataOf(session().api.devices.$get({ query }));
+  }
+
+  #add(device: Device): Signal<Row> {
+    const sinceMs = device.lastOnlineAt === null ? null : Date.parse(device.lastOnlineAt);
+    const row = signal<Row>({ device, status: device.status, position: null, sinceMs, reportedAtMs: null });
+    this.#rowOf.set(device.deviceId, row);
+    return row;
+  }
+
+  #ask(): void {
+    while (this.#asking < asksAtOnce && this.#waiting.length > 0 && !this.#hasEnded) {
+      const deviceId = this.#waiting.shift() as string;
+      this.#asked.add(deviceId);
+      this.#asking += 1;
+      dataOf(session().api.devices[':deviceId'].status.$get({ param: { deviceId } }))
+        .then((view) => this.#change(deviceId, { status: view.status, position: view.position }))
+        .catch((error: unknown) => {
+          // It is asked again when it comes into view again.
+          this.#asked.delete(deviceId);
+          this.error.value = error;
+        })
+        .finally(() => {
+          this.#asking -= 1;
+          this.#ask();
+        });
+    }
+  }
+
+  #take(message: Parameters<typeof readMessage>[0]): void {
+    const read = readMessage(message);
+    if (read === null || read.kind === 'other') return;
+    const nowMs = Date.now();
+    if (read.kind === 'status') {
+      const { status } = read.payload;
+      if (status === 'online' || status === 'offline') this.#change(read.deviceId, { status, sinceMs: nowMs });
+      return;
+    }
+    const position = positionIn(read.payload);
+    this.#change(read.deviceId, { reportedAtMs: nowMs, ...(position !== undefined && { position }) });
+  }
+
+  #change(deviceId: string, change: Partial<Row>): void {
+    const row = this.#rowOf.get(deviceId);
+    if (row !== undefined) row.value = { ...row.value, ...change };
+  }
+
+  /** Rows keep their places: what was shown is asked one by one, and a new page one only counts. */
+  #readAgain(): void {
+    this.#asked.clear();
+    this.#readPage('')
+      .then(({ total, list }) => {
+        this.total.value = total;
+        for (const device of list) this.#change(device.deviceId, { device, status: device.status });
+      })
+      .catch((error: unknown) => (this.error.value = error));
+  }
+}

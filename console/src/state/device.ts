@@ -1,0 +1,133 @@
+// One device as its screen shows it: record, live state, commands on their way. Everything shown as reported comes from
+// the device's own messages; what was asked for is kept apart.
+import {
+  dataOf,
+  followDevice,
+  runCommand,
+  type Client,
+  type Command,
+  type ControlBody,
+  type Data,
+  type Subscription,
+} from '@latchwork/client';
+import { signal } from '@preact/signals';
+import { currentRelay, positionIn, readMessage } from './live.ts';
+import { session } from './session.ts';
+
+export type Device = Data<Client['devices'][':deviceId']['$get']>;
+export type EventView = Data<Client['devices'][':deviceId']['events']['$get']>['list'][number];
+export type Properties = Data<Client['devices'][':deviceId']['properties']['$get']>;
+export type Position = 'up' | 'middle' | 'down';
+
+/** A change of presence comes a moment before its event can be read. */
+const readAfterMs = 300;
+
+export class DeviceView {
+  readonly deviceId: string;
+  readonly device = signal<Device | null>(null);
+  readonly status = signal<Device['status'] | null>(null);
+  readonly position = signal<Position | null>(null);
+  readonly properties = signal<Properties | null>(null);
+  readonly events = signal<readonly EventView[]>([]);
+  readonly commands = signal<readonly Command[]>([]);
+  /** The command that is followed now, or the last one that was. */
+  readonly followed = signal<{ body: ControlBody; command: Command | null; error: unknown } | null>(null);
+  readonly error = signal<unknown>(null);
+  #subscription: Subscription | null = null;
+  #hasEnded = false;
+  #reading: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(deviceId: string) {
+    this.deviceId = deviceId;
+    this.#begin().catch((error: unknown) => (this.error.value = error));
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    clearTimeout(this.#reading);
+    this.#subscription?.end();
+  }
+
+  /** Sends a command and follows it to its end, which `followed` shows. */
+  async press(body: ControlBody): Promise<void> {
+    const show = (command: Command | null, error: unknown = null) => (this.followed.value = { body, command, error });
+    show(null);
+    try {
+      show(await runCommand(session().api, this.deviceId, body, { until: 'confirmed', onCommand: show }));
+    } catch (error) {
+      show(this.followed.value?.command ?? null, error);
+    }
+    await this.#readLater();
+  }
+
+  /** @throws ApiError, NoAnswerError */
+  async change(json: { name?: string; disabled?: boolean }): Promise<void> {
+    const device = await dataOf(session().api.devices[':deviceId'].$patch({ param: this.#param, json }));
+    this.device.value = device;
+    this.status.value = device.status;
+  }
+
+  /** @throws ApiError, NoAnswerError */
+  replaceCredentials() {
+    return dataOf(session().api.devices[':deviceId'].credentials.$post({ param: this.#param }));
+  }
+
+  /** @throws ApiError, NoAnswerError */
+  async remove(): Promise<void> {
+    await dataOf(session().api.devices[':deviceId'].$delete({ param: this.#param }));
+  }
+
+  #isOver(): boolean {
+    return this.#hasEnded;
+  }
+
+  get #param() {
+    return { deviceId: this.deviceId };
+  }
+
+  async #begin(): Promise<void> {
+    const device = await dataOf(session().api.devices[':deviceId'].$get({ param: this.#param }));
+    if (this.#isOver()) return;
+    this.device.value = device;
+    this.#subscription = followDevice(session().api, currentRelay(), device, {
+      onState: ({ status }) => {
+        this.status.value = status.status;
+        this.position.value = status.position;
+        this.#readSoon();
+      },
+      onMessage: (message) => {
+        const read = readMessage(message);
+        if (read?.kind === 'status' && this.status.value !== 'disabled') {
+          const { status } = read.payload;
+          if (status === 'online' || status === 'offline') this.status.value = status;
+        }
+        if (read?.kind === 'report') this.position.value = positionIn(read.payload) ?? this.position.value;
+        this.#readSoon();
+      },
+      onError: (error) => (this.error.value = error),
+    });
+  }
+
+  #readSoon(): void {
+    this.#reading ??= setTimeout(() => {
+      this.#readLater().catch((error: unknown) => (this.error.value = error));
+    }, readAfterMs);
+  }
+
+  async #readLater(): Promise<void> {
+    clearTimeout(this.#reading);
+    this.#reading = undefined;
+    if (this.#isOver()) return;
+    const { events, properties, commands } = session().api.devices[':deviceId'];
+    const query = { page: '1', size: '30' } as never;
+    const [eventPage, values, commandPage] = await Promise.all([
+      dataOf(events.$get({ param: this.#param, query })),
+      dataOf(properties.$get({ param: this.#param })),
+      dataOf(commands.$get({ param: this.#param, query })),
+    ]);
+    if (this.#isOver()) return;
+    this.events.value = eventPage.list;
+    this.properties.value = values;
+    this.commands.value = commandPage.list;
+  }
+}

@@ -1,0 +1,80 @@
+// Who is signed in, in this tab and in the others of the browser: the tokens are in local storage, and every tab follows
+// them. The only place that stores anything.
+import { createClient, dataOf, Session, type Relay, type Tokens } from '@latchwork/client';
+import { computed, signal } from '@preact/signals';
+
+const baseUrl = location.origin;
+const tokensKey = 'latchwork.tokens';
+const deviceTokenKey = 'latchwork.deviceToken';
+
+const current = signal<Session | null>(null);
+
+/** True after the service ended a session by itself, until the next login. */
+export const hasEnded = signal(false);
+export const isSignedIn = computed(() => current.value !== null);
+
+/** Of a screen that is shown to signed-in users only. */
+export function session(): Session {
+  if (current.value === null) throw new Error('nobody is signed in');
+  return current.value;
+}
+
+export function openRelay(options: Parameters<Session['openRelay']>[0]): Relay {
+  return session().openRelay(options);
+}
+
+/** @throws ApiError, NoAnswerError */
+export async function signIn(username: string, password: string): Promise<void> {
+  const deviceToken = localStorage.getItem(deviceTokenKey);
+  const login = { username, password, ...(deviceToken !== null && { deviceToken }) };
+  const opened = await Session.logIn(baseUrl, login, options);
+  if (opened.deviceToken !== undefined) localStorage.setItem(deviceTokenKey, opened.deviceToken);
+  hasEnded.value = false;
+  current.value = opened;
+}
+
+/** Makes the account and signs in. @throws ApiError, NoAnswerError */
+export async function register(email: string, password: string): Promise<void> {
+  await dataOf(createClient(baseUrl).users.register.$post({ json: { email, password } }));
+  await signIn(email, password);
+}
+
+/** Ends the session at the service, too. @throws NoAnswerError; the tab is signed out in any case */
+export async function signOut(): Promise<void> {
+  const leaving = session();
+  forget();
+  await leaving.logOut();
+}
+
+const options = {
+  onTokens: (tokens: Tokens) => localStorage.setItem(tokensKey, JSON.stringify(tokens)),
+  onEnded: () => {
+    // Another tab may have renewed the session at the same moment.
+    const kept = readTokens();
+    if (kept !== null && kept.token !== current.value?.tokens.token) resume();
+    else {
+      hasEnded.value = true;
+      forget();
+    }
+  },
+};
+
+function forget(): void {
+  localStorage.removeItem(tokensKey);
+  current.value = null;
+}
+
+function resume(): void {
+  const tokens = readTokens();
+  current.value = tokens === null ? null : Session.resume(baseUrl, tokens, options);
+}
+
+function readTokens(): Tokens | null {
+  const text = localStorage.getItem(tokensKey);
+  return text === null ? null : (JSON.parse(text) as Tokens);
+}
+
+addEventListener('storage', ({ key }) => {
+  if (key === tokensKey || key === null) resume();
+});
+resume();

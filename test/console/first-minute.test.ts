@@ -1,0 +1,190 @@
+// What a person sees and does in the console, in a real browser against the whole service, with virtual switches as devices.
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { VirtualDevice } from '../../dev/virtual-device.ts';
+import { Browser, browserMissing } from '../rig/browser.ts';
+import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
+import { WholeService } from '../rig/whole-service.ts';
+
+describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => {
+  let service: WholeService;
+  let browser: Browser;
+  let device: VirtualDevice;
+
+  beforeAll(async () => {
+    service = await WholeService.start({});
+    browser = await Browser.start(service.rig.url);
+    device = makeSwitch('HALL-1');
+    await device.start();
+  });
+  afterAll(async () => {
+    await device.stop();
+    await browser.stop();
+    await service.stop();
+  });
+  afterEach(() => {
+    expect(browser.problems.splice(0)).toEqual([]);
+  });
+
+  function makeSwitch(serial: string): VirtualDevice {
+    return new VirtualDevice({ apiUrl: service.rig.url, productKey: service.rig.productKey, serial });
+  }
+
+  async function visit(): Promise<Page> {
+    const page = await browser.open();
+    await signIn(page, service.rig.owner);
+    return page;
+  }
+
+  const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+  const pressed = (page: Page, name: string) =>
+    page.getByRole('button', { name, exact: true, pressed: true }).waitFor();
+
+  it('makes an account, says what is wrong with it first, and offers what to do next', async () => {
+    const page = await browser.open();
+    await page.getByRole('button', { name: 'No account yet? Create one' }).click();
+    await page.getByLabel('Email').fill('newcomer@example.com');
+    await page.getByLabel('Password').fill('short');
+    await press(page, 'Create account');
+    await page.getByText('The password needs at least 8 characters.').waitFor();
+    await page.getByLabel('Password').fill('long enough for it');
+    await press(page, 'Create account');
+    await page.getByRole('heading', { name: 'No device yet' }).waitFor();
+    expect(browser.problems.splice(0)).toEqual([expect.stringContaining('400')]);
+    await page.context().close();
+  });
+
+  it('says that a password is wrong', async () => {
+    const page = await browser.open();
+    await page.getByLabel('Email or user name').fill(service.rig.owner.email);
+    await page.getByLabel('Password').fill('not the password');
+    await press(page, 'Sign in');
+    await page.getByText('User name and password do not fit.').waitFor();
+    expect(browser.problems.splice(0)).toEqual([expect.stringContaining('401')]);
+    await page.context().close();
+  });
+
+  it('shows a device live, presses it, and follows the command to the report that confirms it', async () => {
+    const page = await visit();
+    const row = page.getByRole('row').filter({ hasText: 'HALL-1' });
+    await row.getByText('Online').waitFor();
+    await openDevice(page, /HALL-1/);
+    for (const position of ['Up', 'Middle', 'Down']) {
+      await press(page, position);
+      await pressed(page, position);
+      await page.locator('.journey').getByText('Confirmed by a report').waitFor();
+    }
+    const steps = await page.locator('.steps li').allInnerTexts();
+    expect(steps.map((text) => text.replace(/[\d,]+ ms/, 'N ms').replace(/\s+/g, ' '))).toEqual([
+      'accepted N ms',
+      'sent N ms',
+      'at the broker N ms',
+      'acknowledged N ms',
+      'confirmed N ms',
+    ]);
+    await page.context().close();
+  });
+
+  it('shows to one person what another does', async () => {
+    const [one, other] = [await visit(), await visit()];
+    await openDevice(one, /HALL-1/);
+    await openDevice(other, /HALL-1/);
+    await press(one, 'Up');
+    await pressed(other, 'Up');
+    await other.getByText('toggle up').first().waitFor();
+    await press(other, 'Down');
+    await pressed(one, 'Down');
+    for (const page of [one, other]) await page.context().close();
+  });
+
+  it('shows a pulled plug with its reason, and keeps what can no longer be pressed from being pressed', async () => {
+    const lamp = makeSwitch('LAMP-1');
+    await lamp.start();
+    const page = await visit();
+    await openDevice(page, /LAMP-1/);
+    await page.getByText('Online').first().waitFor();
+    await lamp.stop();
+    await page.locator('.device-head').getByText('Offline').waitFor();
+    await page.locator('.timeline .offline').getByText('disconnected').waitFor();
+    await page.getByText('The device is away: a command would not reach it.').waitFor();
+    expect(await page.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
+    await page.context().close();
+  });
+
+  it('renames, disables, enables and deletes a device', async () => {
+    const lamp = makeSwitch('LAMP-2');
+    await lamp.start();
+    const page = await visit();
+    await openDevice(page, /LAMP-2/);
+    await page.getByLabel('Name').fill('Attic lamp');
+    await press(page, 'Rename');
+    await page.getByRole('heading', { level: 1, name: 'Attic lamp' }).waitFor();
+    await press(page, 'Disable');
+    await page.getByText('The device is disabled: enable it to control it.').waitFor();
+    await press(page, 'Enable');
+    await page.getByRole('button', { name: 'Disable', exact: true }).waitFor();
+    await lamp.stop();
+    await press(page, 'Delete');
+    await page.getByRole('dialog').getByText('gone for good').waitFor();
+    await press(page, 'Delete for good');
+    await page.getByRole('heading', { name: 'Devices' }).waitFor();
+    await page.getByRole('row').filter({ hasText: 'HALL-1' }).waitFor();
+    expect(await page.getByText('Attic lamp').count()).toBe(0);
+    await page.context().close();
+  });
+
+  it('can be used by keyboard alone', async () => {
+    const page = await browser.open();
+    await page.keyboard.press('Tab');
+    await page.keyboard.type(service.rig.owner.email);
+    await page.keyboard.press('Tab');
+    await page.keyboard.type(service.rig.owner.password);
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: /HALL-1/ }).waitFor();
+    await tabTo(page, /HALL-1/);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: /HALL-1/ }).waitFor();
+    await page.getByRole('button', { name: 'Middle', exact: true }).waitFor();
+    await tabTo(page, /^Middle$/);
+    await page.keyboard.press('Space');
+    await pressed(page, 'Middle');
+    await page.context().close();
+  });
+
+  it('keeps nobody out, in light and in dark', async () => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await browser.open('/', { colorScheme });
+      expect(await findBarriers(page)).toEqual([]);
+      await signIn(page, service.rig.owner);
+      await page.getByRole('link', { name: /HALL-1/ }).waitFor();
+      for (const hash of ['#/', '#/products', '#/products/+', '#/settings']) {
+        await page.evaluate(`location.hash = '${hash}'`);
+        await page.waitForTimeout(200);
+        expect(await findBarriers(page)).toEqual([]);
+      }
+      await openDevice(page, /HALL-1/);
+      expect(await findBarriers(page)).toEqual([]);
+      await page.context().close();
+    }
+  });
+
+  it('shows that it is not live, and heals', async () => {
+    const page = await visit();
+    await page.context().setOffline(true);
+    await service.rig.restartWorker('kill');
+    await page.getByRole('status').filter({ hasText: 'Not live' }).waitFor();
+    await page.context().setOffline(false);
+    await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
+    browser.problems.splice(0);
+    await page.context().close();
+  });
+});
+
+/** Presses Tab until what has the focus says this. */
+async function tabTo(page: Page, text: RegExp): Promise<void> {
+  for (let presses = 0; presses < 40; presses += 1) {
+    await page.keyboard.press('Tab');
+    if (text.test(await page.evaluate<string>('document.activeElement.textContent.trim()'))) return;
+  }
+  throw new Error(`Tab does not reach ${text.source}`);
+}

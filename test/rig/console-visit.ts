@@ -1,0 +1,30 @@
+// What a person does in the console, by what is written on the screen.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+
+export async function signIn(page: Page, owner: { email: string; password: string }): Promise<void> {
+  await page.getByLabel('Email or user name').fill(owner.email);
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+}
+
+export async function openDevice(page: Page, name: RegExp): Promise<void> {
+  await page.getByRole('link', { name: 'Devices', exact: true }).click();
+  await page.getByRole('link', { name }).click();
+  await page.getByRole('heading', { level: 1, name }).waitFor();
+}
+
+const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+type AxeResult = { violations: { id: string; impact: string; help: string; nodes: { html: string }[] }[] };
+
+/** What axe-core finds that keeps somebody out: serious and critical violations. */
+export async function findBarriers(page: Page): Promise<string[]> {
+  // Not by a script element, which the page's policy refuses.
+  await page.evaluate(readFileSync(axePath, 'utf8'));
+  const { violations } = await page.evaluate<AxeResult>('axe.run()');
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
