@@ -31,6 +31,7 @@ export type Limit = {
     | 'devicesPerProduct'
     | 'pagedDevices'
     | 'relay_subscriptions'
+    | 'edgeUnconnectedPerAddress'
     | RelaySocketLimit
     | 'relayBlockSeconds';
   max: number;
@@ -169,6 +170,7 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };
     case 'relay_subscriptions':
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
+    case 'edgeUnconnectedPerAddress':
     case 'relaySocketsPerAddress':
     case 'relaySocketsPerShard':
     case 'relayUnauthenticatedPerAddress':

@@ -43,7 +43,10 @@ import type { RelayPushes } from './relay-pushes.ts';
 export const edgeAddressHeader = 'X-Edge-Client-Address';
 
 /** CONNECT has to fit into it (contract 5: the documented names and password are shorter by far). */
-const maxConnectBytes = 1_024;
+export const maxConnectBytes = 1_024;
+
+/** Asked by whoever carries a connection here: the answer comes behind what was sent before, and wakes no object. */
+export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
 type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 
@@ -76,6 +79,7 @@ export class EdgeSockets {
     this.#config = readConfig(env);
     this.#device = device;
     this.#pushes = pushes;
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(takenCheck.ask, takenCheck.answer));
     for (const socket of ctx.getWebSockets()) {
       const connection = EdgeConnection.wake(socket);
       if (connection === undefined) {

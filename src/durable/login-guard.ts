@@ -49,7 +49,7 @@ export async function guardLogin<T>(
     if (outcome.ok) {
       rememberNewest(right, login, true, limits.rememberedDeviceNames);
     } else {
-      wasWrong = !provesPassword(outcome.refusal);
+      wasWrong = isOfGuess(outcome.refusal);
       const forMs = rememberForMs(outcome.refusal);
       const entry = { refusal: outcome.refusal, untilMs: nowMs + forMs };
       if (forMs > 0) rememberNewest(refused, login, entry, limits.rememberedDeviceNames);
@@ -84,9 +84,10 @@ function returnFailure(limits: Limits, network: string | undefined): void {
   spentByNetwork.set(network, giveBack(byNetwork, limits.oldPasswordFailuresPerAddressMinute));
 }
 
-/** Whoever is told this had a password that the device was given. */
-function provesPassword(refusal: Refusal): boolean {
-  return refusal.kind === 'device_disabled' || (refusal.kind === 'credential_refused' && refusal.problem === 'revoked');
+/** Otherwise the password is one that the device was given, or nothing is known. */
+function isOfGuess(refusal: Refusal): boolean {
+  if (refusal.kind === 'credential_refused') return refusal.problem === 'wrong';
+  return refusal.kind === 'not_found' || refusal.kind === 'wrong_client_id';
 }
 
 function rememberForMs(refusal: Refusal): number {

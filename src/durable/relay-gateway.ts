@@ -14,6 +14,7 @@ import { RelayCensus } from './relay-census.ts';
 import { RelayFloods } from './relay-floods.ts';
 import { RelayFrameRates } from './relay-frame-rates.ts';
 import { RelayIndex } from './relay-index.ts';
+import { RelayMqtt } from './relay-mqtt.ts';
 import type { RelayRun } from './relay-push.ts';
 import { framesOf, PushedMessages } from './relay-pushed.ts';
 import {
@@ -63,6 +64,7 @@ export class RelayGateway extends DurableObject<Env> {
   });
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
   readonly #pushed = new PushedMessages();
+  readonly #mqtt = new RelayMqtt(this.env, (socket) => this.#noteMqtt(socket));
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
   readonly #queues = new Map<WebSocket, Promise<void>>();
 
@@ -74,7 +76,9 @@ export class RelayGateway extends DurableObject<Env> {
     for (const { socket, client } of known.sort((one, other) => one.client.openedAtMs - other.client.openedAtMs)) {
       this.#census.open(socket, client.address);
       if (client.who !== null) this.#census.signIn(socket, identityKey(client.who), Infinity);
-      if (client.isEnded) this.#census.end(socket);
+      // What carried it was in memory.
+      if (client.isMqtt) closeIfOpen(socket, 1012, 'restarted');
+      if (client.isEnded || client.isMqtt) this.#census.end(socket);
       else this.#index.put(socket, client);
     }
   }
@@ -87,7 +91,7 @@ export class RelayGateway extends DurableObject<Env> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const opened = { socketId: crypto.randomUUID(), address, openedAtMs: Date.now() };
-    const unknown = { ...opened, failedAuths: 0, who: null, filters: [], isEnded: false };
+    const unknown = { ...opened, failedAuths: 0, who: null, filters: [], isEnded: false, isMqtt: false };
     this.#change(server, unknown);
     for (const oldest of this.#census.open(server, address)) {
       this.#end(oldest, 1013, 'too many sockets that have not authenticated');
@@ -126,7 +130,13 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    if (this.#index.clientOf(socket) === undefined) return;
+    const client = this.#index.clientOf(socket);
+    if (client === undefined) return;
+    const pump = client.who === null ? this.#mqtt.pumpFor(socket, client.address, data) : undefined;
+    if (pump !== undefined) {
+      await pump.receive(data);
+      return;
+    }
     if (new Blob([data]).size > maxRelayFrameBytes) {
       this.#end(socket, 1009, 'frame larger than 16 KiB');
       return;
@@ -144,6 +154,7 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   override webSocketClose(socket: WebSocket, code: number): void {
+    this.#mqtt.closed(socket, code);
     answerClose(socket, code);
     this.#forget(socket);
     this.#census.remove(socket);
@@ -151,6 +162,7 @@ export class RelayGateway extends DurableObject<Env> {
 
   override webSocketError(socket: WebSocket, error: unknown): void {
     this.#log('warn', 'relay socket failed', socket, describeError(error));
+    this.#mqtt.closed(socket, 1006);
     this.#forget(socket);
     this.#census.remove(socket);
   }
@@ -180,6 +192,13 @@ export class RelayGateway extends DurableObject<Env> {
         if (isOver && this.#index.clientOf(socket) !== undefined) this.#end(socket, 1008, 'credentials rotated');
       }),
     );
+  }
+
+  #noteMqtt(socket: WebSocket): void {
+    const client = this.#index.clientOf(socket);
+    if (client === undefined) return;
+    this.#change(socket, { ...client, isMqtt: true });
+    this.#census.signIn(socket, `mqtt ${client.socketId}`, Infinity);
   }
 
   #pushRun(run: RelayRun): void {

@@ -28,6 +28,8 @@ export const relayClientSchema = z.object({
   filters: z.array(z.string()),
   /** Closed by this side; the client has not answered yet. */
   isEnded: z.boolean(),
+  /** It speaks MQTT, and its device's object has accepted it. */
+  isMqtt: z.boolean().default(false),
 });
 
 export type RelayClient = z.infer<typeof relayClientSchema>;
@@ -41,7 +43,8 @@ export const notAuthenticated = refuse({ kind: 'credential_refused', credential:
 type Who = RelayClient['who'] | undefined;
 
 /** When the socket is closed unless it authenticates, or sends a fresh token. */
-export function deadlineOf({ who, openedAtMs }: RelayClient): number {
+export function deadlineOf({ who, openedAtMs, isMqtt }: RelayClient): number {
+  if (isMqtt) return Infinity;
   if (who === null) return openedAtMs + authenticateWithinMs;
   return who.kind === 'user' ? who.expiresAtMs : Infinity;
 }

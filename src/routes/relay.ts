@@ -1,11 +1,20 @@
-// The relay's address, `{ws_url}/mqtt` (contract 6). Any origin, no sub-protocol: a client authenticates on the socket.
+// The relay's address, `{ws_url}/mqtt` (contract 6), which MQTT shares: a first frame of bytes is MQTT, text is the relay's.
+// Any origin; a client authenticates on the socket. No sub-protocol is required.
 import { readClientAddress } from '../http/client-address.ts';
-import { limitRate } from '../http/rate-limit.ts';
+import { holdToShield } from '../http/rate-limit.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
+import { asksForMqtt, openByFirstFrame } from '../services/first-frame.ts';
 import { openRelay } from '../services/sockets.ts';
 
 export const relayRoutes = createRouter();
 
-relayRoutes.get('/', limitRate('RELAY_LIMIT'), requireUpgrade, (c) =>
-  openRelay(c.var.context, c.req.raw, readClientAddress(c)),
-);
+relayRoutes.get('/', async (c, next) => {
+  const shield = asksForMqtt(c.req.raw) ? 'EDGE_LIMIT' : 'RELAY_LIMIT';
+  await holdToShield(c.var.context, shield, readClientAddress(c));
+  await next();
+});
+
+relayRoutes.get('/', requireUpgrade, (c) => {
+  const open = asksForMqtt(c.req.raw) ? openByFirstFrame : openRelay;
+  return open(c.var.context, c.req.raw, readClientAddress(c));
+});

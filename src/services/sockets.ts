@@ -21,10 +21,9 @@ export async function openEdge(
   clientAddress: string,
 ): Promise<Response> {
   if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  const subprotocol = selectSubprotocol(request);
   // MQTT-6.0.0-3; clients that ask for no sub-protocol are served, too.
-  const asked = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
-  const subprotocol = asked.map((name) => name.trim()).find((name) => subprotocols.includes(name));
-  if (asked.length > 0 && subprotocol === undefined) {
+  if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
     throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
   }
   const headers = new Headers(request.headers);
@@ -33,8 +32,18 @@ export async function openEdge(
     device.fetch(new Request(request, { headers })),
   );
   if (response.webSocket === null) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  const protocolHeader = subprotocol === undefined ? {} : { 'Sec-WebSocket-Protocol': subprotocol };
-  return new Response(null, { status: 101, webSocket: response.webSocket, headers: protocolHeader });
+  return answerUpgrade(response.webSocket, subprotocol);
+}
+
+/** Of MQTT, where the client asks for one. */
+export function selectSubprotocol(request: Request): string | undefined {
+  const asked = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
+  return asked.map((name) => name.trim()).find((name) => subprotocols.includes(name));
+}
+
+export function answerUpgrade(webSocket: WebSocket, subprotocol: string | undefined): Response {
+  const headers = subprotocol === undefined ? {} : { 'Sec-WebSocket-Protocol': subprotocol };
+  return new Response(null, { status: 101, webSocket, headers });
 }
 
 /** The second is asked for by clients that may speak MQTT 3.1, which then learn that it is not served. */

@@ -10,13 +10,13 @@ const encoder = new TextEncoder();
 
 export type Level = 4 | 5;
 
-const text = (value: string): number[] => {
+export const text = (value: string): number[] => {
   const bytes = encoder.encode(value);
   return [bytes.length >> 8, bytes.length & 255, ...bytes];
 };
 
 /** A packet from its first byte and its body. */
-function packet(first: number, body: readonly number[] | Uint8Array): Uint8Array {
+export function packet(first: number, body: readonly number[] | Uint8Array): Uint8Array {
   const length: number[] = [];
   let left = body.length;
   do {
@@ -108,6 +108,10 @@ export class EdgeClient {
       this.end = { code, reason };
       this.#look();
     });
+  }
+
+  static over(socket: WebSocket): EdgeClient {
+    return new EdgeClient(socket);
   }
 
   /** @throws Error with status and body where the Worker does not upgrade */
