@@ -6,6 +6,10 @@ const defaults = {
   connectSeconds: 10,
   connectBytes: 8 * 1024,
   packetBytes: 64 * 1024,
+  publishBurst: 2_000,
+  publishesPerSecond: 500,
+  refusedLoginBurst: 20,
+  refusedLoginsPerMinute: 60,
   queuedMessages: 100_000,
   queuedBytes: 64 * 1024 * 1024,
 };

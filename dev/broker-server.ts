@@ -8,11 +8,13 @@ import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
 import { SuspensionWatch } from '../broker-bridge/src/suspension.ts';
 import type { Log } from '../test/rig/part-process.ts';
+import { bridgeName } from '../src/domain/topic-rights.ts';
 import { type Acl, mayPublish, mayReceive, maySubscribe } from './broker-acl.ts';
 import { createAdminServer } from './broker-admin.ts';
 import { addressOf, BrokerGate } from './broker-gate.ts';
 import type { BrokerLimits } from './broker-limits.ts';
 import { askLogin } from './broker-login.ts';
+import { LoginPace, PublishPace } from './broker-pace.ts';
 import { createSessionReports } from './broker-reports.ts';
 import { trackSessions } from './broker-sessions.ts';
 import { type CallHook, createHookCaller } from './hook-caller.ts';
@@ -94,6 +96,8 @@ type AedesParts = {
 };
 
 async function createAedes({ callHook, logins, queues, limits, log }: AedesParts): Promise<Aedes> {
+  const publishes = new PublishPace(limits);
+  const attempts = new LoginPace(limits);
   const aedes = await Aedes.createBroker({
     // MQTT 3.1 allows 23 bytes, our client identifiers have up to 77 (field notes 36, 37).
     maxClientsIdLength: 1024,
@@ -119,7 +123,10 @@ async function createAedes({ callHook, logins, queues, limits, log }: AedesParts
         packet.retain = false;
         packet.payload = Buffer.alloc(0);
       }
-      queues.whenRoom(client, () => done(null));
+      const proceed = () => queues.whenRoom(client, () => done(null));
+      // What the bridge publishes is what others ask for.
+      if (client === null || login?.username === bridgeName) proceed();
+      else publishes.run(client, proceed);
     },
     authorizeSubscribe: (client, subscription, done) => {
       const login = logins.get(client);
@@ -145,11 +152,14 @@ async function createAedes({ callHook, logins, queues, limits, log }: AedesParts
   async function authenticate(client: Client, username: string, password: string): Promise<AuthenticateError | null> {
     const peerhost = addressOf(client);
     const request = { clientid: client.id, username, password, peerhost, proto_ver: client.version };
+    await attempts.wait(peerhost);
+    if (client.closed) return refusal(3, 'the client has left');
     const answer = await askLogin(callHook, request);
     if (answer.allowed) {
       logins.set(client, { username, acl: answer.acl, hasLoggedRefusal: false });
       return null;
     }
+    attempts.noteRefusal(peerhost);
     log('info', 'login_refused', { clientId: client.id, username, peerhost, reason: answer.reason });
     return refusal(answer.returnCode, answer.reason);
   }

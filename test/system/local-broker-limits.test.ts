@@ -182,6 +182,39 @@ describe('after the login', () => {
   });
 });
 
+test('a client that publishes beyond its burst is taken at a rate, in order, and others are not held up by it', async () => {
+  const broker = await start('publishBurst=10,publishesPerSecond=20');
+  const [own, count] = [newLogin(), 30];
+  const client = await RawMqtt.login(broker.port, own);
+  clients.push(client);
+  const startedAt = performance.now();
+  const topic = `${topicRoot(own.clientId)}/status`;
+  for (let messageId = 1; messageId <= count; messageId++) {
+    client.send({ cmd: 'publish', topic, payload: 'x', qos: 1, messageId, dup: false, retain: false });
+  }
+  const other = await login(broker);
+  other.send({ cmd: 'pingreq' });
+  await other.until('PINGRESP', () => other.received.some(({ cmd }) => cmd === 'pingresp'));
+  const acknowledged = () => client.received.filter(({ cmd }) => cmd === 'puback').map(({ messageId }) => messageId);
+  await client.until('every PUBACK', () => acknowledged().length === count);
+  expect(performance.now() - startedAt).toBeGreaterThan(900);
+  expect(acknowledged()).toEqual(Array.from({ length: count }, (_, index) => index + 1));
+});
+
+test('logins of an address where many were refused wait a second, the first ones do not', async () => {
+  const broker = await start('refusedLoginBurst=2,refusedLoginsPerMinute=1');
+  const times: number[] = [];
+  for (let count = 0; count < 4; count++) {
+    const startedAt = performance.now();
+    const client = await RawMqtt.login(broker.port, { ...newLogin(), password: 'wrong' });
+    clients.push(client);
+    expect(client.received[0]).toMatchObject({ cmd: 'connack', returnCode: 4 });
+    times.push(performance.now() - startedAt);
+  }
+  expect(times.at(-1)).toBeGreaterThan(990);
+  expect(returnCodes(await login(broker))).toEqual([0]);
+});
+
 test('a session is not ended for its keep-alive by a suspension of the machine', async () => {
   const broker = await start();
   const own = newLogin();

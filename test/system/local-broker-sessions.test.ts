@@ -13,8 +13,10 @@ let devices = 0;
 
 beforeAll(async () => {
   const options = { workerUrl: await hook.start(), hookSecret: hookServerSecret };
-  const small = { BROKER_LIMITS: 'queuedMessages=300' };
-  broker = await LocalBroker.start(options);
+  // One client publishes here what would be the messages of many.
+  const fast = 'publishBurst=1000000';
+  const small = { BROKER_LIMITS: `queuedMessages=300,${fast}` };
+  broker = await LocalBroker.start({ ...options, environment: { BROKER_LIMITS: fast } });
   smallBroker = await LocalBroker.start({ ...options, environment: small });
 });
 
