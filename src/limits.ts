@@ -34,6 +34,7 @@ export const limitSpecs = {
   userRequestBurst: { default: 100, min: 1, max: 100_000 },
   userRequestsPerSecond: { default: 100, min: 1, max: 100_000 },
   userRequestWaitMs: { default: 2_000, min: 0, max: 60_000 },
+  requestBodySeconds: { default: 10, min: 1, max: 600 },
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },
   delayedRefusals: { default: 200, min: 1, max: 10_000 },

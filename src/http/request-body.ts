@@ -3,7 +3,9 @@
 import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
+import { runInBackground } from '../background.ts';
 import { RefusedError, type Limit } from '../domain/refusal.ts';
+import type { Limits } from '../limits.ts';
 import type { AppEnv } from './app-env.ts';
 
 /** For every route behind it. Bodies above the limit are refused. */
@@ -11,7 +13,7 @@ export function readBody(limit: Limit) {
   return createMiddleware<AppEnv>(async (c, next) => {
     // No route reads a body here, and a Request of these methods cannot carry one.
     if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
-    const text = await readText(c.req.raw, limit.max);
+    const text = await readText(c.req.raw, limit.max, c.var.context.config.limits);
     if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
     replaceBody(c, text);
     await next();
@@ -31,15 +33,19 @@ export function replaceBody(c: Context, text: string, method = c.req.method): vo
 
 /**
  * The body as text; undefined where it is larger, which is noticed before it was read to its end.
- * @throws RefusedError where it does not come whole
+ * @throws RefusedError where it does not come whole, or not in time
  */
-export async function readText(request: Request, maxBytes: number): Promise<string | undefined> {
+export async function readText(
+  request: Request,
+  maxBytes: number,
+  { requestBodySeconds }: Pick<Limits, 'requestBodySeconds'>,
+): Promise<string | undefined> {
   if (Number(request.headers.get('Content-Length') ?? 0) > maxBytes) return undefined;
   if (request.body === null) return '';
   const decoder = new TextDecoder();
   let text = '';
   let size = 0;
-  for await (const chunk of chunksOf(request.body as ReadableStream<Uint8Array>)) {
+  for await (const chunk of chunksOf(request.body as ReadableStream<Uint8Array>, requestBodySeconds)) {
     size += chunk.byteLength;
     if (size > maxBytes) return undefined;
     text += decoder.decode(chunk, { stream: true });
@@ -48,12 +54,28 @@ export async function readText(request: Request, maxBytes: number): Promise<stri
 }
 
 /** The stream fails with whatever the transport says of a client that leaves or sends malformed chunks. */
-async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* chunksOf(body: ReadableStream<Uint8Array>, withinSeconds: number): AsyncGenerator<Uint8Array> {
+  const reader = body.getReader();
+  const { promise: late, resolve } = Promise.withResolvers<'late'>();
+  const timer = setTimeout(() => resolve('late'), withinSeconds * 1000);
+  let isLeft = true;
+  let cause = `not within ${withinSeconds} s`;
   try {
-    yield* body;
+    for (;;) {
+      const read = await Promise.race([reader.read(), late]);
+      if (read === 'late') break;
+      isLeft = !read.done;
+      if (read.done) return;
+      yield read.value;
+    }
   } catch (error) {
-    throw new RefusedError({ kind: 'body_not_received', cause: String(error) });
+    isLeft = false;
+    cause = String(error);
+  } finally {
+    clearTimeout(timer);
+    if (isLeft) runInBackground('leave a request body', reader.cancel());
   }
+  throw new RefusedError({ kind: 'body_not_received', cause });
 }
 
 type BodyOptions = { isRequired?: boolean; examples?: Record<string, { value: unknown }> };

@@ -149,6 +149,19 @@ describe('a request body', () => {
     ]);
   });
 
+  it('that does not come whole in time is refused', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"productKey":'));
+      },
+    });
+    const request = new Request(url, { method: 'POST', headers: headersOf(), body });
+    const changed = { ...env, LIMITS: 'requestBodySeconds=1' };
+    const answer = await createApp().fetch(request, changed, createExecutionContext());
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toMatchObject({ message: 'invalid_request: body: not received whole', data: null });
+  });
+
   it('may be chunked in the middle of a character, and have any content type or none', async () => {
     const bytes = new TextEncoder().encode('{"productKey":"chunked","name":"Schlüssel"}');
     const cut = bytes.indexOf(0xc3) + 1;
