@@ -1,6 +1,7 @@
 // What one scenario needs from devices to the relay: a broker and devices of its own, bridges that it starts and kills,
 // and the history of every message. It must not cause faults nor say which outcome is wanted.
 import { rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Activation } from '../rig/accounts.ts';
 import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
@@ -11,7 +12,7 @@ import { WorkerRig } from '../rig/worker-rig.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { History, type Verdict } from './history.ts';
 import { MessageMaker, type Numbered } from './message-maker.ts';
-import { type PublisherLogin, StrictPublisher } from './strict-publisher.ts';
+import { type PublisherEvents, type PublisherLogin, StrictPublisher } from './strict-publisher.ts';
 
 const tickMs = 10;
 /** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
@@ -33,6 +34,8 @@ export type Outcome = Verdict & {
 };
 
 type FaultBroker = { port: number; stop: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void> };
+/** One for all devices, or one each. */
+type Publisher = Pick<StrictPublisher<Numbered>, 'publish' | 'unacknowledged' | 'connections' | 'drained' | 'close'>;
 
 export class FaultRig<B extends FaultBroker = Mosquitto> {
   readonly worker: WorkerRig;
@@ -41,7 +44,7 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
   readonly history: History;
   readonly maker: MessageMaker;
   readonly watch: RelayFollower;
-  readonly publisher: StrictPublisher<Numbered>;
+  readonly publisher: Publisher;
   readonly #spools: Spool[] = [];
   readonly #bridges: BridgeProcess[] = [];
   #toPublish = 0;
@@ -70,18 +73,24 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
     broker: B,
     login?: PublisherLogin,
   ): Promise<FaultRig<B>> {
+    const dial = () => connect({ port: broker.port, host: '127.0.0.1', noDelay: true });
+    return FaultRig.openWith(worker, devices, broker, (events) => StrictPublisher.connect(dial, events, login));
+  }
+
+  static async openWith<B extends FaultBroker>(
+    worker: WorkerRig,
+    devices: Activation[],
+    broker: B,
+    connectPublisher: (events: PublisherEvents<Numbered>) => Promise<Publisher>,
+  ): Promise<FaultRig<B>> {
     const history = new History();
     const watch = await watchEffects(worker, devices, history);
-    const publisher = await StrictPublisher.connect<Numbered>(
-      broker.port,
-      {
-        onAttempt: ({ number, device, isResting }) => {
-          if (number !== null) history.notePublished(number, device, isResting);
-        },
-        onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
+    const publisher = await connectPublisher({
+      onAttempt: ({ number, device, isResting }) => {
+        if (number !== null) history.notePublished(number, device, isResting);
       },
-      login,
-    );
+      onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
+    });
     const maker = new MessageMaker(devices, history);
     return new FaultRig({ worker, devices, broker, history, maker, watch, publisher });
   }

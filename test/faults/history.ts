@@ -100,6 +100,11 @@ export class History {
     return (this.#messages.get(number)?.effects ?? 0) > 0;
   }
 
+  /** Attempts beyond the first of each message. */
+  get repeatedAttempts(): number {
+    return [...this.#messages.values()].reduce((sum, { attempts }) => sum + Math.max(0, attempts - 1), 0);
+  }
+
   get acceptedCount(): number {
     return this.#acceptedCount;
   }

@@ -1,6 +1,7 @@
 // Every scenario, in the order of a full run.
 import { bridgeKills } from './bridge-kills.ts';
 import { brokerRestarts } from './broker-restarts.ts';
+import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './edge-faults.ts';
 import { embeddedBroker } from './embedded-broker.ts';
 import { localLoad } from './local-load.ts';
 import { networkCuts } from './network-cuts.ts';
@@ -31,7 +32,15 @@ export const bridgeSideScenarios: Scenario[] = [
   networkCuts,
 ];
 
+/** Devices at the edge, without broker and bridge. */
+export const edgeScenarios: Scenario[] = [edgeGatewayKills, edgeSocketCuts, edgeAnswersHeld, edgeWorkerRestarts];
+
 /** Everything runs as `npm start` runs it. */
 export const localScenarios: Scenario[] = [localLoad, embeddedBroker];
 
-export const scenarios: Scenario[] = [...workerSideScenarios, ...bridgeSideScenarios, ...localScenarios];
+export const scenarios: Scenario[] = [
+  ...workerSideScenarios,
+  ...bridgeSideScenarios,
+  ...edgeScenarios,
+  ...localScenarios,
+];

@@ -1,7 +1,7 @@
-// The devices' end of the broker, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new one with
-// a clean session when it is lost, and what has no PUBACK is sent again in its order. Not the library: after a
+// The devices' end of the broker or the edge, strict about what was acknowledged: one plain MQTT 3.1.1 connection, a new
+// one with a clean session when it is lost, and what has no PUBACK is sent again in its order. Not the library: after a
 // reconnect it may report messages as acknowledged that the broker never took. It must not know what a message means.
-import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { generate, parser, type Packet } from 'mqtt-packet';
 
 export type Outgoing = { topic: string; payload: string | Buffer };
@@ -22,31 +22,32 @@ const connackWithinMs = 2000;
 let lastName = 0;
 
 export class StrictPublisher<M extends Outgoing> {
-  readonly #port: number;
+  readonly #dial: () => Duplex;
   readonly #events: PublisherEvents<M>;
   readonly #login: PublisherLogin | undefined;
   /** In the order of the first attempt. */
   readonly #unacknowledged = new Map<number, M>();
   readonly #waiting: M[] = [];
   #lost: M[] = [];
-  #socket: Socket | null = null;
+  #socket: Duplex | null = null;
   #lastPacketId = 0;
   #isClosed = false;
   #onDrained: (() => void) | null = null;
   connections = 0;
 
-  private constructor(port: number, events: PublisherEvents<M>, login?: PublisherLogin) {
-    this.#port = port;
+  private constructor(dial: () => Duplex, events: PublisherEvents<M>, login?: PublisherLogin) {
+    this.#dial = dial;
     this.#events = events;
     this.#login = login;
   }
 
+  /** @param dial opens a connection; its bytes are MQTT */
   static async connect<M extends Outgoing>(
-    port: number,
+    dial: () => Duplex,
     events: PublisherEvents<M>,
     login?: PublisherLogin,
   ): Promise<StrictPublisher<M>> {
-    const publisher = new StrictPublisher<M>(port, events, login);
+    const publisher = new StrictPublisher<M>(dial, events, login);
     await publisher.#open();
     return publisher;
   }
@@ -81,8 +82,7 @@ export class StrictPublisher<M extends Outgoing> {
   }
 
   async #open(): Promise<void> {
-    const socket = connect(this.#port, '127.0.0.1');
-    socket.setNoDelay(true);
+    const socket = this.#dial();
     // 'close' follows and is handled below.
     socket.on('error', () => undefined);
     lastName += 1;
@@ -98,7 +98,7 @@ export class StrictPublisher<M extends Outgoing> {
       socket.on('close', () => resolve(false));
       setTimeout(() => resolve(false), connackWithinMs).unref();
     });
-    socket.on('data', (chunk) => packets.parse(chunk));
+    socket.on('data', (chunk: Buffer) => packets.parse(chunk));
     const session = { protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive: 0 } as const;
     socket.write(
       generate({

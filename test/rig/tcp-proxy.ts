@@ -12,6 +12,8 @@ export class TcpProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #clients = new Set<Socket>();
+  readonly #servers = new Set<Socket>();
+  #isHoldingAnswers = false;
   #cut: Cut | null = null;
 
   private constructor(targetPort: number, delayMs: number) {
@@ -49,6 +51,18 @@ export class TcpProxy {
     else for (const socket of this.#sockets) socket.resume();
   }
 
+  /** What clients send goes on; what the server answers waits. */
+  holdAnswers(): void {
+    this.#isHoldingAnswers = true;
+    for (const server of this.#servers) server.pause();
+  }
+
+  /** The answers are lost with their connections. */
+  dropAnswers(): void {
+    this.#isHoldingAnswers = false;
+    this.#destroyAll();
+  }
+
   /** Ends every connection with last bytes for the client that the server did not send. */
   endClientsWith(bytes: Uint8Array): void {
     for (const client of this.#clients) client.end(bytes);
@@ -68,8 +82,11 @@ export class TcpProxy {
     this.#clients.add(near);
     near.on('close', () => this.#clients.delete(near));
     const far = connect(this.#targetPort, '127.0.0.1');
+    this.#servers.add(far);
+    far.on('close', () => this.#servers.delete(far));
     this.#join(near, far);
     this.#join(far, near);
+    if (this.#isHoldingAnswers) far.pause();
   }
 
   #join(from: Socket, to: Socket): void {
