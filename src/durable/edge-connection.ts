@@ -6,6 +6,9 @@ import { PacketReader, type RawPacket, type Unreadable } from '../protocol/mqtt-
 import { readAttachment, writeAttachment, type EdgeAttachment } from './edge-attachment.ts';
 import { sendIfOpen } from './open-socket.ts';
 
+/** In `edgeGatherMs`: a device that waits for each acknowledgement is not slowed down. */
+const framesAlone = 4;
+
 export class EdgeConnection {
   readonly socket: WebSocket;
   readonly openedAtMs: number;
@@ -20,6 +23,9 @@ export class EdgeConnection {
   readonly #reader: PacketReader;
   #tokens: number | undefined;
   #tokensAtMs = 0;
+  #windowStartMs = 0;
+  #framesInWindow = 0;
+  #gathering: ReturnType<typeof setTimeout> | null = null;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
   private constructor(socket: WebSocket, attached: Omit<EdgeAttachment, 'partial'>, partial: Uint8Array | null) {
@@ -62,6 +68,12 @@ export class EdgeConnection {
     return this.#reader.next(maxBytes);
   }
 
+  /** Whether what has come may be the beginning of a CONNECT. */
+  mayBeConnect(): boolean {
+    const [first = 0x10] = this.#reader.rest();
+    return first === 0x10;
+  }
+
   /** False where the device sends too many packets. */
   mayReceive({ edgePacketBurst, edgePacketsPerSecond }: Limits, nowMs: number): boolean {
     const refilled = ((nowMs - this.#tokensAtMs) / 1000) * edgePacketsPerSecond;
@@ -69,6 +81,25 @@ export class EdgeConnection {
     this.#tokens = Math.max(0, tokens - 1);
     this.#tokensAtMs = nowMs;
     return tokens >= 1;
+  }
+
+  /** Whether its frames are few enough to be taken one by one. */
+  mayTakeAlone(gatherMs: number, nowMs: number): boolean {
+    if (this.#gathering !== null) return false;
+    if (nowMs - this.#windowStartMs >= gatherMs) {
+      this.#windowStartMs = nowMs;
+      this.#framesInWindow = 0;
+    }
+    this.#framesInWindow += 1;
+    return this.#framesInWindow <= framesAlone;
+  }
+
+  /** Once for all frames that come until then. */
+  gather(gatherMs: number, take: () => void): void {
+    this.#gathering ??= setTimeout(() => {
+      this.#gathering = null;
+      take();
+    }, gatherMs);
   }
 
   send(bytes: Uint8Array): boolean {

@@ -7,7 +7,6 @@ import {
   connackCodeOf,
   connectRefusalOf,
   disconnectCodeOf,
-  pubackCodeOf,
   type ConnectRefusal,
 } from '../domain/edge/answer-codes.ts';
 import { readLogin } from '../domain/edge/connect.ts';
@@ -17,7 +16,6 @@ import {
   notePublished,
   silentFromMs,
   takePackets,
-  unreadable,
   type EdgeEnd,
   type EdgeRules,
   type EdgeSession,
@@ -28,12 +26,12 @@ import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../domain/devic
 import { rightsOfDevice } from '../domain/topic-rights.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
-import { droppedReason } from '../protocol/bridge.ts';
-import { readPacket, type ConnectPacket, type ProtocolLevel } from '../protocol/mqtt-codec/client-packets.ts';
+import type { ConnectPacket, ProtocolLevel } from '../protocol/mqtt-codec/client-packets.ts';
 import { malformedClauses } from '../protocol/mqtt-codec/malformed.ts';
 import type { RawPacket, Unreadable } from '../protocol/mqtt-codec/packet-reader.ts';
-import { encodeConnack, encodeDisconnect, encodePuback, encodePublish } from '../protocol/mqtt-codec/server-packets.ts';
+import { encodeConnack, encodeDisconnect, encodePublish } from '../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
+import { answer, readConnect, sortMessages } from './edge-exchange.ts';
 import { EdgeConnection } from './edge-connection.ts';
 import { answerClose, closeIfOpen } from './open-socket.ts';
 import type { RelayRun } from './relay-push.ts';
@@ -41,9 +39,6 @@ import type { RelayPushes } from './relay-pushes.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
 export const edgeAddressHeader = 'X-Edge-Client-Address';
-
-/** CONNECT has to fit into it (contract 5: the documented names and password are shorter by far). */
-export const maxConnectBytes = 1_024;
 
 /** Asked by whoever carries a connection here: the answer comes behind what was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
@@ -157,7 +152,9 @@ export class EdgeSockets {
     connection.receive(new Uint8Array(data));
     if (connection.isTorn) this.#endByService(connection, { reason: 'packet_unfinished' });
     else if (connection.phase === 'connecting') await this.#connect(connection);
-    else this.#drain(connection);
+    else if (connection.mayTakeAlone(this.#config.limits.edgeGatherMs, Date.now())) this.#drain(connection);
+    // One write for all that a busy device sends in this moment.
+    else connection.gather(this.#config.limits.edgeGatherMs, () => this.#drain(connection));
   }
 
   /** The connection is gone: cleanly only where a DISCONNECT came before. */
@@ -172,13 +169,14 @@ export class EdgeSockets {
   }
 
   #forget(socket: WebSocket): void {
-    const connection = this.#connections.get(socket);
-    this.#connections.delete(socket);
+    // A socket that closed in a sleep is not among those that the object wakes with.
+    const connection = this.#connections.get(socket) ?? EdgeConnection.wake(socket);
     if (connection === undefined) return;
-    const { session, phase } = connection;
+    this.#drain(connection);
+    const wasOpen = connection.isOpen();
     this.#leave(connection);
-    if (phase !== 'open' || session === null) return;
-    this.#device.decide({ kind: 'edge_ended', end: endOf(connection, 'lost', Date.now()) });
+    this.#connections.delete(socket);
+    if (wasOpen) this.#device.decide({ kind: 'edge_ended', end: endOf(connection, 'lost', Date.now()) });
   }
 
   async #connect(connection: EdgeConnection): Promise<void> {
@@ -189,23 +187,18 @@ export class EdgeSockets {
       return;
     }
     if (connection.isLoggingIn) return;
-    const raw = connection.read(maxConnectBytes);
-    if (raw === undefined) {
-      connection.save();
-      return;
-    }
-    const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
-    if ('malformed' in packet) {
-      const { reason, malformed } = unreadable(packet.malformed);
-      this.#drop(connection, closeCodeOf(reason), malformed ?? reason);
-    } else if (packet.type === 'connect_other_version') {
-      // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
-      this.#refuse(connection, packet.level > 5 ? 5 : 4, 'version');
-    } else if (packet.type === 'connect') {
-      await this.#logIn(connection, packet);
-    } else {
-      // MQTT-3.1.0-1
-      this.#drop(connection, 1002, 'CONNECT expected');
+    const first = readConnect(connection);
+    if (first === undefined) connection.save();
+    else if ('drop' in first) this.#drop(connection, first.drop.code, first.drop.cause);
+    else if ('refusal' in first) this.#refuse(connection, first.level, first.refusal);
+    else {
+      try {
+        await this.#logIn(connection, first);
+      } catch (error) {
+        // Nothing was written: the device tries again.
+        this.#log('error', 'edge login not saved', describeError(error));
+        this.#refuse(connection, first.level, 'unavailable');
+      }
     }
   }
 
@@ -243,7 +236,7 @@ export class EdgeSockets {
     connection.save();
     const { edgePacketBytes: maxPacketBytes, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
     connection.send(encodeConnack(level, 0, { maxPacketBytes, receiveMaximum }));
-    this.#log('info', 'edge session began', { level, keepAliveSeconds: packet.keepAliveSeconds });
+    this.#log('info', 'edge session began', { mqttLevel: level, keepAliveSeconds: packet.keepAliveSeconds });
     this.#drain(connection);
   }
 
@@ -294,7 +287,7 @@ export class EdgeSockets {
     const { messages, delivered, hasSubscribed, end, session } = step;
     const isForDevice = messages.length + delivered.length > 0 || hasSubscribed || end !== undefined;
     if (!isForDevice) {
-      this.#answer(connection, step, undefined);
+      answer(connection, step, undefined);
       return;
     }
     const { startedAtMs } = session;
@@ -308,43 +301,30 @@ export class EdgeSockets {
         end: end === undefined ? null : endOf(connection, end.reason, Date.now()),
       },
       (result) => {
-        this.#answer(connection, step, result);
+        answer(connection, step, result);
         if (end !== undefined) this.#close(connection, end);
       },
     );
     this.#pushOn(connection, step, taken);
   }
 
-  #answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken | undefined): void {
-    const { level } = step.session;
-    const parts = step.replies.map((reply) => {
-      if (reply.kind === 'bytes') return reply.bytes;
-      const result = taken?.results[reply.message];
-      const reason = result !== undefined && 'reason' in result ? result.reason : undefined;
-      return encodePuback(level, reply.packetId, pubackCodeOf(reason));
-    });
-    if (parts.length > 0) connection.send(joined(parts));
-  }
-
   /** To the relay, and to the device itself where it subscribed to what it says (MQTT-3.3.5-1). */
-  #pushOn(connection: EdgeConnection, step: EdgeStep, { results, subscriptions, generations }: EdgeTaken): void {
-    const deviceId = this.#ctx.id.name ?? '';
+  #pushOn(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken): void {
+    const { heard, refusedBecause } = sortMessages(step, taken);
+    if (refusedBecause.length > 0) this.#log('info', 'edge messages not accepted', { reasons: refusedBecause });
     const runs: RelayRun[] = [];
-    const reasons = new Set<string>();
-    for (const [index, { topic, payload }] of step.messages.entries()) {
-      const result = results[index];
-      const reason = result !== undefined && 'reason' in result ? result.reason : undefined;
-      if (reason !== undefined) reasons.add(reason);
-      if (payload === undefined || reason === droppedReason || reason === 'session_revoked') continue;
-      if (connection.phase === 'open' && grantedQos(step.session, topic, true) !== undefined) {
+    for (const { topic, payload } of heard) {
+      if (connection.isOpen() && grantedQos(step.session, topic, true) !== undefined) {
         this.publish(topic, payload, null);
       }
       let run = runs.at(-1);
-      if (run?.topic !== topic) runs.push((run = { deviceId, topic, payloads: [], generations }));
+      if (run?.topic !== topic) {
+        const { generations } = taken;
+        runs.push((run = { deviceId: this.#ctx.id.name ?? '', topic, payloads: [], generations }));
+      }
       run.payloads.push(payload);
     }
-    if (reasons.size > 0) this.#log('info', 'edge messages not accepted', { reasons: [...reasons] });
-    this.#pushes.add(runs.map((run) => ({ run, subscriptions })));
+    this.#pushes.add(runs.map((run) => ({ run, subscriptions: taken.subscriptions })));
   }
 
   /** Ten seconds for CONNECT, and for the rest of every packet. */
@@ -421,16 +401,4 @@ export class EdgeSockets {
 
 function endOf({ session }: EdgeConnection, reason: EdgeEndReason, nowMs: number): EdgeSessionEnd {
   return { startedAtMs: session?.startedAtMs ?? 0, reason, will: session?.will ?? null, endedAtMs: nowMs };
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const [only] = parts;
-  if (parts.length === 1 && only !== undefined) return only;
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }

@@ -15,6 +15,7 @@ import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import { mayUse, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
+import { mentionedCommands } from '../device/messages.ts';
 import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
 
 /** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */
@@ -53,8 +54,6 @@ type EdgeMessage = {
   topic: string;
   /** Undefined where it is no text. */
   payload: string | undefined;
-  /** Undefined with QoS 0. */
-  packetId: number | undefined;
 };
 
 /** In the order in which they go out; PUBACK once the message with this index has its effect. */
@@ -71,8 +70,13 @@ export type EdgeStep = {
   delivered: string[];
   /** It receives commands from now on. */
   hasSubscribed: boolean;
+  /** Messages with QoS 1 among them. */
+  unacknowledged: number;
   end: EdgeEnd | undefined;
 };
+
+/** Of all filters of a session, which its attachment has to hold. */
+const maxFiltersLength = 4_096;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -106,6 +110,7 @@ export function takePackets(
     replies: [],
     delivered: [],
     hasSubscribed: false,
+    unacknowledged: 0,
     end: undefined,
   };
   for (const raw of packets) {
@@ -202,10 +207,16 @@ function takePublish(step: EdgeStep, packet: PublishPacket, { rights, device, re
   if (qos === 1) {
     step.replies.push({ kind: 'puback', packetId, message: step.messages.length });
     // Each of them is acknowledged before the next wake-up: what is in flight came at once.
-    const unacknowledged = step.replies.filter(({ kind }) => kind === 'puback').length;
-    if (level === 5 && unacknowledged > receiveMaximum) return { reason: 'receive_maximum_exceeded', topic } as const;
+    step.unacknowledged += 1;
+    if (level === 5 && step.unacknowledged > receiveMaximum)
+      return { reason: 'receive_maximum_exceeded', topic } as const;
   }
-  step.messages.push({ action, topic, payload: textOf(payload), packetId: qos === 1 ? packetId : undefined });
+  const text = textOf(payload);
+  // A reply to a command shows that it was read, and all that was sent before it.
+  if (step.session.unreadBytes > 0 && text !== undefined && mentionedCommands(action, text).length > 0) {
+    step.session = { ...step.session, unreadBytes: 0 };
+  }
+  step.messages.push({ action, topic, payload: text });
   return undefined;
 }
 
@@ -225,7 +236,7 @@ function takeSubscribe(step: EdgeStep, packet: SubscribePacket, rules: EdgeRules
   const codes = packet.filters.map(({ filter, qos, isNoLocal }) => {
     const { subscriptions, level } = step.session;
     const others = subscriptions.filter((one) => one.filter !== filter);
-    const refusal = refuseFilter(filter, rules, others.length);
+    const refusal = refuseFilter(filter, rules, others);
     if (refusal !== undefined) return subackCodeOf(level, refusal);
     const granted = qos === 0 ? 0 : 1;
     step.session = { ...step.session, subscriptions: [...others, { filter, qos: granted, isNoLocal }] };
@@ -236,11 +247,16 @@ function takeSubscribe(step: EdgeStep, packet: SubscribePacket, rules: EdgeRules
   return undefined;
 }
 
-function refuseFilter(filter: string, rules: EdgeRules, others: number): FilterRefusal | undefined {
+function refuseFilter(
+  filter: string,
+  rules: EdgeRules,
+  others: readonly EdgeSubscription[],
+): FilterRefusal | undefined {
   if (filter.startsWith('$share/')) return 'shared';
   if (!isFilter(filter)) return 'invalid';
   if (!mayUse(rules.rights, { action: 'subscribe', topic: filter })) return 'forbidden';
-  return others >= rules.maxSubscriptions ? 'too_many' : undefined;
+  const length = others.reduce((sum, one) => sum + one.filter.length, filter.length);
+  return others.length >= rules.maxSubscriptions || length > maxFiltersLength ? 'too_many' : undefined;
 }
 
 function textOf(payload: Uint8Array): string | undefined {
