@@ -1,7 +1,7 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
-import type { PageRequest } from '../domain/pagination.ts';
-import { readPage, runTogether, type Database } from './client.ts';
+import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import { runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
@@ -21,28 +21,33 @@ export async function insertApiKey(
   limits: UserLimits<'apiKeysPerUser'>,
 ): Promise<'made' | 'no-user' | { max: number }> {
   const max = limitOf(row.userId, 'apiKeysPerUser', limits);
-  const [inserted, user] = await runTogether<[unknown, { max: number }]>(database, [
+  const [inserted, user] = await runTogether<[{ key_id: string }, { max: number }]>(database, [
     sql`
       insert into ${apiKeys} (key_id, user_id, secret_hash, description, scopes, product_key, created_at)
       select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${JSON.stringify(row.scopes)}, ${row.productKey},
         ${row.createdAt}
       from ${users} where id = ${row.userId}
-        and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${max}`,
+        and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${max}
+      returning key_id`,
     sql`select ${max} as max from ${users} where id = ${row.userId}`,
   ]);
-  if (inserted.meta.changes === 1) return 'made';
+  if (inserted.results.length === 1) return 'made';
   return user.results[0] ?? 'no-user';
 }
 
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
   const mine = eq(apiKeys.userId, userId);
   const rows = database.select().from(apiKeys).where(mine).orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId));
-  return readPage(database, apiKeys, mine, rows.$dynamic(), page);
+  // At most `apiKeysPerUser`, by the index alone.
+  const counted = database.select({ total: count() }).from(apiKeys).where(mine);
+  const [[all], found] = await database.batch([counted, rows.limit(page.size).offset(offsetOf(page))]);
+  return { total: all?.total ?? 0, rows: found };
 }
 
 export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {
-  const result = await database.delete(apiKeys).where(and(eq(apiKeys.keyId, keyId), eq(apiKeys.userId, userId)));
-  return result.meta.changes === 1;
+  const mine = and(eq(apiKeys.keyId, keyId), eq(apiKeys.userId, userId));
+  const deleted = await database.delete(apiKeys).where(mine).returning({ keyId: apiKeys.keyId });
+  return deleted.length === 1;
 }
 
 /** Stores the time of the last use, unless one later than `staleBefore` is stored. */

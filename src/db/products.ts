@@ -1,13 +1,14 @@
 // Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
 // `insertProduct` reads such rows.
-import { and, desc, eq, isNull, notExists, sql } from 'drizzle-orm';
-import type { PageRequest } from '../domain/pagination.ts';
-import { readPage, runTogether, type Database } from './client.ts';
-import { devices, productChanges, productCounts, products, users } from './schema.ts';
+import { and, desc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import { runTogether, type Database } from './client.ts';
+import { devices, productCategoryCounts, productChanges, productCounts, products, users } from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type ProductRow = typeof products.$inferSelect;
 type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
+export type ProductFilter = { ownerId: number; productKey: string | undefined; category: string | undefined };
 type ProductChanges = {
   [Name in keyof Omit<NewProduct, 'productKey' | 'ownerId'>]?: NewProduct[Name] | undefined;
 };
@@ -80,9 +81,9 @@ export async function findProduct(database: Database, productKey: string): Promi
 /** Newest first. */
 export async function listProducts(
   database: Database,
-  filter: { ownerId: number; productKey: string | undefined; category: string | undefined },
+  filter: ProductFilter,
   page: PageRequest,
-) {
+): Promise<{ total: number; rows: ProductRow[] }> {
   const { ownerId, productKey, category } = filter;
   const wanted = and(
     eq(products.ownerId, ownerId),
@@ -90,8 +91,34 @@ export async function listProducts(
     productKey === undefined ? undefined : eq(products.productKey, productKey),
     category === undefined ? undefined : eq(products.category, category),
   );
-  const rows = database.select().from(products).where(wanted).orderBy(desc(products.createdAt), desc(products.id));
-  return readPage(database, products, wanted, rows.$dynamic(), page);
+  // Pages begin at a row that the index alone finds, like those of devices; columns by their bare names.
+  const begin = sql`(${products.createdAt}, ${products.id}) <= (select created_at, id from ${products} where ${wanted}
+    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
+  const rows = database
+    .select()
+    .from(products)
+    .where(and(wanted, page.page === 1 ? undefined : begin))
+    .orderBy(desc(products.createdAt), desc(products.id))
+    .limit(page.size);
+  const [[counted], found] = await database.batch([totalOf(database, filter, wanted), rows]);
+  return { total: counted?.total ?? 0, rows: found };
+}
+
+function totalOf(database: Database, { ownerId, productKey, category }: ProductFilter, wanted: SQL | undefined) {
+  // One at most.
+  if (productKey !== undefined)
+    return database
+      .select({ total: sql<number>`count(*)` })
+      .from(products)
+      .where(wanted);
+  if (category === undefined) {
+    return database
+      .select({ total: productCounts.products })
+      .from(productCounts)
+      .where(eq(productCounts.ownerId, ownerId));
+  }
+  const ofCategory = and(eq(productCategoryCounts.ownerId, ownerId), eq(productCategoryCounts.category, category));
+  return database.select({ total: productCategoryCounts.products }).from(productCategoryCounts).where(ofCategory);
 }
 
 /**

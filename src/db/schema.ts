@@ -152,6 +152,17 @@ export const productCounts = sqliteTable('product_counts', {
   productKeys: integer('product_keys').notNull().default(0),
 });
 
+/** How many products a user has in a category, kept like `product_counts`. */
+export const productCategoryCounts = sqliteTable(
+  'product_category_counts',
+  {
+    ownerId: integer('owner_id').notNull(),
+    category: text('category').notNull(),
+    products: integer('products').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.ownerId, table.category] })],
+);
+
 /** Product changes that are not yet delivered to the sessions of all the product's devices. */
 export const productChanges = sqliteTable('product_changes', {
   productId: integer('product_id')

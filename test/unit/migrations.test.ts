@@ -20,8 +20,8 @@ it('count the devices and products that were there before', () => {
     values (1, 'a', 'a', 'a', 'a', '', '', 0), (2, 'b', 'b', 'b', 'b', '', '', 0);
     insert into products (id, product_key, owner_id, project_id, name, description, category, control_mode, ui_template,
       icon_name, icon_color, manufacturer, model, status, created_at, updated_at, deleted_at)
-    select column1, 'key-' || column1, column2, '', '', '', '', 'generic', '', '', '', '', '', 1, 0, 0, column3
-    from (values (1, 1, null), (2, 1, null), (3, 1, 5), (4, 2, null));
+    select column1, 'key-' || column1, column2, '', '', '', column4, 'generic', '', '', '', '', '', 1, 0, 0, column3
+    from (values (1, 1, null, 'lamp'), (2, 1, null, 'door'), (3, 1, 5, 'lamp'), (4, 2, null, 'lamp'));
     insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
       is_disabled, connection_status, created_at)
     select 'dev_' || column1, column2, column1, column3, '', '', '', '', column4, column5, 0
@@ -50,4 +50,31 @@ it('count the devices and products that were there before', () => {
     [1, 2, 3],
     [2, 1, 1],
   ]);
+  const categories = () => rowsOf(database, 'select owner_id, category, products from product_category_counts');
+  expect(categories()).toEqual(['1 door 1', '1 lamp 1', '2 lamp 1']);
+  database.exec(
+    "update products set category = 'door' where id = 1; update products set deleted_at = null where id = 3",
+  );
+  expect(categories()).toEqual(['1 door 2', '1 lamp 1', '2 lamp 1']);
+  // Both at once, as when a deleted key is taken up again; and a change of something else.
+  database.exec("update products set category = 'gate', deleted_at = 7 where id = 3; update products set name = 'x'");
+  expect(categories()).toEqual(['1 door 2', '2 lamp 1']);
+  database.exec("update products set category = 'wall', deleted_at = null where id = 3");
+  expect(categories()).toEqual(['1 door 2', '1 wall 1', '2 lamp 1']);
+  // An upsert's own policy replaces that of statements inside a trigger.
+  database.exec(`
+    update products set deleted_at = 7 where id = 3;
+    insert into products (product_key, owner_id, project_id, name, description, category, control_mode, ui_template,
+      icon_name, icon_color, manufacturer, model, status, created_at, updated_at)
+    values ('key-3', 1, '', '', '', 'door', 'generic', '', '', '', '', '', 1, 0, 0)
+    on conflict (product_key) do update set category = excluded.category, deleted_at = null`);
+  expect(categories()).toEqual(['1 door 3', '2 lamp 1']);
 });
+
+function rowsOf(database: DatabaseSync, query: string): string[] {
+  return database
+    .prepare(query)
+    .all()
+    .map((row) => Object.values(row).join(' '))
+    .toSorted();
+}
