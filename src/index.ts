@@ -4,6 +4,7 @@ import { runScheduledJobs } from './scheduled.ts';
 
 export { BrokerLink } from './durable/broker-link.ts';
 export { DeviceSession } from './durable/device-session.ts';
+export { FleetDirectory } from './durable/fleet-directory.ts';
 export { ProductPropagator } from './durable/product-propagator.ts';
 export { ProjectionWriter } from './durable/projection-writer.ts';
 export { RelayGateway } from './durable/relay-gateway.ts';

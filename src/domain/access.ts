@@ -91,6 +91,12 @@ export function roleOf({ ownerId, productOwnerId, members = [] }: Ownership, use
   return member?.role ?? (productOwnerId === userId ? 'productOwner' : undefined);
 }
 
+/** The users who may do it with the device, whoever they are to it. */
+export function usersWith(device: Ownership, action: DeviceAction): number[] {
+  const named = [device.ownerId, ...(device.members ?? []).map(({ userId }) => userId)];
+  return named.filter((userId) => hasRight(roleOf(device, userId) ?? 'productOwner', action));
+}
+
 export function hasRight(role: Role, action: DeviceAction): boolean {
   return (deviceActions[action].roles as readonly Role[]).includes(role);
 }

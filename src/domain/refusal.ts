@@ -31,13 +31,16 @@ export type Limit = {
     | 'devicesPerProduct'
     | 'pagedDevices'
     | 'relay_subscriptions'
+    | 'fleetRegistrations'
+    | 'relaySnapshotDevices'
     | 'edgeUnconnectedPerAddress'
     | RelaySocketLimit
     | 'relayBlockSeconds';
   max: number;
 };
 
-export type ObjectName = 'DeviceSession' | 'RelayGateway' | 'BrokerLink' | 'ProjectionWriter' | 'ProductPropagator';
+export type ObjectName =
+  'DeviceSession' | 'RelayGateway' | 'FleetDirectory' | 'BrokerLink' | 'ProjectionWriter' | 'ProductPropagator';
 /** How a call to an object failed: `retryable` may work at once, `overloaded` must not be repeated now. */
 export type ObjectFailure = 'retryable' | 'overloaded' | 'broken';
 
@@ -170,6 +173,10 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };
     case 'relay_subscriptions':
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
+    case 'relaySnapshotDevices':
+      return { message: 'invalid_request', detail: `snapshot: of at most ${limit.max} devices` };
+    case 'fleetRegistrations':
+      return { message: 'too_many_requests', retryAfterSeconds: 60 };
     case 'edgeUnconnectedPerAddress':
     case 'relaySocketsPerAddress':
     case 'relaySocketsPerShard':

@@ -50,6 +50,16 @@ export function parseFilter(filter: string): { device: DeviceIdentity; rest: str
   return isFilter(filter) ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
 }
 
+/** A filter over all devices, or those of one product: `/sys/+/+/...` and `/sys/{productKey}/+/...`; undefined: no such. */
+export function parseFleetFilter(filter: string): { productKey: string | undefined } | undefined {
+  const [empty, sys, productKey, device, ...rest] = filter.split('/');
+  if (empty !== '' || sys !== 'sys' || productKey === undefined || device !== '+' || rest.length === 0)
+    return undefined;
+  if (!isFilter(filter)) return undefined;
+  if (productKey === '+') return { productKey: undefined };
+  return isProductKey(productKey) ? { productKey } : undefined;
+}
+
 /** A valid filter (MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-2) that is not too long to match a device's topic. */
 export function isFilter(filter: string): boolean {
   if (filter === '' || filter.length > maxTopicLength || filter.includes('\0')) return false;

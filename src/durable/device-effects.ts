@@ -33,6 +33,7 @@ export class DeviceEffects {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #report: (event: Report) => void;
+  readonly #readers: () => readonly number[];
   readonly #link: OrderedBrokerLink;
   readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
@@ -40,10 +41,18 @@ export class DeviceEffects {
   #projection: Promise<void> = Promise.resolve();
   #relaySessions: Promise<void> = Promise.resolve();
 
-  constructor(ctx: DurableObjectState, env: Env, report: (event: Report) => void, edge: () => Edge) {
+  /** @param readers the users who may follow the device */
+  constructor(
+    ctx: DurableObjectState,
+    env: Env,
+    report: (event: Report) => void,
+    edge: () => Edge,
+    readers: () => readonly number[],
+  ) {
     this.#ctx = ctx;
     this.#env = env;
     this.#report = report;
+    this.#readers = readers;
     this.#link = new OrderedBrokerLink(env);
     this.#edge = edge;
     this.pushes = new RelayPushes(env, readConfig(env).limits.edgeGatherMs, (work) => this.inBackground('push', work));
@@ -95,7 +104,7 @@ export class DeviceEffects {
     switch (effect.kind) {
       case 'push': {
         const { topic, payload, subscriptions, generations } = effect;
-        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations };
+        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers: this.#readers() };
         this.pushes.add([{ run, subscriptions }]);
         break;
       }

@@ -9,6 +9,7 @@ import { viewCommand, type CommandRequest, type CommandView } from '../domain/de
 import { liveGenerations } from '../domain/device/credentials.ts';
 import { ask, decide, type Device } from '../domain/device/decide.ts';
 import type { ConnectionReport, DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
+import { readersOf } from '../domain/device/identity.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
 import { mentionedCommands } from '../domain/device/messages.ts';
@@ -17,9 +18,11 @@ import type { DeviceState } from '../domain/device/state.ts';
 import {
   pageOf,
   viewEvents,
+  viewPresent,
   viewProperties,
   viewStatus,
   type EventView,
+  type PresentView,
   type PropertiesView,
   type StatusView,
 } from '../domain/device/views.ts';
@@ -75,6 +78,7 @@ export class DeviceSession extends DurableObject<Env> {
       env,
       (event) => this.#decide(event),
       () => this.#edge,
+      () => (typeof this.#device === 'string' ? [] : readersOf(this.#device)),
     );
     this.#edge = new EdgeSockets(
       ctx,
@@ -159,7 +163,7 @@ export class DeviceSession extends DurableObject<Env> {
         others.push({ result: 'rejected', reason: 'handling_failed', position });
       }
     }
-    return { subscriptions: [], generations: [], ...last, others };
+    return { subscriptions: [], generations: [], readers: [], ...last, others };
   }
 
   /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
@@ -206,6 +210,14 @@ export class DeviceSession extends DurableObject<Env> {
     return ask(this.#device, actor, 'readReports', (state) =>
       viewProperties(state, this.#storage.listPositionChanges()),
     );
+  }
+
+  /** The present state as messages, for a user who may follow the device, or for the device itself. */
+  present(actor: Actor | undefined): Outcome<PresentView> {
+    const view = (state: DeviceState) => viewPresent(state, Date.now());
+    if (actor !== undefined) return ask(this.#device, actor, 'readReports', view);
+    if (typeof this.#device === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    return { ok: true, value: view(this.#device) };
   }
 
   /** Answers when the broker has the command, or, where the caller asked for that, the device. */

@@ -319,8 +319,8 @@ export class EdgeSockets {
       }
       let run = runs.at(-1);
       if (run?.topic !== topic) {
-        const { generations } = taken;
-        runs.push((run = { deviceId: this.#ctx.id.name ?? '', topic, payloads: [], generations }));
+        const { generations, readers } = taken;
+        runs.push((run = { deviceId: this.#ctx.id.name ?? '', topic, payloads: [], generations, readers }));
       }
       run.payloads.push(payload);
     }

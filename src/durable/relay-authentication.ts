@@ -9,7 +9,7 @@ import { parseMessagingName, type DeviceIdentity } from '../domain/topics.ts';
 import type { RelayRequest } from '../protocol/relay.ts';
 import { guardLogin } from './login-guard.ts';
 import type { RelayIdentity } from './relay-rules.ts';
-import { callDevice } from './stubs.ts';
+import { callDevice, callFleetDirectory } from './stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
@@ -20,6 +20,9 @@ export class RelayAuthentication {
   readonly #shard: string;
   /** Registrations under way; `liveGenerations`: the credentials that are valid since others ended meanwhile. */
   readonly #registrations = new Set<Registration>();
+
+  /** Users, once for each registration under way. */
+  readonly #fleetRegistrations: number[] = [];
 
   constructor(env: Env, shard: string) {
     this.#env = env;
@@ -72,6 +75,26 @@ export class RelayAuthentication {
       );
       return outcome.ok ? subscribe() : outcome;
     });
+  }
+
+  isRegisteringFleet(userId: number): boolean {
+    return this.#fleetRegistrations.includes(userId);
+  }
+
+  /**
+   * Registers this shard for everything that is the user's; resolves when everybody who pushes knows of it.
+   * @throws RefusedError `object_failed`
+   */
+  async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
+    this.#fleetRegistrations.push(userId);
+    try {
+      const outcome = await callFleetDirectory(this.#env, 'register', (directory) =>
+        directory.register(userId, this.#shard),
+      );
+      return outcome.ok ? subscribe() : outcome;
+    } finally {
+      this.#fleetRegistrations.splice(this.#fleetRegistrations.indexOf(userId), 1);
+    }
   }
 
   #checkDevice(

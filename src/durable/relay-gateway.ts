@@ -27,8 +27,10 @@ import {
   isSameIdentity,
   notAuthenticated,
   type RelayClient,
+  type SubscriptionTarget,
 } from './relay-rules.ts';
 import { RelaySender } from './relay-sender.ts';
+import { RelaySnapshots } from './relay-snapshots.ts';
 import {
   maxAttachmentBytes,
   readClient,
@@ -63,7 +65,8 @@ export class RelayGateway extends DurableObject<Env> {
     end: (socket) => this.#end(socket, 1008, 'too many frames'),
   });
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
-  readonly #pushed = new PushedMessages();
+  readonly #pushed = new PushedMessages(this.#config.limits.relayRememberedDevices);
+  readonly #snapshots = new RelaySnapshots(this.env);
   readonly #mqtt = new RelayMqtt(this.env, (socket) => this.#noteMqtt(socket));
   /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
   readonly #queues = new Map<WebSocket, Promise<void>>();
@@ -101,14 +104,17 @@ export class RelayGateway extends DurableObject<Env> {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  /** Pushes a batch; answers which devices have no subscriber here. */
-  push(runs: RelayRun[]): { nobodyFor: string[] } {
+  /** Pushes a batch; answers which devices have no subscriber here, and which users no subscription to all they have. */
+  push(runs: RelayRun[]): { nobodyFor: string[]; noFleetOf: number[] } {
     // Nothing is awaited here, so that no socket comes or goes between two messages of one push.
     for (const run of runs) this.#pushRun(run);
     const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
     const nobodyFor = [...deviceIds].filter((deviceId) => !this.#hasSubscribers(deviceId));
-    for (const deviceId of nobodyFor) this.#pushed.forget(deviceId);
-    return { nobodyFor };
+    const readers = new Set(runs.flatMap((run) => run.readers ?? []));
+    const noFleetOf = [...readers].filter((userId) => !this.#hasFleetOf(userId));
+    // With a fleet listening, memory is bounded by number.
+    if (noFleetOf.length === readers.size) for (const deviceId of nobodyFor) this.#pushed.forget(deviceId);
+    return { nobodyFor, noFleetOf };
   }
 
   /**
@@ -205,11 +211,14 @@ export class RelayGateway extends DurableObject<Env> {
     const { deviceId, topic, generations } = run;
     this.#endRevoked(deviceId, generations);
     const positions = this.#pushed.takeNew(run);
-    const sockets = this.#index.subscribersOf(deviceId, topic).filter((socket) => this.#isStillAllowed(socket));
+    const sockets = this.#index
+      .subscribersOf(deviceId, topic, run.readers)
+      .filter((socket) => this.#isStillAllowed(socket));
     if (sockets.length === 0) return;
     const frames = framesOf(run, positions);
-    const bytes = frames.reduce((sum, frame) => sum + frame.length, 0);
+    const bytes = bytesOf(frames);
     for (const socket of sockets) {
+      if (this.#snapshots.hold(socket, deviceId, frames)) continue;
       const lost = this.#send(socket, frames, bytes);
       if (lost > 0) this.#log('warn', 'relay push lost', socket, { deviceId, lost });
     }
@@ -288,7 +297,7 @@ export class RelayGateway extends DurableObject<Env> {
   #use(socket: WebSocket, request: TopicRequest): Outcome<null> | Promise<Outcome<null>> {
     switch (request.action) {
       case 'subscribe':
-        return this.#subscribe(socket, request.topic);
+        return this.#subscribe(socket, request.topic, request.snapshot === true);
       case 'unsubscribe':
         return this.#unsubscribe(socket, request.topic);
       case 'publish':
@@ -323,14 +332,26 @@ export class RelayGateway extends DurableObject<Env> {
     if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
   }
 
-  async #subscribe(socket: WebSocket, filter: string): Promise<Outcome<null>> {
+  async #subscribe(socket: WebSocket, filter: string, wantsSnapshot: boolean): Promise<Outcome<null>> {
     const checked = checkSubscription(this.#index.clientOf(socket), filter);
     if (!checked.ok) return checked;
-    const { who, device, isNew } = checked.value;
-    if (!isNew) return done;
+    const { target, isNew } = checked.value;
+    const devices = wantsSnapshot ? await this.#snapshots.devicesOf(target) : undefined;
+    if (devices?.ok === false) return devices;
+    const added = isNew ? await this.#register(socket, filter, target) : done;
+    if (!added.ok || devices === undefined) return added;
+    await this.#snapshots.send(socket, filter, target.who, devices.value, (frames) => {
+      this.#send(socket, frames, bytesOf(frames));
+    });
+    return done;
+  }
+
+  #register(socket: WebSocket, filter: string, target: SubscriptionTarget): Outcome<null> | Promise<Outcome<null>> {
+    const add = () => this.#addFilter(socket, filter);
+    if (target.kind === 'fleet') return this.#authentication.registerFleet(target.who.userId, add);
     // The shard is registered with the device since its socket authenticated.
-    if (who.kind === 'device') return this.#addFilter(socket, filter);
-    return this.#authentication.registerForUser(who.userId, device, filter, () => this.#addFilter(socket, filter));
+    if (target.who.kind === 'device') return add();
+    return this.#authentication.registerForUser(target.who.userId, target.device, filter, add);
   }
 
   #addFilter(socket: WebSocket, filter: string): Outcome<null> {
@@ -364,6 +385,10 @@ export class RelayGateway extends DurableObject<Env> {
 
   #hasSubscribers(deviceId: string): boolean {
     return this.#authentication.isRegistering(deviceId) || this.#index.socketsOf(deviceId).length > 0;
+  }
+
+  #hasFleetOf(userId: number): boolean {
+    return this.#authentication.isRegisteringFleet(userId) || this.#index.hasFleetOf(userId);
   }
 
   /** A user's socket may not outlive its token, and the alarm that closes it may be late. */
@@ -400,6 +425,10 @@ export class RelayGateway extends DurableObject<Env> {
   #log(level: 'info' | 'warn', event: string, socket: WebSocket, fields: Record<string, unknown>): void {
     log(level, event, { shard: this.#shard, socketId: readClient(socket).socketId, ...fields });
   }
+}
+
+function bytesOf(frames: readonly string[]): number {
+  return frames.reduce((sum, frame) => sum + frame.length, 0);
 }
 
 const done: Outcome<null> = { ok: true, value: null };

@@ -1,9 +1,10 @@
-// Which sockets of a relay shard subscribe to which device. Memory only: rebuilt from the attachments when the object wakes.
-import { matchesFilter, parseFilter } from '../domain/topics.ts';
+// Which sockets of a relay shard subscribe to which device, or to all devices of which user. Memory only: rebuilt from the attachments when the object wakes.
+import { matchesFilter, parseFilter, parseFleetFilter } from '../domain/topics.ts';
 import type { RelayClient } from './relay-rules.ts';
 
 export class RelayIndex {
   readonly #socketsByDevice = new Map<string, Map<WebSocket, string[]>>();
+  readonly #fleetsByUser = new Map<number, Map<WebSocket, string[]>>();
   readonly #clients = new Map<WebSocket, RelayClient>();
 
   /** Replaces a socket's entry. */
@@ -14,6 +15,10 @@ export class RelayIndex {
       const sockets = this.#socketsByDevice.get(deviceId) ?? new Map<WebSocket, string[]>();
       this.#socketsByDevice.set(deviceId, sockets.set(socket, filters));
     }
+    const fleetFilters = client.filters.filter((filter) => parseFleetFilter(filter) !== undefined);
+    if (client.who?.kind !== 'user' || fleetFilters.length === 0) return;
+    const fleets = this.#fleetsByUser.get(client.who.userId) ?? new Map<WebSocket, string[]>();
+    this.#fleetsByUser.set(client.who.userId, fleets.set(socket, fleetFilters));
   }
 
   /** @returns the devices the socket was listed under */
@@ -24,6 +29,11 @@ export class RelayIndex {
       const sockets = this.#socketsByDevice.get(deviceId);
       sockets?.delete(socket);
       if (sockets?.size === 0) this.#socketsByDevice.delete(deviceId);
+    }
+    if (client?.who?.kind === 'user') {
+      const fleets = this.#fleetsByUser.get(client.who.userId);
+      fleets?.delete(socket);
+      if (fleets?.size === 0) this.#fleetsByUser.delete(client.who.userId);
     }
     this.#clients.delete(socket);
     return deviceIds;
@@ -46,19 +56,30 @@ export class RelayIndex {
     return [...(this.#socketsByDevice.get(deviceId)?.keys() ?? [])];
   }
 
-  /** Each socket once, however many of its filters match. */
-  subscribersOf(deviceId: string, topic: string): WebSocket[] {
-    const sockets: WebSocket[] = [];
-    for (const [socket, filters] of this.#socketsByDevice.get(deviceId) ?? []) {
-      if (filters.some((filter) => matchesFilter(filter, topic))) sockets.push(socket);
+  hasFleetOf(userId: number): boolean {
+    return this.#fleetsByUser.has(userId);
+  }
+
+  /** Each socket once, however many of its filters match. @param readers the users who may follow the device */
+  subscribersOf(deviceId: string, topic: string, readers: readonly number[] = []): WebSocket[] {
+    const sockets = new Set<WebSocket>();
+    const lists = [this.#socketsByDevice.get(deviceId), ...readers.map((userId) => this.#fleetsByUser.get(userId))];
+    for (const list of lists) {
+      for (const [socket, filters] of list ?? []) {
+        if (filters.some((filter) => matchesFilter(filter, topic))) sockets.add(socket);
+      }
     }
-    return sockets;
+    return [...sockets];
   }
 }
 
 /** A client with device credentials is listed under its device even without a filter. */
 function filtersByDevice({ who, filters }: RelayClient): Map<string, string[]> {
-  const lists = Map.groupBy(filters, (filter) => parseFilter(filter)?.device.deviceId ?? '');
+  const lists = new Map<string, string[]>();
+  for (const filter of filters) {
+    const deviceId = parseFilter(filter)?.device.deviceId;
+    if (deviceId !== undefined) lists.set(deviceId, [...(lists.get(deviceId) ?? []), filter]);
+  }
   if (who?.kind === 'device' && !lists.has(who.deviceId)) lists.set(who.deviceId, []);
   return lists;
 }

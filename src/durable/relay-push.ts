@@ -2,7 +2,8 @@
 // device's object for its own messages, and by the uplink for whole batches.
 import type { MessageResult } from '../domain/device/inbox.ts';
 import type { Subscription } from '../domain/device/subscriptions.ts';
-import { callDevice, callRelay } from './stubs.ts';
+import { readFleets } from './fleet-listeners.ts';
+import { callDevice, callFleetDirectory, callRelay } from './stubs.ts';
 
 /** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
 export type RelayRun = {
@@ -12,6 +13,8 @@ export type RelayRun = {
   payloads: string[];
   /** Of the device's valid credentials: relay sessions that were opened with others get nothing. */
   generations: readonly number[];
+  /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
+  readers?: readonly number[];
   /**
    * Where a bridge brought them, which may bring them again: the spool with its numbers, and the device's result for each.
    * `accepted` ones were read as JSON.
@@ -19,30 +22,61 @@ export type RelayRun = {
   origin?: { spoolId: string; seqs: number[]; results: Exclude<MessageResult['result'], 'ignored'>[] };
 };
 
-/** One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call. */
+type Push = {
+  runs: RelayRun[];
+  /** Of the shard with devices, and for users with a subscription to all their devices. */
+  devices: Map<string, number>;
+  fleets: Map<number, number>;
+};
+
+/**
+ * One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call.
+ * @param asked who has subscribed to all devices was asked for earlier: it is waited for, not asked again
+ */
 export async function pushToRelays(
   env: Env,
-  deliveries: { run: RelayRun; subscriptions: readonly Subscription[] }[],
+  deliveries: readonly { run: RelayRun; subscriptions: readonly Subscription[] }[],
+  asked?: Promise<unknown>,
 ): Promise<void> {
-  const pushes = new Map<string, { runs: RelayRun[]; registrationIds: Map<string, number> }>();
+  if (deliveries.length === 0) return;
+  await asked;
+  const fleets = await readFleets(env);
+  const pushes = new Map<string, Push>();
+  const pushTo = (shard: string, run: RelayRun): Push => {
+    const push: Push = pushes.get(shard) ?? { runs: [], devices: new Map(), fleets: new Map() };
+    pushes.set(shard, push);
+    // Once for a shard, whoever listens there.
+    if (push.runs.at(-1) !== run) push.runs.push(run);
+    return push;
+  };
   for (const { run, subscriptions } of deliveries) {
-    for (const { shard, registrationId } of subscriptions) {
-      let push = pushes.get(shard);
-      if (push === undefined) pushes.set(shard, (push = { runs: [], registrationIds: new Map() }));
-      push.runs.push(run);
-      push.registrationIds.set(run.deviceId, registrationId);
+    const registrations = (run.readers ?? []).flatMap((userId) => fleets.get(userId) ?? []);
+    const shards = new Set([...subscriptions, ...registrations].map(({ shard }) => shard));
+    for (const shard of shards) {
+      const push = pushTo(shard, run);
+      for (const one of subscriptions) if (one.shard === shard) push.devices.set(run.deviceId, one.registrationId);
+      for (const one of registrations) if (one.shard === shard) push.fleets.set(one.userId, one.registrationId);
     }
   }
-  await Promise.allSettled(
-    [...pushes].map(async ([shard, { runs, registrationIds }]) => {
-      const { nobodyFor } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
-      await Promise.all(
-        nobodyFor.map((deviceId) =>
-          callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) =>
-            device.unsubscribe(shard, registrationIds.get(deviceId) ?? 0),
-          ),
-        ),
-      );
-    }),
-  );
+  await Promise.allSettled([...pushes].map(([shard, push]) => pushToShard(env, shard, push)));
+}
+
+async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: Push): Promise<void> {
+  const { nobodyFor, noFleetOf } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
+  const endings: Promise<unknown>[] = [];
+  for (const deviceId of nobodyFor) {
+    const registrationId = devices.get(deviceId);
+    if (registrationId === undefined) continue;
+    endings.push(
+      callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) => device.unsubscribe(shard, registrationId)),
+    );
+  }
+  for (const userId of noFleetOf) {
+    const registrationId = fleets.get(userId);
+    if (registrationId === undefined) continue;
+    endings.push(
+      callFleetDirectory(env, 'unregister', (directory) => directory.unregister(userId, shard, registrationId)),
+    );
+  }
+  await Promise.all(endings);
 }

@@ -6,6 +6,12 @@ import type { RelayRun } from './relay-push.ts';
 
 export class PushedMessages {
   readonly #marks = new Map<string, HighWaterMarks>();
+  readonly #maxDevices: number;
+
+  /** @param maxDevices the one that was pushed for least recently is forgotten beyond it */
+  constructor(maxDevices: number) {
+    this.#maxDevices = maxDevices;
+  }
 
   forget(deviceId: string): void {
     this.#marks.delete(deviceId);
@@ -26,8 +32,15 @@ export class PushedMessages {
       highest = seq;
       if (results[position] !== 'redelivery') positions.push(position);
     }
-    if (highest > 0) this.#marks.set(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
+    if (highest > 0) this.#remember(deviceId, raise(marks ?? noHighWaterMarks, spoolId, highest));
     return positions;
+  }
+
+  #remember(deviceId: string, marks: HighWaterMarks): void {
+    this.#marks.delete(deviceId);
+    this.#marks.set(deviceId, marks);
+    const [oldest] = this.#marks.keys();
+    if (this.#marks.size > this.#maxDevices && oldest !== undefined) this.#marks.delete(oldest);
   }
 }
 

@@ -1,6 +1,7 @@
 // Gathers what one device has to push to relay shards: the first push goes at once, those of the next moment together. Keeps
 // their order. Never holds anything back for longer than that moment.
 import type { Subscription } from '../domain/device/subscriptions.ts';
+import { mayListen, readFleets } from './fleet-listeners.ts';
 import { pushToRelays, type RelayRun } from './relay-push.ts';
 
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
@@ -10,6 +11,7 @@ export class RelayPushes {
   readonly #gatherMs: number;
   readonly #inBackground: (work: Promise<void>) => void;
   #waiting: Delivery[] | undefined;
+  #asked: Promise<unknown> = Promise.resolve();
 
   constructor(env: Env, gatherMs: number, inBackground: (work: Promise<void>) => void) {
     this.#env = env;
@@ -18,13 +20,13 @@ export class RelayPushes {
   }
 
   add(deliveries: readonly Delivery[]): void {
-    const wanted = deliveries.filter(({ subscriptions }) => subscriptions.length > 0);
+    const wanted = deliveries.filter(({ run, subscriptions }) => subscriptions.length > 0 || mayListen(run.readers));
     if (wanted.length === 0) return;
     if (this.#waiting !== undefined) {
       this.#waiting.push(...wanted);
       return;
     }
-    this.#inBackground(pushToRelays(this.#env, wanted));
+    this.#inBackground(this.#push(wanted));
     if (this.#gatherMs === 0) return;
     this.#waiting = [];
     this.#inBackground(this.#sendGathered());
@@ -36,7 +38,15 @@ export class RelayPushes {
       const gathered = this.#waiting ?? [];
       this.#waiting = gathered.length > 0 ? [] : undefined;
       if (gathered.length === 0) return;
-      this.#inBackground(pushToRelays(this.#env, gathered));
+      this.#inBackground(this.#push(gathered));
     }
+  }
+
+  /** In the order of the calls, although one may have to ask first who listens. */
+  async #push(deliveries: readonly Delivery[]): Promise<void> {
+    const before = this.#asked;
+    const asked = before.then(() => readFleets(this.#env));
+    this.#asked = asked;
+    await pushToRelays(this.#env, deliveries, asked);
   }
 }

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
-import { messagingName, parseFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
+import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
 
 /** What a socket's attachment holds. */
@@ -72,23 +72,39 @@ export function identityKey(who: RelayIdentity): string {
   return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
 }
 
-/** The device that `filter` stays inside of; for a user its owner is still to be checked. */
+type User = Extract<RelayIdentity, { kind: 'user' }>;
+
+/** What a filter is about: one device, or all devices of the user, perhaps of one product. */
+export type SubscriptionTarget =
+  | { kind: 'device'; who: RelayIdentity; device: DeviceIdentity }
+  | { kind: 'fleet'; who: User; productKey: string | undefined };
+
+/** The device that `filter` stays inside of, where the user's right to it is still to be checked, or the user's devices. */
 export function checkSubscription(
   client: RelayClient | undefined,
   filter: string,
-): Outcome<{ who: RelayIdentity; device: DeviceIdentity; isNew: boolean }> {
+): Outcome<{ target: SubscriptionTarget; isNew: boolean }> {
   if (client === undefined || client.who === null) return notAuthenticated;
   const { who, filters } = client;
-  const device = parseFilter(filter)?.device;
-  const rights = device && rightsOfDevice(who.kind === 'device' ? who : device);
-  if (device === undefined || rights === undefined || !mayUse(rights, { action: 'subscribe', topic: filter })) {
-    return refuse({ kind: 'topic_forbidden', action: 'subscribe', topic: filter });
-  }
+  const fleet = who.kind === 'user' ? parseFleetFilter(filter) : undefined;
+  const target = fleet !== undefined && who.kind === 'user' ? fleetTarget(who, fleet) : deviceTarget(who, filter);
+  if (target === undefined) return refuse({ kind: 'topic_forbidden', action: 'subscribe', topic: filter });
   const isNew = !filters.includes(filter);
   if (isNew && filters.length >= maxFilters[who.kind]) {
     return refuse({ kind: 'limit_reached', limit: { name: 'relay_subscriptions', max: maxFilters[who.kind] } });
   }
-  return { ok: true, value: { who, device, isNew } };
+  return { ok: true, value: { target, isNew } };
+}
+
+function fleetTarget(who: User, { productKey }: { productKey: string | undefined }): SubscriptionTarget {
+  return { kind: 'fleet', who, productKey };
+}
+
+function deviceTarget(who: RelayIdentity, filter: string): SubscriptionTarget | undefined {
+  const device = parseFilter(filter)?.device;
+  const rights = device && rightsOfDevice(who.kind === 'device' ? who : device);
+  if (device === undefined || rights === undefined) return undefined;
+  return mayUse(rights, { action: 'subscribe', topic: filter }) ? { kind: 'device', who, device } : undefined;
 }
 
 /** Only a client with device credentials publishes, and only on the three topics that the device itself publishes on. */

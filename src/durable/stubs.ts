@@ -17,6 +17,7 @@ type Remote<Namespace> =
     : never;
 export type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
+type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
 type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
 type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;
@@ -58,6 +59,17 @@ export function callBrokerLink<T>(
   run: (stub: RemoteLink) => Promise<T>,
 ): Promise<T> {
   return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
+}
+
+/** @throws RefusedError `object_failed` */
+export function callFleetDirectory<T>(
+  env: Env,
+  operation: string,
+  run: (stub: RemoteFleets) => Promise<T>,
+): Promise<T> {
+  return call('FleetDirectory', fleetDirectoryName, operation, 'idempotent', () =>
+    run(env.FLEET_DIRECTORY.getByName(fleetDirectoryName, placeOf(env)) as unknown as RemoteFleets),
+  );
 }
 
 /** @throws RefusedError `object_failed` */
@@ -112,6 +124,7 @@ export function relayShardOf(address: string, shards: number): string {
 }
 
 const brokerLinkName = 'broker-main';
+const fleetDirectoryName = 'fleets';
 const projectionWriterName = 'projections';
 
 function openBrokerLink(env: Env): RemoteLink {

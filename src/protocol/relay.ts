@@ -9,7 +9,12 @@ const topicSchema = z.string().max(256);
 export const relayRequestSchemas = {
   deviceAuth: z.object({ action: z.literal('auth'), username: z.string().max(256), password: z.string().max(256) }),
   userAuth: z.object({ action: z.literal('auth'), token: z.string().max(4096) }),
-  subscribe: z.object({ action: z.literal('subscribe'), topic: topicSchema }),
+  subscribe: z.object({
+    action: z.literal('subscribe'),
+    topic: topicSchema,
+    /** Push the present state first, before the reply. */
+    snapshot: z.boolean().optional(),
+  }),
   unsubscribe: z.object({ action: z.literal('unsubscribe'), topic: topicSchema }),
   publish: z.object({
     action: z.literal('publish'),

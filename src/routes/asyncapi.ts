@@ -85,9 +85,15 @@ const relayMessages: Record<string, Message> = {
     examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
   },
   Subscribe: {
-    summary: 'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`.',
+    summary:
+      'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token also `/sys/+/+/...`, ' +
+      "everything that is the user's, and `/sys/{productKey}/+/...`; devices that come later are in it. With `snapshot` " +
+      'the present state is pushed first, before the reply: a status and, where the device has reported, a report.',
     schema: relayRequestSchemas.subscribe,
-    examples: [{ action: 'subscribe', topic: exampleTopic }],
+    examples: [
+      { action: 'subscribe', topic: exampleTopic },
+      { action: 'subscribe', topic: '/sys/+/+/#', snapshot: true },
+    ],
   },
   Unsubscribe: {
     summary: 'Ends a subscription made with the same topic or filter.',

@@ -3,6 +3,7 @@
 import type { InboundMessage, RejectionReason } from '../domain/device/inbox.ts';
 import type { Subscription } from '../domain/device/subscriptions.ts';
 import { packMessages } from '../durable/message-columns.ts';
+import { readFleets } from '../durable/fleet-listeners.ts';
 import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
@@ -72,6 +73,8 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
     group.entries.push({ index, topic, message });
   }
 
+  // While the devices' objects work, so that no push waits for it.
+  const asked = readFleets(env);
   const reporting = Promise.all((batch.dropped ?? []).map((one) => reportDropped(env, one)));
   const served = [...groups.values()];
   for (const { index, message } of served.splice(maxBatchDevices).flatMap(({ entries }) => entries)) {
@@ -89,7 +92,7 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
       deliveries.push(...answered.deliveries);
     }),
   );
-  const pushing = Promise.all([pushToRelays(env, deliveries), reporting]);
+  const pushing = Promise.all([pushToRelays(env, deliveries, asked), reporting]);
   if ((await within(config.limits.objectAnswerMs, pushing)) === undefined) {
     log('warn', 'uplink: a relay shard or a device does not answer', { items: batch.items.length });
   }
@@ -128,7 +131,9 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     let run = runs.at(-1);
     if (run?.topic !== topic) {
       const origin = { spoolId, seqs: [], results: [] };
-      runs.push((run = { deviceId, topic, payloads: [], generations: ingested.generations, origin }));
+      runs.push(
+        (run = { deviceId, topic, payloads: [], generations: ingested.generations, readers: ingested.readers, origin }),
+      );
     }
     run.payloads.push(payload);
     run.origin.seqs.push(seq);

@@ -36,8 +36,31 @@ it('lets device credentials subscribe to their own device only, and a user name 
   expect(checkSubscription(client(device, [own]), own)).toMatchObject({ ok: true, value: { isNew: false } });
   const forbidden = { refusal: { kind: 'topic_forbidden', action: 'subscribe', topic: foreign } };
   expect(checkSubscription(client(device), foreign)).toMatchObject(forbidden);
-  expect(checkSubscription(client(user), foreign)).toMatchObject({ value: { device: { deviceId: 'dev_00000002' } } });
-  expect(checkSubscription(client(user), '/sys/switch/+/status')).toMatchObject({ ok: false });
+  expect(checkSubscription(client(user), foreign)).toMatchObject({
+    value: { target: { kind: 'device', device: { deviceId: 'dev_00000002' } } },
+  });
+});
+
+it('lets a user, and nobody else, subscribe to all devices, or to those of one product', () => {
+  for (const [filter, productKey] of [
+    ['/sys/+/+/#', undefined],
+    ['/sys/+/+/status', undefined],
+    ['/sys/switch/+/thing/event/#', 'switch'],
+  ] as const) {
+    expect(checkSubscription(client(user), filter)).toMatchObject({ value: { target: { kind: 'fleet', productKey } } });
+    expect(checkSubscription(client(device), filter)).toMatchObject({ ok: false });
+  }
+  for (const filter of [
+    '#',
+    '/sys/#',
+    '/sys/+/#',
+    '/sys/+/+',
+    '/sys/+/dev_00000001/#',
+    '/sys/a b/+/#',
+    '/sys/+/+/#/x',
+  ]) {
+    expect(checkSubscription(client(user), filter), filter).toMatchObject({ refusal: { kind: 'topic_forbidden' } });
+  }
 });
 
 it('limits new subscriptions to 20 with device credentials and to 200 with a token', () => {

@@ -242,6 +242,7 @@ describe('a session without a record', () => {
       atMosquitto,
       () => undefined,
       () => noEdge,
+      () => [],
     );
     effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);

@@ -169,7 +169,7 @@ describe('what outlives what', () => {
       generations: [1],
       origin,
     };
-    expect(await shard().push([run])).toEqual({ nobodyFor: [device.deviceId] });
+    expect(await shard().push([run])).toMatchObject({ nobodyFor: [device.deviceId] });
     const socket = await listenAs(device, topicOf(device, 'status'));
     await shard().push([run]);
     expect(await socket.next()).toMatchObject({ payload: {} });

@@ -34,7 +34,7 @@ import {
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
-import { applyProductChange } from './identity.ts';
+import { applyProductChange, readersOf } from './identity.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { noteRefusal, noteSessionLogin, refuseLogin } from './login.ts';
 import { applyDuePresence, applyPresence, noPresence, noteAnnouncementEnd, planRetry } from './presence.ts';
@@ -116,7 +116,7 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'messages_received':
       return rejectAll(event.messages.length);
     case 'edge_packets_received':
-      return { results: event.messages.map(() => unknownDevice), subscriptions: [], generations: [] };
+      return { results: event.messages.map(() => unknownDevice), subscriptions: [], generations: [], readers: [] };
     case 'edge_ended':
     case 'edge_checked':
     case 'connection_reported':
@@ -206,7 +206,8 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const mayBeHeard = !state.identity.isDisabled && !state.credentials.isAwaitingLogin;
     const subscriptions = mayBeHeard ? taken.state.subscriptions : [];
     const generations = liveGenerations(state.credentials, nowMs);
-    return { state: taken.state, result: { others, subscriptions, generations } };
+    const readers = mayBeHeard ? readersOf(taken.state) : [];
+    return { state: taken.state, result: { others, subscriptions, generations, readers } };
   },
 
   messages_dropped: (state, { count }, nowMs) => {
@@ -367,7 +368,7 @@ function endOutdated(state: DeviceState, nowMs: number, effects: Effect[]): Devi
 
 function rejectAll(count: number): Ingested {
   const others = Array.from({ length: count }, (_, position) => ({ ...unknownDevice, position }));
-  return { others, subscriptions: [], generations: [] };
+  return { others, subscriptions: [], generations: [], readers: [] };
 }
 
 const unknownDevice = { result: 'rejected', reason: 'device_not_found' } as const;

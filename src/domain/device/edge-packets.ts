@@ -6,6 +6,7 @@ import { liveGenerations } from './credentials.ts';
 import { beginEdgeSession, endEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, Results } from './events.ts';
+import { readersOf } from './identity.ts';
 import { takeEdgeMessages } from './inbox.ts';
 import { noteRefusal, noteSessionLogin, refuseLogin } from './login.ts';
 import type { DeviceState } from './state.ts';
@@ -39,12 +40,15 @@ export function takeEdgePackets(
   // Another session has begun, or the credentials have ended.
   if (state.edge.session?.startedAtMs !== startedAtMs) {
     const results = messages.map(() => ({ result: 'rejected', reason: 'session_revoked' }) as const);
-    return { state, result: { results, subscriptions: [], generations } };
+    return { state, result: { results, subscriptions: [], generations, readers: [] } };
   }
   const taken = takeEdgeMessages(state, messages, nowMs, effects);
   let next = taken.state;
   for (const commandId of delivered) next = applyDelivery(next, commandId, nowMs);
   if (hasSubscribed) next = applyReturn(next, nowMs, effects);
   if (end !== null) next = endEdgeSession(next, end, nowMs, effects);
-  return { state: next, result: { results: taken.results, subscriptions: next.subscriptions, generations } };
+  return {
+    state: next,
+    result: { results: taken.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },
+  };
 }

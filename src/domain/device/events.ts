@@ -92,10 +92,12 @@ export type Ingested = {
   subscriptions: readonly Subscription[];
   /** Of the valid credentials. Pushes carry them: relay sessions of others are over. */
   generations: readonly number[];
+  /** The users who may follow the device. */
+  readers: readonly number[];
 };
 
 /** The results in the order of the messages. */
-export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations'>;
+export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
 
 export type Results = {
   provisioned: Outcome<{ isNew: boolean }>;

@@ -1,5 +1,11 @@
 // What a device's owner reads of it. Queries on the state and on the histories that storage has; they change nothing.
-import { positionSchema, type Position } from '../../protocol/mqtt.ts';
+import {
+  positionSchema,
+  propertyPostMethod,
+  topicActions,
+  type Position,
+  type TopicAction,
+} from '../../protocol/mqtt.ts';
 import type { DeviceStatusText, FloodReason, LoginRefusalReason, TransitionReason } from '../../protocol/vocabulary.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
@@ -19,6 +25,12 @@ export type PropertiesView = {
   /** Values are JSON; the type of a call between objects cannot say so. */
   list: { name: string; value: unknown; time: string }[];
   positionChanges: { position: Position; time: string }[];
+};
+
+export type PresentView = {
+  productKey: string;
+  /** Bodies are JSON; the type of a call between objects cannot say so. */
+  messages: { action: TopicAction; body: unknown }[];
 };
 
 export type EventView =
@@ -47,6 +59,23 @@ export function viewStatus({ identity, presence, properties }: DeviceState): Sta
     status: describeStatus(isOnline ? 1 : 2, identity.isDisabled).status,
     lastOnlineAt: lastOnlineAtMs === null ? null : toIso(lastOnlineAtMs),
   };
+}
+
+/** The messages with which the device would say all of it anew. */
+export function viewPresent({ identity, presence, properties }: DeviceState, nowMs: number): PresentView {
+  const { isOnline, onlineSinceMs, offlineAtMs } = presence.connection;
+  const status = isOnline && !identity.isDisabled ? 'online' : 'offline';
+  const said = {
+    action: topicActions.status,
+    body: { status, time: (isOnline ? onlineSinceMs : offlineAtMs) ?? nowMs },
+  };
+  const { productKey } = identity;
+  const { values } = properties;
+  if (values.length === 0) return { productKey, messages: [said] };
+  const params = Object.fromEntries(values.map(([name, value]) => [name, value]));
+  const time = Math.max(...values.map(([, , arrivedAtMs]) => arrivedAtMs));
+  const body = { method: propertyPostMethod, id: 'snapshot', params, time };
+  return { productKey, messages: [said, { action: topicActions.propertyPost, body }] };
 }
 
 /** Newest first. @param recorded newest first */
