@@ -1,4 +1,5 @@
 // Reads a control body (contract 4.3) and writes the property/set message it becomes.
+import type { z } from 'zod';
 import { legacyControlSchema, newControlSchema } from '../protocol/control.ts';
 import { propertySetMethod, type PropertySet } from '../protocol/mqtt.ts';
 import { refuse, type Outcome } from './refusal.ts';
@@ -17,7 +18,19 @@ export function parseControl(body: unknown): Outcome<ControlParams> {
   if (given.length === 0) return refuse({ kind: 'no_control_params' });
   const params = Object.fromEntries(given) as ControlParams;
   const schema = 'action' in params ? newControlSchema : legacyControlSchema;
-  return schema.safeParse(params).success ? { ok: true, value: params } : refuse({ kind: 'invalid_control_params' });
+  const parsed = schema.safeParse(params);
+  if (parsed.success) return { ok: true, value: params };
+  return refuse({ kind: 'invalid_control_params', ...problemOf(parsed.error.issues[0]) });
+}
+
+/** The member that is wrong, and what it should be; the text repeats nothing of the request. */
+function problemOf(issue: z.core.$ZodIssue | undefined): { member: string; problem: string } {
+  if (issue?.code === 'unrecognized_keys') {
+    return { member: issue.keys[0] ?? '', problem: 'does not belong to the other members' };
+  }
+  const member = String(issue?.path[0] ?? 'action');
+  if (member === 'action') return { member, problem: 'must be toggle, pulse or trigger' };
+  return { member, problem: issue?.message ?? '' };
 }
 
 /** The message for the device. `id` needs no JSON escaping and has at most 20 characters (field notes 33, 34). */

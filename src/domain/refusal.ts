@@ -71,7 +71,7 @@ export type Refusal =
   | { kind: 'weak_password'; minLength: number }
   | { kind: 'product_has_devices'; productKey: string }
   | { kind: 'no_control_params' }
-  | { kind: 'invalid_control_params' }
+  | { kind: 'invalid_control_params'; member: string; problem: string }
   | { kind: 'not_published'; because: PublishFailure }
   | { kind: 'internal_error' }
   | { kind: 'object_failed'; object: ObjectName; id: string; operation: string; failure: ObjectFailure };
@@ -136,8 +136,9 @@ export function wireErrorOf(refusal: Refusal): WireError {
     case 'weak_password':
     case 'product_has_devices':
     case 'no_control_params':
-    case 'invalid_control_params':
       return { message: refusal.kind };
+    case 'invalid_control_params':
+      return { message: refusal.kind, detail: `${refusal.member}: ${refusal.problem}` };
     case 'name_taken':
       return { message: `${refusal.name}_exists` };
     case 'not_published':

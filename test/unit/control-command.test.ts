@@ -54,7 +54,13 @@ describe('a control body', () => {
   });
 
   it.each(invalid)('with %s is invalid_control_params', (_, body) => {
-    expect(parseControl(body)).toEqual({ ok: false, refusal: { kind: 'invalid_control_params' } });
+    const outcome = parseControl(body);
+    expect(outcome).toMatchObject({ ok: false, refusal: { kind: 'invalid_control_params' } });
+    if (outcome.ok || outcome.refusal.kind !== 'invalid_control_params') return;
+    const { member, problem } = outcome.refusal;
+    expect(['action', 'position', 'duration', 'switch', 'angle']).toContain(member);
+    expect(Object.keys(body as object).includes(member) || member === 'action').toBe(true);
+    expect(problem).toMatch(/^[A-Za-z]/);
   });
 
   it.each([[{}], [{ power: true }], [[]], ['toggle'], [5], [null], [undefined]])(

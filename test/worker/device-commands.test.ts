@@ -67,9 +67,9 @@ describe('POST /devices/:deviceId/control', () => {
   it.each([
     [{}, 400, 'no_control_params'],
     [{ power: 1 }, 400, 'no_control_params'],
-    [{ action: 'open' }, 400, 'invalid_control_params'],
-    [{ action: 'toggle', angle: 5 }, 400, 'invalid_control_params'],
-    [{ angle: 181 }, 400, 'invalid_control_params'],
+    [{ action: 'open' }, 400, 'invalid_control_params: action: must be toggle, pulse or trigger'],
+    [{ action: 'toggle', angle: 5 }, 400, 'invalid_control_params: angle: does not belong to the other members'],
+    [{ angle: 181 }, 400, 'invalid_control_params: angle: Too big: expected number to be <=180'],
   ])('answers %j with %i %s and sends nothing', async (body, code, message) => {
     const device = await activateOnline();
     expect(await control(device, body)).toMatchObject({ status: code, message, data: null });
