@@ -2,8 +2,10 @@
 // broker: devices connect to the Worker itself. Its data lies in .wrangler, apart from that of `npm start`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { localOrigins } from '../test/rig/parts.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { loadSecrets, secretsFile } from './secrets.ts';
 import { readSettings } from './settings.ts';
@@ -27,6 +29,13 @@ async function runWrangler(args: string[], env: Record<string, string> = {}): Pr
   return exitCode ?? 0;
 }
 
+/** Vars of wrangler.toml that the environment sets. */
+function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
+  const [, section = ''] = readFileSync(join(root, 'wrangler.toml'), 'utf8').split(/^\[vars\]$/m);
+  const names = [...(section.split(/^\[/m)[0] ?? '').matchAll(/^([A-Z_]+) = /gm)].map(([, name = '']) => name);
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
 try {
   const { ports, publicHost, stateDir } = readSettings(process.env);
   loadSecrets(stateDir);
@@ -35,11 +44,13 @@ try {
   if (migrated !== 0) process.exit(migrated);
   const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
   const vars = {
+    CORS_ORIGINS: localOrigins,
+    RATE_LIMITS: 'relaxed',
+    LOG_INFO_SHARE: '1',
+    ...settingsOf(process.env),
     // No broker runs beside it: devices connect to the Worker itself, over WebSocket.
     BROKER: 'none',
     MQTT_HOST: publicHost ?? '127.0.0.1',
-    RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
-    LOG_INFO_SHARE: '1',
   };
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
   process.exit(await runWrangler(['dev', ...place, '--env-file', secretsFile(stateDir), ...overrides]));

@@ -9,11 +9,21 @@ const allowMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const maxAge = 86_400;
 
 const byOrigin = cors({
-  origin: (origin, c) => ((c.var as AppEnv['Variables']).context.config.corsOrigins.includes(origin) ? origin : null),
+  origin: (origin, c) => {
+    const { corsOrigins } = (c.var as AppEnv['Variables']).context.config;
+    return corsOrigins.some((allowed) => isAllowed(origin, allowed)) ? origin : null;
+  },
   allowMethods,
   exposeHeaders,
   maxAge,
 });
+/** `http://localhost:*` is that host with any port, or none. */
+function isAllowed(origin: string, allowed: string): boolean {
+  if (!allowed.endsWith(':*')) return origin === allowed;
+  const host = allowed.slice(0, -2);
+  return origin === host || (origin.startsWith(`${host}:`) && /^\d+$/.test(origin.slice(host.length + 1)));
+}
+
 const byAnyOrigin = cors({ origin: '*', allowMethods, exposeHeaders, maxAge });
 
 export const allowOrigins = createMiddleware<AppEnv>((c, next) =>

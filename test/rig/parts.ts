@@ -57,6 +57,9 @@ export function spawnLocalBroker(env: Record<string, string>): ChildProcess {
   });
 }
 
+/** Browser applications under development. */
+export const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
+
 /** Vars and secrets of a Worker beside the local broker. */
 function workerBindings({ shownHost, ports, secrets }: Place): Record<string, string> {
   return {
@@ -65,6 +68,7 @@ function workerBindings({ shownHost, ports, secrets }: Place): Record<string, st
     MQTT_PORT: String(ports.mqtt),
     BROKER_REPORTS_CONNECTIONS: 'true',
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
+    CORS_ORIGINS: process.env['CORS_ORIGINS'] ?? localOrigins,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
     LIMITS: process.env['LIMITS'] ?? '',
     LOG_INFO_SHARE: '1',

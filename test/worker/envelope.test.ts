@@ -246,6 +246,18 @@ describe('a browser of a configured origin', () => {
     expect(response.headers.get('Access-Control-Allow-Origin')).toBe('*');
   });
 
+  it('is a host with any port where `:*` is configured', async () => {
+    const allowedFor = async (Origin: string) => {
+      const request = new Request('https://latchwork.test/api/v1/nothing', { headers: { Origin } });
+      const changes = { CORS_ORIGINS: 'http://localhost:*' as Env['CORS_ORIGINS'] };
+      return (await sendTo(request, changes)).headers.get('Access-Control-Allow-Origin');
+    };
+    for (const origin of ['http://localhost', 'http://localhost:5173']) expect(await allowedFor(origin)).toBe(origin);
+    for (const origin of ['https://localhost', 'http://localhost:80.evil.test', 'http://localhost.evil.test:80']) {
+      expect(await allowedFor(origin)).toBeNull();
+    }
+  });
+
   it('is none whose configured origin could never match', async () => {
     const { text } = await capture(async () => {
       const request = new Request('https://latchwork.test/api/v1/products');
