@@ -6,6 +6,8 @@ describe('the pages of the reference', () => {
   it.each([
     ['/docs', 'text/html'],
     ['/docs/messages', 'text/html'],
+    ['/docs/relay', 'text/html'],
+    ['/docs/firmware', 'text/html'],
     ['/docs/http.js', 'javascript'],
     ['/docs/messages.js', 'javascript'],
     ['/docs/page.css', 'text/css'],
@@ -18,7 +20,7 @@ describe('the pages of the reference', () => {
   });
 
   it('load nothing from elsewhere, and could not if they wanted to', async () => {
-    for (const path of ['/docs', '/docs/messages']) {
+    for (const path of ['/docs', '/docs/messages', '/docs/relay', '/docs/firmware']) {
       const response = await send('GET', path);
       const html = await response.text();
       expect(html).not.toMatch(/(src|href)="(?!\/)/);
