@@ -48,16 +48,35 @@ export function errorAnswers(...messages: ErrorMessage[]) {
   return Object.fromEntries(answers) as Record<ErrorStatus, ReturnType<typeof errorAnswer>>;
 }
 
+type ErrorBody = { code: ErrorStatus; message: string; data: null };
+
+const errorSchemas = new Map<ErrorMessage, z.ZodType<ErrorBody>>();
+
+/** `device_not_found` is `DeviceNotFoundError` in the reference, once for all routes. */
+function errorSchemaOf(message: ErrorMessage): z.ZodType<ErrorBody> {
+  const known = errorSchemas.get(message);
+  if (known !== undefined) return known;
+  const status = statusByError[message];
+  const schema = z
+    .object({
+      code: z.literal<ErrorStatus>(status).openapi({ type: 'integer', enum: [status] }),
+      // The word that tells errors apart comes first; a detail for people may follow.
+      message: z
+        .string()
+        .max(maxMessageBytes)
+        .regex(new RegExp(`^${message}(: [\\s\\S]*)?$`))
+        .openapi({ example: message }),
+      data: z.null(),
+    })
+    .openapi(`${message.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Error`);
+  errorSchemas.set(message, schema);
+  return schema;
+}
+
 function errorAnswer(status: ErrorStatus, messages: ErrorMessage[]) {
-  const schema = z.object({
-    code: z.literal(status).openapi({ type: 'integer', enum: [status] }),
-    // The word that tells errors apart comes first; a detail for people may follow.
-    message: z
-      .string()
-      .max(maxMessageBytes)
-      .regex(new RegExp(`^(${messages.join('|')})(: [\\s\\S]*)?$`)),
-    data: z.null(),
-  });
+  const [only, ...others] = messages.map(errorSchemaOf);
+  const schema: z.ZodType<ErrorBody> =
+    only === undefined || others.length > 0 ? z.union(messages.map(errorSchemaOf)) : only;
   const examples = Object.fromEntries(
     messages.map((message) => [message, { value: { code: status, message, data: null } }]),
   );

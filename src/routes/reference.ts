@@ -12,6 +12,8 @@ const contractVersion = '0.3.0';
 const info = {
   title: 'Latchwork',
   version: contractVersion,
+  contact: { name: 'Whoever runs this service' },
+  license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   description: [
     'Users, their catalogue of products, and the devices that activate against it: list them, look at them, control them.',
     'Every answer is the envelope `{code, message, data}`, and its `code` is the HTTP status. `message` begins with ' +
@@ -90,17 +92,87 @@ function describeRoutes(app: OpenAPIHono<AppEnv>) {
   const document = app.getOpenAPI31Document({ openapi: '3.1.0', info, tags, servers });
   document.components = { ...document.components, securitySchemes };
   for (const [path, methods] of Object.entries(document.paths ?? {})) {
-    for (const [method, operation] of Object.entries(methods) as [string, { operationId?: string }][]) {
-      operation.operationId = operationIdOf(method, path);
+    for (const [method, operation] of Object.entries(methods) as [string, Operation][]) {
+      operation.operationId = operationIds[`${method} ${path}`] ?? operationIdOf(method, path);
+      // What needs no credentials says so.
+      operation.security ??= [];
+      operation.description ??= `${operation.summary ?? ''}.`;
+      for (const parameter of operation.parameters ?? []) if (parameter.required !== true) leaveEmpty(parameter);
     }
   }
   return document;
 }
 
-/** `get /api/v1/devices/{deviceId}/status` is `getDevicesDeviceIdStatus`: a name for tools, the same at every build. */
+type Parameter = { required?: boolean; description?: string; example?: unknown; schema?: { example?: unknown } };
+type Operation = {
+  operationId?: string;
+  summary?: string;
+  description?: string;
+  security?: object[];
+  parameters?: Parameter[];
+};
+
+/** "Try it out" sends every example: of what may be left out, it moves into the text. */
+function leaveEmpty(parameter: Parameter): void {
+  const example = parameter.example ?? parameter.schema?.example;
+  delete parameter.example;
+  delete parameter.schema?.example;
+  if (example === undefined) return;
+  const text = typeof example === 'string' ? example : JSON.stringify(example);
+  parameter.description = [parameter.description, `Example: \`${text}\`.`].filter(Boolean).join(' ');
+}
+
+/** Where method and path alone make no good name. */
+const operationIds: Record<string, string> = {
+  'get /health': 'readHealth',
+  'get /api/v1/openapi.json': 'readOpenApi',
+  'get /api/v1/asyncapi.json': 'readAsyncApi',
+  'post /api/v1/users/login': 'logIn',
+  'post /api/v1/users/logout': 'logOut',
+  'post /api/v1/users/refresh-token': 'refreshTokens',
+  'get /api/v1/users/me': 'readAccount',
+  'put /api/v1/users/password': 'changePassword',
+  'post /api/v1/users/api-keys': 'createApiKey',
+  'get /api/v1/users/api-keys': 'listApiKeys',
+  'delete /api/v1/users/api-keys/{keyId}': 'deleteApiKey',
+  'post /api/v1/devices/{deviceId}/control': 'sendCommand',
+  'get /api/v1/devices/{deviceId}/commands': 'listCommands',
+  'get /api/v1/devices/{deviceId}/commands/{commandId}': 'readCommand',
+  'delete /api/v1/devices/{deviceId}/commands/{commandId}': 'cancelCommand',
+  'post /api/v1/devices/{deviceId}/credentials': 'replaceDeviceCredentials',
+  'delete /api/v1/products/{productKey}/devices': 'deleteDevicesOfProduct',
+};
+
+const verbs: Record<string, string> = {
+  get: 'read',
+  post: 'create',
+  put: 'replace',
+  patch: 'change',
+  delete: 'delete',
+};
+
+/**
+ * `get /devices` is `listDevices`, `get /devices/{deviceId}/status` is `readDeviceStatus`, and what is posted to a word that
+ * is no list is done: `post /devices/activate` is `activateDevice`.
+ */
 function operationIdOf(method: string, path: string): string {
-  const words = path.replace(/^\/api\/v1/, '').match(/[A-Za-z]+/g) ?? [];
-  return [method, ...words.map((word) => word.charAt(0).toUpperCase() + word.slice(1))].join('');
+  const parts = path
+    .replace(/^\/api\/v1/, '')
+    .split('/')
+    .filter(Boolean);
+  const isOne = parts.at(-1)?.startsWith('{') === true;
+  const words = parts.filter((part) => !part.startsWith('{')).map(pascalOf);
+  const last = words.pop() ?? '';
+  const isList = /[^su]s$/.test(last);
+  const owners = words.map((word) => word.replace(/s$/, '')).join('');
+  if (method === 'post' && !isList) return last.charAt(0).toLowerCase() + last.slice(1) + owners;
+  const verb = method === 'get' && isList && !isOne ? 'list' : (verbs[method] ?? method);
+  const isSingle = isList && (isOne || method === 'post');
+  return verb + owners + (isSingle ? last.slice(0, -1) : last);
+}
+
+function pascalOf(part: string): string {
+  return part.replaceAll(/(?:^|[-.])([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function sendDocument(c: Context<AppEnv>, json: string) {
