@@ -1,6 +1,6 @@
 // Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken
-// stays at the front of its line. Devices share a batch fairly, and those that were not served lately wait in a lane of
-// their own, with the numbers alone of most of their messages. It knows nothing of HTTP or disks.
+// stays at the front of its line. Devices share a batch fairly, and those that were not served lately wait in a queue
+// of their own, with the numbers alone of most of their messages. It knows nothing of HTTP or disks.
 import { BackOff } from './back-off.ts';
 
 export type Queued = { device: string; receivedAtMs: number; bytes: number; item: { seq: number } };
@@ -8,7 +8,7 @@ export type Queued = { device: string; receivedAtMs: number; bytes: number; item
 export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
 
 /** `held`: the Worker did not take the device's last messages. They must not delay the batches of the others. */
-export type Lane = 'usual' | 'held';
+export type QueueName = 'usual' | 'held';
 
 /** Of a batch that others wait for, one device takes this part at most. */
 const maxShare = 0.2;
@@ -34,7 +34,7 @@ type QueueEvents<T> = {
   onFetch: (device: string, seqs: number[]) => void;
 };
 
-class ReadyLane<T extends Queued> {
+class ReadyQueue<T extends Queued> {
   /** Devices with something to send and nothing under way, longest waiting first. */
   readonly devices = new Map<string, Line<T>>();
   items = 0;
@@ -49,7 +49,7 @@ class ReadyLane<T extends Queued> {
 export class DeviceQueue<T extends Queued> {
   readonly #events: QueueEvents<T>;
   readonly #lines = new Map<string, Line<T>>();
-  readonly #ready: Record<Lane, ReadyLane<T>> = { usual: new ReadyLane(), held: new ReadyLane() };
+  readonly #ready: Record<QueueName, ReadyQueue<T>> = { usual: new ReadyQueue(), held: new ReadyQueue() };
   #size = 0;
 
   constructor(events: QueueEvents<T>) {
@@ -61,8 +61,8 @@ export class DeviceQueue<T extends Queued> {
     return this.#size;
   }
 
-  readyItems(lane: Lane): number {
-    return this.#ready[lane].items;
+  readyItems(name: QueueName): number {
+    return this.#ready[name].items;
   }
 
   /** Whether what is ready makes a full batch. */
@@ -110,15 +110,15 @@ export class DeviceQueue<T extends Queued> {
     }
     line.items.push(item);
     this.#size += 1;
-    const lane = this.#ready[laneOf(line)];
-    if (lane.devices.has(device)) lane.count([item], 1);
+    const queue = this.#ready[queueNameOf(line)];
+    if (queue.devices.has(device)) queue.count([item], 1);
   }
 
   /** At least one item, whatever its size. The devices of the batch are under way until `finish`. */
-  takeBatch(laneName: Lane, { maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
-    const lane = this.#ready[laneName];
+  takeBatch(name: QueueName, { maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
+    const queue = this.#ready[name];
     const devices: [string, Line<T>][] = [];
-    for (const entry of lane.devices) {
+    for (const entry of queue.devices) {
       if (devices.push(entry) === maxDevices) break;
     }
     const batch: T[] = [];
@@ -141,8 +141,8 @@ export class DeviceQueue<T extends Queued> {
       for (const index of devices.keys()) take(index, share);
     for (const [index, [device, { items }]] of devices.entries()) {
       if (taken[index] === 0) continue;
-      lane.devices.delete(device);
-      lane.count(items, -1);
+      queue.devices.delete(device);
+      queue.count(items, -1);
     }
     return batch;
   }
@@ -180,12 +180,12 @@ export class DeviceQueue<T extends Queued> {
   }
 
   #makeReady(device: string, line: Line<T>): void {
-    const lane = this.#ready[laneOf(line)];
-    lane.devices.set(device, line);
-    lane.count(line.items, 1);
+    const queue = this.#ready[queueNameOf(line)];
+    queue.devices.set(device, line);
+    queue.count(line.items, 1);
   }
 }
 
-function laneOf({ backOff }: Line<unknown>): Lane {
+function queueNameOf({ backOff }: Line<unknown>): QueueName {
   return backOff === null ? 'usual' : 'held';
 }

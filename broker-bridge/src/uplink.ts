@@ -11,7 +11,7 @@ import {
 import { BackOff } from './back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from './detached.ts';
-import { DeviceQueue, type Lane } from './device-queue.ts';
+import { DeviceQueue, type QueueName } from './device-queue.ts';
 import type { DroppedMessages } from './dropped-messages.ts';
 import { deviceOf } from './flood-gate.ts';
 import { FailedMessages } from './failed-messages.ts';
@@ -38,7 +38,7 @@ type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
 type Refused = { queued: UplinkMessage; reason: string };
 
 /** Enough full ones for a Worker 30 ms away; with more, a device's messages would gather less and its calls be more. */
-const maxBatchesUnderWay: Record<Lane, number> = { usual: 3, held: 1 };
+const maxBatchesUnderWay: Record<QueueName, number> = { usual: 3, held: 1 };
 /** How long a message waits for others while batches are under way. */
 const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
@@ -61,7 +61,7 @@ export class Uplink {
   });
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #failed: FailedMessages;
-  readonly #underWay: Record<Lane, number> = { usual: 0, held: 0 };
+  readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
   readonly progress: UplinkProgress;
   #failuresInARow = 0;
   #pausedUntilMs = 0;
@@ -134,15 +134,15 @@ export class Uplink {
 
   #send(): void {
     for (;;) {
-      const lane = this.#nextLane();
-      if (lane === undefined) return;
+      const name = this.#nextQueue();
+      if (name === undefined) return;
       const pauseMs = this.#pausedUntilMs - Date.now();
       if (pauseMs > 0) {
         clearTimeout(this.#pauseTimer);
         this.#pauseTimer = setTimeout(() => this.#send(), pauseMs);
         return;
       }
-      const mayGather = lane === 'usual' && this.#underWay.usual > 0 && !this.#queue.fills(batchLimits);
+      const mayGather = name === 'usual' && this.#underWay.usual > 0 && !this.#queue.fills(batchLimits);
       if (mayGather && !this.#hasLingered) {
         this.#lingerTimer ??= setTimeout(() => {
           this.#lingerTimer = undefined;
@@ -154,24 +154,24 @@ export class Uplink {
       this.#hasLingered = false;
       clearTimeout(this.#lingerTimer);
       this.#lingerTimer = undefined;
-      runDetached(this.#sendBatch(lane, this.#queue.takeBatch(lane, batchLimits)));
+      runDetached(this.#sendBatch(name, this.#queue.takeBatch(name, batchLimits)));
     }
   }
 
   /** Where a batch can be sent now. Devices that were not served lately must not hold up the others. */
-  #nextLane(): Lane | undefined {
+  #nextQueue(): QueueName | undefined {
     if (this.#isStopped) return undefined;
     // While the Worker fails, one batch at a time finds out whether it is back.
     if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
-    const isOpen = (lane: Lane): boolean =>
-      this.#queue.readyItems(lane) > 0 && this.#underWay[lane] < maxBatchesUnderWay[lane];
+    const isOpen = (name: QueueName): boolean =>
+      this.#queue.readyItems(name) > 0 && this.#underWay[name] < maxBatchesUnderWay[name];
     return (['held', 'usual'] as const).find(isOpen);
   }
 
-  async #sendBatch(lane: Lane, batch: UplinkMessage[]): Promise<void> {
-    this.#underWay[lane] += 1;
+  async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
+    this.#underWay[name] += 1;
     const { items } = await this.#deliver(batch);
-    this.#underWay[lane] -= 1;
+    this.#underWay[name] -= 1;
     this.#parts.metrics.retries.inc(items.size);
     this.#queue.finish(batch, items);
     this.#checkIdle();
