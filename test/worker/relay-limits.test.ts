@@ -5,20 +5,14 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../src/domain/access.ts';
 import { readConfig } from '../../src/config.ts';
-import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { relayShardOf } from '../../src/durable/stubs.ts';
 import { send } from '../rig/workerd/client.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { authed, authOf, ping, pong, tokenOf } from '../rig/workerd/relay.ts';
 import { openSocket, type TestSocket } from '../rig/workerd/socket.ts';
 
 const { limits, relayShards } = readConfig(env);
-const authOf = ({ name, password }: TestDevice) => ({ action: 'auth', username: name, password });
-const authed = { action: 'auth', code: 200, message: 'success' };
-const tokenOf = (userId: number) => signAccessToken(readConfig(env), userId, 'session');
-/** Goes through the handler of frames, unlike the exact text that the platform answers. */
-const ping = '{"action": "ping"}';
-const pong = { action: 'pong' };
 
 /** Each test has an address of its own: sockets of the others stay open. */
 let addresses = 0;

@@ -1,0 +1,95 @@
+// A message that the Worker, or the device's object, can never take: it is given up, and nothing else is.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
+import { reportTopic } from '../rig/mqtt-client.ts';
+import { UplinkRig } from '../rig/uplink-rig.ts';
+
+let rig: UplinkRig;
+
+beforeEach(async () => {
+  rig = await UplinkRig.start();
+});
+afterEach(() => rig.stop());
+
+describe('a message that can never be taken', () => {
+  const isPoison = (item: UplinkItem): boolean => item.payload === 'd1:poison';
+
+  test('is given up after some tries while others are taken, and its device goes on', async () => {
+    let poisoned: number | undefined;
+    rig.worker.setFaults({
+      judge: (item) => {
+        if (isPoison(item)) poisoned = rig.worker.batches.length;
+        const isBehind = item.topic === reportTopic('d1') && poisoned === rig.worker.batches.length;
+        if (!isBehind) return { result: 'accepted' };
+        return { result: 'retry', reason: isPoison(item) ? messageFailed : 'device_failed' };
+      },
+    });
+    rig.spoolReport('d1', 'd1:poison');
+    rig.spoolReport('d1', 'd1:2');
+    await rig.worker.changes.until('a try', () => rig.worker.batches.length > 0);
+    for (let n = 0; rig.worker.effects.every((effect) => effect !== 'd1:2'); n += 1) {
+      rig.spoolReport('d2', `d2:${n}`);
+      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+    }
+    expect(rig.readDeadLetters()).toMatchObject([{ reason: messageFailed, item: { payload: 'd1:poison' } }]);
+    expect(rig.disorders()).toEqual([]);
+  });
+
+  test.each([
+    ['its device cannot be reached', 'device_unreachable'],
+    ['its device is overloaded', 'device_overloaded'],
+    ['its device does not answer', 'device_timeout'],
+    ['its object fails altogether', 'device_failed'],
+  ])('is another thing than that %s: the message stays', async (_, reason) => {
+    let tries = 0;
+    rig.worker.setFaults({
+      judge: (item) => {
+        if (!isPoison(item)) return { result: 'accepted' };
+        tries += 1;
+        return { result: 'retry', reason };
+      },
+    });
+    rig.spoolReport('d1', 'd1:poison');
+    for (let n = 0; tries < 5; n += 1) {
+      rig.spoolReport('d2', `d2:${n}`);
+      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+    }
+    rig.worker.setFaults({});
+    await rig.worker.changes.until('the message in effect', () => rig.worker.effects.includes('d1:poison'));
+    expect(existsSync(join(rig.dir, 'dead-letters.jsonl'))).toBe(false);
+  });
+
+  test('is not given up while nothing else is taken', async () => {
+    let tries = 0;
+    rig.worker.setFaults({
+      judge: () => {
+        tries += 1;
+        return { result: 'retry', reason: messageFailed };
+      },
+    });
+    rig.spoolReport('d1', 'd1:poison');
+    rig.spoolReport('d2', 'd2:1');
+    await rig.worker.changes.until('many tries', () => tries >= 8);
+    rig.worker.setFaults({});
+    await rig.untilEffects(2);
+    expect(existsSync(join(rig.dir, 'dead-letters.jsonl'))).toBe(false);
+  });
+
+  test('does not stop the others where the Worker itself fails with it', async () => {
+    rig.worker.setFaults({ failsBatchWith: isPoison });
+    rig.spoolReports(100, 10);
+    rig.spoolReport('d1', 'd1:poison');
+    let n = 100;
+    await rig.untilEffects(100);
+    while (!existsSync(join(rig.dir, 'dead-letters.jsonl'))) {
+      rig.spoolReport('d2', `d2:${n}`);
+      await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
+      n += 1;
+    }
+    await rig.untilEmpty();
+    expect(rig.readDeadLetters()).toMatchObject([{ reason: 'a fault on request', item: { payload: 'd1:poison' } }]);
+    expect(rig.disorders()).toEqual([]);
+  });
+});
