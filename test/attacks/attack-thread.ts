@@ -11,8 +11,12 @@ const attack = attacks.find((one) => one.name === name);
 if (attack === undefined) throw new Error(`there is no attack ${name}`);
 parentPort?.on('message', (effort: Effort) => {
   const before = process.threadCpuUsage();
-  void attack.run(target, effort).then((result) => {
+  // One that fails is a finding like any other: the attacks behind it go on.
+  const failed = (error: unknown): Result => ({ tried: 0, answers: {}, problems: [`it failed: ${String(error)}`] });
+  void attack.run(target, effort).then(report, (error: unknown) => report(failed(error)));
+
+  function report(result: Result): void {
     const { user, system } = process.threadCpuUsage(before);
     parentPort?.postMessage({ result, cpuSeconds: (user + system) / 1e6 } satisfies ThreadResult);
-  });
+  }
 });

@@ -5,7 +5,7 @@ import mqtt from 'mqtt';
 import { hostileText, hostileValue } from '../rig/hostile-json.ts';
 import { Tally, type Attack } from './attack.ts';
 import { generated, HostileSender } from './hostile-sender.ts';
-import { addressOf, endOf, send, times } from './traffic.ts';
+import { addressOf, endOf, nameOfError, send, times } from './traffic.ts';
 
 export const hostileInput: Attack[] = [
   {
@@ -53,15 +53,17 @@ export const hostileInput: Attack[] = [
         await times(clients, batch.length, async (index) => {
           const { path = '', secret = '', body = '' } = batch[index] ?? {};
           const headers = { Authorization: `Bearer ${secret.replaceAll(/[^\x21-\x7e]/g, '').slice(0, 200)}` };
-          const { status, text } = await send(`${url}${path}`, {
-            method: 'POST',
-            headers,
-            body,
-            address: addressOf(index),
-          });
-          tally.note(status);
-          // RabbitMQ reads the word and no status: a refusal is 200 "deny" there only with the right secret.
-          if (![401, 403, 404, 429].includes(status)) tally.problem(`${path}: ${status} ${text.slice(0, 100)}`);
+          const request = { method: 'POST', headers, body, address: addressOf(index) };
+          try {
+            const { status, text } = await send(`${url}${path}`, request);
+            tally.note(status);
+            // RabbitMQ reads the word and no status: a refusal is 200 "deny" there only with the right secret.
+            if (![401, 403, 404, 429].includes(status)) tally.problem(`${path}: ${status} ${text.slice(0, 100)}`);
+          } catch (error) {
+            // Refused and cut before it was read.
+            tally.note(nameOfError(error));
+            if (nameOfError(error) !== 'ECONNRESET') tally.problem(`${path}: ${nameOfError(error)}`);
+          }
         });
       }
       return tally.result();

@@ -25,13 +25,16 @@ export async function send(url: string, request: HttpRequest = {}): Promise<Http
   try {
     return await sendOnce(url, request);
   } catch (error) {
-    // The server may close a kept connection at the moment at which it is used again: every HTTP client repeats that.
-    if (error instanceof LostReuse) return sendOnce(url, request);
+    // The server may close a kept connection at the moment at which it is used again: every HTTP client repeats that. It
+    // also cuts one whose body it does not want, and the answer may be lost with it.
+    if (error instanceof LostConnection) return sendOnce(url, request);
     throw error;
   }
 }
 
-class LostReuse extends Error {}
+class LostConnection extends Error {
+  readonly code = 'ECONNRESET';
+}
 
 function sendOnce(url: string, { method = 'GET', headers = {}, body, address }: HttpRequest): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
@@ -58,7 +61,7 @@ function sendOnce(url: string, { method = 'GET', headers = {}, body, address }: 
     outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 30 s')));
     outgoing.on('error', (error) => {
       const isLost = ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
-      reject(outgoing.reusedSocket && isLost ? new LostReuse(error.message) : error);
+      reject(isLost ? new LostConnection(error.message) : error);
     });
     outgoing.end(body);
   });
