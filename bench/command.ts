@@ -170,12 +170,14 @@ export async function measureCommands(rig: BenchRig, { rounds, isQuick, say }: C
 }
 
 /** A device as far as a command needs one: reports the commanded position at once. */
-class PlainDevice {
+export class PlainDevice {
   #count = 0;
 
+  /** @param isAlsoPlain serves the broker's side of a comparison, too; the edge refuses its topics */
   static async start(
     { deviceId, topics }: Activation,
     connect: (clientId: string) => Promise<MqttClient>,
+    { isAlsoPlain = true } = {},
   ): Promise<PlainDevice> {
     const device = new PlainDevice();
     const client = await connect(deviceId);
@@ -187,7 +189,8 @@ class PlainDevice {
       const reportTopic = isPlain ? onPlainRoot(topics.propertyPost) : topics.propertyPost;
       client.publish(reportTopic, JSON.stringify(report), { qos: 1 });
     });
-    await client.subscribeAsync([topics.propertySet, onPlainRoot(topics.propertySet)], { qos: 1 });
+    const plainTopics = isAlsoPlain ? [onPlainRoot(topics.propertySet)] : [];
+    await client.subscribeAsync([topics.propertySet, ...plainTopics], { qos: 1 });
     return device;
   }
 
@@ -200,7 +203,7 @@ class PlainDevice {
 }
 
 /** Waits for the report that answers a command, and counts them all. A device has one command at a time. */
-class ReportWatch {
+export class ReportWatch {
   #count = 0;
   readonly #waiting = new Map<string, { position: string; finish: (atMs: number | null) => void }>();
 
@@ -233,7 +236,7 @@ class ReportWatch {
 }
 
 /** @throws Error with the answer unless it is `command_sent`. */
-function postCommand(agent: Agent, url: string, token: string, body: object): Promise<void> {
+export function postCommand(agent: Agent, url: string, token: string, body: object): Promise<void> {
   const bytes = Buffer.from(JSON.stringify(body));
   const headers = {
     authorization: `Bearer ${token}`,

@@ -1,10 +1,11 @@
-// Processor time of the parts, which explains a figure. Read from /proc, so on Linux only.
+// Processor time of the parts, which explains a figure, and their memory. Read from /proc, so on Linux only.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Measure } from './results.ts';
 
 /** A tick of /proc is 10 ms on every Linux there is. */
 const secondsPerTick = 0.01;
+const bytesPerPage = 4_096;
 
 type Process = { pid: number; isGroup: boolean };
 /** Collects what the parts of one side spend on a message or a command, round after round. */
@@ -33,6 +34,12 @@ export class CpuMeter {
     this.#perRound.clear();
   }
 
+  /** Of all parts together but one. */
+  totalPerRound(without: string): number[] {
+    const parts = [...this.#perRound].filter(([part]) => part !== without).map(([, perRound]) => perRound);
+    return (parts[0] ?? []).map((_, round) => parts.reduce((sum, perRound) => sum + (perRound[round] ?? 0), 0));
+  }
+
   measures(unit: string): Measure[] {
     return [...this.#perRound].map(([part, perRound]) => ({ name: `  processor time, ${part}`, unit, perRound }));
   }
@@ -43,7 +50,7 @@ const restingShare = 0.05;
 const restingForSeconds = 2;
 const restWithinSeconds = 90;
 
-type Stat = { pid: number; group: number; seconds: number };
+type Stat = { pid: number; group: number; seconds: number; residentBytes: number };
 
 /** Seconds so far, user and system, by the names given. */
 function readCpuSeconds(processes: Record<string, Process>): Record<string, number> {
@@ -54,6 +61,12 @@ function readCpuSeconds(processes: Record<string, Process>): Record<string, numb
       return [name, mine.reduce((sum, { seconds }) => sum + seconds, 0)];
     }),
   );
+}
+
+/** Memory that a process, or its group, holds at the moment. */
+export function readResidentBytes({ pid, isGroup }: Process): number {
+  const mine = readStats().filter((stat) => (isGroup ? stat.group === pid : stat.pid === pid));
+  return mine.reduce((sum, { residentBytes }) => sum + residentBytes, 0);
 }
 
 /** Waits until a process has nothing left to do, and no longer than it makes sense. */
@@ -78,7 +91,8 @@ function readStat(pid: number): Stat[] {
     // The name in brackets may hold blanks: fields are counted from the last bracket.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
     const ticks = Number(fields[11]) + Number(fields[12]);
-    return [{ pid, group: Number(fields[2]), seconds: ticks * secondsPerTick }];
+    const residentBytes = Number(fields[21]) * bytesPerPage;
+    return [{ pid, group: Number(fields[2]), seconds: ticks * secondsPerTick, residentBytes }];
   } catch (error) {
     // The process ended while the folder was read.
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return [];

@@ -9,6 +9,9 @@ import { WorkerRig, workerVars } from '../test/rig/worker-rig.ts';
 /** Not the 200 that a socket may have: an application would open a second one before that. */
 const topicsPerSocket = 100;
 
+/** One device sends what thousands would. */
+const edgeLimits = ['edgePacketBurst=1000000', 'edgePacketsPerSecond=1000000'];
+
 export const benchSettings = [
   `mosquitto: ${mosquittoSettings.join(', ')}`,
   `Worker: the built bundle in workerd, ${Object.entries(workerVars)
@@ -36,6 +39,7 @@ export class BenchRig {
     try {
       const worker = await WorkerRig.start({
         mqttPort: broker.port,
+        vars: { LIMITS: [workerVars.LIMITS, ...edgeLimits].join() },
         onWorkerLine: (line) => showTrouble('Worker', line),
       });
       return new BenchRig(broker, worker, await worker.activateMany(options.deviceCount), options.profileDir);

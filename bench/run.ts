@@ -4,6 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { commandDevices, measureCommands } from './command.ts';
+import { edgeCommandDevices, measureEdgeCommands } from './edge-command.ts';
+import { edgeDevices, edgeVariants, measureEdge } from './edge.ts';
 import { describeMachine, readLoadAverage } from './machine.ts';
 import { mosquittoMissing } from '../test/rig/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
@@ -11,8 +13,8 @@ import { BenchRig, benchSettings } from './rig.ts';
 import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
 const usage = `npm run bench -- [options]
-  --only B2|B3     one benchmark alone
-  --variant NAME   one variant of B2 alone, by its name in the output
+  --only B2|B2e|B3|B3e  one benchmark alone
+  --variant NAME   one variant of B2 or B2e alone, by its name in the output
   --rounds N       rounds a variant (5; fewer are no measurement)
   --quick          one short round of each, to see that everything works; judges no target
   --json FILE      writes everything found, every round of it
@@ -40,7 +42,9 @@ function readOptions(): Options {
   });
   const { only = null, variant = null, quick: isQuick } = values;
   const rounds = Number(values.rounds ?? (isQuick ? 1 : 5));
-  if (only !== null && only !== 'B2' && only !== 'B3') throw new Error(`--only ${only}: there are B2 and B3`);
+  if (only !== null && !benchmarks.some(({ name }) => name === only)) {
+    throw new Error(`--only ${only}: there are ${benchmarks.map(({ name }) => name).join(', ')}`);
+  }
   if (variant !== null) checkVariant(variant, only);
   if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
   const jsonFile = values.json === undefined ? null : resolve(values.json);
@@ -50,9 +54,10 @@ function readOptions(): Options {
 
 /** @throws Error naming the right ones */
 function checkVariant(variant: string, only: string | null): void {
-  if (only === 'B3') throw new Error('--variant is of B2: it does not go with --only B3');
-  if (uplinkVariants.includes(variant)) return;
-  throw new Error(`--variant '${variant}': there are ${uplinkVariants.map((name) => `'${name}'`).join(', ')}`);
+  const named = only === 'B2e' ? edgeVariants : only === null || only === 'B2' ? uplinkVariants : undefined;
+  if (named === undefined) throw new Error('--variant is of B2 and B2e: it does not go with --only B3 or B3e');
+  if (named.includes(variant)) return;
+  throw new Error(`--variant '${variant}': there are ${named.map((name) => `'${name}'`).join(', ')}`);
 }
 
 const benchmarks = [
@@ -61,6 +66,17 @@ const benchmarks = [
     deviceCount: uplinkDevices,
     measure: (rig: BenchRig, { variant, ...shared }: Options, say: Say) =>
       measureUplink(rig, { ...shared, only: variant, say }),
+  },
+  {
+    name: 'B2e',
+    deviceCount: edgeDevices,
+    measure: (rig: BenchRig, { variant, ...shared }: Options, say: Say) =>
+      measureEdge(rig, { ...shared, only: variant, say }),
+  },
+  {
+    name: 'B3e',
+    deviceCount: edgeCommandDevices,
+    measure: (rig: BenchRig, shared: Options, say: Say) => measureEdgeCommands(rig, { ...shared, say }),
   },
   {
     name: 'B3',
@@ -75,6 +91,8 @@ async function runAll(options: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
   for (const { name, deviceCount, measure } of benchmarks) {
     if (options.only !== null && options.only !== name) continue;
+    // A variant of one is none of another.
+    if (options.variant !== null && name !== (options.only ?? 'B2')) continue;
     rig = await BenchRig.start({ deviceCount, profileDir: options.profileDir });
     results.push(await measure(rig, options, (line) => console.log(line)));
     await rig.stop();

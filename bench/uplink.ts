@@ -3,7 +3,7 @@
 import { TcpProxy } from '../test/rig/tcp-proxy.ts';
 import { CpuMeter, untilResting } from './cpu-time.ts';
 import { subscribePlainly } from './plain-subscriber.ts';
-import { Publishers } from './publishers.ts';
+import { brokerLines, Publishers } from './publishers.ts';
 import { Arrivals, makeReports, type Kind } from './reports.ts';
 import type { BenchResult, Measure, Target } from './results.ts';
 import type { BenchRig } from './rig.ts';
@@ -53,7 +53,7 @@ export async function measureUplink(rig: BenchRig, options: UplinkOptions): Prom
     measures: [],
     failures: [],
   };
-  const publishers = await Publishers.connect(rig.broker.port);
+  const publishers = await Publishers.connect(brokerLines(rig.broker.port));
   try {
     for (const one of variants) {
       if (options.only !== null && one.name !== options.only) continue;

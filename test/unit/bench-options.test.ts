@@ -8,8 +8,9 @@ const runPath = fileURLToPath(new URL('../../bench/run.ts', import.meta.url));
 describe('npm run bench', () => {
   it.each([
     [['--variant', '10 device'], /there are '10 devices', .*'1 000 devices, moving'/],
-    [['--variant', '10 devices', '--only', 'B3'], /--variant is of B2/],
-    [['--only', 'B4'], /there are B2 and B3/],
+    [['--variant', '10 devices', '--only', 'B3'], /--variant is of B2 and B2e/],
+    [['--variant', '10 devices, 30 ms away', '--only', 'B2e'], /there are '10 devices', '200 devices'/],
+    [['--only', 'B4'], /there are B2, B2e, B3e, B3/],
     [['--rounds', '0'], /a whole number from 1/],
   ])('refuses %j', (options, reason) => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [runPath, ...options], {
