@@ -8,7 +8,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 
 const { outputFiles } = buildSync({
   absWorkingDir: root,
-  entryPoints: ['console/src/main.tsx'],
+  entryPoints: { main: 'console/src/main.tsx', mqtt: 'console/src/switch/mqtt.ts' },
+  splitting: true,
   outdir: 'public/console',
   bundle: true,
   write: false,

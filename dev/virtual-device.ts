@@ -8,7 +8,7 @@ import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '.
 import { activate, type Activation } from '../test/rig/accounts.ts';
 import { connectApi, describeFailure } from '../test/rig/api.ts';
 import { sendWithoutDelay } from '../test/rig/mqtt-client.ts';
-import { initialState, moveSwitch, type SwitchState } from './virtual-switch.ts';
+import { initialState, moveSwitch, type SwitchState } from '../console/src/switch/moves.ts';
 
 const activationRetryMs = 5_000;
 const reconnectEveryMs = 2_000;

@@ -25,7 +25,8 @@ export const texts = {
   devices: {
     title: 'Devices',
     none: 'No device yet',
-    noneHint: 'A device appears here as soon as it has activated itself against one of your products.',
+    noneHint: 'Try everything without hardware: a virtual switch lives in this page.',
+    makeSwitch: 'Make a virtual switch',
     noneFound: 'No device fits these filters.',
     allProducts: 'All products',
     allStates: 'All states',
@@ -85,6 +86,23 @@ export const texts = {
     removeConfirm: 'Delete for good',
     cancel: 'Cancel',
     unknownDevice: 'There is no such device, or it is not yours.',
+  },
+  virtualSwitch: {
+    title: 'The virtual switch itself',
+    hint: 'It lives in this page and is a real device to the service. Pull its plug, make it slow, make it lie.',
+    drawn: (position: string) => `A switch in the position ${position}`,
+    connection: {
+      unplugged: 'Unplugged',
+      connecting: 'Connecting…',
+      connected: 'Plugged in',
+      refused: 'The service refuses its login',
+    },
+    byHand: 'Move it by hand',
+    handTo: (position: string) => `Hand: ${position}`,
+    slow: 'Slow: it obeys after 3 seconds',
+    lie: 'Lies: it says that it moved, and does not',
+    pull: 'Pull the plug',
+    plug: 'Plug it in',
   },
   command: {
     states: {

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { Aedes, type AedesPublishPacket, type Client } from 'aedes';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type DeviceEvent, VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
-import { initialState, moveSwitch } from '../../dev/virtual-switch.ts';
+import { initialState, moveSwitch } from '../../console/src/switch/moves.ts';
 
 const topic = (action: string) => `/sys/pk/dev_00000001/${action}`;
 const postTopic = topic('thing/event/property/post');

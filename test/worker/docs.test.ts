@@ -42,7 +42,7 @@ describe('the pages of the reference', () => {
   });
 
   it('do not make unknown paths into pages', async () => {
-    for (const path of ['/', '/index.html', '/docs/nothing', '/docs/../src/app.ts', '/docs.html/x', '/robots.txt']) {
+    for (const path of ['/index.html', '/docs/nothing', '/docs/../src/app.ts', '/docs.html/x', '/robots.txt']) {
       const response = await send('GET', path);
       expect(response.status, path).toBe(404);
       expect(await response.json(), path).toEqual({ code: 404, message: 'not_found', data: null });

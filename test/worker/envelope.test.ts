@@ -48,7 +48,6 @@ describe('every answer', () => {
     ['a validation error', 'POST', '/users/login', 400],
     ['an unknown route below the interface', 'GET', '/api/v1/nothing', 404],
     ['an unknown route elsewhere', 'GET', '/nothing', 404],
-    ['the root', 'GET', '/', 404],
     ['a wrong method', 'PATCH', '/users/me', 404],
     ['another wrong method', 'GET', '/users/login', 404],
     ['a missing resource', 'GET', '/products/none', 404],

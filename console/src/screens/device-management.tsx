@@ -4,6 +4,7 @@ import { Dialog, Once } from '../parts/dialog.tsx';
 import { Action, Field, Form } from '../parts/form.tsx';
 import { goTo } from '../router.ts';
 import type { Device, DeviceView } from '../state/device.ts';
+import { forgetSwitch } from '../state/switches.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.device;
@@ -59,6 +60,7 @@ export function DeviceManagement({ view, device }: { view: DeviceView; device: D
             kind="danger"
             onPress={async () => {
               await view.remove();
+              forgetSwitch(view.deviceId);
               goTo({ screen: 'devices' });
             }}
           />

@@ -11,6 +11,8 @@ import { hrefOf } from '../router.ts';
 import { ago, clockTime } from '../state/clock.ts';
 import { DeviceView, type Device, type EventView } from '../state/device.ts';
 import { texts } from '../texts.ts';
+import { SwitchCard } from '../parts/switch-card.tsx';
+import { switchOf } from '../state/switches.ts';
 import { DeviceManagement } from './device-management.tsx';
 
 const words = texts.device;
@@ -34,6 +36,7 @@ export function DeviceScreen({ deviceId }: { deviceId: string }) {
 function Loaded({ view, device }: { view: DeviceView; device: Device }) {
   const status = view.status.value ?? device.status;
   const followed = view.followed.value;
+  const virtual = switchOf(device.deviceId);
   const asked = followed !== null && 'position' in followed.body ? (followed.body.position ?? null) : null;
   return (
     <>
@@ -44,6 +47,7 @@ function Loaded({ view, device }: { view: DeviceView; device: Device }) {
           {device.product.name} · {words.serial} {device.deviceSN}
         </p>
       </header>
+      {virtual !== null && <SwitchCard device={virtual} />}
       <section class="card" aria-label={words.control}>
         <dl class="facts">
           <dt>{words.reported}</dt>

@@ -3,13 +3,14 @@ import { dataOf } from '@latchwork/client';
 import { useComputed, useSignal, useSignalEffect, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import { Problem, Select } from '../parts/form.tsx';
+import { Action, Problem, Select } from '../parts/form.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
 import { Window } from '../parts/window.tsx';
-import { hrefOf } from '../router.ts';
+import { goTo, hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
 import { DeviceList, type Row } from '../state/device-list.ts';
 import { session } from '../state/session.ts';
+import { addSwitch } from '../state/switches.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.devices;
@@ -64,7 +65,10 @@ function List({ filter }: { filter: { productKey: string; status: string } }) {
   const rows = list.rows.value;
   return (
     <>
-      <p aria-live="polite">{announced}</p>
+      <div class="bar">
+        <p aria-live="polite">{announced}</p>
+        <MakeSwitch />
+      </div>
       <Problem text={problem.value} />
       <div role="table" aria-label={words.title} aria-rowcount={(list.total.value ?? 0) + 1} class="devices">
         <div role="rowgroup">
@@ -109,15 +113,23 @@ function Cells({ row }: { row: Signal<Row> }) {
   );
 }
 
+function MakeSwitch() {
+  return (
+    <Action
+      label={words.makeSwitch}
+      kind="primary"
+      onPress={async () => goTo({ screen: 'device', deviceId: await addSwitch() })}
+    />
+  );
+}
+
 function Empty({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <p>{words.noneFound}</p>;
   return (
     <section class="empty">
       <h2>{words.none}</h2>
       <p>{words.noneHint}</p>
-      <a class="button primary" href={hrefOf({ screen: 'products' })}>
-        {texts.products.title}
-      </a>
+      <MakeSwitch />
     </section>
   );
 }

@@ -107,6 +107,12 @@ export class DeviceList {
     }
   }
 
+  #askAgain(deviceId: string): void {
+    this.#asked.delete(deviceId);
+    this.#waiting.push(deviceId);
+    this.#ask();
+  }
+
   #take(message: Parameters<typeof readMessage>[0]): void {
     const read = readMessage(message);
     if (read === null || read.kind === 'other') return;
@@ -116,6 +122,8 @@ export class DeviceList {
       if (status === 'online' || status === 'offline') this.#change(read.deviceId, { status, sinceMs: nowMs });
       return;
     }
+    // It is back within its grace, which is not announced.
+    if (this.#rowOf.get(read.deviceId)?.value.status === 'offline') this.#askAgain(read.deviceId);
     const position = positionIn(read.payload);
     this.#change(read.deviceId, { reportedAtMs: nowMs, ...(position !== undefined && { position }) });
   }

@@ -118,14 +118,17 @@ export class DeviceView {
     clearTimeout(this.#reading);
     this.#reading = undefined;
     if (this.#isOver()) return;
-    const { events, properties, commands } = session().api.devices[':deviceId'];
+    const { status, events, properties, commands } = session().api.devices[':deviceId'];
     const query = { page: '1', size: '30' } as never;
-    const [eventPage, values, commandPage] = await Promise.all([
+    const [present, eventPage, values, commandPage] = await Promise.all([
+      // A device that is back within its grace is not announced again.
+      dataOf(status.$get({ param: this.#param })),
       dataOf(events.$get({ param: this.#param, query })),
       dataOf(properties.$get({ param: this.#param })),
       dataOf(commands.$get({ param: this.#param, query })),
     ]);
     if (this.#isOver()) return;
+    this.status.value = present.status;
     this.events.value = eventPage.list;
     this.properties.value = values;
     this.commands.value = commandPage.list;

@@ -1,6 +1,6 @@
-// What the switch behind a virtual device does with a command: pure rules, time and messages belong to
-// virtual-device.ts.
-import type { Position } from '../src/protocol/mqtt.ts';
+// What a virtual switch does with a command, in the page and in the terminal: pure rules; time and messages belong to
+// virtual-switch.ts and to dev/virtual-device.ts.
+export type Position = 'up' | 'middle' | 'down';
 
 export type SwitchState = { position: Position; angle: number };
 /** `backAfterMs` is set when the switch returns to where it was. */

@@ -1,0 +1,63 @@
+// The virtual switch of a device, drawn: what the thing on the wall does, apart from what the service says of it.
+import { texts } from '../texts.ts';
+import type { Position } from '../switch/moves.ts';
+import type { VirtualSwitch } from '../switch/virtual-switch.ts';
+import { Action } from './form.tsx';
+
+const words = texts.virtualSwitch;
+const leverAt: Record<Position, number> = { up: 24, middle: 50, down: 76 };
+const positions: readonly Position[] = ['up', 'middle', 'down'];
+
+export function SwitchCard({ device }: { device: VirtualSwitch }) {
+  const connection = device.connection.value;
+  const isPlugged = connection !== 'unplugged';
+  const { position } = device.lever.value;
+  return (
+    <section class="card switch" aria-label={words.title}>
+      <svg viewBox="0 0 100 124" role="img" aria-label={words.drawn(texts.position[position])}>
+        <rect x="14" y="4" width="72" height="96" rx="10" class="plate" />
+        <rect x="36" y="14" width="28" height="76" rx="8" class="slot" />
+        <rect x="30" y={leverAt[position] - 11} width="40" height="22" rx="6" class="lever" />
+        <path d="M50 100 V116" class={isPlugged ? 'cord' : 'cord pulled'} />
+        <circle cx="50" cy="118" r="4" class={connection} />
+      </svg>
+      <div>
+        <h2>{words.title}</h2>
+        <p class="hint">{words.hint}</p>
+        <p role="status">
+          <strong>{words.connection[connection]}</strong>
+        </p>
+        <div class="segments" role="group" aria-label={words.byHand}>
+          {positions.map((one) => (
+            <button key={one} type="button" aria-pressed={one === position} onClick={() => device.moveByHand(one)}>
+              {words.handTo(texts.position[one])}
+            </button>
+          ))}
+        </div>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={device.isSlow.value}
+            onChange={(event) => (device.isSlow.value = event.currentTarget.checked)}
+          />
+          {words.slow}
+        </label>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={device.isLying.value}
+            onChange={(event) => (device.isLying.value = event.currentTarget.checked)}
+          />
+          {words.lie}
+        </label>
+        {isPlugged ? (
+          <button type="button" class="danger" onClick={() => device.pullPlug()}>
+            {words.pull}
+          </button>
+        ) : (
+          <Action label={words.plug} kind="primary" onPress={() => device.plugIn()} />
+        )}
+      </div>
+    </section>
+  );
+}

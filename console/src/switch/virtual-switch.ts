@@ -1,0 +1,133 @@
+// A device in the page: activated over the interface, connected by MQTT over WebSocket to its own object, as real firmware
+// is. The service does not know that it is not one. Its faults are those that support engineers look for.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { signal } from '@preact/signals';
+import { initialState, moveSwitch, type Position, type SwitchState } from './moves.ts';
+import type { MqttClient } from './mqtt.ts';
+
+export type SwitchLogin = Pick<Data<Client['devices']['activate']['$post']>, 'deviceId' | 'mqtt' | 'topics'>;
+type SetCommand = { id: string; params: Record<string, unknown> };
+
+const slowReplyMs = 3_000;
+const reconnectEveryMs = 2_000;
+
+export class VirtualSwitch {
+  readonly deviceId: string;
+  readonly connection = signal<'unplugged' | 'connecting' | 'connected' | 'refused'>('unplugged');
+  readonly lever = signal<SwitchState>(initialState);
+  /** Replies and reports only after a while. */
+  readonly isSlow = signal(false);
+  /** Replies that it has obeyed, and does not move. */
+  readonly isLying = signal(false);
+  readonly #login: SwitchLogin;
+  #client: MqttClient | null = null;
+  #isWanted = false;
+  #nextId = 1;
+
+  constructor(login: SwitchLogin) {
+    this.deviceId = login.deviceId;
+    this.#login = login;
+  }
+
+  /** @throws Error where the page's own files cannot be loaded */
+  async plugIn(): Promise<void> {
+    if (this.#isWanted) return;
+    this.#isWanted = true;
+    this.connection.value = 'connecting';
+    const { connect } = await import('./mqtt.ts');
+    // Pulled again meanwhile.
+    if (this.connection.peek() === 'connecting') this.#connect(connect);
+  }
+
+  #connect(connect: typeof import('./mqtt.ts').connect): void {
+    const { mqtt, topics } = this.#login;
+    const client = connect(`${location.origin.replace(/^http/, 'ws')}/mqtt/${this.deviceId}`, {
+      username: mqtt.username,
+      password: mqtt.password,
+      clientId: mqtt.clientId,
+      keepalive: mqtt.keepAlive,
+      protocolVersion: 4,
+      resubscribe: false,
+      // The others start a worker from a blob, which the page's policy refuses.
+      timerVariant: 'native',
+      reconnectPeriod: reconnectEveryMs,
+    });
+    this.#client = client;
+    client.on('connect', () => {
+      this.connection.value = 'connected';
+      client.subscribe(topics.propertySet, { qos: 1 });
+      this.#report();
+    });
+    client.on('message', (_topic, payload) => this.#obey(payload));
+    client.on('close', () => {
+      if (this.connection.value === 'connected') this.connection.value = 'connecting';
+    });
+    // A refused login: the password was replaced, or the device is disabled or deleted.
+    client.on('error', () => (this.connection.value = 'refused'));
+  }
+
+  /** Without a word to the service: it has to notice. */
+  pullPlug(): void {
+    this.#isWanted = false;
+    this.#client?.end(true);
+    this.#client = null;
+    this.connection.value = 'unplugged';
+  }
+
+  /** Somebody presses the switch itself. */
+  moveByHand(position: Position): void {
+    this.#move({ action: 'toggle', position });
+  }
+
+  #obey(payload: Uint8Array): void {
+    const { id, params } = JSON.parse(new TextDecoder().decode(payload)) as SetCommand;
+    const obey = (): void => {
+      const move = moveSwitch(this.lever.value, params);
+      this.#publish({ method: 'thing.service.property.set_reply', id, code: move === undefined ? 400 : 200 });
+      if (!this.isLying.value) this.#move(params);
+    };
+    if (this.isSlow.value) setTimeout(obey, slowReplyMs);
+    else obey();
+  }
+
+  #move(params: Record<string, unknown>): void {
+    const before = this.lever.value;
+    const move = moveSwitch(before, params);
+    if (move === undefined) return;
+    this.lever.value = move.state;
+    this.#report();
+    if (move.backAfterMs === undefined) return;
+    setTimeout(() => {
+      this.lever.value = before;
+      this.#report();
+    }, move.backAfterMs);
+  }
+
+  #report(): void {
+    const { position, angle } = this.lever.value;
+    const id = String(this.#nextId++);
+    this.#publish({ method: 'thing.event.property.post', id, params: { position, angle }, time: Date.now() });
+  }
+
+  #publish(body: Record<string, unknown>): void {
+    if (this.#client?.connected === true) {
+      this.#client.publish(this.#login.topics.propertyPost, JSON.stringify(body), { qos: 1 });
+    }
+  }
+}
+
+/** Makes a device of the caller's own product for virtual switches, which is made with the first one. */
+export async function makeSwitch(api: Client): Promise<SwitchLogin> {
+  const { userId } = await dataOf(api.users.me.$get());
+  const productKey = `virtual-switch-${userId}`;
+  const { list } = await dataOf(api.products.$get({ query: { category: 'virtual' } }));
+  if (!list.some((product) => product.productKey === productKey)) {
+    const json = { productKey, name: 'Virtual switch', category: 'virtual', controlMode: 'toggle' } as const;
+    await dataOf(api.products.$post({ json }));
+  }
+  const deviceSN = `VIRTUAL-${Math.random().toString(36).slice(2, 8).toUpperCase()}`;
+  const { deviceId, mqtt, topics } = await dataOf(
+    api.devices.activate.$post({ json: { productKey, deviceSN, firmwareVersion: 'console', chipModel: 'browser' } }),
+  );
+  return { deviceId, mqtt, topics };
+}

@@ -1,0 +1,72 @@
+// The virtual switch in the page: a newcomer's first minute without hardware, in a real browser, connected to the device's
+// own object.
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { Browser, browserMissing } from '../rig/browser.ts';
+import { signIn } from '../rig/console-visit.ts';
+import { WholeService } from '../rig/whole-service.ts';
+
+describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch', () => {
+  let service: WholeService;
+  let browser: Browser;
+  let page: Page;
+
+  beforeAll(async () => {
+    service = await WholeService.start({});
+    browser = await Browser.start(service.rig.url);
+    page = await browser.open();
+    await signIn(page, service.rig.owner);
+  });
+  afterAll(async () => {
+    await browser.stop();
+    await service.stop();
+  });
+  afterEach(() => {
+    expect(browser.problems.splice(0)).toEqual([]);
+  });
+
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  const control = (name: string) => page.locator('.control').getByRole('button', { name, exact: true });
+  const headSays = (text: string) => page.locator('.device-head').getByText(text).waitFor();
+
+  it('is made, pressed and confirmed within ten seconds', async () => {
+    const startedAtMs = performance.now();
+    await press('Make a virtual switch');
+    await headSays('Online');
+    await control('Down').click();
+    await page.locator('.journey').getByText('Confirmed by a report').waitFor();
+    await page.getByRole('img', { name: 'A switch in the position Down' }).waitFor();
+    expect(performance.now() - startedAtMs).toBeLessThan(10_000);
+  });
+
+  it('moves by hand, which the service hears', async () => {
+    await press('Hand: Middle');
+    await control('Middle').and(page.locator('[aria-pressed=true]')).waitFor();
+  });
+
+  it('lies, and is not believed', async () => {
+    await page.getByLabel('Lies: it says that it moved, and does not').check();
+    await control('Up').click();
+    await page.locator('.journey').getByText('Acknowledged by the device').waitFor();
+    expect(await control('Up').getAttribute('aria-pressed')).toBe('false');
+    await page.getByLabel('Lies: it says that it moved, and does not').uncheck();
+  });
+
+  it('has its plug pulled, which is shown with the reason, and comes back', async () => {
+    await press('Pull the plug');
+    await headSays('Offline');
+    await page.locator('.timeline .offline').first().waitFor();
+    expect(await control('Up').isDisabled()).toBe(true);
+    await press('Plug it in');
+    await headSays('Online');
+  });
+
+  it('is the same device after a reload', async () => {
+    await page.reload();
+    await headSays('Offline');
+    await press('Plug it in');
+    await headSays('Online');
+    await control('Up').click();
+    await page.locator('.journey').getByText('Confirmed by a report').waitFor();
+  });
+});
