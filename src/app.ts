@@ -13,6 +13,7 @@ import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
+import { deviceSharingRoutes, invitationRoutes } from './routes/device-sharing.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
@@ -60,7 +61,9 @@ function createApi() {
     .route('/users/api-keys', apiKeyRoutes)
     .route('/users', userRoutes)
     .route('/products', productRoutes)
+    .route('/devices', invitationRoutes)
     .route('/devices', deviceRoutes)
+    .route('/devices', deviceSharingRoutes)
     .route('/devices', deviceCommandRoutes);
 }
 export type Api = ReturnType<typeof createApi>;

@@ -12,6 +12,8 @@ export const limitSpecs = {
   apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
   productsPerUser: { default: 200, min: 1, max: 100_000 },
   productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },
+  membersPerDevice: { default: 20, min: 1, max: 200 },
+  invitationDays: { default: 7, min: 1, max: 90 },
   devicesPerProduct: { default: 100_000, min: 1, max: 10_000_000 },
   newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
   devicesPerDeletion: { default: 100, min: 1, max: 400 },

@@ -1,35 +1,51 @@
-// Lists of an owner's devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
-// number, never on how many devices there are: the total comes from `device_counts`, the rows by an index on each filter.
+// Lists of a user's own and shared devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
+// number, never on how many devices there are: the total comes from `device_counts` and `member_counts`, the rows by an index on each filter.
 import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
+import { unionAll } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../domain/pagination.ts';
-import type { Database } from './client.ts';
+import { memberRoles } from '../protocol/vocabulary.ts';
+import { runTogether, type Database } from './client.ts';
 import { withProduct, type DeviceWithProduct } from './devices.ts';
-import { deviceCounts, devices, products } from './schema.ts';
+import { deviceCounts, deviceMembers, devices, memberCounts, products } from './schema.ts';
+
+/** What the user of a list is to its devices. */
+const listRoles = ['owner', ...memberRoles] as const;
+type ListRole = (typeof listRoles)[number];
 
 export type DeviceFilter = {
-  ownerId: number;
+  userId: number;
+  /** undefined: own and shared devices. */
+  role: ListRole | undefined;
   productKey: string | undefined;
   statusCode: DeviceStatusCode | undefined;
 };
 
-/** The page, or as many rows as it has after `after`. */
+export type ListedDevice = DeviceWithProduct & { role: ListRole };
+
+/** The page, or as many rows as it has after `after`: those of each role by its own index, merged. */
 export async function listDevices(
   db: Database,
   filter: DeviceFilter,
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
-): Promise<{ total: number; rows: DeviceWithProduct[] }> {
-  const wanted = wantedBy(db, filter);
-  const rows = db
-    .select(withProduct)
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
-    .where(and(wanted, beginOf(wanted, page, after)))
-    .orderBy(...newestFirst)
-    .limit(page.size);
-  const [[counted], found] = await db.batch([totalOf(db, filter), rows]);
-  return { total: counted?.total ?? 0, rows: found };
+): Promise<{ total: number; rows: ListedDevice[] }> {
+  const begin = after ?? (page.page === 1 ? 'begin' : await findFirstOf(db, filter, page));
+  if (begin === undefined) {
+    const [counted] = await db.batch([totalOf(db, filter)]);
+    return { total: sumOf(counted), rows: [] };
+  }
+  const rowsOf = (role: ListRole) => selectOf(db, filter, role, begin, after === undefined, page.size);
+  // A role that is not asked for has no row.
+  const [counted, ...found] = await db.batch([
+    totalOf(db, filter),
+    rowsOf('owner'),
+    rowsOf('operator'),
+    rowsOf('viewer'),
+  ]);
+  const rows = listRoles.flatMap((role, index) => (found[index] ?? []).map((row) => ({ ...row, role })));
+  rows.sort((one, other) => other.device.createdAt - one.device.createdAt || other.device.id - one.device.id);
+  return { total: sumOf(counted), rows: rows.slice(0, page.size) };
 }
 
 /** Some devices of a product: of one status, created from `createdAfter` on, before `createdBefore`. */
@@ -60,42 +76,107 @@ export async function countDevicesOf(db: Database, filter: ProductDevicesFilter,
 }
 
 export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
-  return (await totalOf(db, filter).get())?.total ?? 0;
+  return sumOf(await totalOf(db, filter));
 }
 
 const newestFirst = [desc(devices.createdAt), desc(devices.id)];
 
-function wantedBy(db: Database, { ownerId, productKey, statusCode }: DeviceFilter): SQL | undefined {
+/** The columns that a list of one role filters and sorts by, all in one table and its indices. */
+function columnsOf(role: ListRole) {
+  if (role === 'owner') {
+    const { ownerId: userId, productId, status, createdAt, id } = devices;
+    return { table: devices, mine: [], userId, productId, status, createdAt, id };
+  }
+  const { userId, productId, status, deviceCreatedAt: createdAt, deviceRow: id } = deviceMembers;
+  return { table: deviceMembers, mine: [eq(deviceMembers.role, role)], userId, productId, status, createdAt, id };
+}
+
+function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | undefined {
+  const { mine, userId, productId, status } = columnsOf(role);
+  const { productKey, statusCode } = filter;
   return and(
-    eq(devices.ownerId, ownerId),
-    productKey === undefined ? undefined : eq(devices.productId, productIdOf(db, productKey)),
-    statusCode === undefined ? undefined : eq(devices.status, statusCode),
+    eq(userId, filter.userId),
+    ...mine,
+    filter.role === undefined || filter.role === role ? undefined : sql`false`,
+    productKey === undefined ? undefined : eq(productId, productIdOf(db, productKey)),
+    statusCode === undefined ? undefined : eq(status, statusCode),
   );
 }
 
-/** Pages begin at a row that the index alone finds: rows before it are neither read nor joined. */
-function beginOf(wanted: SQL | undefined, page: PageRequest, after: ListPosition | 'begin' | undefined) {
-  const position = sql`(${devices.createdAt}, ${devices.id})`;
-  if (after === 'begin' || (after === undefined && page.page === 1)) return undefined;
-  if (after !== undefined) return sql`${position} < (${after.createdAt}, ${after.id})`;
-  // Columns by their bare names: those of the innermost query count.
-  return sql`${position} <= (select created_at, id from ${devices} where ${wanted}
-    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
+/** The rows of one role from a position on, `isFrom` with the row at it. */
+function selectOf(
+  db: Database,
+  filter: DeviceFilter,
+  role: ListRole,
+  begin: ListPosition | 'begin',
+  isFrom: boolean,
+  limit: number,
+) {
+  const { createdAt, id } = columnsOf(role);
+  const compare = isFrom ? sql`<=` : sql`<`;
+  const reached =
+    begin === 'begin' ? undefined : sql`(${createdAt}, ${id}) ${compare} (${begin.createdAt}, ${begin.id})`;
+  const wanted = and(wantedBy(db, filter, role), reached);
+  const ofDevices = db
+    .select(withProduct)
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .$dynamic();
+  const rows =
+    role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
+  return rows.where(wanted).orderBy(desc(createdAt), desc(id)).limit(limit);
 }
 
-function totalOf(db: Database, { ownerId, productKey, statusCode }: DeviceFilter) {
-  const { devices: all, inactive, online, disabled } = deviceCounts;
-  const counted = [inactive, online, sql`${all} - ${inactive} - ${online} - ${disabled}`, disabled];
-  const total = statusCode === undefined ? all : counted[statusCode];
-  return db
-    .select({ total: sql<number>`coalesce(sum(${total}), 0)` })
+/** Where a page begins, found by the indices alone: rows before it are neither read nor joined. */
+async function findFirstOf(db: Database, filter: DeviceFilter, page: PageRequest): Promise<ListPosition | undefined> {
+  const asked = filter.role === undefined ? listRoles : [filter.role];
+  const parts = asked.map((role) => {
+    const { table, createdAt, id } = columnsOf(role);
+    return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;
+  });
+  const [{ results }] = await runTogether<[{ created_at: number; id: number }]>(db, [
+    sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
+  ]);
+  const [found] = results;
+  return found && { createdAt: found.created_at, id: found.id };
+}
+
+const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
+  sql`${all} - ${inactive} - ${online} - ${disabled}`;
+
+function totalOf(db: Database, filter: DeviceFilter) {
+  const { userId, role, productKey, statusCode } = filter;
+  const counted = (table: typeof deviceCounts | typeof memberCounts) =>
+    statusCode === undefined
+      ? table.devices
+      : [table.inactive, table.online, offlineOf(table), table.disabled][statusCode];
+  const ofProduct = (table: typeof deviceCounts | typeof memberCounts) =>
+    productKey === undefined ? undefined : eq(table.productId, productIdOf(db, productKey));
+  const own = db
+    .select({ total: sql<number>`coalesce(sum(${counted(deviceCounts)}), 0)` })
     .from(deviceCounts)
     .where(
       and(
-        eq(deviceCounts.ownerId, ownerId),
-        productKey === undefined ? undefined : eq(deviceCounts.productId, productIdOf(db, productKey)),
+        eq(deviceCounts.ownerId, userId),
+        role === undefined || role === 'owner' ? undefined : sql`false`,
+        ofProduct(deviceCounts),
       ),
     );
+  const shared = db
+    .select({ total: sql<number>`coalesce(sum(${counted(memberCounts)}), 0)` })
+    .from(memberCounts)
+    .where(
+      and(
+        eq(memberCounts.userId, userId),
+        role === undefined ? undefined : role === 'owner' ? sql`false` : eq(memberCounts.role, role),
+        ofProduct(memberCounts),
+      ),
+    );
+  return unionAll(own, shared);
+}
+
+function sumOf(parts: readonly { total: number }[]): number {
+  return parts.reduce((sum, { total }) => sum + total, 0);
 }
 
 function productIdOf(db: Database, productKey: string) {

@@ -16,6 +16,7 @@ export const withProduct = {
   device: devices,
   product: {
     id: sql<number>`${products.id}`.as('summary_id'),
+    ownerId: sql<number>`${products.ownerId}`.as('product_owner_id'),
     productKey: products.productKey,
     name: sql<string>`${products.name}`.as('summary_name'),
     uiTemplate: products.uiTemplate,

@@ -5,7 +5,7 @@ import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../domain/access.ts';
 import type { Rotation } from '../domain/token-rotation.ts';
-import { controlModes } from '../protocol/vocabulary.ts';
+import { controlModes, memberRoles } from '../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
 export const users = sqliteTable(
@@ -244,6 +244,8 @@ export const devices = sqliteTable(
     /** Grows with every change of the projection, so that a late write cannot undo a newer one. */
     projectionVersion: integer('projection_version').notNull().default(0),
     lastOnlineAt: integer('last_online_at'),
+    /** Number of the change of `device_members` that came last. */
+    membersVersion: integer('members_version').notNull().default(0),
     activatedAt: integer('activated_at'),
     createdAt: integer('created_at').notNull(),
   },
@@ -255,6 +257,82 @@ export const devices = sqliteTable(
     index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
     index('devices_owner_status').on(table.ownerId, table.status, table.createdAt, table.id),
     index('devices_owner_product_status').on(table.ownerId, table.productId, table.status, table.createdAt, table.id),
+  ],
+);
+
+/**
+ * With whom a device is shared: the copy of what its object decided, for lists. Product, status and creation are those of
+ * the device; triggers of the migration keep the status.
+ */
+export const deviceMembers = sqliteTable(
+  'device_members',
+  {
+    deviceRow: integer('device_row')
+      .notNull()
+      .references(() => devices.id, { onDelete: 'cascade' }),
+    userId: userReference('user_id'),
+    role: text('role', { enum: memberRoles }).notNull(),
+    since: integer('since').notNull(),
+    productId: integer('product_id').notNull(),
+    status: integer('status').notNull(),
+    deviceCreatedAt: integer('device_created_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.deviceRow, table.userId] }),
+    index('device_members_user').on(table.userId, table.role, table.deviceCreatedAt, table.deviceRow),
+    index('device_members_product').on(
+      table.userId,
+      table.role,
+      table.productId,
+      table.deviceCreatedAt,
+      table.deviceRow,
+    ),
+    index('device_members_status').on(table.userId, table.role, table.status, table.deviceCreatedAt, table.deviceRow),
+    index('device_members_product_status').on(
+      table.userId,
+      table.role,
+      table.productId,
+      table.status,
+      table.deviceCreatedAt,
+      table.deviceRow,
+    ),
+  ],
+);
+
+/** How many devices of a product are shared with a user, kept by triggers like `device_counts`. */
+export const memberCounts = sqliteTable(
+  'member_counts',
+  {
+    userId: integer('user_id').notNull(),
+    role: text('role', { enum: memberRoles }).notNull(),
+    productId: integer('product_id').notNull(),
+    devices: integer('devices').notNull().default(0),
+    inactive: integer('inactive').notNull().default(0),
+    online: integer('online').notNull().default(0),
+    disabled: integer('disabled').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.userId, table.role, table.productId] })],
+);
+
+/** Open ones. By email, so that nobody learns whether it has an account. */
+export const deviceInvitations = sqliteTable(
+  'device_invitations',
+  {
+    id: text('id').primaryKey(),
+    deviceRow: integer('device_row')
+      .notNull()
+      .references(() => devices.id, { onDelete: 'cascade' }),
+    email: text('email').notNull(),
+    foldedEmail: text('folded_email').notNull(),
+    role: text('role', { enum: memberRoles }).notNull(),
+    invitedBy: userReference('invited_by'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('device_invitations_device').on(table.deviceRow, table.foldedEmail),
+    index('device_invitations_email').on(table.foldedEmail, table.createdAt, table.id),
+    index('device_invitations_expiry').on(table.expiresAt),
   ],
 );
 

@@ -1,16 +1,15 @@
 // Who may do what: the one table of rights, as data. The core of a device, the services and the routes ask it; the README's
 // table and the authorization matrix are made from it. Knows no storage: who has which role is told by its callers.
-import { keyScopes } from '../protocol/vocabulary.ts';
+import { deviceRoles, keyScopes, memberRoles } from '../protocol/vocabulary.ts';
 import type { Refusal } from './refusal.ts';
 
-/** What somebody is to one device. `productOwner`: of a device that somebody else has claimed. */
-export const roles = ['owner', 'operator', 'viewer', 'productOwner'] as const;
+export const roles = deviceRoles;
 export type Role = (typeof roles)[number];
 
 /** The roles that an owner gives to others. */
-type MemberRole = 'operator' | 'viewer';
+export type MemberRole = (typeof memberRoles)[number];
 
-/** What an API key may do of what its user may; one that fits is enough. */
+/** Of an API key; one that fits is enough. */
 export const scopes = keyScopes;
 export type Scope = (typeof scopes)[number];
 

@@ -30,6 +30,7 @@ export type Limit = {
     | 'productKeysPerUser'
     | 'devicesPerProduct'
     | 'pagedDevices'
+    | 'membersPerDevice'
     | 'relay_subscriptions'
     | 'fleetRegistrations'
     | 'relaySnapshotDevices'
@@ -53,11 +54,17 @@ export type Refusal =
   | { kind: 'rate_limited'; limit: string; retryAfterSeconds: number }
   | { kind: 'credential_refused'; credential: Credential; problem: CredentialProblem; deviceId?: string }
   | { kind: 'wrong_client_id'; deviceId?: string }
-  | { kind: 'not_found'; what: 'route' | 'product' | 'command' | 'api_key' | 'device'; id?: string }
+  | {
+      kind: 'not_found';
+      what: 'route' | 'product' | 'command' | 'api_key' | 'device' | 'member' | 'invitation';
+      id?: string;
+    }
   /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key'; id: string }
   /** Of domain/access.ts: what the caller is to the device does not include it. */
+  /** Nobody is a member of what is theirs. */
+  | { kind: 'is_owner'; deviceId: string }
   | { kind: 'role_lacks_right'; role: string; action: string; id: string }
   /** The API key has not the scope, or is for another product. */
   | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
@@ -110,6 +117,8 @@ export function wireErrorOf(refusal: Refusal): WireError {
   switch (refusal.kind) {
     case 'invalid_input':
       return { message: 'invalid_request', detail: `${refusal.path}: ${refusal.problem}` };
+    case 'is_owner':
+      return { message: 'invalid_request', detail: 'the device is your own' };
     case 'body_not_received':
       return { message: 'invalid_request', detail: 'body: not received whole' };
     case 'limit_reached':
@@ -167,6 +176,8 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'too_many_products', detail: 'those that were deleted count, too' };
     case 'devicesPerProduct':
       return { message: 'too_many_devices' };
+    case 'membersPerDevice':
+      return { message: 'too_many_members' };
     case 'pagedDevices':
       return { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${limit.max} devices` };
     case 'request_body_bytes':

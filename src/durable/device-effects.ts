@@ -3,6 +3,7 @@
 import { readConfig } from '../config.ts';
 import { putOutboxEntry } from '../db/broker-outbox.ts';
 import { openDatabase } from '../db/client.ts';
+import { writeMembers } from '../db/device-members.ts';
 import { findRecordOf, writeProjections } from '../db/devices.ts';
 import type { Effect, Projection } from '../domain/device/effects.ts';
 import type { DeviceEvent } from '../domain/device/events.ts';
@@ -19,7 +20,15 @@ type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
 type Report = Extract<
   DeviceEvent,
-  { kind: 'publication_ended' | 'announcement_ended' | 'projection_ended' | 'record_checked' }
+  {
+    kind:
+      | 'publication_ended'
+      | 'announcement_ended'
+      | 'projection_ended'
+      | 'record_checked'
+      | 'members_written'
+      | 'subscriptions_ended';
+  }
 >;
 
 /** The device's own sockets. */
@@ -40,6 +49,7 @@ export class DeviceEffects {
   readonly #waiting = new Map<string, Set<() => void>>();
   #projection: Promise<void> = Promise.resolve();
   #relaySessions: Promise<void> = Promise.resolve();
+  #sharing: Promise<void>[] = [];
 
   /** @param readers the users who may follow the device */
   constructor(
@@ -88,6 +98,11 @@ export class DeviceEffects {
     await Promise.all([this.#projection, this.#relaySessions]);
   }
 
+  /** D1 and the relay shards have had their chance to take what changed of the members. */
+  async sharingEnded(): Promise<void> {
+    await Promise.all(this.#sharing);
+  }
+
   async relaySessionsEnded(): Promise<void> {
     await this.#relaySessions;
   }
@@ -134,6 +149,12 @@ export class DeviceEffects {
       case 'end_relay_sessions':
         this.#relaySessions = this.#endRelaySessions(effect);
         this.inBackground('end relay sessions', this.#relaySessions);
+        break;
+      case 'write_members':
+        this.#inSharing('write members', this.#writeMembers(effect));
+        break;
+      case 'end_subscriptions':
+        this.#inSharing('end subscriptions', this.#endSubscriptions(effect));
         break;
       case 'notify_waiting':
         for (const lookAgain of this.#waiting.get(effect.commandId) ?? []) lookAgain();
@@ -228,6 +249,37 @@ export class DeviceEffects {
       requestedAt: nowMs,
       nextAttemptAt: nowMs,
     });
+  }
+
+  #inSharing(what: string, work: Promise<void>): void {
+    const tracked = work.finally(() => (this.#sharing = this.#sharing.filter((one) => one !== tracked)));
+    this.#sharing.push(tracked);
+    this.inBackground(what, tracked);
+  }
+
+  async #writeMembers({ version, members }: EffectOf<'write_members'>): Promise<void> {
+    let isWritten = true;
+    try {
+      await writeMembers(openDatabase(this.#env.DB, 'first-primary'), this.#deviceId, version, members);
+    } catch (error) {
+      isWritten = false;
+      log('warn', 'members not written', { ...this.#about(), ...describeError(error) });
+    }
+    this.#report({ kind: 'members_written', version, isWritten });
+  }
+
+  async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {
+    let isDone = true;
+    try {
+      await callRelay(this.#env, shard, 'endSubscriptions', 'idempotent', (relay) =>
+        relay.endSubscriptions(this.#deviceId, userId),
+      );
+    } catch (error) {
+      // The call has logged it.
+      if (!(error instanceof RefusedError)) throw error;
+      isDone = false;
+    }
+    this.#report({ kind: 'subscriptions_ended', userId, shard, isDone });
   }
 
   /** Where a shard cannot be reached its sockets are gone, or the device's next message ends them. */

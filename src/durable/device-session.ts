@@ -3,7 +3,7 @@
 // effects run. Nothing else writes. Never writes before it was provisioned, and never waits for D1 but where it says so.
 import { DurableObject } from 'cloudflare:workers';
 import { createId, isEqualDigest } from '../crypto/secrets.ts';
-import type { Actor } from '../domain/access.ts';
+import type { Actor, MemberRole } from '../domain/access.ts';
 import { adoptAlarm } from '../domain/device/alarm.ts';
 import { viewCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
 import { liveGenerations } from '../domain/device/credentials.ts';
@@ -14,6 +14,7 @@ import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
 import { mentionedCommands } from '../domain/device/messages.ts';
 import { afterWrite, rowsToSave, savedState } from '../domain/device/persistence.ts';
+import type { Member } from '../domain/device/state.ts';
 import type { DeviceState } from '../domain/device/state.ts';
 import {
   pageOf,
@@ -291,6 +292,20 @@ export class DeviceSession extends DurableObject<Env> {
     return replaced;
   }
 
+  /** Makes the user a member; D1 has it when this answers, unless D1 is away and has to catch up. */
+  async join(userId: number, role: MemberRole, invitedBy: number): Promise<Outcome<Member>> {
+    return this.#shared(this.#decide({ kind: 'member_joined', userId, role, invitedBy }));
+  }
+
+  async changeMember(actor: Actor, userId: number, role: MemberRole): Promise<Outcome<Member>> {
+    return this.#shared(this.#decide({ kind: 'member_changed', actor, userId, role }));
+  }
+
+  /** When this answers the user's relay subscriptions have ended, unless a shard is away and has to be told later. */
+  async removeMember(actor: Actor, userId: number): Promise<Outcome<null>> {
+    return this.#shared(this.#decide({ kind: 'member_removed', actor, userId }));
+  }
+
   /** What changed in the product that paths without D1 need. */
   changeProduct(facts: ProductFacts): void {
     this.#decide({ kind: 'product_changed', facts });
@@ -315,6 +330,11 @@ export class DeviceSession extends DurableObject<Env> {
       this.#checkEdge();
       this.#decide({ kind: 'alarm_fired', scheduledAtMs: info?.scheduledTime ?? Date.now() });
     }
+  }
+
+  async #shared<T>(outcome: Outcome<T>): Promise<Outcome<T>> {
+    if (outcome.ok) await this.#effects.sharingEnded();
+    return outcome;
   }
 
   /** Before an answer about presence: the socket knows of packets that the state does not, and of its own loss. */

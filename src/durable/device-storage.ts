@@ -16,6 +16,7 @@ import { noPresence } from '../domain/device/presence.ts';
 import { noProjection } from '../domain/device/projection.ts';
 import { noProperties } from '../domain/device/properties.ts';
 import { noRecordCheck } from '../domain/device/record-check.ts';
+import { notShared } from '../domain/device/sharing.ts';
 import type { DeviceSettings, DeviceState, IdempotencyRecord } from '../domain/device/state.ts';
 
 const migrations: readonly string[] = [
@@ -54,7 +55,7 @@ export class DeviceStorage {
     this.#migrate();
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
-    return stateOf(saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals' | 'floods'>>, settings);
+    return stateOf(saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals' | 'floods' | 'sharing'>>, settings);
   }
 
   create(): void {
@@ -177,6 +178,7 @@ function stateOf(
     activity,
     login_refusals,
     floods,
+    sharing,
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
 ): DeviceState {
@@ -200,6 +202,7 @@ function stateOf(
     deduplication: { ...noMessages, ...deduplication },
     loginRefusals: login_refusals?.loginRefusals ?? [],
     floods: floods?.floods ?? [],
+    sharing: sharing === undefined ? notShared : { ...notShared, ...sharing.sharing, retryAtMs: 0 },
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
     projection: noProjection,
     coalesced: nothingCoalesced,

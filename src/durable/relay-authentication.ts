@@ -13,12 +13,18 @@ import { callDevice, callFleetDirectory } from './stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
-type Registration = { deviceId: string; liveGenerations: readonly number[] | undefined };
+type Registration = {
+  deviceId: string;
+  /** The credentials that are valid since others ended meanwhile. */
+  liveGenerations: readonly number[] | undefined;
+  /** Users who lost their right to the device meanwhile. */
+  endedUserIds: number[];
+};
 
 export class RelayAuthentication {
   readonly #env: Env;
   readonly #shard: string;
-  /** Registrations under way; `liveGenerations`: the credentials that are valid since others ended meanwhile. */
+  /** Registrations under way. */
   readonly #registrations = new Set<Registration>();
 
   /** Users, once for each registration under way. */
@@ -35,6 +41,10 @@ export class RelayAuthentication {
 
   onRevoked(deviceId: string, generations: readonly number[]): void {
     for (const registration of this.#registrationsOf(deviceId)) registration.liveGenerations = generations;
+  }
+
+  onUserEnded(deviceId: string, userId: number): void {
+    for (const registration of this.#registrationsOf(deviceId)) registration.endedUserIds.push(userId);
   }
 
   /** @throws RefusedError `object_failed` */
@@ -69,10 +79,12 @@ export class RelayAuthentication {
     filter: string,
     subscribe: () => Outcome<T>,
   ): Promise<Outcome<T>> {
-    return this.#register(deviceId, async () => {
+    return this.#register(deviceId, async ({ endedUserIds }) => {
       const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'idempotent', (device) =>
         device.subscribe(inPerson(userId), productKey, this.#shard, filter),
       );
+      // The right ended before the answer was here: there was no subscription yet to be ended.
+      if (endedUserIds.includes(userId)) return refuse({ kind: 'not_owner', of: 'device', id: deviceId });
       return outcome.ok ? subscribe() : outcome;
     });
   }
@@ -126,7 +138,7 @@ export class RelayAuthentication {
   }
 
   async #register<T>(deviceId: string, run: (registration: Registration) => Promise<T>): Promise<T> {
-    const registration: Registration = { deviceId, liveGenerations: undefined };
+    const registration: Registration = { deviceId, liveGenerations: undefined, endedUserIds: [] };
     this.#registrations.add(registration);
     try {
       return await run(registration);

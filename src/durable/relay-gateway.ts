@@ -127,11 +127,20 @@ export class RelayGateway extends DurableObject<Env> {
       if (client.who?.kind === 'device') {
         if (!generations.includes(client.who.generation)) this.#end(socket, 1008, cause);
       } else if (cause === 'deleted') {
-        const filters = client.filters.filter((filter) => parseFilter(filter)?.device.deviceId !== deviceId);
-        this.#change(socket, { ...client, filters });
+        this.#dropFilters(socket, client, deviceId);
       }
     }
     this.#authentication.onRevoked(deviceId, generations);
+    if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
+  }
+
+  /** Ends what a user follows of a device that is not shared with them any more. */
+  endSubscriptions(deviceId: string, userId: number): void {
+    for (const socket of this.#index.socketsOf(deviceId)) {
+      const client = readClient(socket);
+      if (client.who?.kind === 'user' && client.who.userId === userId) this.#dropFilters(socket, client, deviceId);
+    }
+    this.#authentication.onUserEnded(deviceId, userId);
     if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
   }
 
@@ -395,6 +404,11 @@ export class RelayGateway extends DurableObject<Env> {
   #isStillAllowed(socket: WebSocket): boolean {
     const client = this.#index.clientOf(socket);
     return client !== undefined && deadlineOf(client) > Date.now();
+  }
+
+  #dropFilters(socket: WebSocket, client: RelayClient, deviceId: string): void {
+    const filters = client.filters.filter((filter) => parseFilter(filter)?.device.deviceId !== deviceId);
+    this.#change(socket, { ...client, filters });
   }
 
   #change(socket: WebSocket, client: RelayClient): boolean {

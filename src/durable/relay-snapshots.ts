@@ -32,7 +32,7 @@ export class RelaySnapshots {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
     const { relaySnapshotDevices: max } = readConfig(this.#env).limits;
     const { productKey, who } = target;
-    const filter = { ownerId: who.userId, productKey, statusCode: undefined };
+    const filter = { userId: who.userId, role: 'owner' as const, productKey, statusCode: undefined };
     const page = { page: 1, size: max };
     const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
     if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });

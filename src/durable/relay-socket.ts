@@ -63,6 +63,7 @@ export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 
     case 'too_many_api_keys':
     case 'too_many_products':
     case 'too_many_devices':
+    case 'too_many_members':
     case 'too_many_requests':
       return 400;
   }

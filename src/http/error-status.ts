@@ -15,6 +15,7 @@ export const statusByError = {
   too_many_api_keys: 400,
   too_many_products: 400,
   too_many_devices: 400,
+  too_many_members: 400,
   unauthorized: 401,
   invalid_password: 401,
   invalid_client_id: 401,

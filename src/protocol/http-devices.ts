@@ -2,7 +2,15 @@
 import { z } from '@hono/zod-openapi';
 import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
-import { controlModes, deviceStatusTexts, floodReasons, loginRefusalReasons, transitionReasons } from './vocabulary.ts';
+import {
+  controlModes,
+  deviceStatusTexts,
+  deviceRoles,
+  memberRoles,
+  floodReasons,
+  loginRefusalReasons,
+  transitionReasons,
+} from './vocabulary.ts';
 
 const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
@@ -45,6 +53,7 @@ export const activationSchema = z
 
 export const deviceSchema = z
   .object({
+    role: z.enum(deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
     deviceId: deviceIdSchema,
     deviceSN: z.string().openapi({ example: 'SN-0001' }),
     productKey: z.string().openapi({ example: 'servo-switch' }),
@@ -109,6 +118,10 @@ const statusFilterSchema = z
 export const listDevicesQuerySchema = z.object({
   productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
   status: statusFilterSchema.optional(),
+  role: z
+    .enum(['owner', ...memberRoles])
+    .optional()
+    .openapi({ description: 'Only own devices, or only devices shared with you in this role.' }),
   after: cursorSchema.optional(),
   ...pageQuery,
 });

@@ -6,6 +6,11 @@ export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic']
 /** What an API key may do of what its user may (domain/access.ts). */
 export const keyScopes = ['read', 'control', 'manage'] as const;
 
+/** What an owner lets others be to a device. */
+export const memberRoles = ['operator', 'viewer'] as const;
+/** What somebody is to a device: `productOwner` of one that somebody else has claimed (domain/access.ts). */
+export const deviceRoles = ['owner', ...memberRoles, 'productOwner'] as const;
+
 /** contract 3: the text of each status code, by its code. */
 export const deviceStatusTexts = ['inactive', 'online', 'offline', 'disabled'] as const;
 export type DeviceStatusText = (typeof deviceStatusTexts)[number];
@@ -85,6 +90,7 @@ export type ErrorMessage =
   | 'too_many_api_keys'
   | 'too_many_products'
   | 'too_many_devices'
+  | 'too_many_members'
   | 'unauthorized'
   | 'invalid_password'
   | 'invalid_client_id'

@@ -72,7 +72,7 @@ const listRoute = createRoute({
   method: 'get',
   path: '/',
   tags,
-  summary: 'List your devices, newest first',
+  summary: 'List your own devices and those shared with you, newest first',
   description: 'A long list is read to its end with an empty `after` first, then with `next` of each answer.',
   ...signedInFor('readDevice'),
   request: { query: listDevicesQuerySchema },
@@ -148,8 +148,8 @@ export const deviceRoutes = createRouter()
     answer(c, await activateDevice(c.var.context, c.req.valid('json'), readClientAddress(c))),
   )
   .openapi(listRoute, async (c) => {
-    const { productKey, status, after, page, size } = c.req.valid('query');
-    const filter = { productKey, statusCode: status };
+    const { productKey, status, role, after, page, size } = c.req.valid('query');
+    const filter = { productKey, statusCode: status, role };
     return answer(c, await pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
   })
   .openapi(readRoute, async (c) =>

@@ -31,6 +31,7 @@ const tags = [
   { name: 'Products', description: 'Kinds of devices.' },
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
   { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
+  { name: 'Sharing', description: 'With whom an owner shares a device.' },
   { name: 'Health', description: 'For deployment checks and monitors.' },
   { name: 'Reference', description: 'These documents, for tools.' },
 ];

@@ -3,8 +3,9 @@
 import { createMessagingPassword } from '../crypto/messaging-password.ts';
 import { digestOf } from '../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
+import { findMemberRole } from '../db/device-members.ts';
 import { findDevice, type DeviceWithProduct } from '../db/devices.ts';
-import { refusalOf, type Actor, type DeviceAction } from '../domain/access.ts';
+import { refusalOf, roleOf, type Actor, type DeviceAction, type Role } from '../domain/access.ts';
 import { describeStatus, type ConnectionStatusCode } from '../domain/device-status.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../domain/pagination.ts';
@@ -26,12 +27,12 @@ export type DeviceView = ReturnType<typeof describeDevice>;
 export async function pageDevices(
   context: ServiceContext,
   actor: Actor,
-  asked: Omit<DeviceFilter, 'ownerId'>,
+  asked: Omit<DeviceFilter, 'userId'>,
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<Page<DeviceView> & { next?: string | null }> {
   const db = context.replica();
-  const filter = { ...asked, ownerId: actor.userId };
+  const filter = { ...asked, userId: actor.userId };
   // A key that is for one product sees its devices alone.
   if (actor.productKey !== null && asked.productKey !== undefined && asked.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
@@ -43,7 +44,7 @@ export async function pageDevices(
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
   }
   const { total, rows } = await listDevices(db, filter, page, after);
-  const list = rows.map(describeDevice);
+  const list = rows.map((row) => describeDevice(row, row.role));
   if (after === undefined) return { list, total, ...page };
   const last = rows.length === page.size ? rows.at(-1) : undefined;
   return { list, total, ...page, next: last === undefined ? null : formatCursor(last.device) };
@@ -51,7 +52,8 @@ export async function pageDevices(
 
 /** @throws RefusedError device_not_found, forbidden */
 export async function readDevice(context: ServiceContext, actor: Actor, deviceId: string): Promise<DeviceView> {
-  return describeDevice(await requireDevice(context, actor, deviceId, 'readDevice'));
+  const found = await requireDevice(context, actor, deviceId, 'readDevice');
+  return describeDevice(found, found.role);
 }
 
 /**
@@ -67,7 +69,7 @@ export async function changeDevice(
 ): Promise<DeviceView> {
   const requestedAtMs = Date.now();
   const action = disabled === undefined ? 'rename' : 'disable';
-  const { device, product } = await requireDevice(context, actor, deviceId, action);
+  const { device, product, role } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await askDevice(context, deviceId, 'administer', (session) => session.administer(actor, change));
   const identity = { productKey: product.productKey, deviceId };
@@ -78,7 +80,7 @@ export async function changeDevice(
     ]);
   }
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
-  return describeDevice({ device: { ...device, ...changed }, product });
+  return describeDevice({ device: { ...device, ...changed }, product }, role);
 }
 
 /**
@@ -107,18 +109,26 @@ export async function requireDevice(
   actor: Actor,
   deviceId: string,
   action: DeviceAction,
-): Promise<DeviceWithProduct> {
-  const found = isDeviceId(deviceId) ? await findDevice(context.primary(), deviceId) : undefined;
+): Promise<DeviceWithProduct & { role: Role }> {
+  const db = context.primary();
+  const found = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
   if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   const { device, product } = found;
-  const facts = { deviceId, productKey: product.productKey, ownerId: device.ownerId };
-  const refusal = refusalOf(facts, actor, action);
+  const { userId } = actor;
+  const memberRole = device.ownerId === userId ? undefined : await findMemberRole(db, device.id, userId);
+  const ownership = {
+    ownerId: device.ownerId,
+    productOwnerId: product.ownerId,
+    members: memberRole === undefined ? [] : [{ userId, role: memberRole }],
+  };
+  const refusal = refusalOf({ deviceId, productKey: product.productKey, ...ownership }, actor, action);
   if (refusal !== undefined) throw new RefusedError(refusal);
-  return found;
+  return { ...found, role: roleOf(ownership, userId) ?? 'owner' };
 }
 
-function describeDevice({ device, product }: DeviceWithProduct) {
+function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
   return {
+    role,
     deviceId: device.deviceId,
     deviceSN: device.deviceSN,
     productKey: product.productKey,

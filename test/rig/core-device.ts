@@ -15,6 +15,7 @@ import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { mentionedCommands } from '../../src/domain/device/messages.ts';
 import { noProjection, type ProjectionOutcome } from '../../src/domain/device/projection.ts';
 import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../src/domain/device/persistence.ts';
+import { notShared } from '../../src/domain/device/sharing.ts';
 import type { DeviceSettings, DeviceState } from '../../src/domain/device/state.ts';
 import { viewEvents, viewStatus } from '../../src/domain/device/views.ts';
 import { limitsSchema } from '../../src/limits.ts';
@@ -143,6 +144,7 @@ export class CoreDevice {
       commands: noCommands,
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],
       floods: read('floods')?.floods ?? [],
+      sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
       projection: noProjection,
       coalesced: nothingCoalesced,
@@ -190,6 +192,9 @@ export class CoreDevice {
         this.run({ kind: 'publication_ended', commandId, outcome });
         break;
       }
+      case 'write_members':
+        this.run({ kind: 'members_written', version: effect.version, isWritten: true });
+        break;
       case 'publish_announcement':
         if (this.hasBroker) this.published.push(effect);
         this.run({ kind: 'announcement_ended', time: effect.time, isPublished: this.hasBroker });

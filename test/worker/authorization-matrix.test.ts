@@ -4,9 +4,20 @@ import { env, exports } from 'cloudflare:workers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { scopes, scopesFor, type Scope } from '../../src/domain/access.ts';
+import {
+  hasRight,
+  scopes,
+  scopesFor,
+  type Action,
+  type DeviceAction,
+  type MemberRole,
+  type Scope,
+} from '../../src/domain/access.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
+import { memberRoles } from '../../src/protocol/vocabulary.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
+import { openRelay } from '../rig/workerd/relay.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { call, createUser, send, type CallOptions, type TestUser } from '../rig/workerd/client.ts';
 
@@ -36,6 +47,8 @@ let missingObjects: Record<string, string>;
 /** One for each scope, and one of all scopes for another product of the same owner. */
 let scopedKeys: Record<Scope, Key>;
 let keyOfOtherProduct: Key;
+/** With whom the device is shared, by role. */
+let members: Record<MemberRole, TestUser>;
 let badCredentials: Record<string, CallOptions>;
 
 beforeAll(async () => {
@@ -55,11 +68,20 @@ beforeAll(async () => {
     await Promise.all(scopes.map(async (scope) => [scope, await createKey(owner.user, { scopes: [scope] })] as const)),
   ) as Record<Scope, Key>;
   keyOfOtherProduct = await createKey(owner.user, { productKey: otherKey });
-  ownerObjects = { productKey, deviceId, commandId, keyId: owner.key.keyId };
+  members = { operator: await createUser(), viewer: await createUser() };
+  for (const role of memberRoles) await share(deviceId, role);
+  const { token } = owner.user;
+  const body = { email: 'nobody@example.test', role: 'viewer' };
+  const { data } = await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { token, body });
+  const { invitationId } = data;
+  const userId = String(members.viewer.userId);
+  ownerObjects = { productKey, deviceId, commandId, invitationId, userId, keyId: owner.key.keyId };
   missingObjects = {
     productKey: 'no-such-product',
     deviceId: 'dev_00000000',
     commandId: 'no-such-command',
+    invitationId: 'no-such-invitation',
+    userId: '4711',
     keyId: 'ak_aaaaaaaaaaaaaaaaaaaa',
   };
   badCredentials = await makeBadCredentials();
@@ -74,6 +96,16 @@ async function createCaller(): Promise<Caller> {
 
 async function createKey({ token }: TestUser, body: object = {}): Promise<Key> {
   return (await call<Key>('POST', '/users/api-keys', { token, body })).data;
+}
+
+async function share(deviceId: string, role: MemberRole): Promise<void> {
+  const { email, token } = members[role];
+  const body = { email, role };
+  const invited = await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, {
+    token: owner.user.token,
+    body,
+  });
+  await call('POST', `/devices/invitations/${invited.data.invitationId}/accept`, { token });
 }
 
 async function makeBadCredentials(): Promise<Record<string, CallOptions>> {
@@ -128,6 +160,9 @@ async function makeBadCredentials(): Promise<Record<string, CallOptions>> {
 
 const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
 const scopesOf = (operation: Operation): readonly Scope[] => (operation['x-actions'] ?? []).flatMap(scopesFor);
+const actionsOf = (operation: Operation): readonly Action[] => operation['x-actions'] ?? [];
+/** What is offered to others is hidden from everybody else, the owner included. */
+const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
 const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
 
 function pathWith(operation: Operation, objects: Record<string, string>): string {
@@ -225,13 +260,46 @@ describe('who may call', () => {
     expect(withObjects.length).toBeGreaterThan(6);
     for (const operation of withObjects) {
       const tokens = { token: stranger.user.token };
-      letIn.push(...(await lettingIn(operation, ownerObjects, tokens, /^403 forbidden$/)));
+      const foreign = isOffer(operation) ? /^404 not_found$/ : /^403 forbidden$/;
+      letIn.push(...(await lettingIn(operation, ownerObjects, tokens, foreign)));
       letIn.push(...(await lettingIn(operation, missingObjects, tokens, /^404 (device_)?not_found$/)));
       if (!takesKeys(operation)) continue;
       letIn.push(...(await lettingIn(operation, ownerObjects, { key: stranger.key }, /^403 forbidden$/)));
       letIn.push(...(await lettingIn(operation, missingObjects, { key: stranger.key }, /^404 (device_)?not_found$/)));
     }
     expect(letIn).toEqual([]);
+  });
+
+  it('is a member of a device for what the table allows the role, and for nothing else', async () => {
+    const onDevice = operations.filter(({ path }) => path.includes('{deviceId}'));
+    const wrong: string[] = [];
+    for (const role of memberRoles) {
+      const credentials = { token: members[role].token };
+      for (const operation of onDevice) {
+        // Only the own membership may be given up: here it is that of another member.
+        const mayDo = actionsOf(operation).some((one) => one !== 'leave' && hasRight(role, one as DeviceAction));
+        const objects = { ...ownerObjects, userId: String(members[role === 'viewer' ? 'operator' : 'viewer'].userId) };
+        const refused = await lettingIn(operation, objects, credentials, /^403 forbidden$/);
+        if (mayDo !== refused.length > 0) wrong.push(`${role} ${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('follows on the relay what the table allows', async () => {
+    const topic = (action: string) => `/sys/${ownerObjects['productKey']}/${ownerObjects['deviceId']}/${action}`;
+    const callers = { owner: owner.user, ...members, stranger: stranger.user };
+    for (const [role, user] of Object.entries(callers)) {
+      const socket = await openRelay();
+      await socket.ask({ action: 'auth', token: user.token });
+      const mayFollow = role !== 'stranger' && hasRight(role as MemberRole, 'readReports');
+      for (const action of [...Object.values(topicActions), '#', '+', 'thing/#']) {
+        const answered = await socket.ask({ action: 'subscribe', topic: topic(action) });
+        expect(answered, `${role} ${action}`).toMatchObject({ code: mayFollow ? 200 : 403 });
+        const published = await socket.ask({ action: 'publish', topic: topic(action), payload: {} });
+        expect(published, `${role} ${action}`).toMatchObject({ code: 403 });
+      }
+    }
   });
 
   it('sees in lists what is their own alone', async () => {
@@ -265,6 +333,7 @@ describe('who may call', () => {
     const deletions = operations.filter(isDelete).sort((one, other) => other.path.length - one.path.length);
     // What deletions take away is asked for before, and the key that does not survive them is not used for them.
     for (const operation of [...operations.filter((one) => !isDelete(one)), ...deletions]) {
+      if (isOffer(operation) && operation.path.includes('{')) continue;
       const body = exampleBody(document, operation);
       const sent = operation.requestBody?.required === true ? { body } : {};
       // By a key that has no other scope than the one it takes.

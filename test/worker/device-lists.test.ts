@@ -121,7 +121,8 @@ describe('a list of 100 000 devices', () => {
     // The 40 000th of the devices made last, in the form that `next` has.
     const deep = await rowsReadBy(many, `size=100&after=${(1_700_000_060_000).toString(36)}-${(60_000).toString(36)}`);
     expect(deep.page.list).toHaveLength(100);
-    expect(deep.rows).toBeLessThanOrEqual(first.rows + 1);
+    // One more for each role: where its index is entered.
+    expect(deep.rows).toBeLessThanOrEqual(first.rows + 3);
   });
 
   it('refuses a page beyond the limit and reads nothing for it', async () => {

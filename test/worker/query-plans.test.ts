@@ -57,6 +57,26 @@ async function callEveryRoute(): Promise<void> {
       await send('GET', `/devices?${filter}${where}`, withKey);
   }
   await send('GET', `/devices/${device.deviceId}`, withKey);
+  const guest = await createUser();
+  const asGuest = { Authorization: `Bearer ${guest.token}` };
+  const members = `/devices/${device.deviceId}/members`;
+  type Invitation = { invitationId: string };
+  const invitation = { email: guest.email, role: 'viewer' };
+  for (const accepted of [true, false]) {
+    const { invitationId } = (await send('POST', members, withKey, invitation)) as Invitation;
+    await send('GET', `/devices/${device.deviceId}/invitations`, withKey);
+    await send('GET', '/devices/invitations', asGuest);
+    if (accepted) await send('POST', `/devices/invitations/${invitationId}/accept`, asGuest);
+    else await send('DELETE', `/devices/invitations/${invitationId}`, asGuest);
+  }
+  const { invitationId } = (await send('POST', members, withKey, invitation)) as Invitation;
+  await send('DELETE', `/devices/${device.deviceId}/invitations/${invitationId}`, withKey);
+  await send('GET', members, withKey);
+  for (const filter of ['', 'role=owner&', 'role=viewer&', 'role=viewer&productKey=planned&status=2&']) {
+    for (const where of ['page=1', 'page=2', 'after=1-1']) await send('GET', `/devices?${filter}${where}`, asGuest);
+  }
+  await send('GET', `/devices/${device.deviceId}`, asGuest);
+  await send('DELETE', `${members}/${guest.userId}`, withKey);
   await send('DELETE', `/devices/${device.deviceId}`, withKey);
   for (const filter of [
     'status=1',

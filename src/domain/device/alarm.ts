@@ -7,6 +7,7 @@ import { edgeDueAtMs } from './edge-session.ts';
 import { presenceDueAtMs, resolutionOf, rulesOf } from './presence.ts';
 import { projectionDueAtMs } from './projection.ts';
 import { recordCheckDueAtMs } from './record-check.ts';
+import { sharingDueAtMs } from './sharing.ts';
 import type { AlarmSlice, DeviceState } from './state.ts';
 
 export const noAlarm: AlarmSlice = { setAtMs: null, isForInactivity: false };
@@ -53,6 +54,7 @@ function otherDueAtMs(state: DeviceState, nowMs: number): number {
     projectionDueAtMs(state),
     commandsDueAtMs(state, nowMs),
     recordCheckDueAtMs(state),
+    sharingDueAtMs(state),
     // Where no relay shard listens nothing has to be ended: a login finds the time by itself.
     state.subscriptions.length > 0 ? nextEndMs(state.credentials) : Infinity,
     edgeDueAtMs(state),

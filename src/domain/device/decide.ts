@@ -41,6 +41,16 @@ import { applyDuePresence, applyPresence, noPresence, noteAnnouncementEnd, planR
 import { markProjectionBehind, noProjection, noteProjectionEnd, planProjection } from './projection.ts';
 import { noProperties } from './properties.ts';
 import { askWhereDue, compareProjection, noRecordCheck, noteRecord, planRecordCheck } from './record-check.ts';
+import {
+  addMember,
+  changeMember,
+  noteMembersWritten,
+  noteSubscriptionsEnded,
+  notShared,
+  ownershipOf,
+  planSharing,
+  removeMember,
+} from './sharing.ts';
 import type { DeviceState } from './state.ts';
 import { addSubscription, removeSubscription } from './subscriptions.ts';
 
@@ -70,7 +80,7 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
   const { state, result } = handle(device, event, nowMs, effects);
   if (state === 'deleted') return { state, effects, result };
   const planned = planProjection(planRetry(state, nowMs), nowMs, effects);
-  return { state: planAlarm(planned, nowMs), effects, result };
+  return { state: planAlarm(planSharing(planned, nowMs, effects), nowMs), effects, result };
 }
 
 /** What a device that is not there answers. Only an activation makes one, and never again a deleted one. */
@@ -91,6 +101,7 @@ function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: n
       loginRefusals: [],
       recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
       floods: [],
+      sharing: notShared,
       alarm: noAlarm,
       coalesced: nothingCoalesced,
       budgets: noneSpent,
@@ -112,6 +123,9 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'subscription_requested':
     case 'administered':
     case 'credentials_replaced':
+    case 'member_joined':
+    case 'member_changed':
+    case 'member_removed':
       return refuse({ kind: 'not_found', what: 'device' });
     case 'messages_received':
       return rejectAll(event.messages.length);
@@ -124,6 +138,8 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'message_put_aside':
     case 'publication_ended':
     case 'subscription_ended':
+    case 'members_written':
+    case 'subscriptions_ended':
     case 'product_changed':
     case 'deleted':
     case 'announcement_ended':
@@ -296,6 +312,22 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: next, result: { ok: true, value: identityOf(next) } };
   },
 
+  member_joined: (state, event, nowMs) => addMember(state, event, nowMs),
+
+  member_changed: (state, { actor, ...change }) => {
+    const refusal = refuseUnless(state, actor, 'share');
+    return refusal === undefined ? changeMember(state, change) : { state, result: refuse(refusal) };
+  },
+
+  member_removed: (state, { actor, userId }) => {
+    const refusal = refuseUnless(state, actor, actor.userId === userId ? 'leave' : 'share');
+    return refusal === undefined ? removeMember(state, userId) : { state, result: refuse(refusal) };
+  },
+
+  members_written: (state, event, nowMs) => ({ state: noteMembersWritten(state, event, nowMs), result: null }),
+
+  subscriptions_ended: (state, event, nowMs) => ({ state: noteSubscriptionsEnded(state, event, nowMs), result: null }),
+
   product_changed: (state, { facts }) => {
     return { state: { ...state, identity: applyProductChange(state.identity, facts) }, result: null };
   },
@@ -347,8 +379,8 @@ function applyPresenceAndReturn(
   return applied.hasReturned ? applyReturn(applied.state, nowMs, effects) : applied.state;
 }
 
-function refuseUnless({ identity }: DeviceState, actor: Actor, action: DeviceAction): Refusal | undefined {
-  return refusalOf(identity, actor, action);
+function refuseUnless(state: DeviceState, actor: Actor, action: DeviceAction): Refusal | undefined {
+  return refusalOf(ownershipOf(state), actor, action);
 }
 
 /** Those of credentials that are not valid any more: all of them where the device is disabled or deleted. */

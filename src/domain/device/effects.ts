@@ -2,6 +2,7 @@
 // it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import type { RevokeCause } from '../revoke-cause.ts';
+import type { Member } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
 
 export type Effect =
@@ -44,6 +45,10 @@ export type Effect =
   | { kind: 'delete_at_broker'; productKey: string }
   /** `generations`: of the credentials whose relay sessions stay. */
   | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[]; generations: readonly number[] }
+  /** Write the members in D1; the outcome comes back as `members_written`. */
+  | { kind: 'write_members'; version: number; members: readonly Member[] }
+  /** End what the user follows of the device at that shard; the outcome comes back as `subscriptions_ended`. */
+  | { kind: 'end_subscriptions'; userId: number; shard: string }
   /** Whoever waits for this command's end may look again. */
   | { kind: 'notify_waiting'; commandId: string }
   /** The handling of a message threw: it is rejected, and its reason is for the log. */

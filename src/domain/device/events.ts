@@ -1,7 +1,7 @@
 // What can happen to a device, and what each event answers: the input and the result of `decide`. Facts that the core
 // cannot find itself (fresh ids, compared digests, rows that are not loaded) are part of the event.
 import type { TopicAction } from '../../protocol/mqtt.ts';
-import type { Actor } from '../access.ts';
+import type { Actor, MemberRole } from '../access.ts';
 import type { Outcome } from '../refusal.ts';
 import type { PublishOutcome } from '../publish-outcome.ts';
 import type { DeviceIdentity } from '../topics.ts';
@@ -11,6 +11,7 @@ import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
 import type { IdentitySlice, ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
+import type { Member } from './state.ts';
 import type { DeviceSettings } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
 
@@ -71,6 +72,12 @@ export type DeviceEvent =
   | { kind: 'subscription_ended'; shard: string; registrationId: number }
   | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
   | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string }
+  /** A user accepted the invitation of `invitedBy`. */
+  | { kind: 'member_joined'; userId: number; role: MemberRole; invitedBy: number }
+  | { kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole }
+  | { kind: 'member_removed'; actor: Actor; userId: number }
+  | { kind: 'members_written'; version: number; isWritten: boolean }
+  | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
@@ -118,6 +125,11 @@ export type Results = {
   subscription_ended: null;
   administered: Outcome<{ name: string; isDisabled: boolean }>;
   credentials_replaced: Outcome<DeviceIdentity>;
+  member_joined: Outcome<Member>;
+  member_changed: Outcome<Member>;
+  member_removed: Outcome<null>;
+  members_written: null;
+  subscriptions_ended: null;
   product_changed: null;
   deleted: null;
   announcement_ended: null;

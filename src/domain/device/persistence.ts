@@ -9,6 +9,7 @@ import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { resolutionOf } from './presence.ts';
 import { arePropertiesWorthSaving } from './properties.ts';
 import { isRecordCheckWorthSaving } from './record-check.ts';
+import { notShared } from './sharing.ts';
 import type { DeviceState } from './state.ts';
 
 /** Slices share rows by how often they change. */
@@ -19,11 +20,12 @@ export type SavedRows = {
   };
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
   floods: Pick<DeviceState, 'floods'>;
+  sharing: Pick<DeviceState, 'sharing'>;
 };
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
-  const { identity, credentials, recordCheck, loginRefusals, floods } = state;
+  const { identity, credentials, recordCheck, loginRefusals, floods, sharing } = state;
   const isAdministrationNew =
     saved?.identity !== identity ||
     saved.credentials !== credentials ||
@@ -34,6 +36,7 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
     ...(isActivityNew && { activity: activityOf(state) }),
     ...(areRefusalsWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
     ...(areFloodsWorthSaving(saved?.floods ?? [], floods) && { floods: { floods } }),
+    ...((saved?.sharing ?? notShared) !== sharing && { sharing: { sharing } }),
   };
 }
 
@@ -45,6 +48,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { floods } = rows.floods === undefined ? saved : state;
+  const { sharing } = rows.sharing === undefined ? saved : state;
   const { settings, commands, newHistory, coalesced, budgets, projection } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
@@ -65,6 +69,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     alarm,
     loginRefusals,
     floods,
+    sharing,
   };
 }
 

@@ -1,5 +1,6 @@
 // The state of one device, slice by slice, as plain data. Only decide.ts makes a new one; each slice's rules are in the
 // slice's own file.
+import type { MemberRole } from '../access.ts';
 import type { Json } from '../json.ts';
 import type { PublishFailure } from '../publish-outcome.ts';
 import type { Spent } from './budget.ts';
@@ -30,6 +31,7 @@ export type DeviceState = {
   loginRefusals: readonly LoginRefusal[];
   recordCheck: RecordCheckSlice;
   floods: readonly HourlyCount[];
+  sharing: SharingSlice;
   alarm: AlarmSlice;
   /** Entries of the histories that are not in storage yet. */
   newHistory: readonly HistoryEntry[];
@@ -51,6 +53,7 @@ type DeviceLimits = Record<
   | 'passwordsInUsePerDevice'
   | 'edgeWatchSeconds'
   | 'edgeReconnectGraceSeconds'
+  | 'membersPerDevice'
   | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
   number
 >;
@@ -154,4 +157,17 @@ export type AlarmSlice = {
   setAtMs: number | null;
   /** It is set for the device's inactivity, and so records when its last message was. */
   isForInactivity: boolean;
+};
+
+export type Member = { userId: number; role: MemberRole; sinceMs: number };
+
+export type SharingSlice = {
+  members: readonly Member[];
+  /** Number of the last change of the members, and of the last that D1 has. */
+  version: number;
+  writtenVersion: number;
+  /** Users who may no longer follow the device, with the relay shards that do not know it yet. */
+  ending: readonly { userId: number; shard: string }[];
+  /** Memory only: when what is open is tried again. */
+  retryAtMs: number;
 };

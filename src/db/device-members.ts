@@ -1,0 +1,154 @@
+// Members of devices and open invitations. `writeMembers` copies what the device's object decided; invitations are here
+// alone: they give no right until the object has taken one.
+import { and, asc, count, desc, eq, gt, sql, type SQL } from 'drizzle-orm';
+import type { SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
+import type { MemberRole } from '../domain/access.ts';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import { runTogether, type Database } from './client.ts';
+import { deviceInvitations, deviceMembers, devices, users } from './schema.ts';
+
+type InvitationRow = typeof deviceInvitations.$inferSelect;
+
+/** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
+export async function writeMembers(
+  db: Database,
+  deviceId: string,
+  version: number,
+  members: readonly { userId: number; role: MemberRole; sinceMs: number }[],
+): Promise<void> {
+  const present = sql`(select id from ${devices} where device_id = ${deviceId} and members_version = ${version})`;
+  const list = JSON.stringify(members);
+  await runTogether<[unknown, unknown, unknown]>(db, [
+    sql`update ${devices} set members_version = ${version} where device_id = ${deviceId} and members_version < ${version}`,
+    sql`
+      delete from ${deviceMembers} where device_row in ${present}
+        and user_id not in (select value ->> 'userId' from json_each(${list}))`,
+    sql`
+      insert into ${deviceMembers} (device_row, user_id, role, since, product_id, status, device_created_at)
+      select d.id, m.value ->> 'userId', m.value ->> 'role', m.value ->> 'sinceMs', d.product_id, d.status, d.created_at
+      from ${devices} d join json_each(${list}) m where d.device_id = ${deviceId} and d.members_version = ${version}
+      on conflict do update set role = excluded.role`,
+  ]);
+}
+
+export async function findMemberRole(db: Database, deviceRow: number, userId: number): Promise<MemberRole | undefined> {
+  const row = await db
+    .select({ role: deviceMembers.role })
+    .from(deviceMembers)
+    .where(and(eq(deviceMembers.deviceRow, deviceRow), eq(deviceMembers.userId, userId)))
+    .get();
+  return row?.role;
+}
+
+/** In the order of their user ids. */
+export async function listMembers(db: Database, deviceRow: number, page: PageRequest) {
+  const mine = eq(deviceMembers.deviceRow, deviceRow);
+  const rows = db
+    .select({
+      userId: deviceMembers.userId,
+      email: users.email,
+      role: deviceMembers.role,
+      since: deviceMembers.since,
+    })
+    .from(deviceMembers)
+    .innerJoin(users, eq(users.id, deviceMembers.userId))
+    .where(mine)
+    .orderBy(asc(deviceMembers.userId));
+  return readPage(db, deviceMembers, mine, rows.$dynamic(), page);
+}
+
+/**
+ * A second invitation of the same email takes the place of the first. One conditional statement, so that simultaneous ones
+ * cannot exceed the limit together.
+ * @returns false where the device has `max` open ones
+ */
+export async function putInvitation(db: Database, invitation: InvitationRow, max: number): Promise<boolean> {
+  const { id, deviceRow, email, foldedEmail, role, invitedBy, createdAt, expiresAt } = invitation;
+  const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
+  const isRenewed = sql`exists (
+    select 1 from ${deviceInvitations} where device_row = ${deviceRow} and folded_email = ${foldedEmail})`;
+  const [put] = await runTogether<[unknown]>(db, [
+    sql`
+      insert into ${deviceInvitations} (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)
+      select ${id}, ${deviceRow}, ${email}, ${foldedEmail}, ${role}, ${invitedBy}, ${createdAt}, ${expiresAt}
+      where (${ofDevice}) < ${max} or ${isRenewed}
+      on conflict (device_row, folded_email) do update set id = excluded.id, email = excluded.email,
+        role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
+        expires_at = excluded.expires_at`,
+  ]);
+  return put.meta.changes > 0;
+}
+
+/** Open ones of a device. */
+export async function listInvitationsOf(db: Database, deviceRow: number, page: PageRequest) {
+  const mine = eq(deviceInvitations.deviceRow, deviceRow);
+  const rows = db.select().from(deviceInvitations).where(mine).orderBy(asc(deviceInvitations.foldedEmail));
+  return readPage(db, deviceInvitations, mine, rows.$dynamic(), page);
+}
+
+/** Open ones for an email, newest first, with who invites to what. */
+export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
+  const mine = and(eq(deviceInvitations.foldedEmail, foldedEmail), gt(deviceInvitations.expiresAt, nowMs));
+  const rows = db
+    .select({
+      invitation: deviceInvitations,
+      deviceId: devices.deviceId,
+      inviter: sql<string>`${users.email}`.as('inviter_email'),
+    })
+    .from(deviceInvitations)
+    .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
+    .innerJoin(users, eq(users.id, deviceInvitations.invitedBy))
+    .where(mine)
+    .orderBy(desc(deviceInvitations.createdAt), desc(deviceInvitations.id));
+  return readPage(db, deviceInvitations, mine, rows.$dynamic(), page);
+}
+
+export async function findInvitation(db: Database, id: string, foldedEmail: string, nowMs: number) {
+  return db
+    .select({ invitation: deviceInvitations, deviceId: devices.deviceId })
+    .from(deviceInvitations)
+    .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
+    .where(
+      and(
+        eq(deviceInvitations.id, id),
+        eq(deviceInvitations.foldedEmail, foldedEmail),
+        gt(deviceInvitations.expiresAt, nowMs),
+      ),
+    )
+    .get();
+}
+
+/** `of`: the device that invites, or the email that is invited. False where there is none. */
+export async function deleteInvitation(
+  db: Database,
+  id: string,
+  of: { deviceRow: number } | { foldedEmail: string },
+): Promise<boolean> {
+  const mine =
+    'deviceRow' in of
+      ? eq(deviceInvitations.deviceRow, of.deviceRow)
+      : eq(deviceInvitations.foldedEmail, of.foldedEmail);
+  const result = await db.delete(deviceInvitations).where(and(eq(deviceInvitations.id, id), mine));
+  return result.meta.changes > 0;
+}
+
+/** Of a former member: an invitation that was accepted must not be open. */
+export async function deleteInvitationsOfUser(db: Database, deviceRow: number, userId: number): Promise<void> {
+  const email = db.select({ email: users.foldedEmail }).from(users).where(eq(users.id, userId));
+  await db
+    .delete(deviceInvitations)
+    .where(and(eq(deviceInvitations.deviceRow, deviceRow), eq(deviceInvitations.foldedEmail, email)));
+}
+
+/** Of lists that a limit keeps short: what stands before the page is read. */
+async function readPage<Query extends SQLiteSelect>(
+  db: Database,
+  table: SQLiteTable,
+  where: SQL | undefined,
+  query: Query,
+  page: PageRequest,
+): Promise<{ total: number; rows: Query['_']['result'] }> {
+  const all = db.select({ total: count() }).from(table).where(where);
+  const [[counted], rows] = await db.batch([all, query.limit(page.size).offset(offsetOf(page))]);
+  return { total: counted?.total ?? 0, rows };
+}

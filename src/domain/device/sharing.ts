@@ -1,0 +1,114 @@
+// Slice: with whom a device is shared. The object decides who is a member; D1 follows for lists, and relay shards are told
+// whose subscriptions have ended. Both are tried again by alarm until they have it.
+import { roleOf, type MemberRole } from '../access.ts';
+import { refuse, type Outcome } from '../refusal.ts';
+import type { Effect } from './effects.ts';
+import type { DeviceState, Member, SharingSlice } from './state.ts';
+
+export const notShared: SharingSlice = { members: [], version: 0, writtenVersion: 0, ending: [], retryAtMs: 0 };
+
+/** A write or call that has not ended by then counts as lost. */
+const lostAfterMs = 30_000;
+const backOffMs = 10_000;
+
+/** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
+export function addMember(
+  state: DeviceState,
+  { userId, role, invitedBy }: { userId: number; role: MemberRole; invitedBy: number },
+  nowMs: number,
+): { state: DeviceState; result: Outcome<Member> } {
+  const { sharing, identity, settings } = state;
+  const { deviceId } = identity;
+  const inviter = roleOf(ownershipOf(state), invitedBy);
+  if (inviter !== 'owner') return { state, result: refuse({ kind: 'not_found', what: 'invitation' }) };
+  if (identity.ownerId === userId) return { state, result: refuse({ kind: 'is_owner', deviceId }) };
+  const others = sharing.members.filter((one) => one.userId !== userId);
+  const max = settings.limits.membersPerDevice;
+  if (others.length >= max) {
+    return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } }) };
+  }
+  const sinceMs = sharing.members.find((one) => one.userId === userId)?.sinceMs ?? nowMs;
+  const member = { userId, role, sinceMs };
+  const ending = sharing.ending.filter((one) => one.userId !== userId);
+  return { state: withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]), result: ok(member) };
+}
+
+export function changeMember(
+  state: DeviceState,
+  { userId, role }: { userId: number; role: MemberRole },
+): { state: DeviceState; result: Outcome<Member> } {
+  const member = state.sharing.members.find((one) => one.userId === userId);
+  if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
+  const changed = { ...member, role };
+  const members = state.sharing.members.map((one) => (one === member ? changed : one));
+  return { state: withMembers(state, members), result: ok(changed) };
+}
+
+/** The member's subscriptions end at once. */
+export function removeMember(state: DeviceState, userId: number): { state: DeviceState; result: Outcome<null> } {
+  const members = state.sharing.members.filter((one) => one.userId !== userId);
+  if (members.length === state.sharing.members.length) {
+    return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
+  }
+  return { state: endSubscriptionsOf(withMembers(state, members), [userId]), result: ok(null) };
+}
+
+/** The user may not follow the device any more, whoever that is. */
+function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): DeviceState {
+  const { sharing, subscriptions } = state;
+  const added = userIds.flatMap((userId) => subscriptions.map(({ shard }) => ({ userId, shard })));
+  const ending = [...sharing.ending.filter((one) => !userIds.includes(one.userId)), ...added];
+  return { ...state, sharing: { ...sharing, ending, retryAtMs: 0 } };
+}
+
+/** D1 took the members of that version, or not. */
+export function noteMembersWritten(
+  state: DeviceState,
+  { version, isWritten }: { version: number; isWritten: boolean },
+  nowMs: number,
+): DeviceState {
+  const { sharing } = state;
+  if (!isWritten) return retryLater(state, nowMs);
+  const writtenVersion = Math.max(sharing.writtenVersion, version);
+  return { ...state, sharing: { ...sharing, writtenVersion } };
+}
+
+export function noteSubscriptionsEnded(
+  state: DeviceState,
+  { userId, shard, isDone }: { userId: number; shard: string; isDone: boolean },
+  nowMs: number,
+): DeviceState {
+  if (!isDone) return retryLater(state, nowMs);
+  const ending = state.sharing.ending.filter((one) => one.userId !== userId || one.shard !== shard);
+  return { ...state, sharing: { ...state.sharing, ending } };
+}
+
+/** Starts what is open and due. */
+export function planSharing(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
+  if (nowMs < sharingDueAtMs(state)) return state;
+  const { version, writtenVersion, members, ending } = state.sharing;
+  if (version > writtenVersion) effects.push({ kind: 'write_members', version, members });
+  for (const one of ending) effects.push({ kind: 'end_subscriptions', ...one });
+  return { ...state, sharing: { ...state.sharing, retryAtMs: nowMs + lostAfterMs } };
+}
+
+export function sharingDueAtMs({ sharing: { version, writtenVersion, ending, retryAtMs } }: DeviceState): number {
+  return version > writtenVersion || ending.length > 0 ? retryAtMs : Infinity;
+}
+
+export function ownershipOf({ identity, sharing }: DeviceState) {
+  return { ...identity, members: sharing.members };
+}
+
+function retryLater(state: DeviceState, nowMs: number): DeviceState {
+  return { ...state, sharing: { ...state.sharing, retryAtMs: nowMs + backOffMs } };
+}
+
+function withMembers(state: DeviceState, members: readonly Member[]): DeviceState {
+  const { sharing } = state;
+  return { ...state, sharing: { ...sharing, members, version: sharing.version + 1, retryAtMs: 0 } };
+}
+
+function ok<T>(value: T): { ok: true; value: T } {
+  return { ok: true, value };
+}

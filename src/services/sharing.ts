@@ -1,0 +1,159 @@
+// Sharing a device with other users: invitations by email, members. An invitation is a row in D1 and gives no right. A
+// member is made, changed and ended by the device's object, which D1 follows (domain/device/sharing.ts): who may do what is
+// right at once, lists are when D1 has taken it. Answers do not tell whether an email has an account.
+import { createId } from '../crypto/secrets.ts';
+import {
+  deleteInvitation,
+  deleteInvitationsOfUser,
+  findInvitation,
+  listInvitationsFor,
+  listInvitationsOf,
+  listMembers,
+  putInvitation,
+} from '../db/device-members.ts';
+import { findUser, type UserRow } from '../db/users.ts';
+import type { Actor, MemberRole } from '../domain/access.ts';
+import { foldName } from '../domain/account-name.ts';
+import type { Member } from '../domain/device/state.ts';
+import type { PageRequest } from '../domain/pagination.ts';
+import { credentialRefused, RefusedError } from '../domain/refusal.ts';
+import type { ServiceContext } from './context.ts';
+import { askDevice } from './device-views.ts';
+import { requireDevice } from './devices.ts';
+
+const dayMs = 86_400_000;
+
+/** @throws RefusedError invalid_request, device_not_found, forbidden, too_many_members */
+export async function inviteMember(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { email, role }: { email: string; role: MemberRole },
+) {
+  const db = context.primary();
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const foldedEmail = foldName(email);
+  if ((await requireUser(context, actor.userId)).foldedEmail === foldedEmail) {
+    throw new RefusedError({ kind: 'is_owner', deviceId });
+  }
+  const { membersPerDevice: max, invitationDays } = context.config.limits;
+  const createdAt = Date.now();
+  const invitation = {
+    id: createId('', 16),
+    deviceRow: device.id,
+    email,
+    foldedEmail,
+    role,
+    invitedBy: actor.userId,
+    createdAt,
+    expiresAt: createdAt + invitationDays * dayMs,
+  };
+  if (!(await putInvitation(db, invitation, max))) {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } });
+  }
+  return describeInvitation(invitation);
+}
+
+/** Open invitations of a device. @throws RefusedError device_not_found, forbidden */
+export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const { total, rows } = await listInvitationsOf(context.primary(), device.id, page);
+  return { list: rows.map(describeInvitation), total, ...page };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found */
+export async function withdrawInvitation(context: ServiceContext, actor: Actor, deviceId: string, id: string) {
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  if (!(await deleteInvitation(context.primary(), id, { deviceRow: device.id }))) throw noInvitation(id);
+  return { invitationId: id };
+}
+
+/** Open invitations for the email of the user. */
+export async function pageIncoming(context: ServiceContext, userId: number, page: PageRequest) {
+  const { foldedEmail } = await requireUser(context, userId);
+  const { total, rows } = await listInvitationsFor(context.primary(), foldedEmail, Date.now(), page);
+  const list = rows.map(({ invitation, deviceId, inviter }) => {
+    const { invitationId, role, createdAt, expiresAt } = describeInvitation(invitation);
+    return { invitationId, deviceId, invitedBy: inviter, role, createdAt, expiresAt };
+  });
+  return { list, total, ...page };
+}
+
+/** The same answer where it is repeated before the invitation is gone. @throws RefusedError not_found, too_many_members */
+export async function acceptInvitation(context: ServiceContext, userId: number, id: string) {
+  const db = context.primary();
+  const { foldedEmail } = await requireUser(context, userId);
+  const found = await findInvitation(db, id, foldedEmail, Date.now());
+  if (found === undefined) throw noInvitation(id);
+  const { deviceId, invitation } = found;
+  const { role, invitedBy } = invitation;
+  await askDevice(context, deviceId, 'join', (session) => session.join(userId, role, invitedBy));
+  await deleteInvitation(db, id, { foldedEmail });
+  return { deviceId, role };
+}
+
+/** @throws RefusedError not_found */
+export async function declineInvitation(context: ServiceContext, userId: number, id: string) {
+  const { foldedEmail } = await requireUser(context, userId);
+  if (!(await deleteInvitation(context.primary(), id, { foldedEmail }))) throw noInvitation(id);
+  return { invitationId: id };
+}
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const { total, rows } = await listMembers(context.primary(), device.id, page);
+  return { list: rows.map((row) => ({ ...row, since: new Date(row.since).toISOString() })), total, ...page };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found */
+export async function changeMember(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  userId: number,
+  role: MemberRole,
+) {
+  return describeMember(
+    await askDevice(context, deviceId, 'changeMember', (session) => session.changeMember(actor, userId, role)),
+  );
+}
+
+/** By an owner, or of one's own membership. @throws RefusedError device_not_found, forbidden, not_found */
+export async function removeMember(context: ServiceContext, actor: Actor, deviceId: string, userId: number) {
+  const action = actor.userId === userId ? 'leave' : 'share';
+  const { device } = await requireDevice(context, actor, deviceId, action);
+  await askDevice(context, deviceId, 'removeMember', (session) => session.removeMember(actor, userId));
+  await deleteInvitationsOfUser(context.primary(), device.id, userId);
+  return { userId };
+}
+
+async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {
+  const user = await findUser(context.primary(), userId);
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  return user;
+}
+
+function noInvitation(id: string): RefusedError {
+  return new RefusedError({ kind: 'not_found', what: 'invitation', id });
+}
+
+function describeMember({ userId, role, sinceMs }: Member) {
+  return { userId, role, since: new Date(sinceMs).toISOString() };
+}
+
+function describeInvitation(row: {
+  id: string;
+  email: string;
+  role: MemberRole;
+  createdAt: number;
+  expiresAt: number;
+}) {
+  return {
+    invitationId: row.id,
+    email: row.email,
+    role: row.role,
+    createdAt: new Date(row.createdAt).toISOString(),
+    expiresAt: new Date(row.expiresAt).toISOString(),
+  };
+}

@@ -1,0 +1,320 @@
+// Sharing a device: invitations, members, lists of own and shared devices, and what ends with a membership.
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { topicOf } from '../../src/domain/topics.ts';
+import { RelayGateway } from '../../src/durable/relay-gateway.ts';
+import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
+import { callLimited } from '../rig/workerd/limited.ts';
+import { sessionOf } from '../rig/workerd/provision.ts';
+import { comeOnline, forbidden, openRelay, ping, pong, shard, subscribed } from '../rig/workerd/relay.ts';
+
+type Device = { deviceId: string; productKey: string };
+type Listed = { total: number; list: { deviceId: string; role: string }[]; next?: string | null };
+
+let owner: TestUser;
+let friend: TestUser;
+let stranger: TestUser;
+let productKey: string;
+let device: Device;
+
+beforeAll(async () => {
+  [owner, stranger] = await Promise.all([createUser(), createUser()]);
+  productKey = `shared-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+});
+
+beforeEach(async () => {
+  friend = await createUser();
+  device = await activate();
+});
+
+async function activate(): Promise<Device> {
+  const body = { productKey, deviceSN: crypto.randomUUID() };
+  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body });
+  return { deviceId: data.deviceId, productKey };
+}
+
+const invite = ({ deviceId }: Device, { email }: { email: string }, role = 'viewer', by = owner) =>
+  call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { token: by.token, body: { email, role } });
+const accept = (invitationId: string, by: TestUser) =>
+  call<{ deviceId: string; role: string }>('POST', `/devices/invitations/${invitationId}/accept`, { token: by.token });
+const remove = ({ deviceId }: Device, { userId }: TestUser, by = owner) =>
+  call('DELETE', `/devices/${deviceId}/members/${userId}`, { token: by.token });
+const statusFor = ({ deviceId }: Device, { token }: TestUser) => call('GET', `/devices/${deviceId}/status`, { token });
+const listFor = async ({ token }: TestUser, query = '') =>
+  (await call<Listed>('GET', `/devices${query}`, { token })).data;
+const incomingOf = async ({ token }: TestUser) =>
+  (await call<{ total: number; list: { invitationId: string }[] }>('GET', '/devices/invitations', { token })).data;
+
+async function share(one: Device, user: TestUser, role = 'viewer'): Promise<void> {
+  const { data } = await invite(one, user, role);
+  const { code } = await accept(data.invitationId, user);
+  if (code !== 200) throw new Error(`not shared: ${code}`);
+}
+
+describe('an invitation', () => {
+  it('is answered the same whether the email has an account or not', async () => {
+    const [known, unknown] = [await invite(device, friend), await invite(device, { email: 'nobody@example.test' })];
+    for (const answer of [known, unknown]) {
+      expect(answer).toMatchObject({ code: 200, message: 'success' });
+      expect(Object.keys(answer.data)).toEqual(['invitationId', 'email', 'role', 'createdAt', 'expiresAt']);
+    }
+  });
+
+  it('gives nothing until it is accepted, and then the role', async () => {
+    const { data } = await invite(device, { email: ` ${friend.email.toUpperCase()}` }, 'operator');
+    expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
+    expect(await incomingOf(friend)).toMatchObject({
+      total: 1,
+      list: [{ invitationId: data.invitationId, deviceId: device.deviceId, invitedBy: owner.email, role: 'operator' }],
+    });
+    expect(await accept(data.invitationId, friend)).toMatchObject({
+      data: { ...{ deviceId: device.deviceId }, role: 'operator' },
+    });
+    expect(await statusFor(device, friend)).toMatchObject({ code: 200 });
+    expect(await call('GET', `/devices/${device.deviceId}`, { token: friend.token })).toMatchObject({
+      data: { role: 'operator' },
+    });
+    expect(await incomingOf(friend)).toMatchObject({ total: 0 });
+    expect(await accept(data.invitationId, friend)).toMatchObject({ code: 404 });
+  });
+
+  it('is for whom it was sent to alone', async () => {
+    const { invitationId } = (await invite(device, friend)).data;
+    expect(await accept(invitationId, stranger)).toMatchObject({ code: 404, message: 'not_found' });
+    const declined = await call('DELETE', `/devices/invitations/${invitationId}`, { token: stranger.token });
+    expect(declined).toMatchObject({ code: 404 });
+    expect(await incomingOf(friend)).toMatchObject({ total: 1 });
+  });
+
+  it('ends when it is declined, withdrawn, too old or replaced', async () => {
+    const first = (await invite(device, friend)).data.invitationId;
+    expect(await call('DELETE', `/devices/invitations/${first}`, { token: friend.token })).toMatchObject({ code: 200 });
+    const second = (await invite(device, friend)).data.invitationId;
+    const open = `/devices/${device.deviceId}/invitations`;
+    expect(await call('GET', open, { token: owner.token })).toMatchObject({ data: { total: 1 } });
+    expect(await call('DELETE', `${open}/${second}`, { token: owner.token })).toMatchObject({ code: 200 });
+    expect(await call('DELETE', `${open}/${second}`, { token: owner.token })).toMatchObject({ code: 404 });
+    const third = (await invite(device, friend)).data.invitationId;
+    const fourth = (await invite(device, friend, 'operator')).data.invitationId;
+    expect(await incomingOf(friend)).toMatchObject({ total: 1, list: [{ role: 'operator' }] });
+    await env.DB.prepare('update device_invitations set expires_at = 1 where id = ?').bind(fourth).run();
+    for (const id of [first, second, third, fourth]) expect(await accept(id, friend)).toMatchObject({ code: 404 });
+    expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
+  });
+
+  it('is refused for what is no email or role, and for the own email', async () => {
+    for (const body of [{}, { email: 'x', role: 'viewer' }, { email: friend.email, role: 'owner' }]) {
+      const refused = await call('POST', `/devices/${device.deviceId}/members`, { token: owner.token, body });
+      expect(refused).toMatchObject({ code: 400 });
+    }
+    expect(await invite(device, owner)).toMatchObject({
+      code: 400,
+      message: 'invalid_request: the device is your own',
+    });
+  });
+
+  it('of an owner who is none any more gives nothing', async () => {
+    const { invitationId } = (await invite(device, friend)).data;
+    await env.DB.prepare('update device_invitations set invited_by = ? where id = ?')
+      .bind(stranger.userId, invitationId)
+      .run();
+    expect(await accept(invitationId, friend)).toMatchObject({ code: 404 });
+    expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
+  });
+
+  it('is one of a limited number, as members are', async () => {
+    const limited = (email: string) =>
+      callLimited('membersPerDevice=2', 'POST', `/devices/${device.deviceId}/members`, {
+        token: owner.token,
+        body: { email, role: 'viewer' },
+      });
+    const emails = ['a', 'b', 'c', 'd'].map((name) => `${name}@example.test`);
+    const codes = (await Promise.all(emails.map(limited))).map(({ code }) => code).toSorted();
+    expect(codes).toEqual([200, 200, 400, 400]);
+    expect(await limited('e@example.test')).toMatchObject({ code: 400, message: 'too_many_members' });
+  });
+});
+
+describe('members of a device', () => {
+  it('are no more than twenty', async () => {
+    const session = sessionOf(device.deviceId);
+    const users = await Promise.all(Array.from({ length: 21 }, () => createUser()));
+    for (const { userId } of users.slice(0, 20)) {
+      expect(await session.join(userId, 'viewer', owner.userId)).toMatchObject({ ok: true });
+    }
+    await invite(device, users[20]!);
+    const { list } = await incomingOf(users[20]!);
+    expect(await accept(list[0]!.invitationId, users[20]!)).toMatchObject({ code: 400, message: 'too_many_members' });
+    // One who is in may get another role.
+    expect(await session.join(users[3]!.userId, 'operator', owner.userId)).toMatchObject({ ok: true });
+  });
+
+  it('are listed, changed and removed by the owner alone', async () => {
+    await share(device, friend);
+    const path = `/devices/${device.deviceId}/members`;
+    const { token } = owner;
+    expect(await call('GET', path, { token })).toMatchObject({
+      data: { total: 1, list: [{ userId: friend.userId, email: friend.email, role: 'viewer' }] },
+    });
+    const control = (user: TestUser) =>
+      call('POST', `/devices/${device.deviceId}/control`, { token: user.token, body: {} });
+    expect(await control(friend)).toMatchObject({ code: 400 });
+    const press = { token: friend.token, body: { action: 'trigger' } };
+    expect(await call('POST', `/devices/${device.deviceId}/control`, press)).toMatchObject({ code: 403 });
+    const changed = await call('PATCH', `${path}/${friend.userId}`, { token, body: { role: 'operator' } });
+    expect(changed).toMatchObject({ data: { userId: friend.userId, role: 'operator' } });
+    // No bridge is there: it got as far as the broker.
+    expect(await call('POST', `/devices/${device.deviceId}/control`, press)).toMatchObject({
+      message: 'broker_unavailable',
+    });
+    expect(await remove(device, friend, stranger)).toMatchObject({ code: 403 });
+    expect(await remove(device, friend)).toMatchObject({ code: 200, data: { userId: friend.userId } });
+    expect(await remove(device, friend)).toMatchObject({ code: 404, message: 'not_found' });
+    expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
+    expect(await call('PATCH', `${path}/x`, { token, body: { role: 'viewer' } })).toMatchObject({ code: 404 });
+  });
+
+  it('may leave, and remove nobody else', async () => {
+    const other = await createUser();
+    await share(device, friend, 'operator');
+    await share(device, other);
+    expect(await remove(device, other, friend)).toMatchObject({ code: 403 });
+    expect(await remove(device, friend, friend)).toMatchObject({ code: 200 });
+    expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
+    expect(await statusFor(device, other)).toMatchObject({ code: 200 });
+    expect(await remove(device, owner)).toMatchObject({ code: 403 });
+  });
+
+  it('stay members over the sleep of the object, and end with the device', async () => {
+    await share(device, friend);
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await statusFor(device, friend)).toMatchObject({ code: 200 });
+    await call('DELETE', `/devices/${device.deviceId}`, { token: owner.token });
+    expect(await listFor(friend)).toMatchObject({ total: 0, list: [] });
+    const { results } = await env.DB.prepare('select * from device_members where user_id = ?')
+      .bind(friend.userId)
+      .all();
+    expect(results).toEqual([]);
+  });
+
+  it('are known to the lists as soon as the database is back', async () => {
+    await env.DB.prepare('alter table device_members rename to device_members_away').run();
+    await sessionOf(device.deviceId).join(friend.userId, 'viewer', owner.userId);
+    await env.DB.prepare('alter table device_members_away rename to device_members').run();
+    expect(await statusFor(device, friend)).toMatchObject({ code: 200 });
+    expect(await listFor(friend)).toMatchObject({ total: 0 });
+    const later = Date.now() + 11_000;
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(later);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    await vi.waitFor(async () => expect(await listFor(friend)).toMatchObject({ total: 1 }), { timeout: 5_000 });
+    clock.mockRestore();
+  });
+});
+
+describe('lists', () => {
+  it('show own and shared devices with their roles, newest first, in pages and to the end', async () => {
+    const user = await createUser();
+    const own = `own-${crypto.randomUUID()}`;
+    await call('POST', '/products', { token: user.token, body: { productKey: own, name: 'Own' } });
+    const expected: { deviceId: string; role: string }[] = [];
+    for (const [index, role] of ['owner', 'viewer', 'operator', 'owner', 'viewer', 'viewer', 'owner'].entries()) {
+      const body = { productKey: role === 'owner' ? own : productKey, deviceSN: `${own}-${index}` };
+      const { deviceId } = (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data;
+      if (role !== 'owner') await share({ deviceId, productKey }, user, role);
+      expected.unshift({ deviceId, role });
+    }
+    const pick = ({ list }: Listed) => list.map(({ deviceId, role }) => ({ deviceId, role }));
+    const all = await listFor(user);
+    expect(all.total).toBe(7);
+    expect(pick(all)).toEqual(expected);
+    const pages = [];
+    for (const page of [1, 2, 3, 4, 5]) pages.push(...pick(await listFor(user, `?size=2&page=${page}`)));
+    expect(pages).toEqual(expected);
+    const read = [];
+    for (let after: string | null | undefined = ''; typeof after === 'string';) {
+      const part: Listed = await listFor(user, `?size=3&after=${after}`);
+      read.push(...pick(part));
+      after = part.next;
+    }
+    expect(read).toEqual(expected);
+    for (const role of ['owner', 'operator', 'viewer']) {
+      const wanted = expected.filter((one) => one.role === role);
+      const found = await listFor(user, `?role=${role}&size=100`);
+      expect({ total: found.total, list: pick(found) }).toEqual({ total: wanted.length, list: wanted });
+    }
+    const ofProduct = await listFor(user, `?productKey=${productKey}&status=offline`);
+    expect({ total: ofProduct.total, list: pick(ofProduct) }).toEqual({
+      total: 4,
+      list: expected.filter(({ role }) => role !== 'owner'),
+    });
+    expect(await listFor(user, '?status=online')).toMatchObject({ total: 0, list: [] });
+    expect(await call('GET', '/devices?role=guest', { token: user.token })).toMatchObject({ code: 400 });
+  });
+
+  it('filter shared devices by the status that they have now', async () => {
+    await share(device, friend);
+    await comeOnline(device);
+    const isListed = async (query: string) => (await listFor(friend, query)).total === 1;
+    await vi.waitUntil(() => isListed('?status=online'), { timeout: 8_000 });
+    expect((await listFor(friend, '?status=online')).list).toMatchObject([{ deviceId: device.deviceId }]);
+    await call('PATCH', `/devices/${device.deviceId}`, { token: owner.token, body: { disabled: true } });
+    expect(await listFor(friend, '?status=disabled&role=viewer')).toMatchObject({ total: 1 });
+    expect(await listFor(friend, '?status=online')).toMatchObject({ total: 0 });
+    await call('PATCH', `/devices/${device.deviceId}/members/${friend.userId}`, {
+      token: owner.token,
+      body: { role: 'operator' },
+    });
+    expect(await listFor(friend, '?status=disabled&role=viewer')).toMatchObject({ total: 0 });
+    expect(await listFor(friend, '?status=disabled&role=operator')).toMatchObject({ total: 1 });
+  });
+});
+
+describe('the relay', () => {
+  async function follow(user: TestUser, topic: string) {
+    const socket = await openRelay();
+    await socket.ask({ action: 'auth', token: user.token });
+    return { socket, answer: await socket.ask({ action: 'subscribe', topic }) };
+  }
+
+  it('lets a viewer follow, and ends that at once with the membership, not what the owner follows', async () => {
+    const topic = topicOf(device, 'status');
+    expect((await follow(friend, topic)).answer).toEqual(forbidden(topic));
+    await share(device, friend);
+    const [viewer, own] = [await follow(friend, topic), await follow(owner, topic)];
+    expect([viewer.answer, own.answer]).toEqual([subscribed(topic), subscribed(topic)]);
+    await comeOnline(device);
+    expect(await viewer.socket.next()).toMatchObject({ topic });
+    expect(await own.socket.next()).toMatchObject({ topic });
+    await remove(device, friend);
+    await comeOnline(device);
+    expect(await own.socket.next()).toMatchObject({ topic });
+    expect(await viewer.socket.ask(ping), 'nothing was pushed').toEqual(pong);
+    expect(await viewer.socket.ask({ action: 'subscribe', topic })).toEqual(forbidden(topic));
+  });
+
+  it('is told again of a removal that it missed', async () => {
+    const topic = topicOf(device, 'status');
+    await share(device, friend);
+    const viewer = await follow(friend, topic);
+    const away = vi.spyOn(RelayGateway.prototype, 'endSubscriptions').mockImplementation(() => {
+      throw new Error('the shard is away');
+    });
+    expect(await remove(device, friend)).toMatchObject({ code: 200 });
+    expect(away).toHaveBeenCalled();
+    away.mockRestore();
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    clock.mockRestore();
+    const follows = () =>
+      runInDurableObject(shard(), (_, state) =>
+        state
+          .getWebSockets()
+          .some((socket) => JSON.stringify(socket.deserializeAttachment()).includes(device.deviceId)),
+      );
+    await vi.waitUntil(async () => !(await follows()));
+    await comeOnline(device);
+    expect(await viewer.socket.ask(ping), 'nothing was pushed').toEqual(pong);
+  });
+});
