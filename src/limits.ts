@@ -30,7 +30,7 @@ export const limitSpecs = {
   passwordHashesPerMinute: { default: 20, min: 1, max: 100_000 },
   passwordHashQueue: { default: 8, min: 1, max: 1_000 },
   rememberedLoginAddresses: { default: 10_000, min: 1, max: 100_000 },
-  strangerPauseMs: { default: 50, min: 0, max: 10_000 },
+  strangerPauseMs: { default: 100, min: 0, max: 10_000 },
   strangerQueue: { default: 100, min: 1, max: 1_000 },
   sessionsPerUser: { default: 100, min: 1, max: 10_000 },
   userRequestBurst: { default: 100, min: 1, max: 100_000 },
