@@ -18,15 +18,15 @@ function watchOf(everyMs: Record<string, number | undefined>) {
   return { find: () => watch.look(Object.keys(everyMs), nowMs, wait), looks: () => looks };
 }
 
-it('finds who pings at every look, and nobody else', async () => {
-  const { find } = watchOf({ flood: 1, hasty: 25, fine: 30_000, mute: undefined });
-  expect(await find()).toEqual(['flood']);
+it('finds who pings at most looks, or with gaps, and nobody else', async () => {
+  const { find } = watchOf({ flood: 1, gaps: 25, hasty: 60, fine: 30_000, mute: undefined });
+  expect(await find()).toEqual(['flood', 'gaps']);
 });
 
-it('looks once more where the last ping was a moment ago, and not at all where nobody has pinged', async () => {
+it('soon stops to look where the last ping was a moment ago, and not at all where nobody has pinged', async () => {
   const calm = watchOf({ fine: 100_000, other: undefined });
   expect(await calm.find()).toEqual([]);
-  expect(calm.looks()).toBe(1);
+  expect(calm.looks()).toBe(5);
   const idle = watchOf({ old: 70_000, other: undefined });
   expect(await idle.find()).toEqual([]);
   expect(idle.looks()).toBe(0);
