@@ -142,6 +142,12 @@ const operationIds: Record<string, string> = {
   'delete /api/v1/devices/{deviceId}/commands/{commandId}': 'cancelCommand',
   'post /api/v1/devices/{deviceId}/credentials': 'replaceDeviceCredentials',
   'delete /api/v1/products/{productKey}/devices': 'deleteDevicesOfProduct',
+  'post /api/v1/devices/{deviceId}/members': 'inviteMember',
+  'delete /api/v1/devices/{deviceId}/members/{userId}': 'removeMember',
+  'delete /api/v1/devices/{deviceId}/invitations/{invitationId}': 'withdrawInvitation',
+  'get /api/v1/devices/invitations': 'listIncomingInvitations',
+  'post /api/v1/devices/invitations/{invitationId}/accept': 'acceptInvitation',
+  'delete /api/v1/devices/invitations/{invitationId}': 'declineInvitation',
 };
 
 const verbs: Record<string, string> = {
