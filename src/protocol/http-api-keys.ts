@@ -34,9 +34,9 @@ export const createdApiKeySchema = z
       .string()
       .openapi({ description: 'The value, shown this once.', example: 'sk_h8Jw3cNq0TzYbVx6LmRfKs2PdGa5EuXo9iQtHyWn' }),
     description: z.string(),
-    ...given,
+    ...z.object(given).partial().shape,
   })
-  .openapi('CreatedApiKey');
+  .openapi('CreatedApiKey', { description: 'Scopes and product only where the request had one of them.' });
 
 export const apiKeyPageSchema = pageSchema(
   z

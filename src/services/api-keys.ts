@@ -61,6 +61,8 @@ export async function createApiKey(
   if (outcome !== 'made') {
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: outcome.max } });
   }
+  // The members of the contract alone, where nothing more was asked for.
+  if (asked === undefined && productKey === null) return { keyId, apiKey, description };
   return { keyId, apiKey, description, scopes: granted, productKey };
 }
 

@@ -161,6 +161,8 @@ describe('API keys', () => {
     expect(list[0]).toEqual({
       keyId: key.keyId,
       description: 'A machine',
+      scopes: ['read', 'control', 'manage'],
+      productKey: null,
       createdAt: expect.stringMatching(/Z$/) as string,
       lastUsedAt: null,
     });

@@ -31,8 +31,6 @@ describe('POST /users/api-keys', () => {
       keyId: expect.stringMatching(/^ak_[A-Za-z0-9]{20}$/) as string,
       apiKey: expect.stringMatching(/^sk_[A-Za-z0-9]{40}$/) as string,
       description: 'automation',
-      scopes: ['read', 'control', 'manage'],
-      productKey: null,
     });
   });
 
