@@ -7,20 +7,21 @@ import { whenNpmIsGone } from './npm-parent.ts';
 import { fail, print } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
-const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--serial PREFIX]
+const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--edge] [--serial PREFIX]
 
   --api       base address of the service, e.g. http://127.0.0.1:8787
   --product   product key the devices activate against
   --count     how many devices (1)
   --interval  seconds between two reports of a device (30)
   --will      announce "offline" through a last will, which stock firmware does not
+  --edge      connect over WebSocket to the service itself, not to the address that the activation names
   --serial    serial numbers are PREFIX-1, PREFIX-2, ... (VIRTUAL): the same prefix gives the same devices again`;
 
 /** Activations under way at once, as many boards as one access point brings up together. */
 const maxParallelStarts = 20;
 const progressEveryMs = process.stdout.isTTY ? 500 : 5_000;
 
-const { api, product, count, interval, will, serial } = readArguments();
+const { api, product, count, interval, will, edge, serial } = readArguments();
 const tally = { activated: 0, online: 0, reports: 0, commands: 0, refusals: 0 };
 let lastProblem = '';
 let lastLine = '';
@@ -34,6 +35,7 @@ const devices = Array.from(
       serial: `${serial}-${index + 1}`,
       reportEveryMs: interval * 1000,
       hasWill: will,
+      isAtEdge: edge,
       onEvent: countEvent,
     }),
 );
@@ -96,6 +98,7 @@ function readArguments() {
         count: { type: 'string', default: '1' },
         interval: { type: 'string', default: '30' },
         will: { type: 'boolean', default: false },
+        edge: { type: 'boolean', default: false },
         serial: { type: 'string', default: 'VIRTUAL' },
         help: { type: 'boolean', default: false },
       },
@@ -104,14 +107,14 @@ function readArguments() {
       print(usage);
       process.exit(0);
     }
-    const { product, will, serial } = values;
+    const { product, will, edge, serial } = values;
     const api = readBaseAddress('--api', values.api);
     if (product === undefined) throw new Error('--product needs a product key');
     const count = Number(values.count);
     if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
     const interval = Number(values.interval);
     if (!(interval > 0)) throw new Error('--interval needs a number of seconds');
-    return { api, product, count, interval, will, serial };
+    return { api, product, count, interval, will, edge, serial };
   } catch (error) {
     return fail(`${describeFailure(error)}\n\n${usage}`);
   }

@@ -9,9 +9,12 @@ import { print } from './terminal.ts';
 const triesForNext = 50;
 
 /** @throws Error when a port that was chosen by a setting is taken */
-export async function choosePorts(wanted: Settings['ports'], host: string): Promise<Ports> {
+export async function choosePorts<Part extends keyof Ports>(
+  wanted: Pick<Settings['ports'], Part>,
+  host: string,
+): Promise<Pick<Ports, Part>> {
   const chosen = new Map<string, number>();
-  for (const [part, { name, port, isExplicit }] of Object.entries(wanted)) {
+  for (const [part, { name, port, isExplicit }] of Object.entries<Settings['ports'][Part]>(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
     let candidate = port;
     while ([...chosen.values()].includes(candidate) || !(await take(candidate, host))) {
@@ -22,7 +25,7 @@ export async function choosePorts(wanted: Settings['ports'], host: string): Prom
     if (candidate !== port) print(`Port ${port} is taken, using ${candidate} instead (choose with ${name}=<port>)`);
     chosen.set(part, candidate);
   }
-  return Object.fromEntries(chosen) as Ports;
+  return Object.fromEntries(chosen) as Pick<Ports, Part>;
 }
 
 async function take(port: number, host: string): Promise<boolean> {

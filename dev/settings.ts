@@ -9,6 +9,8 @@ export type Settings = {
   ports: Record<keyof Ports, WantedPort>;
   stateDir: string;
   hasDemo: boolean;
+  /** Without one devices connect to the Worker itself, over WebSocket or through the gateway. */
+  hasBroker: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
   publicHost: string | undefined;
   /** A part that gives no sign of life for so long is started again. */
@@ -26,10 +28,11 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
       mqtt: readPort(env, 'MQTT_PORT', 1883),
       ws: readPort(env, 'MQTT_WS_PORT', 8083),
       brokerAdmin: readPort(env, 'BROKER_ADMIN_PORT', 18083),
-      bridgeHealth: readPort(env, 'HEALTH_PORT', 18084),
+      health: readPort(env, 'HEALTH_PORT', 18084),
     },
     stateDir: resolve(readText(env, 'STATE_DIR') ?? '.latchwork'),
     hasDemo: readSwitch(env, 'DEMO', true),
+    hasBroker: readBroker(env),
     publicHost,
     lifeSignSeconds: readSeconds(env, 'LIFE_SIGN_SECONDS', 20),
   };
@@ -37,6 +40,12 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
 
 function readText(env: NodeJS.ProcessEnv, name: string): string | undefined {
   return env[name] === '' ? undefined : env[name];
+}
+
+function readBroker(env: NodeJS.ProcessEnv): boolean {
+  const text = readText(env, 'BROKER')?.toLowerCase() ?? 'bridge';
+  if (text !== 'bridge' && text !== 'none') throw new Error(`BROKER is "${text}": give bridge or none`);
+  return text === 'bridge';
 }
 
 function readSwitch(env: NodeJS.ProcessEnv, name: string, fallback: boolean): boolean {

@@ -1,10 +1,10 @@
-// `npm start`: broker, Worker and bridge as processes of their own, watched over; the demo; then the lines to try next.
+// `npm start`: broker, Worker and bridge (with BROKER=none Worker and gateway) as processes of their own, watched over; the demo; then the lines to try next.
 // Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askHealth, describeFailure } from '../test/rig/api.ts';
 import { buildWorker } from '../test/rig/built-worker.ts';
-import { bridgePart, brokerPart, type Place, workerPart } from '../test/rig/parts.ts';
+import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../test/rig/parts.ts';
 import { startDemo } from './demo.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
@@ -48,7 +48,8 @@ async function run(settings: Settings): Promise<void> {
   const place = await choosePlace(settings);
   const api = `http://127.0.0.1:${place.ports.api}`;
   const buildDir = join(stateDir, 'build');
-  print('Building the Worker, then starting broker, Worker and bridge: this takes a few seconds');
+  const partNames = place.hasBroker ? 'broker, Worker and bridge' : 'Worker and gateway';
+  print(`Building the Worker, then starting ${partNames}: this takes a few seconds`);
   await buildWorker(buildDir);
   if (isStopping()) return;
 
@@ -58,8 +59,7 @@ async function run(settings: Settings): Promise<void> {
     onRestart: (name) => reportHealed(api, name),
     onWake: (suspendedForMs) => reportWake(api, suspendedForMs),
   });
-  await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(brokerPart(place))]);
-  await supervisor.start(bridgePart(place));
+  await startParts(supervisor, place, buildDir);
   await waitForHealth(api);
   if (isStopping()) return;
 
@@ -70,23 +70,31 @@ async function run(settings: Settings): Promise<void> {
     mqttHost: shownHost,
     mqttPort: ports.mqtt,
   };
-  printHeader(settings, ports.ws, addresses, supervisor);
+  printHeader(settings, place, addresses, supervisor);
   if (settings.hasDemo) await showDemo(api, settings, addresses);
   else print(describeFirstSteps(addresses).join('\n'));
 }
 
+async function startParts(parts: Supervisor, place: Place, buildDir: string): Promise<void> {
+  const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
+  await Promise.all([parts.start(workerPart(place, buildDir)), parts.start(entry)]);
+  if (place.hasBroker) await parts.start(bridgePart(place));
+}
+
 async function choosePlace(settings: Settings): Promise<Place> {
-  const { stateDir, publicHost } = settings;
+  const { stateDir, publicHost, hasBroker } = settings;
   const secrets = loadSecrets(stateDir);
   // Before the ports: what a killed run left may still hold them.
   await claimStateDir(stateDir);
   claimedDir = stateDir;
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-  const ports = await choosePorts(settings.ports, bindHost);
-  return { stateDir, bindHost, shownHost: publicHost ?? '127.0.0.1', ports, secrets };
+  const { ws, brokerAdmin, ...always } = settings.ports;
+  const ofBroker = hasBroker ? await choosePorts({ ws, brokerAdmin }, bindHost) : { ws: 0, brokerAdmin: 0 };
+  const ports = { ...(await choosePorts(always, bindHost)), ...ofBroker };
+  return { stateDir, bindHost, shownHost: publicHost ?? '127.0.0.1', hasBroker, ports, secrets };
 }
 
-function printHeader(settings: Settings, wsPort: number, addresses: Addresses, parts: Supervisor): void {
+function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
   const pid = (name: string) => colours.dim(`pid ${parts.pidOf(name) ?? 0}`);
   const { mqttHost, mqttPort, api, relay } = addresses;
   const folder = relative(process.cwd(), settings.stateDir);
@@ -99,8 +107,15 @@ function printHeader(settings: Settings, wsPort: number, addresses: Addresses, p
   print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
   print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
   print(`  Relay   ${relay}`);
-  print(`  MQTT    ${mqttHost}:${mqttPort}, ws://${mqttHost}:${wsPort}/mqtt   ${pid('broker')}`);
-  print(`  Bridge  ${pid('bridge')}`);
+  const tcp = `${mqttHost}:${mqttPort}`;
+  if (place.hasBroker) {
+    print(`  MQTT    ${tcp}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
+    print(`  Edge    ${relay}/DEVICE_ID (MQTT without the broker)`);
+    print(`  Bridge  ${pid('bridge')}`);
+  } else {
+    print(`  MQTT    ${tcp} through the gateway   ${pid('gateway')}`);
+    print(`  Edge    ${relay}/DEVICE_ID (MQTT over WebSocket)`);
+  }
   print(`  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env)`);
   print(colours.dim(`  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
   print();

@@ -38,6 +38,8 @@ export type VirtualDeviceOptions = {
   serial: string;
   reportEveryMs?: number;
   hasWill?: boolean;
+  /** Over WebSocket to the Worker itself, instead of the address that the activation names. */
+  isAtEdge?: boolean;
   onEvent?: (event: DeviceEvent) => void;
 };
 
@@ -88,11 +90,10 @@ export class VirtualDevice {
     }
   }
 
-  #connect({ mqtt, topics }: Activation): void {
-    const { reportEveryMs = 30_000, hasWill = false } = this.#options;
-    const client = connect({
-      host: mqtt.server,
-      port: mqtt.port,
+  #connect({ deviceId, mqtt, topics }: Activation): void {
+    const { apiUrl, reportEveryMs = 30_000, hasWill = false, isAtEdge = false } = this.#options;
+    const edge = `${apiUrl.replace(/^http/, 'ws').replace(/\/+$/, '')}/mqtt/${deviceId}`;
+    const client = connect(isAtEdge ? edge : `mqtt://${mqtt.server}:${mqtt.port}`, {
       username: mqtt.username,
       password: mqtt.password,
       clientId: mqtt.clientId,

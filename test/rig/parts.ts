@@ -1,4 +1,4 @@
-// The three processes of a local run (local broker, Worker, bridge) and the only place that maps ports and secrets to
+// The processes of a local run (local broker, Worker, bridge; or Worker and gateway) and the only place that maps ports and secrets to
 // their environment variables. Starts them; the caller watches them.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { on } from 'node:events';
@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bridgeEnvironment, bridgeName, spawnBridge } from './bridge-process.ts';
 import { spawnWorker } from './built-worker.ts';
+import { spawnGateway } from './gateway-process.ts';
 import { lifeAnswer, lifeQuestion } from './part-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -22,8 +23,16 @@ export const secretNames = [
   'BROKER_API_SECRET',
 ] as const;
 export type LocalSecrets = Record<(typeof secretNames)[number], string>;
-export type Ports = { api: number; mqtt: number; ws: number; brokerAdmin: number; bridgeHealth: number };
-export type Place = { stateDir: string; bindHost: string; shownHost: string; ports: Ports; secrets: LocalSecrets };
+export type Ports = { api: number; mqtt: number; ws: number; brokerAdmin: number; health: number };
+export type Place = {
+  stateDir: string;
+  bindHost: string;
+  shownHost: string;
+  /** Without one the gateway listens in its place. */
+  hasBroker: boolean;
+  ports: Ports;
+  secrets: LocalSecrets;
+};
 
 export type Part = {
   name: string;
@@ -60,14 +69,18 @@ export function spawnLocalBroker(env: Record<string, string>): ChildProcess {
 /** Browser applications under development. */
 export const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
 
-/** Vars and secrets of a Worker beside the local broker. */
-function workerBindings({ shownHost, ports, secrets }: Place): Record<string, string> {
-  return {
-    ...secrets,
-    MQTT_HOST: shownHost,
-    MQTT_PORT: String(ports.mqtt),
+/** Vars and secrets of a Worker beside the local broker or the gateway. */
+function workerBindings({ shownHost, hasBroker, ports, secrets }: Place): Record<string, string> {
+  const ofBroker = {
     BROKER_REPORTS_CONNECTIONS: 'true',
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
+  };
+  return {
+    ...secrets,
+    BROKER: hasBroker ? 'bridge' : 'none',
+    MQTT_HOST: shownHost,
+    MQTT_PORT: String(ports.mqtt),
+    ...(hasBroker && ofBroker),
     CORS_ORIGINS: process.env['CORS_ORIGINS'] ?? localOrigins,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
     LIMITS: process.env['LIMITS'] ?? '',
@@ -95,17 +108,37 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
     MQTT_PASSWORD: secrets.BRIDGE_MQTT_PASSWORDS,
     // The local broker speaks nothing newer; trying MQTT 5 first would cost a refused login at every start.
     MQTT_PROTOCOL: '3.1.1',
-    HEALTH_PORT: String(ports.bridgeHealth),
+    HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
   };
   return {
     name: 'bridge',
     spawn: () => spawnBridge({ env, detached: true }),
-    // Whatever it answers: a bridge that is not healthy says so itself, and a restart would not help it.
-    askForLife: async (_child, signal) => {
-      const response = await fetch(`http://127.0.0.1:${ports.bridgeHealth}/healthz`, { signal });
-      await response.arrayBuffer();
-    },
+    askForLife: askByHealth(ports),
+  };
+}
+
+export function gatewayPart({ bindHost, ports, secrets }: Place): Part {
+  const env = {
+    ...process.env,
+    WORKER_URL: `http://127.0.0.1:${ports.api}`,
+    GATEWAY_SECRET: secrets.GATEWAY_SECRETS,
+    LISTEN_HOST: bindHost,
+    MQTT_PORT: String(ports.mqtt),
+    // All devices of a local run may come from one address, and come back at once.
+    MAX_UNAUTHENTICATED_PER_ADDRESS: '1000',
+    DRAIN_SECONDS: '0',
+    HEALTH_PORT: String(ports.health),
+    LOG_FORMAT: 'json',
+  };
+  return { name: 'gateway', spawn: () => spawnGateway({ env, detached: true }), askForLife: askByHealth(ports) };
+}
+
+/** Whatever it answers: a service that is not healthy says so itself, and a restart would not help it. */
+function askByHealth({ health }: Ports) {
+  return async (_child: ChildProcess, signal: AbortSignal): Promise<void> => {
+    const response = await fetch(`http://127.0.0.1:${health}/healthz`, { signal });
+    await response.arrayBuffer();
   };
 }
 

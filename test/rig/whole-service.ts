@@ -38,7 +38,8 @@ export class WholeService {
       stateDir: rig.stateDir,
       bindHost: '127.0.0.1',
       shownHost: '127.0.0.1',
-      ports: { api: rig.port, mqtt: rig.mqttPort, ws: await findFreePort(), brokerAdmin, bridgeHealth: 0 },
+      hasBroker: true,
+      ports: { api: rig.port, mqtt: rig.mqttPort, ws: await findFreePort(), brokerAdmin, health: 0 },
       secrets: {
         ...brokerApi,
         JWT_SECRETS: jwtSecrets,

@@ -8,13 +8,13 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { findFreePort } from '../rig/ports.ts';
 import { chooseLocalPlace, groupMembers, LocalRun } from '../rig/local-run.ts';
 
-const place = await chooseLocalPlace();
+const [place, placeWithoutBroker] = [await chooseLocalPlace(), await chooseLocalPlace()];
 const { stateDir } = place;
 const mqttPort = place.ports.MQTT_PORT;
 const runs: LocalRun[] = [];
 
-function start(env: Record<string, string> = {}): LocalRun {
-  const run = new LocalRun(place, env);
+function start(env: Record<string, string> = {}, at = place): LocalRun {
+  const run = new LocalRun(at, env);
   runs.push(run);
   return run;
 }
@@ -23,8 +23,12 @@ afterEach(async () => {
   for (const run of runs.splice(0)) await run.stop();
 });
 
-test('the story appears, parts that are killed come back, and SIGTERM leaves no process', async () => {
-  const run = start();
+test.each([
+  { env: {}, at: place, parts: ['bridge', 'broker', 'worker'] },
+  { env: { BROKER: 'none' }, at: placeWithoutBroker, parts: ['gateway', 'worker'] },
+])('$parts: the story appears, parts that are killed come back, and SIGTERM leaves no process', async (how) => {
+  const { env, at, parts } = how;
+  const run = start(env, at);
   await run.untilTold(/Try next/);
   const story = run.output;
   for (const step of [/registered/, /activated as/, /is online/, /command_sent/, /replied/, /pushed thing\/event/]) {
@@ -33,14 +37,14 @@ test('the story appears, parts that are killed come back, and SIGTERM leaves no 
   expect(story).toMatch(/\d\d:\d\d:\d\d\.\d{3}/);
   expect(story).not.toContain('\u001b');
   expect(await run.askHealth()).toBe(200);
-  expect(Object.keys(run.parts).sort()).toEqual(['bridge', 'broker', 'worker']);
-  for (const file of ['secrets.env', 'demo.json']) expect(statSync(join(stateDir, file)).mode & 0o777).toBe(0o600);
+  expect(Object.keys(run.parts).sort()).toEqual(parts);
+  for (const file of ['secrets.env', 'demo.json']) expect(statSync(join(at.stateDir, file)).mode & 0o777).toBe(0o600);
 
   const deviceId = run.demoDeviceId;
   const call = run.demoClient();
   const command = () => call(`/devices/${deviceId}/control`, { method: 'POST', body: '{"action":"toggle"}' });
 
-  for (const part of ['bridge', 'broker', 'worker']) {
+  for (const part of parts) {
     const before = run.pidOf(part);
     process.kill(before, 'SIGKILL');
     await run.untilTold(new RegExp(`${part} +ended \\(pid ${before}, SIGKILL\\): starting it again`));
