@@ -5,6 +5,7 @@ import { activate as activateBy, addProduct, signUp as register, type Activation
 import { connectApi, type Api, type Credentials } from './api.ts';
 import { createSchemaCheck, type JsonSchema } from './json-schema.ts';
 import { listOperations, type OpenApiDocument, type Operation } from './openapi-document.ts';
+import { MqttTestClient } from './mqtt-client.ts';
 import { RelayClient, type Frame } from './relay-client.ts';
 
 export const service = inject('service');
@@ -94,6 +95,16 @@ export function activate(productKey: string, deviceSN = 'SN-0001'): Promise<Acti
 /** A device of a product of its own. */
 export async function newDevice(session: Session): Promise<Activation> {
   return activate(await addProduct(session));
+}
+
+/** A device's MQTT client, by the way in that this run tries. */
+export function connectDevice(device: Activation): Promise<MqttTestClient> {
+  return MqttTestClient.ofDevice(mqttUrlOf(device), device);
+}
+
+/** Where a device connects. */
+export function mqttUrlOf({ deviceId }: Pick<Activation, 'deviceId'>): string {
+  return service.mqttUrl.replace('{deviceId}', deviceId);
 }
 
 /** A relay client whose every frame is checked against the served AsyncAPI document. */

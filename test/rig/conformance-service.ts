@@ -1,10 +1,13 @@
-// The whole service for the conformance suite, once for all its files. Asserts nothing; ends what it started.
+// The whole service for the conformance suite, once for all its files, by the way in that the project's name says. Asserts
+// nothing; ends what it started.
 import type { TestProject } from 'vitest/node';
+import { EdgeService } from './edge-service.ts';
 import { WholeService } from './whole-service.ts';
 import { hookSecret, jwtSecrets } from './worker-rig.ts';
 
 export type Service = {
   url: string;
+  /** Where devices connect; `{deviceId}` in it is theirs. */
   mqttUrl: string;
   mqttPort: number;
   /** `kid:secret`. */
@@ -24,8 +27,15 @@ declare module 'vitest' {
 const allowedOrigin = 'https://app.example.test';
 
 export default async function startService(project: TestProject): Promise<() => Promise<void>> {
-  const service = await WholeService.start({ CORS_ORIGINS: allowedOrigin });
+  const vars = { CORS_ORIGINS: allowedOrigin };
+  // Devices on the path of their own beside a broker, and through the gateway where there is none.
+  const isGateway = project.name === 'conformance-gateway';
+  const service = await (isGateway ? EdgeService.start(vars) : WholeService.start(vars));
   const { url, mqttUrl, mqttPort } = service.rig;
-  project.provide('service', { url, mqttUrl, mqttPort, jwtSecrets, hookSecret, allowedOrigin });
+  const edgeUrl = `${url.replace(/^http/, 'ws')}/mqtt/{deviceId}`;
+  project.provide('service', {
+    ...{ url, mqttPort, jwtSecrets, hookSecret, allowedOrigin },
+    mqttUrl: project.name === 'conformance-edge' ? edgeUrl : mqttUrl,
+  });
   return () => service.stop();
 }

@@ -37,9 +37,14 @@ export class MqttTestClient {
     return new MqttTestClient(await connectAsync(url, options));
   }
 
-  static async ofDevice(url: string, { mqtt: login }: Activation, protocolVersion: ProtocolVersion = 4) {
+  static async ofDevice(
+    url: string,
+    { mqtt: login }: Activation,
+    protocolVersion: ProtocolVersion = 4,
+    options: IClientOptions = {},
+  ) {
     const { username, password, clientId } = login;
-    return MqttTestClient.open(url, { username, password, clientId, protocolVersion });
+    return MqttTestClient.open(url, { ...options, username, password, clientId, protocolVersion });
   }
 
   /** The bodies of all messages on a topic, in their order. */

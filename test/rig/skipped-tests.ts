@@ -1,6 +1,7 @@
 // Prints at the end of a run which tests were skipped and what was missing for them, because the summary only counts them.
 import { spawnSync } from 'node:child_process';
 import type { Reporter, TestModule, Vitest } from 'vitest/node';
+import { mosquittoClientsMissing, pahoMissing } from './foreign-clients.ts';
 import { mosquittoMissing } from './mosquitto.ts';
 import { dynamicSecurityMissing } from './mosquitto-dynamic-security.ts';
 import { rabbitmqMissing } from './rabbitmq.ts';
@@ -20,7 +21,10 @@ export class SkippedTests implements Reporter {
     const untold = modules.flatMap((module) => [...module.children.allTests('skipped')]);
     if (untold.length === 0) return;
     const files = new Set(untold.map(({ module }) => module.relativeModuleId));
-    const missing = new Set([mosquittoMissing, dynamicSecurityMissing, rabbitmqMissing, prlimitMissing]);
+    const missing = new Set([
+      ...[mosquittoMissing, dynamicSecurityMissing, rabbitmqMissing, prlimitMissing],
+      ...[mosquittoClientsMissing, pahoMissing],
+    ]);
     missing.delete(null);
     const reasons = missing.size === 0 ? ['see their files'] : [...missing];
     console.log(`\n${untold.length} tests were skipped: ${reasons.join('; ')}`);

@@ -1,7 +1,9 @@
-// The main job on a broker, as assertions: who may log in, who may publish and subscribe to what, a report that reaches
-// the status view and the relay, a command that reaches the device. The same for every broker.
+// The main job on a broker, or without one, as assertions: who may log in, who may publish and subscribe to what, a report that reaches
+// the status view and the relay, a command that reaches the device. The same for every way in.
 import { isDeepStrictEqual } from 'node:util';
+import type { IClientOptions } from 'mqtt';
 import { expect } from 'vitest';
+import type { Activation } from '../rig/accounts.ts';
 import { bridgeName, bridgePassword } from '../rig/bridge-process.ts';
 import { MqttTestClient, refusalOf, type ProtocolVersion } from '../rig/mqtt-client.ts';
 import type { WorkerRig } from '../rig/worker-rig.ts';
@@ -14,14 +16,26 @@ export type Job = {
   refusal: RegExp;
   /** Begins the serial numbers of this run. */
   serial: string;
+  /** Where a device connects, unless that is the address that its activation names. */
+  urlOf?: (device: Activation) => string;
+  /** Of each of its clients. */
+  options?: IClientOptions;
 };
 
 /** Logins: exactly the documented identity, and no other. */
-export async function expectLogins({ rig, protocolVersion, refusal, serial }: Job): Promise<void> {
-  const { mqtt, deviceSecret } = await rig.activate(serial);
+export async function expectLogins({
+  rig,
+  protocolVersion,
+  refusal,
+  serial,
+  urlOf = () => rig.mqttUrl,
+  options,
+}: Job): Promise<void> {
+  const activation = await rig.activate(serial);
+  const { mqtt, deviceSecret } = activation;
   const other = await rig.activate(`${serial}-other`);
   const login = { username: mqtt.username, password: mqtt.password, clientId: mqtt.clientId, protocolVersion };
-  const answer = (change: Record<string, unknown>) => refusalOf(rig.mqttUrl, { ...login, ...change });
+  const answer = (change: Record<string, unknown>) => refusalOf(urlOf(activation), { ...options, ...login, ...change });
   expect(await answer({})).toBe('accepted');
   expect(await answer({ password: `${mqtt.password}x` }), 'a wrong password').toMatch(refusal);
   expect(await answer({ password: deviceSecret }), 'the device secret').toMatch(refusal);
@@ -37,10 +51,16 @@ export async function expectLogins({ rig, protocolVersion, refusal, serial }: Jo
 }
 
 /** Topics: a device neither reads nor writes the topics of another one. */
-export async function expectSeparateTopics({ rig, protocolVersion, serial }: Job): Promise<void> {
+export async function expectSeparateTopics({
+  rig,
+  protocolVersion,
+  serial,
+  urlOf = () => rig.mqttUrl,
+  options,
+}: Job): Promise<void> {
   const [mine, victim] = [await rig.activate(`${serial}-intruder`), await rig.activate(`${serial}-victim`)];
   const watch = await rig.watch(mine, victim);
-  const other = await MqttTestClient.ofDevice(rig.mqttUrl, victim, protocolVersion);
+  const other = await MqttTestClient.ofDevice(urlOf(victim), victim, protocolVersion, options);
   expect(await other.trySubscribe(victim.topics.propertySet)).toBe(true);
   const before = { params: { position: 'up' } };
   await other.client.publishAsync(victim.topics.propertyPost, JSON.stringify(before), { qos: 1 });
@@ -55,7 +75,7 @@ export async function expectSeparateTopics({ rig, protocolVersion, serial }: Job
   ];
   // A broker may refuse by closing the connection, so each attempt has its own.
   for (const filter of foreignFilters) {
-    const intruder = await MqttTestClient.ofDevice(rig.mqttUrl, mine, protocolVersion);
+    const intruder = await MqttTestClient.ofDevice(urlOf(mine), mine, protocolVersion, options);
     expect(await intruder.trySubscribe(filter), filter).toBe(false);
     await intruder.leave();
   }
@@ -67,7 +87,7 @@ export async function expectSeparateTopics({ rig, protocolVersion, serial }: Job
     { topic: mine.topics.propertySet, body: forgedParams },
   ];
   for (const { topic, body } of forgeries) {
-    const intruder = await MqttTestClient.ofDevice(rig.mqttUrl, mine, protocolVersion);
+    const intruder = await MqttTestClient.ofDevice(urlOf(mine), mine, protocolVersion, options);
     await intruder.tryPublish(topic, body);
     await intruder.leave();
   }
@@ -96,11 +116,17 @@ export async function expectSeparateTopics({ rig, protocolVersion, serial }: Job
 }
 
 /** The job: a report up, a command down, a reply, and presence. */
-export async function expectReportsAndCommands({ rig, protocolVersion, serial }: Job): Promise<void> {
+export async function expectReportsAndCommands({
+  rig,
+  protocolVersion,
+  serial,
+  urlOf = () => rig.mqttUrl,
+  options,
+}: Job): Promise<void> {
   const activation = await rig.activate(serial);
   const { deviceId, topics } = activation;
   const watch = await rig.watch(activation);
-  const device = await MqttTestClient.ofDevice(rig.mqttUrl, activation, protocolVersion);
+  const device = await MqttTestClient.ofDevice(urlOf(activation), activation, protocolVersion, options);
   expect(await device.trySubscribe(topics.propertySet)).toBe(true);
 
   const report = { method: 'thing.event.property.post', id: '1', params: { position: 'middle', wifi_rssi: -60 } };
