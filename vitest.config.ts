@@ -31,7 +31,17 @@ const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
 const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = ['unit', 'worker', 'faults', 'system', 'bridge', 'gateway', 'conformance'];
+const projectOrder = [
+  'unit',
+  'worker',
+  'faults',
+  'system',
+  'bridge',
+  'gateway',
+  'conformance',
+  'conformance-edge',
+  'conformance-gateway',
+];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -107,16 +117,17 @@ export default defineConfig({
           ...withProcesses,
         },
       },
-      {
+      // The contract once for each way in: broker and bridge, the device's own path beside them, the gateway without them.
+      ...['conformance', 'conformance-edge', 'conformance-gateway'].map((name) => ({
         test: {
-          name: 'conformance',
+          name,
           include: ['test/conformance/**/*.test.ts'],
           globalSetup: ['test/rig/conformance-service.ts'],
           testTimeout: 30_000,
           hookTimeout: 30_000,
           ...withProcesses,
         },
-      },
+      })),
       {
         test: {
           name: 'system',

@@ -2,8 +2,8 @@
 // (whose data are section 4.4's).
 import { describe, expect, it, vi } from 'vitest';
 import { addProduct } from '../rig/accounts.ts';
-import { activate, newDevice, service, signUp } from '../rig/conformance-client.ts';
-import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
+import { activate, connectDevice, mqttUrlOf, newDevice, signUp } from '../rig/conformance-client.ts';
+import { refusalOf } from '../rig/mqtt-client.ts';
 import { dataOf } from '../rig/api.ts';
 
 const owner = await signUp();
@@ -15,7 +15,7 @@ describe('the status of a device', () => {
     const found = async (status: string) =>
       (await dataOf(owner.api.devices.$get({ query: { productKey, status } }))).list.map(({ status: text }) => text);
     expect([await found('2'), await found('offline')]).toEqual([['offline'], ['offline']]);
-    const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
+    const client = await connectDevice(activation);
     await vi.waitFor(async () => expect(await found('1')).toEqual(['online']), { timeout: 10_000 });
     expect([await found('online'), await found('2'), await found('0'), await found('3')]).toEqual([
       ['online'],
@@ -31,7 +31,7 @@ describe('the status of a device', () => {
   it('is 3 while disabled, which covers the connection and ends with it', async () => {
     const activation = await newDevice(owner);
     const params = { deviceId: activation.deviceId };
-    const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
+    const client = await connectDevice(activation);
     expect(
       await dataOf(owner.api.devices[':deviceId'].$patch({ param: params, json: { disabled: true } })),
     ).toMatchObject({
@@ -40,11 +40,11 @@ describe('the status of a device', () => {
     });
     await client.untilClosed();
     const { username, password, clientId } = activation.mqtt;
-    expect(await refusalOf(service.mqttUrl, { username, password, clientId })).toMatch(/^code \d/);
+    expect(await refusalOf(mqttUrlOf(activation), { username, password, clientId })).toMatch(/^code \d/);
     const { list } = await dataOf(owner.api.devices.$get({ query: { status: '3' } }));
     expect(list.map(({ deviceId }) => deviceId)).toContain(activation.deviceId);
     await dataOf(owner.api.devices[':deviceId'].$patch({ param: params, json: { disabled: false } }));
-    const again = await MqttTestClient.ofDevice(service.mqttUrl, activation);
+    const again = await connectDevice(activation);
     const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: params }));
     await vi.waitFor(async () => expect(await status()).toMatchObject({ status: 'online', online: true }));
     await again.leave();

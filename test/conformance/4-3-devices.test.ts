@@ -4,7 +4,18 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Api } from '../rig/api.ts';
 import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
-import { activate, ask, bearer, connect, keyPair, newDevice, service, signUp } from '../rig/conformance-client.ts';
+import {
+  activate,
+  ask,
+  bearer,
+  connect,
+  connectDevice,
+  keyPair,
+  mqttUrlOf,
+  newDevice,
+  service,
+  signUp,
+} from '../rig/conformance-client.ts';
 import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
 import { dataOf } from '../rig/api.ts';
 
@@ -62,7 +73,7 @@ describe('POST /devices/activate', () => {
   it('keeps older credentials working, so that a lost answer locks nobody out', async () => {
     const productKey = await addProduct(owner);
     for (const activation of [await activate(productKey), await activate(productKey)]) {
-      const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
+      const client = await connectDevice(activation);
       await client.leave();
     }
   });
@@ -114,7 +125,7 @@ describe.each(schemes)('devices with $scheme', ({ api, headers }) => {
     await expect(dataOf(device.status.$get({ param: params }))).rejects.toMatchObject(notFound);
     expect((await dataOf(api.devices.$get({ query: { productKey } }))).total).toBe(0);
     const { username, password, clientId } = mqtt;
-    expect(await refusalOf(service.mqttUrl, { username, password, clientId })).toMatch(/^code \d/);
+    expect(await refusalOf(mqttUrlOf({ deviceId }), { username, password, clientId })).not.toBe('accepted');
     expect((await activate(productKey)).deviceId).not.toBe(deviceId);
   });
 });
@@ -125,7 +136,7 @@ describe.each(schemes)('POST /devices/:deviceId/control with $scheme', ({ api, h
 
   beforeAll(async () => {
     device = await newDevice(owner);
-    client = await MqttTestClient.ofDevice(service.mqttUrl, device);
+    client = await connectDevice(device);
     await client.client.subscribeAsync(device.topics.propertySet, { qos: 1 });
   });
 
@@ -238,7 +249,7 @@ describe('GET /devices/:deviceId/status', () => {
     const device = await newDevice(owner);
     const params = { deviceId: device.deviceId };
     const status = () => dataOf(owner.api.devices[':deviceId'].status.$get({ param: params }));
-    const client = await MqttTestClient.ofDevice(service.mqttUrl, device);
+    const client = await connectDevice(device);
     await vi.waitFor(async () => expect(await status()).toMatchObject({ online: true, status: 'online' }));
     const report = { method: 'thing.event.property.post', id: randomUUID().slice(0, 8), params: { position: 'up' } };
     await client.tryPublish(device.topics.propertyPost, report);

@@ -4,8 +4,19 @@ import { describe, expect, it } from 'vitest';
 import { dataOf } from '../rig/api.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { newProductKey } from '../rig/accounts.ts';
-import { ask, bearer, connect, keyPair, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
-import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
+import {
+  ask,
+  bearer,
+  connect,
+  connectDevice,
+  keyPair,
+  mqttUrlOf,
+  newDevice,
+  openRelay,
+  service,
+  signUp,
+} from '../rig/conformance-client.ts';
+import { refusalOf } from '../rig/mqtt-client.ts';
 
 const owner = await signUp();
 const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));
@@ -95,7 +106,7 @@ describe('no authentication', () => {
 describe('messaging credentials', () => {
   it('let the device in at the broker and the relay', async () => {
     const device = await newDevice(owner);
-    const client = await MqttTestClient.ofDevice(service.mqttUrl, device);
+    const client = await connectDevice(device);
     await client.leave();
     const relay = await openRelay();
     const { username, password } = device.mqtt;
@@ -108,7 +119,8 @@ describe('messaging credentials', () => {
   });
 
   it('are refused with another client identifier, a wrong password, or the device secret', async () => {
-    const { deviceSecret, mqtt } = await newDevice(owner);
+    const device = await newDevice(owner);
+    const { deviceSecret, mqtt } = device;
     const { username, password, clientId } = mqtt;
     const wrong = [
       { username, password, clientId: 'android_app' },
@@ -121,7 +133,7 @@ describe('messaging credentials', () => {
       { username: 'latchwork-bridge', password, clientId: 'latchwork-bridge' },
     ];
     for (const login of wrong) {
-      expect(await refusalOf(service.mqttUrl, login), JSON.stringify(login)).toMatch(/^code [245]/);
+      expect(await refusalOf(mqttUrlOf(device), login), JSON.stringify(login)).toMatch(/^code [245]/);
     }
   });
 

@@ -2,7 +2,7 @@
 // served AsyncAPI document.
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Activation } from '../rig/accounts.ts';
-import { ask, bearer, newDevice, openRelay, service, signUp } from '../rig/conformance-client.ts';
+import { ask, bearer, connectDevice as openDevice, newDevice, openRelay, signUp } from '../rig/conformance-client.ts';
 import type { Frame, RelayClient } from '../rig/relay-client.ts';
 import { MqttTestClient } from '../rig/mqtt-client.ts';
 import { dataOf } from '../rig/api.ts';
@@ -25,7 +25,7 @@ async function open(headers?: Record<string, string>): Promise<RelayClient> {
 }
 
 async function connectDevice(activation: Activation): Promise<MqttTestClient> {
-  const client = await MqttTestClient.ofDevice(service.mqttUrl, activation);
+  const client = await openDevice(activation);
   clients.push(client);
   return client;
 }

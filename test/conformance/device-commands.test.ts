@@ -1,7 +1,7 @@
-// Commands to a real device at a real broker: followed to its reply, kept while it is away, and never repeated.
+// Commands to a real device, by each way in: followed to its reply, kept while it is away, and never repeated.
 import { describe, expect, it, vi } from 'vitest';
 import type { Activation } from '../rig/accounts.ts';
-import { newDevice, service, signUp } from '../rig/conformance-client.ts';
+import { connectDevice, newDevice, signUp } from '../rig/conformance-client.ts';
 import { MqttTestClient } from '../rig/mqtt-client.ts';
 import { dataOf } from '../rig/api.ts';
 
@@ -10,7 +10,7 @@ const up = { action: 'toggle', position: 'up' } as const;
 
 /** As stock firmware: MQTT 3.1.1, clean session, QoS 0. Replies on the report topic where it is told to. */
 async function startDevice(activation: Activation, replies: boolean): Promise<MqttTestClient> {
-  const device = await MqttTestClient.ofDevice(service.mqttUrl, activation);
+  const device = await connectDevice(activation);
   const { propertySet, propertyPost } = activation.topics;
   device.client.on('message', (_, payload) => {
     const { id, params } = JSON.parse(payload.toString()) as { id: string; params: { position?: string } };
