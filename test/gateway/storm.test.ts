@@ -1,0 +1,70 @@
+// Many devices of one address that come at once, and come back at once after the gateway was killed; and one that sends and
+// never reads beside one that behaves. The Worker and the gateway are the real ones.
+import mqtt, { type MqttClient } from 'mqtt';
+import { afterEach, expect, test } from 'vitest';
+import type { Activation } from '../rig/accounts.ts';
+import { eventually } from '../rig/changes.ts';
+import { EdgeService } from '../rig/edge-service.ts';
+import { MqttTestClient } from '../rig/mqtt-client.ts';
+import { RawMqtt } from '../rig/raw-mqtt.ts';
+
+let service: EdgeService;
+const clients: MqttClient[] = [];
+
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.end(true);
+  await service.stop();
+});
+
+/** As firmware does: it tries again for as long as it takes. */
+function startDevice({ mqtt: login }: Activation): MqttClient {
+  const client = mqtt.connect(service.rig.mqttUrl, {
+    ...{ username: login.username, password: login.password, clientId: login.clientId },
+    ...{ protocolVersion: 4, clean: true, keepalive: login.keepAlive, reconnectPeriod: 300, queueQoSZero: false },
+  });
+  client.on('error', () => undefined);
+  clients.push(client);
+  return client;
+}
+
+test('more devices of one address than may be unauthenticated at once are all served, also after a kill', async () => {
+  service = await EdgeService.start({}, { MAX_UNAUTHENTICATED_PER_ADDRESS: '20' });
+  const devices = await service.rig.activateMany(150);
+  const areAllIn = async () =>
+    clients.every(({ connected }) => connected) &&
+    (await service.gateway.metric('gateway_connections')) === devices.length &&
+    (await service.gateway.metric('gateway_connections_unauthenticated')) === 0;
+  const howMany = () => `${clients.filter(({ connected }) => connected).length} of ${devices.length} connected`;
+  for (const device of devices) startDevice(device);
+  await eventually(howMany, areAllIn, 60_000);
+  expect(await service.gateway.metric('gateway_connections_refused_total')).toBeGreaterThan(0);
+
+  await service.gateway.kill('SIGKILL');
+  await service.restartGateway();
+  await eventually(howMany, areAllIn, 60_000);
+  await Promise.all(
+    clients.map((client, index) =>
+      client.publishAsync(devices[index]!.topics.propertyPost, '{"params":{"position":"down"}}', { qos: 1 }),
+    ),
+  );
+  for (const { deviceId } of [devices[0]!, devices.at(-1)!]) {
+    await service.rig.untilStatus(deviceId, ({ online, position }) => online && position === 'down');
+  }
+}, 180_000);
+
+test('a device that sends without reading holds up no other, and costs the gateway no memory', async () => {
+  service = await EdgeService.start({}, { UNREAD_SECONDS: '2' });
+  const [greedy, modest] = [await service.rig.activate('greedy'), await service.rig.activate('modest')];
+  const memory = () => service.gateway.metric('gateway_process_resident_memory_bytes');
+  const device = await MqttTestClient.ofDevice(service.rig.mqttUrl, modest);
+  const before = await memory();
+  const flood = await RawMqtt.login(service.rig.mqttPort, greedy.mqtt);
+  flood.socket.pause();
+  const pings = Buffer.alloc(64 * 1024, Buffer.from([0xc0, 0x00]));
+  for (let sent = 0; sent < 512 && !flood.isClosed; sent += 1) flood.socket.write(pings);
+  await device.client.publishAsync(modest.topics.propertyPost, '{"params":{"position":"up"}}', { qos: 1 });
+  await service.rig.untilStatus(modest.deviceId, ({ online, position }) => online && position === 'up');
+  expect((await memory()) - before).toBeLessThan(64 * 1024 * 1024);
+  flood.leave();
+  await device.leave();
+}, 60_000);
