@@ -89,7 +89,7 @@ async function sendCommand({ api }: Owner, deviceId: string): Promise<void> {
   const { message } = await dataOf(
     api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json: body }),
   );
-  say('api', `answered ${message}: the broker has it (${sinceMs(sentAtMs)} ms)`);
+  say('api', `answered ${message}: it is on its way (${sinceMs(sentAtMs)} ms)`);
 }
 
 function sinceMs(startMs: number): number {
