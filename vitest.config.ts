@@ -78,6 +78,7 @@ export default defineConfig({
                 BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
                 BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
                 GATEWAY_SECRETS: 'gateway-secret-of-the-worker-tests-only',
+                OPERATOR_SECRETS: 'operator-secret-of-the-worker-tests-only',
                 MQTT_HOST: 'broker.test',
                 BROKER_REPORTS_CONNECTIONS: 'true',
                 CORS_ORIGINS: 'https://app.test',

@@ -18,6 +18,7 @@ import { deviceRoutes } from './routes/devices.ts';
 import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
 import { pageRoutes } from './routes/pages.ts';
+import { operatorRoutes } from './routes/operator.ts';
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
@@ -43,6 +44,7 @@ export function createApp() {
 
   // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);
+  app.route('/operator', operatorRoutes);
   app.route('/hooks', brokerHookRoutes);
   app.use('/mqtt/*', trustGateway);
   app.route('/mqtt', relayRoutes);

@@ -75,6 +75,7 @@ const configSchema = z
     MESSAGING_SECRETS: liveSecretsSchema(secretSchema, { most: maxMessagingSecrets }),
     BROKER_HOOK_SECRETS: optionalSecretListSchema,
     GATEWAY_SECRETS: optionalSecretListSchema,
+    OPERATOR_SECRETS: optionalSecretListSchema,
     BROKER: z.enum(['bridge', 'none']),
     MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, 'is the bare host name or IPv4 address of the broker or gateway'),
     MQTT_PORT: integerSchema(1, 65535),
@@ -93,6 +94,10 @@ const configSchema = z
     RATE_LIMITS: z.enum(['production', 'relaxed']),
     LIMITS: limitsSchema,
     LOCATION_HINT: z.enum(['', ...locationHints]),
+    MAIL_URL: z.string().regex(/^(https?:\/\/\S+)?$/, 'is the address that takes mails, or empty'),
+    MAIL_FROM: z.string(),
+    MAIL_SECRET: z.string().default(''),
+    PASSWORD_RESET_URL: z.string().regex(/^(https?:\/\/\S*\{token\}\S*)?$/, 'holds {token}, or is empty'),
     LOG_INFO_SHARE: z.coerce.number().pipe(z.number().min(0).max(1)),
   })
   .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
@@ -106,6 +111,13 @@ const configSchema = z
   .refine((vars) => vars.BROKER !== 'none' || vars.BROKER_PROVISIONING === 'none', {
     path: ['BROKER_PROVISIONING'],
     message: 'has to be none where BROKER is none',
+  })
+  .superRefine((vars, context) => {
+    if (vars.MAIL_URL === '') return;
+    for (const name of ['MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL'] as const) {
+      if (vars[name] === '')
+        context.addIssue({ code: 'custom', path: [name], message: 'is missing where MAIL_URL is set' });
+    }
   })
   .superRefine((vars, context) => {
     if (vars.BROKER === 'none') return;
@@ -125,6 +137,8 @@ const configSchema = z
     brokerHookSecrets: vars.BROKER_HOOK_SECRETS,
     /** With one of them a gateway is believed which address a device has. */
     gatewaySecrets: vars.GATEWAY_SECRETS,
+    /** Empty: nobody may call the operator's routes. */
+    operatorSecrets: vars.OPERATOR_SECRETS,
     /** Whether there is a broker with a bridge at all; devices may connect to the edge either way. */
     hasBroker: vars.BROKER !== 'none',
     /** The connection data of activations, of the gateway where there is no broker, and what only a broker has. */
@@ -146,6 +160,10 @@ const configSchema = z
           ? { url: withoutSlash(vars.BROKER_API_URL), token: vars.BROKER_API_SECRET }
           : undefined,
     },
+    /** undefined: no password is reset by mail. */
+    mail: vars.MAIL_URL === '' ? undefined : { url: vars.MAIL_URL, from: vars.MAIL_FROM, secret: vars.MAIL_SECRET },
+    /** Of the application's page that sets a password, with `{token}` in it; undefined where there is none. */
+    passwordResetUrl: vars.PASSWORD_RESET_URL === '' ? undefined : vars.PASSWORD_RESET_URL,
     accessTokenSeconds: vars.ACCESS_TOKEN_SECONDS,
     relayShards: vars.RELAY_SHARDS,
     corsOrigins: vars.CORS_ORIGINS,

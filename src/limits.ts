@@ -32,6 +32,8 @@ export const limitSpecs = {
   rememberedLoginAddresses: { default: 10_000, min: 1, max: 100_000 },
   strangerPauseMs: { default: 100, min: 0, max: 10_000 },
   strangerQueue: { default: 100, min: 1, max: 1_000 },
+  passwordResetsPerHour: { default: 3, min: 1, max: 100 },
+  passwordResetMinutes: { default: 30, min: 5, max: 1_440 },
   sessionsPerUser: { default: 100, min: 1, max: 10_000 },
   userRequestBurst: { default: 100, min: 1, max: 100_000 },
   userRequestsPerSecond: { default: 100, min: 1, max: 100_000 },

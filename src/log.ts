@@ -9,7 +9,7 @@ const maxTextLength = 256;
 const longTexts = ['stack', 'query', 'error'];
 const maxLongTextLength = 4096;
 /** Emails, signed tokens, and the prefix forms of contract 2.3 and 2.7. */
-const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt)_[A-Za-z0-9]{6,}/g;
+const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt|dt|pr)_[A-Za-z0-9]{6,}/g;
 
 let infoShare = 1;
 

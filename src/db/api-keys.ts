@@ -1,5 +1,5 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, count, desc, eq, isNull, lt, or, sql } from 'drizzle-orm';
+import { and, count, desc, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { apiKeys, users } from './schema.ts';
@@ -7,8 +7,14 @@ import { limitOf, type UserLimits } from './user-limits.ts';
 
 type ApiKeyRow = typeof apiKeys.$inferSelect;
 
+/** undefined for keys of a disabled account, too. */
 export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
-  return database.select().from(apiKeys).where(eq(apiKeys.keyId, keyId)).get();
+  return database
+    .select(getTableColumns(apiKeys))
+    .from(apiKeys)
+    .innerJoin(users, and(eq(users.id, apiKeys.userId), isNull(users.disabledAt)))
+    .where(eq(apiKeys.keyId, keyId))
+    .get();
 }
 
 /**

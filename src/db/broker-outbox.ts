@@ -76,3 +76,17 @@ export async function releaseOutboxEntry(
   ]);
   return changed.meta.changes === 1;
 }
+
+/** What is not delivered yet. */
+export async function countOutbox(
+  database: Database,
+  nowMs: number,
+): Promise<{ waiting: number; oldestSeconds: number }> {
+  const row = await database
+    .select({ waiting: sql<number>`count(*)`, oldest: sql<number | null>`min(${brokerOutbox.requestedAt})` })
+    .from(brokerOutbox)
+    .where(isNull(brokerOutbox.deliveredAt))
+    .get();
+  const oldest = row?.oldest ?? nowMs;
+  return { waiting: row?.waiting ?? 0, oldestSeconds: Math.max(0, Math.round((nowMs - oldest) / 1000)) };
+}

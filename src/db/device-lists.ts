@@ -1,7 +1,7 @@
 // Lists of a user's own and shared devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
 // number, never on how many devices there are: the total comes from `device_counts` and `member_counts`, the rows by an index on each filter.
 import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
-import { unionAll } from 'drizzle-orm/sqlite-core';
+import { unionAll, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../domain/pagination.ts';
 import { memberRoles } from '../protocol/vocabulary.ts';
@@ -191,4 +191,17 @@ function matching({ productId, ownerId, statusCode, createdAfter, createdBefore 
     createdAfter === undefined ? undefined : gte(devices.createdAt, createdAfter),
     createdBefore === undefined ? undefined : lt(devices.createdAt, createdBefore),
   );
+}
+
+/** Of all owners. */
+export async function countAllDevices(
+  db: Database,
+): Promise<{ devices: number; inactive: number; online: number; disabled: number }> {
+  const sumOf = (column: SQLiteColumn) => sql<number>`coalesce(sum(${column}), 0)`;
+  const { devices: all, inactive, online, disabled } = deviceCounts;
+  const row = await db
+    .select({ devices: sumOf(all), inactive: sumOf(inactive), online: sumOf(online), disabled: sumOf(disabled) })
+    .from(deviceCounts)
+    .get();
+  return row ?? { devices: 0, inactive: 0, online: 0, disabled: 0 };
 }

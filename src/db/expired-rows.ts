@@ -1,7 +1,14 @@
 // Deletes expired rows, table by table, each by the index on its expiry.
 import { lt } from 'drizzle-orm';
 import type { Database } from './client.ts';
-import { brokerOutbox, deviceInvitations, loginAttempts, loginDevices, refreshTokens } from './schema.ts';
+import {
+  brokerOutbox,
+  deviceInvitations,
+  loginAttempts,
+  loginDevices,
+  passwordResets,
+  refreshTokens,
+} from './schema.ts';
 
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
 const deliveredEntryLifeMs = 60 * 60_000;
@@ -12,6 +19,7 @@ export async function deleteExpiredRows(database: Database, nowMs: number): Prom
     database.delete(loginAttempts).where(lt(loginAttempts.expiresAt, nowMs)),
     database.delete(loginDevices).where(lt(loginDevices.expiresAt, nowMs)),
     database.delete(deviceInvitations).where(lt(deviceInvitations.expiresAt, nowMs)),
+    database.delete(passwordResets).where(lt(passwordResets.expiresAt, nowMs)),
     database.delete(brokerOutbox).where(lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs)),
   ]);
 }

@@ -24,7 +24,7 @@ export async function insertSession(
     sql`
       insert into ${refreshTokens} (hash, family, user_id, created_at, expires_at)
       select ${session.digest}, ${session.family}, id, ${session.createdAt}, ${session.expiresAt}
-      from ${users} where id = ${session.userId} and password_hash = ${passwordHash}`,
+      from ${users} where id = ${session.userId} and password_hash = ${passwordHash} and disabled_at is null`,
     sql`
       delete from ${refreshTokens} where hash in (
         select hash from ${refreshTokens} where user_id = ${session.userId} and hash <> ${session.digest}

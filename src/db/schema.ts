@@ -19,6 +19,8 @@ export const users = sqliteTable(
     passwordHash: text('password_hash').notNull(),
     projectId: text('project_id').notNull(),
     createdAt: integer('created_at').notNull(),
+    /** Set by the operator: no login, no session, no API key. */
+    disabledAt: integer('disabled_at'),
   },
   (table) => [
     uniqueIndex('users_folded_username').on(table.foldedUsername),
@@ -30,6 +32,27 @@ const userReference = (column: string) =>
   integer(column)
     .notNull()
     .references(() => users.id);
+
+/** What the operator has changed while the service runs; a name without a row has its default. */
+export const serviceSettings = sqliteTable('service_settings', {
+  name: text('name', { enum: ['sign_up'] }).primaryKey(),
+  value: text('value').notNull(),
+});
+
+/** Tokens with which a password may be set anew, once; of each only the digest. */
+export const passwordResets = sqliteTable(
+  'password_resets',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('password_resets_user').on(table.userId, table.createdAt),
+    index('password_resets_expiry').on(table.expiresAt),
+  ],
+);
 
 /** Limits of src/limits.ts that count for one user in place of the service's own. Written by the operator alone. */
 export const userLimits = sqliteTable(
@@ -237,6 +260,8 @@ export const devices = sqliteTable(
     firmwareVersion: text('firmware_version').notNull(),
     chipModel: text('chip_model').notNull(),
     isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
+    /** The operator disabled it with its owner's account: it is enabled with the account, too. Not part of the projection. */
+    isDisabledWithAccount: integer('is_disabled_with_account', { mode: 'boolean' }),
     /** 0 not activated, 1 online, 2 offline. Part of the projection. */
     connectionStatus: integer('connection_status').notNull(),
     /** The code of contract 3, which lists filter by. */

@@ -22,7 +22,10 @@ export async function findUserByName(database: Database, foldedName: string): Pr
  * @returns the new user's id; undefined when one of the names is taken as a username or as an email. One statement, so
  * that of two simultaneous registrations one fails.
  */
-export async function insertUser(database: Database, user: Omit<UserRow, 'id'>): Promise<number | undefined> {
+export async function insertUser(
+  database: Database,
+  user: Omit<UserRow, 'id' | 'disabledAt'>,
+): Promise<number | undefined> {
   const names = sql`(${user.foldedUsername}, ${user.foldedEmail})`;
   const [row] = await database.all<{ id: number }>(sql`
     insert into ${users}

@@ -15,7 +15,8 @@ type Credential =
   | 'bridge_password'
   | 'bridge_secret'
   | 'hook_secret'
-  | 'gateway_secret';
+  | 'gateway_secret'
+  | 'operator_secret';
 
 type CredentialProblem = 'missing' | 'malformed' | 'wrong' | 'expired' | 'revoked' | 'reused' | 'unknown_account';
 
@@ -56,7 +57,7 @@ export type Refusal =
   | { kind: 'wrong_client_id'; deviceId?: string }
   | {
       kind: 'not_found';
-      what: 'route' | 'product' | 'command' | 'api_key' | 'device' | 'member' | 'invitation';
+      what: 'route' | 'product' | 'command' | 'api_key' | 'device' | 'member' | 'invitation' | 'account';
       id?: string;
     }
   /** Of an activation. */
@@ -74,6 +75,8 @@ export type Refusal =
   | { kind: 'product_readonly'; productKey: string }
   | { kind: 'product_disabled'; productKey: string }
   | { kind: 'device_disabled'; deviceId: string }
+  | { kind: 'account_disabled'; userId: number }
+  | { kind: 'sign_up_closed' }
   | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
   | { kind: 'weak_password'; minLength: number }
   | { kind: 'product_has_devices'; productKey: string }
@@ -140,6 +143,10 @@ export function wireErrorOf(refusal: Refusal): WireError {
     case 'resource_forbidden':
     case 'product_readonly':
       return { message: 'forbidden' };
+    case 'account_disabled':
+      return { message: 'forbidden', detail: 'the account is disabled' };
+    case 'sign_up_closed':
+      return { message: 'forbidden', detail: 'sign-up is closed' };
     case 'product_disabled':
     case 'device_disabled':
     case 'weak_password':

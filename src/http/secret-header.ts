@@ -12,15 +12,20 @@ export function readBearerSecret(c: Context<AppEnv>): string | undefined {
   return /^Bearer +(\S+)$/i.exec(c.req.header('Authorization') ?? '')?.[1];
 }
 
-export function requireSecret(which: 'bridgeSecrets' | 'brokerHookSecrets') {
+const credentials = {
+  bridgeSecrets: 'bridge_secret',
+  brokerHookSecrets: 'hook_secret',
+  operatorSecrets: 'operator_secret',
+} as const;
+
+export function requireSecret(which: keyof typeof credentials) {
   return createMiddleware<AppEnv>(async (c, next) => {
     const header = c.req.header('Authorization');
     const inPath = /^\/hooks\/[^/]+\/s\/([^/]+)\//.exec(c.req.path)?.[1];
     const secret = readBearerSecret(c) ?? (inPath && tryDecodeURIComponent(inPath));
     if (secret === undefined || !(await isOneOf(secret, c.var.context.config[which]))) {
-      const credential = which === 'bridgeSecrets' ? 'bridge_secret' : 'hook_secret';
       const problem = secret !== undefined ? 'wrong' : header === undefined ? 'missing' : 'malformed';
-      throw new RefusedError(credentialRefused(credential, problem));
+      throw new RefusedError(credentialRefused(credentials[which], problem));
     }
     await next();
   });

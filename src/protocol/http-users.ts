@@ -31,6 +31,17 @@ const givenDeviceTokenSchema = z
     example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
   });
 
+export const resetRequestBodySchema = z.object({ email: emailSchema }).openapi('PasswordResetRequest');
+export const resetRequestedSchema = z
+  .object({ message: z.literal('reset_requested') })
+  .openapi('PasswordResetRequested');
+export const resetBodySchema = z
+  .object({
+    token: z.string().max(256).openapi({ example: 'pr_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }),
+    newPassword: newPasswordSchema,
+  })
+  .openapi('PasswordReset');
+
 export const registerBodySchema = z
   .object({
     username: lineSchema(3, 254)

@@ -15,11 +15,15 @@ import {
   passwordChangedSchema,
   refreshBodySchema,
   registerBodySchema,
+  resetBodySchema,
+  resetRequestBodySchema,
+  resetRequestedSchema,
   sessionSchema,
   tokenPairSchema,
   userSchema,
 } from '../protocol/http-users.ts';
 import { changePassword, readAccount, registerUser } from '../services/accounts.ts';
+import { requestPasswordReset, resetPassword } from '../services/password-resets.ts';
 import { logIn, logOut, refreshSession } from '../services/sessions.ts';
 
 const tags = ['Users'];
@@ -38,6 +42,7 @@ const registerRoute = createRoute({
     'weak_password',
     'email_exists',
     'username_exists',
+    'forbidden',
     'too_many_requests',
   ),
 });
@@ -52,7 +57,7 @@ const loginRoute = createRoute({
     'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
   middleware: limitRate('LOGIN_LIMIT'),
   request: { body: jsonBody(loginBodySchema) },
-  responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'too_many_requests'),
+  responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'forbidden', 'too_many_requests'),
 });
 
 const refreshRoute = createRoute({
@@ -111,6 +116,30 @@ const passwordRoute = createRoute({
   ),
 });
 
+const resetRequestRoute = createRoute({
+  method: 'post',
+  path: '/password-reset',
+  tags,
+  summary: 'Ask for a mail with which a forgotten password can be set anew',
+  description:
+    'The answer is the same whether the account exists or not. A deployment that sends no mails answers `not_found`: there ' +
+    'the operator resets passwords.',
+  middleware: limitRate('LOGIN_LIMIT'),
+  request: { body: jsonBody(resetRequestBodySchema) },
+  responses: responsesOf(resetRequestedSchema, 'invalid_request', 'not_found', 'too_many_requests'),
+});
+
+const resetRoute = createRoute({
+  method: 'put',
+  path: '/password-reset',
+  tags,
+  summary: 'Set a password anew',
+  description: 'With the token of a mail or of the operator, good once and for half an hour. Ends all sessions.',
+  middleware: limitRate('LOGIN_LIMIT'),
+  request: { body: jsonBody(resetBodySchema) },
+  responses: responsesOf(passwordChangedSchema, 'invalid_request', 'weak_password', 'too_many_requests'),
+});
+
 export const userRoutes = createRouter()
   .openapi(registerRoute, async (c) => {
     const { username, email, password } = c.req.valid('json');
@@ -135,5 +164,13 @@ export const userRoutes = createRouter()
   .openapi(passwordRoute, async (c) => {
     const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
     await changePassword(c.var.context, caller, c.req.valid('json'));
+    return answer(c, { message: 'password_changed' as const });
+  })
+  .openapi(resetRequestRoute, (c) => {
+    requestPasswordReset(c.var.context, c.req.valid('json').email);
+    return answer(c, { message: 'reset_requested' as const });
+  })
+  .openapi(resetRoute, async (c) => {
+    await resetPassword(c.var.context, c.req.valid('json'));
     return answer(c, { message: 'password_changed' as const });
   });

@@ -3,6 +3,7 @@ import { checkPassword, hashPassword } from '../crypto/password.ts';
 import { createId, digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
 import { replacePassword } from '../db/refresh-tokens.ts';
+import { readSetting } from '../db/service-settings.ts';
 import { findUser, findUserByName, insertUser } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
@@ -12,7 +13,7 @@ import { inTurn, refuseStrangerWhereFull } from './password-turns.ts';
 
 const minPasswordLength = 8;
 
-/** @throws RefusedError weak_password, email_exists, username_exists */
+/** @throws RefusedError weak_password, email_exists, username_exists, forbidden while sign-up is closed */
 export async function registerUser(
   context: ServiceContext,
   { username, email, password }: { username: string; email: string; password: string },
@@ -20,6 +21,7 @@ export async function registerUser(
   refuseWeak(password);
   refuseStrangerWhereFull(context);
   const database = context.primary();
+  if ((await readSetting(database, 'sign_up')) === 'closed') throw new RefusedError({ kind: 'sign_up_closed' });
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   // Saves the hash for names that are taken; the insertion is what decides.
   await refuseTaken(database, names);
@@ -82,7 +84,7 @@ export async function changePassword(
   if (!isChanged) throw new RefusedError(credentialRefused('account_password', 'revoked'));
 }
 
-function refuseWeak(password: string): void {
+export function refuseWeak(password: string): void {
   if (Array.from(password).length < minPasswordLength) {
     throw new RefusedError({ kind: 'weak_password', minLength: minPasswordLength });
   }

@@ -47,6 +47,8 @@ export async function logIn(context: ServiceContext, { name, password, clientAdd
   }
   await resetFailures(database, attempt);
   rememberClient(context, clientDigest);
+  // Told to nobody but who knows the password.
+  if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
   const pair = await startSession(context, database, user.id, passwordHash);
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };

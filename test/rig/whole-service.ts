@@ -49,6 +49,7 @@ export class WholeService {
         MESSAGING_SECRETS: messagingSecret,
         BROKER_HOOK_SECRETS: hookSecret,
         GATEWAY_SECRETS: gatewaySecret,
+        OPERATOR_SECRETS: 'an-operator-secret-of-at-least-32-characters',
       },
     }).spawn();
     let output = '';

@@ -1,0 +1,112 @@
+// `npm run operator`: what an operator does to a deployment from the console, with an operator secret. Calls the operator's
+// routes slice by slice and says what came of it.
+import { createInterface } from 'node:readline/promises';
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import { operatorPath, passwordResetSchema, sliceDoneSchema } from '../src/protocol/operator.ts';
+import { describeFailure } from '../test/rig/api.ts';
+import { readBaseAddress } from './base-address.ts';
+import { fail, print } from './terminal.ts';
+
+const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
+
+  sign-up open|closed      let people register, or not
+  reset-password NAME      a token, and a link where the deployment has a page, to set a new password with
+  disable NAME             no login, session or API key; all its devices are disabled
+  enable NAME              the account again, and the devices that were disabled with it
+  delete NAME              the account with everything that it owns; asks first, --yes does not
+  push-credentials         all devices to a broker that credentials are pushed to
+  metrics                  what a Prometheus reads
+
+  NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.`;
+
+const answerWithinMs = 120_000;
+const slices = { disable: '/accounts/disable', enable: '/accounts/enable', delete: '/accounts/delete' } as const;
+
+const { url, secret, command, argument, isSure } = readArguments();
+try {
+  await run();
+} catch (error) {
+  fail(error);
+}
+
+async function run(): Promise<void> {
+  if (command === 'sign-up') {
+    if (argument !== 'open' && argument !== 'closed') return failWithUsage('sign-up needs open or closed');
+    await post('/sign-up', { open: argument === 'open' }, z.unknown());
+    print(`Sign-up is ${argument}.`);
+  } else if (command === 'reset-password') {
+    const { token, link, expiresAt } = await post('/accounts/reset-password', { name: name() }, passwordResetSchema);
+    print(`Good once, until ${expiresAt}: ${link ?? token}`);
+    if (link === null) print(`PUT ${url}/api/v1/users/password-reset {"token":"...","newPassword":"..."}`);
+  } else if (command === 'disable' || command === 'enable' || command === 'delete') {
+    if (command === 'delete') await askWhetherSure();
+    await runSlices(slices[command], { name: name() });
+  } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
+  else if (command === 'metrics') print((await (await ask('GET', '/metrics')).text()).trimEnd());
+  else failWithUsage(command === undefined ? 'a command is needed' : `there is no command ${command}`);
+}
+
+async function runSlices(path: string, body: object): Promise<void> {
+  const sum = { done: 0, failed: 0 };
+  for (let cursor: number | null = 0; cursor !== null;) {
+    const slice: z.infer<typeof sliceDoneSchema> = await post(path, { ...body, cursor }, sliceDoneSchema);
+    sum.done += slice.done;
+    sum.failed += slice.failed;
+    cursor = slice.cursor;
+    if (cursor !== null) print(`${sum.done} devices`);
+  }
+  print(`Done: ${sum.done} devices, ${sum.failed} failed.`);
+  if (sum.failed > 0) {
+    print('Run the command again for those that failed; the log of the Worker says why.');
+    process.exitCode = 1;
+  }
+}
+
+async function post<T>(path: string, body: object, schema: z.ZodType<T>): Promise<T> {
+  const response = await ask('POST', path, JSON.stringify(body));
+  return z.object({ data: schema }).parse(await response.json()).data;
+}
+
+async function ask(method: string, path: string, body?: string): Promise<Response> {
+  const response = await fetch(`${url}${operatorPath}${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
+    ...(body !== undefined && { body }),
+    signal: AbortSignal.timeout(answerWithinMs),
+  });
+  if (response.ok) return response;
+  const { message } = z.object({ message: z.string() }).parse(await response.json());
+  const hint = response.status === 401 ? ': OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment' : '';
+  return fail(`${url} answered ${response.status} ${message}${hint}`);
+}
+
+function name(): string {
+  return argument ?? failWithUsage(`${command ?? ''} needs the username or email of the account`);
+}
+
+async function askWhetherSure(): Promise<void> {
+  if (isSure) return;
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const typed = await terminal.question(`This deletes ${name()} with all its devices for good. Type the name again: `);
+  terminal.close();
+  if (typed !== name()) fail('Nothing was deleted.');
+}
+
+function readArguments() {
+  try {
+    const options = { url: { type: 'string' }, yes: { type: 'boolean', default: false } } as const;
+    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+    const secret = process.env['OPERATOR_SECRET'] ?? '';
+    const url = readBaseAddress('--url', values.url);
+    if (secret === '') throw new Error('OPERATOR_SECRET is not set');
+    const [command, argument] = positionals;
+    return { url, secret, command, argument, isSure: values.yes };
+  } catch (error) {
+    return failWithUsage(describeFailure(error));
+  }
+}
+
+function failWithUsage(problem: string): never {
+  fail(`${problem}\n\n${usage}`);
+}

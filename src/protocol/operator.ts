@@ -1,0 +1,29 @@
+// What an operator asks of the service (`npm run operator`), with an operator secret. Long work goes slice by slice: each
+// answer has the cursor for the next request, null at the end. Shapes only.
+import { z } from 'zod';
+
+export const operatorPath = '/operator';
+
+const nameSchema = z.string().min(1).max(254);
+const cursorSchema = z.int().nonnegative().default(0);
+
+export const signUpSchema = z.object({ open: z.boolean() });
+/** `name`: a username or an email. */
+export const accountNameSchema = z.object({ name: nameSchema });
+export const accountSliceSchema = z.object({ name: nameSchema, cursor: cursorSchema });
+export const sliceSchema = z.object({ cursor: cursorSchema });
+
+export const passwordResetSchema = z.object({
+  userId: z.int(),
+  token: z.string(),
+  /** Where the deployment has a page for it (PASSWORD_RESET_URL). */
+  link: z.string().nullable(),
+  expiresAt: z.string(),
+});
+export const sliceDoneSchema = z.object({
+  done: z.int(),
+  failed: z.int(),
+  /** For the next request; null when nothing is left. */
+  cursor: z.int().nullable(),
+});
+export type SliceDone = z.infer<typeof sliceDoneSchema>;
