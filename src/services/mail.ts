@@ -2,7 +2,7 @@
 // one so far, for services that take a mail as JSON over HTTPS.
 import type { Config } from '../config.ts';
 
-export type Mail = { to: string; subject: string; text: string };
+type Mail = { to: string; subject: string; text: string };
 type MailSender = (mail: Mail) => Promise<void>;
 
 const answerWithinMs = 10_000;

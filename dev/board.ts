@@ -1,0 +1,86 @@
+// `npm run board`: a board on the terminal, without mosquitto's tools: activates, shows each command, replies to it, and sends
+// what is typed as a report. Shows the connection data that a real board would use.
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { connect } from 'mqtt';
+import { propertySetReplyMethod } from '../src/protocol/mqtt.ts';
+import { activate } from '../test/rig/accounts.ts';
+import { connectApi, describeFailure } from '../test/rig/api.ts';
+import { readBaseAddress } from './base-address.ts';
+import { whenNpmIsGone } from './npm-parent.ts';
+import { colours, fail, print, say, warn } from './terminal.ts';
+
+const usage = `Usage: npm run board -- [--api URL] [--product KEY] [--serial SN]
+
+  --api      base address of the service (http://127.0.0.1:8787)
+  --product  product key to activate against (demo-switch)
+  --serial   serial number (MY-BOARD-1): the same one gives the same device again
+
+  Then type up, middle or down, or properties as JSON, e.g. {"wifi_rssi":-60}, to report them.`;
+
+const { api, product, serial } = readArguments();
+try {
+  const { deviceId, mqtt, topics } = await activate(connectApi(api), product, serial);
+  const { server, port, username, password, clientId } = mqtt;
+  say('api', `activated as ${deviceId}`);
+  print(colours.dim(`  MQTT ${server}:${port}, client id and username ${clientId}, password ${password}`));
+  const client = connect(`mqtt://${server}:${port}`, { clientId, username, password, protocolVersion: 4 });
+  client.on('connect', () => {
+    client.subscribe(topics.propertySet, { qos: 1 });
+    say('device', 'connected: type up, middle or down, or properties as JSON');
+  });
+  client.on('close', () => warn('device', 'connection lost, connecting again'));
+  client.on('error', (error) => warn('broker', describeFailure(error)));
+  client.on('message', (_topic, payload) => {
+    const text = payload.toString();
+    say('device', `command ${text}`);
+    const id = /"id":"([^"]*)"/.exec(text)?.[1] ?? '';
+    const reply = { method: propertySetReplyMethod, id, code: 200, data: {} };
+    client.publish(topics.propertyPost, JSON.stringify(reply), { qos: 1 });
+  });
+  createInterface({ input: process.stdin }).on('line', (line) => {
+    const params = readReport(line.trim());
+    if (params === undefined) {
+      warn('device', 'type up, middle or down, or properties as JSON');
+      return;
+    }
+    client.publish(topics.propertyPost, JSON.stringify({ params }), { qos: 1 }, (error) => {
+      if (error) warn('broker', describeFailure(error));
+      else say('device', `reported ${JSON.stringify(params)}`);
+    });
+  });
+  const stop = (): void => {
+    client.removeAllListeners('close');
+    client.end(false, {}, () => process.exit(0));
+  };
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+  whenNpmIsGone(stop);
+} catch (error) {
+  fail(`${api}: ${describeFailure(error)}`);
+}
+
+function readReport(line: string): Record<string, unknown> | undefined {
+  if (['up', 'middle', 'down'].includes(line)) return { position: line };
+  try {
+    const parsed: unknown = JSON.parse(line);
+    return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function readArguments() {
+  try {
+    const options = {
+      api: { type: 'string', default: 'http://127.0.0.1:8787' },
+      product: { type: 'string', default: 'demo-switch' },
+      serial: { type: 'string', default: 'MY-BOARD-1' },
+    } as const;
+    const { api, product, serial } = parseArgs({ options }).values;
+    return { api: readBaseAddress('--api', api), product, serial };
+  } catch (error) {
+    return fail(`${describeFailure(error)}\n\n${usage}`);
+  }
+}

@@ -1,0 +1,22 @@
+// `npm run reset`: deletes the state folder of `npm start`, with database, objects, secrets and logs. Deletes nothing else, and
+// nothing while `npm start` uses it.
+import { existsSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { claimStateDir } from './parts-file.ts';
+import { fail, print } from './terminal.ts';
+
+const stateDir = resolve(process.env['STATE_DIR'] ?? '.latchwork');
+/** Only a folder that `npm start` has made has it. */
+const mark = join(stateDir, 'secrets.env');
+
+try {
+  if (!existsSync(stateDir)) print(`There is nothing in ${stateDir}.`);
+  else if (!existsSync(mark)) fail(`${stateDir} was not made by npm start: nothing is deleted`);
+  else {
+    await claimStateDir(stateDir);
+    rmSync(stateDir, { recursive: true, force: true, maxRetries: 3 });
+    print(`Deleted ${stateDir}; the next npm start begins anew.`);
+  }
+} catch (error) {
+  fail(error);
+}
