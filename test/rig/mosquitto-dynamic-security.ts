@@ -1,6 +1,7 @@
 // mosquitto with its dynamic security plugin, set up with the files in broker-bridge/examples.
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { readExample } from './broker-examples.ts';
 import { Mosquitto, mosquittoMissing } from './mosquitto.ts';
 
@@ -14,21 +15,32 @@ export const dynamicSecurityMissing =
 export async function startDynamicMosquitto(
   port: number,
   bridge: { clientId: string; password: string },
+  user?: 'mosquitto',
 ): Promise<Mosquitto> {
-  const broker = await Mosquitto.launch(port, (dir) => {
-    const dataDir = { '/var/lib/mosquitto/': `${dir}/` };
-    run(readExample('mosquitto/before-first-start.sh', { ...dataDir, ADMIN_PASSWORD: administratorPassword }));
+  let dataDir = {};
+  const configure = (dir: string): string => {
+    dataDir = { '/var/lib/mosquitto/': `${dir}/` };
+    // Where it runs as the user of the tests, the file stays theirs.
+    const script = {
+      ...dataDir,
+      ADMIN_PASSWORD: administratorPassword,
+      ...(user === undefined && { chown: ': chown' }),
+    };
+    run(readExample('mosquitto/before-first-start.sh', script));
+    if (user !== undefined) run(`chmod 711 '${dirname(dir)}'; chown ${user}: '${dir}'`);
     return readExample('mosquitto/mosquitto.conf', {
       'listener 1883': `listener ${port} 127.0.0.1`,
       '/usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so': plugin ?? '',
       ...dataDir,
     });
-  });
+  };
+  const broker = await Mosquitto.launch(port, configure, user);
   const values = {
     '-p 1883': `-p ${port}`,
     ADMIN_PASSWORD: administratorPassword,
     BRIDGE_CLIENT_ID: bridge.clientId,
     BRIDGE_MQTT_PASSWORD: bridge.password,
+    ...dataDir,
   };
   run(readExample('mosquitto/bridge-account.sh', values));
   return broker;

@@ -38,12 +38,12 @@ export class Mosquitto {
     );
   }
 
-  /** With a whole configuration, which must listen on `port`; `configure` may prepare the data folder. */
-  static async launch(port: number, configure: (dir: string) => string): Promise<Mosquitto> {
+  /** With a whole configuration, which must listen on `port`; `configure` may prepare the data folder. `user`: of its own. */
+  static async launch(port: number, configure: (dir: string) => string, ownUser?: string): Promise<Mosquitto> {
     const dir = makeTempDir('mosquitto');
     const configFile = join(dir, 'mosquitto.conf');
     // Started by root, it would otherwise change to a user that cannot write here.
-    const user = process.getuid?.() === 0 ? 'user root\n' : '';
+    const user = process.getuid?.() === 0 ? `user ${ownUser ?? 'root'}\n` : '';
     writeFileSync(configFile, `${configure(dir)}\n${user}`);
     const broker = new Mosquitto(port, configFile);
     await broker.startAgain();

@@ -12,3 +12,8 @@ dynsec addRoleACL latchwork-bridge subscribeLiteral '$CONTROL/dynamic-security/v
 dynsec addRoleACL latchwork-bridge publishClientReceive '$CONTROL/dynamic-security/v1/response' allow
 dynsec createClient latchwork-bridge -c BRIDGE_CLIENT_ID -p BRIDGE_MQTT_PASSWORD
 dynsec addClientRole latchwork-bridge latchwork-bridge
+# mosquitto answers what it could not save like what it could: the account has to be in its file.
+grep -q '"latchwork-bridge"' /var/lib/mosquitto/dynamic-security.json || {
+  echo 'error: mosquitto cannot write /var/lib/mosquitto/dynamic-security.json: its user has to own it' >&2
+  exit 1
+}

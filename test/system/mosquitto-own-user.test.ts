@@ -1,0 +1,46 @@
+// mosquitto as Debian runs it, under its own user, set up by root with the scripts of the guide: accounts outlive a restart, and
+// a file that it cannot write is noticed.
+import { spawnSync } from 'node:child_process';
+import { chownSync, globSync } from 'node:fs';
+import { afterEach, describe, expect, test } from 'vitest';
+import {
+  deleteClient,
+  describeClient,
+  dynamicSecurityMissing,
+  startDynamicMosquitto,
+} from '../rig/mosquitto-dynamic-security.ts';
+import type { Mosquitto } from '../rig/mosquitto.ts';
+import { findFreePort } from '../rig/ports.ts';
+import { tempRootVariable } from '../rig/temp-dirs.ts';
+
+const isRoot = process.getuid?.() === 0;
+const hasUser = spawnSync('id', ['mosquitto']).status === 0;
+const bridge = { clientId: 'latchwork-bridge-of-the-test', password: 'password-of-the-bridge-at-mosquitto' };
+
+const brokers: Mosquitto[] = [];
+afterEach(async () => {
+  for (const broker of brokers.splice(0)) await broker.stop();
+});
+
+describe.skipIf(dynamicSecurityMissing !== null || !isRoot || !hasUser)('mosquitto under its own user', () => {
+  test('has the accounts after a restart that it was given before', async () => {
+    const broker = await startDynamicMosquitto(await findFreePort(), bridge, 'mosquitto');
+    brokers.push(broker);
+    await broker.stop();
+    await broker.startAgain();
+    expect(describeClient(broker, 'latchwork-bridge')).toContain(bridge.clientId);
+  });
+
+  test('loses what it cannot write, though it answers as if it had', async () => {
+    const broker = await startDynamicMosquitto(await findFreePort(), bridge, 'mosquitto');
+    brokers.push(broker);
+    const files = globSync(`${process.env[tempRootVariable] ?? ''}/mosquitto-*/dynamic-security.json`);
+    expect(files.length).toBeGreaterThan(0);
+    for (const file of files) chownSync(file, 0, 0);
+    spawnSync('chmod', ['644', ...files]);
+    deleteClient(broker, 'latchwork-bridge');
+    await broker.stop();
+    await broker.startAgain();
+    expect(describeClient(broker, 'latchwork-bridge')).toContain(bridge.clientId);
+  });
+});
