@@ -1,4 +1,5 @@
-// What the socket of an edge session carries through a sleep of its object: read once a wake, through a schema.
+// What the socket of an edge session carries through a sleep of its object: read once a wake, through a schema. Not the
+// beginning of a packet: the timer for its rest keeps the object awake.
 import { z } from 'zod';
 import type { EdgeSession } from '../domain/edge/session.ts';
 
@@ -22,22 +23,15 @@ const attachmentSchema = z.object({
   openedAtMs: z.number(),
   address: z.string(),
   session: sessionSchema.nullable(),
-  /** The beginning of a packet whose end has not come; null where it was too long to be kept. */
-  partial: z.instanceof(Uint8Array).nullable(),
 });
 export type EdgeAttachment = z.infer<typeof attachmentSchema>;
-
-/** The platform takes 16 384 bytes: subscriptions and will have the rest. */
-const maxPartialBytes = 4_096;
 
 /** Undefined where it cannot be read. */
 export function readAttachment(socket: WebSocket): EdgeAttachment | undefined {
   return attachmentSchema.safeParse(socket.deserializeAttachment()).data;
 }
 
-/** @param rest bytes that were received and not read */
-export function writeAttachment(socket: WebSocket, kept: Omit<EdgeAttachment, 'partial'>, rest: Uint8Array): void {
-  // A copy: a view would be written with all of its buffer.
-  const partial = rest.length > maxPartialBytes ? null : rest.slice();
-  socket.serializeAttachment({ ...kept, partial } satisfies EdgeAttachment);
+/** The platform takes 16 384 bytes: `edgeSubscriptions` and the size of CONNECT keep within that. */
+export function writeAttachment(socket: WebSocket, attachment: EdgeAttachment): void {
+  socket.serializeAttachment(attachment);
 }

@@ -18,9 +18,7 @@ export class EdgeConnection {
   session: EdgeSession | null;
   /** Its CONNECT is being checked. */
   isLoggingIn = false;
-  /** A sleep has lost the beginning of a packet. */
-  isTorn = false;
-  readonly #reader: PacketReader;
+  readonly #reader = new PacketReader();
   #tokens: number | undefined;
   #tokensAtMs = 0;
   #windowStartMs = 0;
@@ -28,19 +26,17 @@ export class EdgeConnection {
   #gathering: ReturnType<typeof setTimeout> | null = null;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
-  private constructor(socket: WebSocket, attached: Omit<EdgeAttachment, 'partial'>, partial: Uint8Array | null) {
+  private constructor(socket: WebSocket, attached: EdgeAttachment) {
     this.socket = socket;
     this.openedAtMs = attached.openedAtMs;
     this.address = attached.address;
     this.phase = attached.phase;
     this.session = attached.session;
-    this.#reader = new PacketReader(partial ?? undefined);
-    this.isTorn = partial === null;
   }
 
   static open(socket: WebSocket, address: string, nowMs: number): EdgeConnection {
     const opened = { phase: 'connecting', openedAtMs: nowMs, address, session: null } as const;
-    const connection = new EdgeConnection(socket, opened, new Uint8Array(0));
+    const connection = new EdgeConnection(socket, opened);
     connection.save();
     return connection;
   }
@@ -48,7 +44,7 @@ export class EdgeConnection {
   /** As it was before the object slept; undefined where that is not known. */
   static wake(socket: WebSocket): EdgeConnection | undefined {
     const attached = readAttachment(socket);
-    return attached && new EdgeConnection(socket, attached, attached.partial);
+    return attached && new EdgeConnection(socket, attached);
   }
 
   isOpen(): boolean {
@@ -108,7 +104,7 @@ export class EdgeConnection {
 
   save(): void {
     const { phase, openedAtMs, address, session } = this;
-    writeAttachment(this.socket, { phase, openedAtMs, address, session }, this.#reader.rest());
+    writeAttachment(this.socket, { phase, openedAtMs, address, session });
   }
 
   /** A timer keeps the object awake, which a few seconds for an unfinished packet are worth. */

@@ -83,7 +83,6 @@ export class EdgeSockets {
         continue;
       }
       this.#connections.set(socket, connection);
-      if (connection.phase === 'connecting' || connection.waitingBytes > 0) this.#awaitRest(connection);
     }
   }
 
@@ -150,8 +149,7 @@ export class EdgeSockets {
       return;
     }
     connection.receive(new Uint8Array(data));
-    if (connection.isTorn) this.#endByService(connection, { reason: 'packet_unfinished' });
-    else if (connection.phase === 'connecting') await this.#connect(connection);
+    if (connection.phase === 'connecting') await this.#connect(connection);
     else if (connection.mayTakeAlone(this.#config.limits.edgeGatherMs, Date.now())) this.#drain(connection);
     // One write for all that a busy device sends in this moment.
     else connection.gather(this.#config.limits.edgeGatherMs, () => this.#drain(connection));
@@ -188,8 +186,8 @@ export class EdgeSockets {
     }
     if (connection.isLoggingIn) return;
     const first = readConnect(connection);
-    if (first === undefined) connection.save();
-    else if ('drop' in first) this.#drop(connection, first.drop.code, first.drop.cause);
+    if (first === undefined) return;
+    if ('drop' in first) this.#drop(connection, first.drop.code, first.drop.cause);
     else if ('refusal' in first) this.#refuse(connection, first.level, first.refusal);
     else {
       try {

@@ -275,6 +275,16 @@ function describeServers({ host, port, tlsPort }: { host: string; port: number; 
   return {
     broker: { host: `{host}:${port}`, protocol: 'mqtt', protocolVersion, variables, security },
     brokerTls: { host: `{host}:${tlsPort}`, protocol: 'mqtts', protocolVersion, variables, security },
+    edge: {
+      host: '{host}',
+      pathname: '/mqtt/{deviceId}',
+      protocol: 'wss',
+      description:
+        'MQTT 3.1.1 or 5 over WebSocket, sub-protocol `mqtt`, to the host of the HTTP interface: no broker in between. At most ' +
+        'QoS 1, nothing retained, no persistent session.',
+      variables: { host: { default: 'api.example.com' }, deviceId: { default: exampleDevice.deviceId } },
+      security,
+    },
     relay: {
       host: '{host}',
       protocol: 'wss',
@@ -295,7 +305,7 @@ function deviceChannel(action: TopicAction, title: string, description: string, 
     address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, action),
     title,
     description,
-    servers: [{ $ref: '#/servers/broker' }, { $ref: '#/servers/brokerTls' }],
+    servers: ['broker', 'brokerTls', 'edge'].map((name) => ({ $ref: `#/servers/${name}` })),
     parameters: {
       productKey: { description: 'Key of the product.', examples: [exampleDevice.productKey] },
       deviceId: { description: 'Identifier from the activation result.', examples: [exampleDevice.deviceId] },

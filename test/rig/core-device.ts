@@ -127,6 +127,11 @@ export class CoreDevice {
     this.run({ kind: 'projection_ended', version, outcome });
   }
 
+  /** What storage holds, by the name of its row. */
+  savedRows(): Record<string, string> {
+    return Object.fromEntries(this.#rows);
+  }
+
   /** Forgets what is in memory alone. */
   sleep(): void {
     const read = <Name extends keyof SavedRows>(name: Name) =>

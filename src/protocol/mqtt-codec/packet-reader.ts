@@ -13,11 +13,6 @@ export class PacketReader {
   /** Bytes without which nothing more can be read. */
   #needed = 2;
 
-  /** @param rest what an earlier reader had left */
-  constructor(rest: Uint8Array = none) {
-    if (rest.length > 0) this.push(rest);
-  }
-
   /** Bytes that wait for the rest of their packet, or to be read. */
   get waiting(): number {
     return this.#length;

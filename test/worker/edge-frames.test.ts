@@ -1,0 +1,159 @@
+// Packets and frames at the edge need not fit each other: cut at any byte, gathered, and asleep in between.
+import { evictDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../src/domain/access.ts';
+import { readConfig } from '../../src/config.ts';
+import type { PropertiesView } from '../../src/domain/device/views.ts';
+import type { Outcome } from '../../src/domain/refusal.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
+import { fuzzSeed } from '../rig/fuzzing.ts';
+import {
+  connectPacket,
+  disconnectPacket,
+  EdgeClient,
+  pingreq,
+  publishPacket,
+  subscribePacket,
+} from '../rig/workerd/edge.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
+import { listenAs } from '../rig/workerd/relay.ts';
+
+const { limits } = readConfig(env);
+const { propertyPost, status } = topicActions;
+
+const report = (device: TestDevice, angle: number, packetId: number) =>
+  publishPacket(topicOf(device, propertyPost), JSON.stringify({ params: { angle } }), { packetId });
+/** Any call does. */
+const wake = ({ deviceId }: TestDevice) => sessionOf(deviceId).status(inPerson(1));
+const sleep = ({ deviceId }: TestDevice) => evictDurableObject(sessionOf(deviceId));
+
+async function angleOf({ deviceId }: TestDevice) {
+  const view = (await sessionOf(deviceId).properties(inPerson(1))) as Outcome<PropertiesView>;
+  return view.ok ? view.value.list.find(({ name }) => name === 'angle')?.value : view.refusal;
+}
+
+const joined = (...packets: Uint8Array[]) => Uint8Array.from(packets.flatMap((one) => [...one]));
+
+describe('a stream of packets', () => {
+  it('is served byte by byte', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.open(device.deviceId);
+    const bytes = joined(connectPacket(device), report(device, 7, 1), pingreq);
+    for (const byte of bytes) client.send(Uint8Array.of(byte));
+    expect([(await client.next()).type, (await client.next()).type, (await client.next()).type]).toEqual([2, 4, 13]);
+    expect(await angleOf(device)).toBe(7);
+  });
+
+  it('is served when it is cut at any byte while the object is to sleep: an unfinished packet keeps it awake', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device);
+    const bytes = joined(subscribePacket(topicOf(device, status), 0), report(device, 1, 1), pingreq);
+    for (let cut = 1; cut < bytes.length; cut += 3) {
+      client.send(bytes.subarray(0, cut));
+      await wake(device);
+      const asleep = sleep(device);
+      client.send(bytes.subarray(cut));
+      expect([(await client.next()).type, (await client.next()).type, (await client.next()).type]).toEqual([9, 4, 13]);
+      await asleep;
+    }
+    expect(client.end).toBeUndefined();
+  });
+
+  it('is served when CONNECT is cut while the object is to sleep', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.open(device.deviceId);
+    const bytes = connectPacket(device);
+    client.send(bytes.subarray(0, 20));
+    await wake(device);
+    const asleep = sleep(device);
+    client.send(bytes.subarray(20));
+    expect([...(await client.next()).body]).toEqual([0, 0]);
+    await asleep;
+    client.send(pingreq);
+    expect((await client.next()).type).toBe(13);
+  });
+
+  it('is served with a sleep between any two packets', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device);
+    for (const [one, type] of [
+      [subscribePacket(topicOf(device, status), 0), 9],
+      [pingreq, 13],
+      [report(device, 1, 1), 4],
+      [report(device, 2, 2), 4],
+      [pingreq, 13],
+    ] as const) {
+      await sleep(device);
+      client.send(one);
+      expect((await client.next()).type).toBe(type);
+    }
+    await sleep(device);
+    client.send(disconnectPacket);
+    await client.untilClosed();
+    const events = await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 1 });
+    expect(events.ok && events.value.list[0]?.detail).toBe('clean');
+  });
+
+  it('is answered for each packet, however many come at once, in their order', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device);
+    const ids = Array.from({ length: 300 }, (_, index) => index + 1);
+    client.send(...ids.map((id) => report(device, id, id)));
+    for (const id of ids) {
+      const { type, body } = await client.next();
+      expect([type, body[0]! * 256 + body[1]!]).toEqual([4, id]);
+    }
+    expect(await angleOf(device)).toBe(300);
+  });
+
+  it('is pushed to followers in its order, also where the pushes of a busy device are gathered', async () => {
+    const device = await provisionDevice();
+    const relay = await listenAs(device, topicOf(device, propertyPost));
+    const client = await EdgeClient.connect(device);
+    for (let angle = 1; angle <= 60; angle++) client.send(report(device, angle, angle));
+    for (let angle = 1; angle <= 60; angle++) {
+      expect(await relay.next()).toMatchObject({ payload: { params: { angle } } });
+    }
+  });
+});
+
+describe('time', () => {
+  it('ends a connection that sends no CONNECT, and a session that does not finish a packet', async () => {
+    const [silent, slow] = await Promise.all([provisionDevice(), provisionDevice()]);
+    const [one, other] = [await EdgeClient.open(silent.deviceId), await EdgeClient.connect(slow, { level: 5 })];
+    other.send(publishPacket(topicOf(slow, propertyPost), '{}', { level: 5 }).subarray(0, 10));
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    setTimeout(() => resolve(undefined), limits.edgeConnectSeconds * 1_000 - 2_000);
+    await promise;
+    expect([one.end, other.end]).toEqual([undefined, undefined]);
+    expect(await one.untilClosed()).toEqual({ code: 1008, reason: 'CONNECT not received in time' });
+    expect((await other.next()).body[0]).toBe(0x81);
+    expect(await other.untilClosed()).toEqual({ code: 1002, reason: 'packet_unfinished' });
+  }, 20_000);
+});
+
+describe('garbage', () => {
+  it('never harms the object: it ends the connection or is waited for, and the device connects again', async () => {
+    const device = await provisionDevice();
+    const bytes = fc.oneof(
+      fc.uint8Array({ minLength: 1, maxLength: 80 }),
+      fc.tuple(fc.nat(), fc.nat({ max: 255 })).map(([at, byte]) => {
+        const packet = joined(connectPacket(device), report(device, 1, 1), pingreq);
+        packet[at % packet.length] = byte;
+        return packet;
+      }),
+    );
+    for (const sample of fc.sample(bytes, { numRuns: 200, seed: fuzzSeed })) {
+      const client = await EdgeClient.open(device.deviceId);
+      client.send(sample);
+      if (client.end === undefined) client.drop();
+    }
+    const client = await EdgeClient.connect(device);
+    client.send(report(device, 9, 1));
+    expect((await client.next()).type).toBe(4);
+    expect(await angleOf(device)).toBe(9);
+  });
+});
