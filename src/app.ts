@@ -14,11 +14,13 @@ import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
 import { deviceSharingRoutes, invitationRoutes } from './routes/device-sharing.ts';
-import { deviceRoutes } from './routes/devices.ts';
+import { deviceOwnershipRoutes } from './routes/device-ownership.ts';
+import { claimRoutes, deviceRoutes } from './routes/devices.ts';
 import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { operatorRoutes } from './routes/operator.ts';
+import { productSerialRoutes, readSerialsAsCsv } from './routes/product-serials.ts';
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
@@ -51,21 +53,30 @@ export function createApp() {
   app.route('/mqtt', mqttRoutes);
   app.route('/health', healthRoutes);
 
-  app.use('/api/*', allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
+  app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
+  for (const path of ['/api/*', '/t/*']) {
+    app.use(path, allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
+  }
   app.route('/api/v1', createApi());
+  app.route('/t/:token/api/v1', claimRoutes);
   app.route('/api/v1', referenceRoutes(app));
   return app;
 }
 
 /** The contract's own routes: what the client package calls. */
 function createApi() {
-  return createRouter()
-    .route('/users/api-keys', apiKeyRoutes)
-    .route('/users', userRoutes)
-    .route('/products', productRoutes)
-    .route('/devices', invitationRoutes)
-    .route('/devices', deviceRoutes)
-    .route('/devices', deviceSharingRoutes)
-    .route('/devices', deviceCommandRoutes);
+  return (
+    createRouter()
+      .route('/users/api-keys', apiKeyRoutes)
+      .route('/users', userRoutes)
+      .route('/products', productRoutes)
+      .route('/products', productSerialRoutes)
+      // Before the routes of single devices: `transfers` is no device id.
+      .route('/devices', deviceOwnershipRoutes)
+      .route('/devices', invitationRoutes)
+      .route('/devices', deviceRoutes)
+      .route('/devices', deviceSharingRoutes)
+      .route('/devices', deviceCommandRoutes)
+  );
 }
 export type Api = ReturnType<typeof createApi>;

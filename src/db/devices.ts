@@ -1,22 +1,24 @@
 // Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
-import { and, asc, eq, gt, inArray, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
-import { deviceCounts, devices, products } from './schema.ts';
+import { devices, productDeviceCounts, products, users } from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
 
 /** The columns that only a device's session writes. */
-type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & { version: number };
+type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & {
+  version: number;
+  owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
+};
 
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
 export const withProduct = {
   device: devices,
   product: {
     id: sql<number>`${products.id}`.as('summary_id'),
-    ownerId: sql<number>`${products.ownerId}`.as('product_owner_id'),
     productKey: products.productKey,
     name: sql<string>`${products.name}`.as('summary_name'),
     uiTemplate: products.uiTemplate,
@@ -24,6 +26,7 @@ export const withProduct = {
     iconColor: products.iconColor,
     controlMode: products.controlMode,
     model: products.model,
+    ownerId: sql<number>`${products.ownerId}`.as('product_owner_id'),
   },
 };
 
@@ -52,10 +55,10 @@ export async function insertDevice(
   const hour = Math.floor(device.createdAt / hourMs);
   const maxDevices = limitOf(products.ownerId, 'devicesPerProduct', limits);
   const maxNew = limitOf(products.ownerId, 'newSerialsPerProductHour', limits);
-  const all = sql`coalesce(${deviceCounts.devices}, 0)`;
-  const newInHour = sql`iif(${deviceCounts.hour} >= ${hour}, ${deviceCounts.newInHour}, 0)`;
-  const productWithCounts = sql`${products} left join ${deviceCounts}
-    on ${deviceCounts.productId} = ${products.id} and ${deviceCounts.ownerId} = ${products.ownerId}
+  const ofAll = productDeviceCounts;
+  const all = sql`coalesce(${ofAll.devices}, 0)`;
+  const newInHour = sql`iif(${ofAll.hour} >= ${hour}, ${ofAll.newInHour}, 0)`;
+  const productWithCounts = sql`${products} left join ${ofAll} on ${ofAll.productId} = ${products.id}
     where ${products.id} = ${device.productId}`;
   type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number };
   const [inserted, counted] = await runTogether<[unknown, Counts]>(db, [
@@ -65,7 +68,7 @@ export async function insertDevice(
        activated_at, created_at)
     select ${device.deviceId}, ${products.id}, ${device.deviceSN}, ${products.ownerId}, ${products.projectId},
       ${device.name}, ${device.firmwareVersion}, ${device.chipModel}, 2, ${device.createdAt}, ${device.createdAt}
-    from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1
+    from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1 and ${products.activation} = 'open'
       and ${all} < ${maxDevices} and ${newInHour} < ${maxNew}
     on conflict do nothing returning id`,
     sql`
@@ -99,6 +102,17 @@ export async function findRecordOf(
   ]);
   const found = results[0];
   return { hasRecord: found?.record === 1, hasProduct: found?.product === 1 };
+}
+
+/** A registered serial activates for the first time. False where it has, or where it was removed. */
+export async function activateRegistered(db: Database, deviceId: string, nowMs: number): Promise<boolean> {
+  const activated = await db
+    .update(devices)
+    .set({ activatedAt: nowMs, connectionStatus: 2 })
+    .where(and(eq(devices.deviceId, deviceId), isNull(devices.activatedAt)))
+    .returning({ id: devices.id });
+  // The count of changed rows would have those of triggers in it.
+  return activated.length === 1;
 }
 
 export async function updateActivation(
@@ -148,15 +162,21 @@ export async function listDeviceIds(db: Database, productId: number, afterId: nu
     .limit(limit);
 }
 
+/** Its indexes are rewritten where they are set: only where the owner is another one. */
+function ownerColumns({ ownerId, claimedAt }: Pick<DeviceRow, 'ownerId' | 'claimedAt'>) {
+  const projectId = sql`coalesce((select ${users.projectId} from ${users} where ${users.id} = ${ownerId}), ${devices.projectId})`;
+  return { ownerId, claimedAt, projectId };
+}
+
 /** Writes each projection unless D1 has a newer one: writes may finish in any order. */
 export async function writeProjections(
   database: Database,
   projections: readonly { deviceId: string; projection: Projection }[],
 ): Promise<void> {
-  const [first, ...others] = projections.map(({ deviceId, projection: { version, ...columns } }) =>
+  const [first, ...others] = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
     database
       .update(devices)
-      .set({ ...columns, projectionVersion: version })
+      .set({ ...columns, ...(owner && ownerColumns(owner)), projectionVersion: version })
       .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
   );
   if (first !== undefined) await database.batch([first, ...others]);

@@ -3,7 +3,9 @@ import { lt } from 'drizzle-orm';
 import type { Database } from './client.ts';
 import {
   brokerOutbox,
+  claimTokens,
   deviceInvitations,
+  deviceTransfers,
   loginAttempts,
   loginDevices,
   passwordResets,
@@ -20,6 +22,8 @@ export async function deleteExpiredRows(database: Database, nowMs: number): Prom
     database.delete(loginDevices).where(lt(loginDevices.expiresAt, nowMs)),
     database.delete(deviceInvitations).where(lt(deviceInvitations.expiresAt, nowMs)),
     database.delete(passwordResets).where(lt(passwordResets.expiresAt, nowMs)),
+    database.delete(claimTokens).where(lt(claimTokens.expiresAt, nowMs)),
+    database.delete(deviceTransfers).where(lt(deviceTransfers.expiresAt, nowMs)),
     database.delete(brokerOutbox).where(lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs)),
   ]);
 }

@@ -3,7 +3,16 @@
 import { and, desc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
-import { devices, productCategoryCounts, productChanges, productCounts, products, users } from './schema.ts';
+import {
+  deviceCounts,
+  devices,
+  productCategoryCounts,
+  productChanges,
+  productCounts,
+  productDeviceCounts,
+  products,
+  users,
+} from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type ProductRow = typeof products.$inferSelect;
@@ -39,10 +48,11 @@ export async function insertProduct(
     sql`
       insert into ${products}
         (product_key, owner_id, project_id, name, description, category, control_mode, ui_template, icon_name,
-         icon_color, manufacturer, model, status, offline_grace_seconds, created_at, updated_at)
+         icon_color, manufacturer, model, status, offline_grace_seconds, activation, reactivation, created_at, updated_at)
       select ${product.productKey}, id, project_id, ${product.name}, ${product.description},
         ${product.category}, ${product.controlMode}, ${product.uiTemplate}, ${product.iconName}, ${product.iconColor},
         ${product.manufacturer}, ${product.model}, ${product.status}, ${product.offlineGraceSeconds},
+        ${product.activation}, ${product.reactivation},
         ${product.createdAt}, ${product.updatedAt}
       from ${ownerWithCounts} and coalesce(products, 0) < ${maxProducts}
         and (coalesce(product_keys, 0) < ${maxKeys}
@@ -52,6 +62,7 @@ export async function insertProduct(
         control_mode = excluded.control_mode, ui_template = excluded.ui_template, icon_name = excluded.icon_name,
         icon_color = excluded.icon_color, manufacturer = excluded.manufacturer, model = excluded.model,
         status = excluded.status, offline_grace_seconds = excluded.offline_grace_seconds,
+        activation = excluded.activation, reactivation = excluded.reactivation,
         created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = null
       where products.deleted_at is not null and products.owner_id = excluded.owner_id
       returning id`,
@@ -76,6 +87,26 @@ export async function findProduct(database: Database, productKey: string): Promi
     .from(products)
     .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
     .get();
+}
+
+/** Figures of all its devices, whoever owns them; those that are online are summed up over the owners. */
+export async function readFigures(database: Database, productId: number, day: number) {
+  const counts = productDeviceCounts;
+  const online = database
+    .select({ online: sql`coalesce(sum(${deviceCounts.online}), 0)` })
+    .from(deviceCounts)
+    .where(eq(deviceCounts.productId, productId));
+  const figures = await database
+    .select({
+      devices: counts.devices,
+      online: sql<number>`(${online})`,
+      claimed: counts.claimed,
+      activatedToday: sql<number>`iif(${counts.day} >= ${day}, ${counts.activatedInDay}, 0)`,
+    })
+    .from(counts)
+    .where(eq(counts.productId, productId))
+    .get();
+  return figures ?? { devices: 0, online: 0, claimed: 0, activatedToday: 0 };
 }
 
 /** Newest first. */

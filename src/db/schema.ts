@@ -5,7 +5,7 @@ import { sql } from 'drizzle-orm';
 import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
 import type { Scope } from '../domain/access.ts';
 import type { Rotation } from '../domain/token-rotation.ts';
-import { controlModes, memberRoles } from '../protocol/vocabulary.ts';
+import { activationPolicies, controlModes, memberRoles, reactivationPolicies } from '../protocol/vocabulary.ts';
 
 /** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
 export const users = sqliteTable(
@@ -153,6 +153,9 @@ export const products = sqliteTable(
     model: text('model').notNull(),
     status: integer('status').$type<0 | 1>().notNull(),
     offlineGraceSeconds: integer('offline_grace_seconds').notNull().default(5),
+    activation: text('activation', { enum: activationPolicies }).notNull().default('open'),
+    /** Null: open while nobody has claimed the device, then its owner's (domain/device/ownership.ts). */
+    reactivation: text('reactivation', { enum: reactivationPolicies }),
     createdAt: integer('created_at').notNull(),
     updatedAt: integer('updated_at').notNull(),
     deletedAt: integer('deleted_at'),
@@ -254,8 +257,10 @@ export const devices = sqliteTable(
       .notNull()
       .references(() => products.id),
     deviceSN: text('device_sn').notNull(),
+    /** Part of the projection, with `project_id` and `claimed_at`: who claimed it, else the product's owner. */
     ownerId: userReference('owner_id'),
     projectId: text('project_id').notNull(),
+    claimedAt: integer('claimed_at'),
     name: text('name').notNull(),
     firmwareVersion: text('firmware_version').notNull(),
     chipModel: text('chip_model').notNull(),
@@ -271,7 +276,9 @@ export const devices = sqliteTable(
     lastOnlineAt: integer('last_online_at'),
     /** Number of the change of `device_members` that came last. */
     membersVersion: integer('members_version').notNull().default(0),
+    /** Null for a serial that was registered and has not activated. */
     activatedAt: integer('activated_at'),
+    registeredAt: integer('registered_at'),
     createdAt: integer('created_at').notNull(),
   },
   (table) => [
@@ -362,8 +369,8 @@ export const deviceInvitations = sqliteTable(
 );
 
 /**
- * How many devices a product has with one owner. Triggers of the migration that made it keep it with the rows of
- * `devices`, of which neither product nor owner ever changes. Offline are those that no other column counts.
+ * How many devices a product has with one owner. Triggers keep it with the rows of `devices`, whose product never changes.
+ * Offline are those that no other column counts.
  */
 export const deviceCounts = sqliteTable(
   'device_counts',
@@ -381,5 +388,54 @@ export const deviceCounts = sqliteTable(
   (table) => [
     primaryKey({ columns: [table.productId, table.ownerId] }),
     index('device_counts_owner').on(table.ownerId),
+  ],
+);
+
+/** How many devices a product has, whoever owns them. Kept by triggers like `device_counts`. */
+export const productDeviceCounts = sqliteTable('product_device_counts', {
+  productId: integer('product_id').primaryKey(),
+  devices: integer('devices').notNull().default(0),
+  claimed: integer('claimed').notNull().default(0),
+  /** The hour of the newest record that an activation made, and those made in it. */
+  hour: integer('hour').notNull().default(0),
+  newInHour: integer('new_in_hour').notNull().default(0),
+  /** The day of the newest first activation, and those of that day. */
+  day: integer('day').notNull().default(0),
+  activatedInDay: integer('activated_in_day').notNull().default(0),
+});
+
+/** What makes its user the owner of the device that activates with it. Only the digest is stored. */
+export const claimTokens = sqliteTable(
+  'claim_tokens',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+    /** `<product id> <serial>`: it works again for that one alone; null before its first use. */
+    usedBy: text('used_by'),
+  },
+  (table) => [
+    index('claim_tokens_user').on(table.userId, table.expiresAt),
+    index('claim_tokens_expiry').on(table.expiresAt),
+  ],
+);
+
+/** Offers of devices, for the list of whom they are made to. The device's session decides about each. */
+export const deviceTransfers = sqliteTable(
+  'device_transfers',
+  {
+    deviceId: text('device_id').primaryKey(),
+    offerId: text('offer_id').notNull(),
+    fromUserId: userReference('from_user_id'),
+    /** Null where nobody has the e-mail. */
+    toUserId: integer('to_user_id').references(() => users.id),
+    offeredAt: integer('offered_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('device_transfers_from').on(table.fromUserId, table.expiresAt),
+    index('device_transfers_to').on(table.toUserId, table.offeredAt, table.deviceId),
+    index('device_transfers_expiry').on(table.expiresAt),
   ],
 );

@@ -1,6 +1,6 @@
 // Why a request, login, frame or message is refused: one closed union with the data for the log, and the one switch that
 // turns it into the wire's message. Knows no HTTP status and no transport.
-import type { ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
+import type { ActivationRefusalReason, ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
 import type { PublishFailure } from './publish-outcome.ts';
 
 /** A wrong one whose name ends in `_password` is `invalid_password` on the wire. */
@@ -30,6 +30,8 @@ export type Limit = {
     | 'productsPerUser'
     | 'productKeysPerUser'
     | 'devicesPerProduct'
+    | 'claimTokensPerUser'
+    | 'transferOffersPerUser'
     | 'pagedDevices'
     | 'membersPerDevice'
     | 'relay_subscriptions'
@@ -57,7 +59,17 @@ export type Refusal =
   | { kind: 'wrong_client_id'; deviceId?: string }
   | {
       kind: 'not_found';
-      what: 'route' | 'product' | 'command' | 'api_key' | 'device' | 'member' | 'invitation' | 'account';
+      what:
+        | 'route'
+        | 'product'
+        | 'command'
+        | 'api_key'
+        | 'device'
+        | 'member'
+        | 'invitation'
+        | 'account'
+        | 'transfer'
+        | 'serial';
       id?: string;
     }
   /** Of an activation. */
@@ -77,6 +89,13 @@ export type Refusal =
   | { kind: 'device_disabled'; deviceId: string }
   | { kind: 'account_disabled'; userId: number }
   | { kind: 'sign_up_closed' }
+  /** A registered serial that has not activated, or a device whose session was lost. */
+  | { kind: 'device_not_activated'; deviceId: string }
+  /** Unknown, expired, or used by another serial. */
+  | { kind: 'claim_token_refused' }
+  /** The product takes no new serials, or none that was not registered. */
+  | { kind: 'activation_refused'; productKey: string; policy: 'registered' | 'closed' }
+  | { kind: 'reactivation_refused'; deviceId: string; because: ActivationRefusalReason }
   | { kind: 'name_taken'; name: 'email' | 'username' | 'product_key' }
   | { kind: 'weak_password'; minLength: number }
   | { kind: 'product_has_devices'; productKey: string }
@@ -147,8 +166,15 @@ export function wireErrorOf(refusal: Refusal): WireError {
       return { message: 'forbidden', detail: 'the account is disabled' };
     case 'sign_up_closed':
       return { message: 'forbidden', detail: 'sign-up is closed' };
+    case 'claim_token_refused':
+      return { message: 'invalid_claim_token' };
+    case 'activation_refused':
+      return { message: 'activation_not_allowed' };
+    case 'reactivation_refused':
+      return { message: 'reactivation_not_allowed' };
     case 'product_disabled':
     case 'device_disabled':
+    case 'device_not_activated':
     case 'weak_password':
     case 'product_has_devices':
     case 'no_control_params':
@@ -181,6 +207,10 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'too_many_products' };
     case 'productKeysPerUser':
       return { message: 'too_many_products', detail: 'those that were deleted count, too' };
+    case 'claimTokensPerUser':
+      return { message: 'too_many_claim_tokens' };
+    case 'transferOffersPerUser':
+      return { message: 'too_many_transfers' };
     case 'devicesPerProduct':
       return { message: 'too_many_devices' };
     case 'membersPerDevice':

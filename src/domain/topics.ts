@@ -81,3 +81,8 @@ export function matchesFilter(filter: string, topic: string): boolean {
   }
   return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
 }
+
+/** 1 to 64 printable characters of ASCII (decision: activation). */
+export function isDeviceSN(given: unknown): given is string {
+  return typeof given === 'string' && /^[\x20-\x7e]{1,64}$/.test(given);
+}

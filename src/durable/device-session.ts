@@ -11,6 +11,8 @@ import { ask, decide, type Device } from '../domain/device/decide.ts';
 import type { ConnectionReport, DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
 import { readersOf } from '../domain/device/identity.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
+import type { Activation, Provisioned } from '../domain/device/owner-change.ts';
+import { viewOwnership, type OwnershipView, type TransferOffer } from '../domain/device/ownership.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
 import { mentionedCommands } from '../domain/device/messages.ts';
 import { afterWrite, rowsToSave, savedState } from '../domain/device/persistence.ts';
@@ -40,9 +42,12 @@ import { DeviceStorage } from './device-storage.ts';
 import { unpackMessages, type MessageColumns } from './message-columns.ts';
 
 export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
+  isDisabled?: boolean;
   secretDigest: string;
   passwordDigest: string;
-};
+  /** Of the secret that came with the activation. */
+  givenSecretDigest?: string | undefined;
+} & Partial<Pick<Activation, 'defaultName' | 'policy' | 'claimantId' | 'address'>>;
 
 export type LoginAttempt = {
   productKey: string;
@@ -103,13 +108,24 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /**
-   * Makes the device, or gives one that exists a further messaging password (decision: activation). One that was deleted
-   * stays deleted: `device_not_found`.
+   * Makes the device, or gives one that exists a further messaging password where it may have one (decisions: activation,
+   * ownership). One that was deleted stays deleted: `device_not_found`. With a claim D1 has the owner when this answers,
+   * unless D1 is away.
    */
-  provision({ secretDigest, passwordDigest, ...facts }: Provisioning): Outcome<{ isNew: boolean }> {
-    const deviceId = this.ctx.id.name ?? '';
-    const settings = this.#settings();
-    return this.#decide({ kind: 'provisioned', deviceId, settings, facts, secretDigest, passwordDigest });
+  async provision(given: Provisioning): Promise<Outcome<Provisioned>> {
+    const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = given;
+    const { defaultName = more.name, policy = null, claimantId, address = null, ...facts } = more;
+    const present = typeof this.#device === 'string' ? '' : this.#device.credentials.secretDigest;
+    const provisioned = this.#decide({
+      kind: 'provisioned',
+      deviceId: this.ctx.id.name ?? '',
+      settings: this.#settings(),
+      facts: { ...facts, isDisabled },
+      ...{ secretDigest, passwordDigest, defaultName, policy, claimantId, address },
+      isSecretRight: givenSecretDigest !== undefined && isEqualDigest(present, givenSecretDigest),
+    });
+    if (claimantId !== undefined) await this.#effects.ended();
+    return provisioned;
   }
 
   /** Checks messaging credentials for a login at the broker, or at a relay shard, which is subscribed from then on. */
@@ -170,8 +186,8 @@ export class DeviceSession extends DurableObject<Env> {
   /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
   async checkStorage(): Promise<void> {
     if (typeof this.#device === 'string') return;
-    const { identity, credentials, recordCheck } = this.#device;
-    this.#storage.writeSlices({ administration: { identity, credentials, recordCheck } });
+    const { identity, ownership, credentials, recordCheck } = this.#device;
+    this.#storage.writeSlices({ administration: { identity, ownership, credentials, recordCheck } });
     await this.ctx.storage.sync();
   }
 
@@ -204,7 +220,9 @@ export class DeviceSession extends DurableObject<Env> {
 
   events(actor: Actor, page: PageRequest): Outcome<Page<EventView>> {
     this.#checkEdge();
-    return ask(this.#device, actor, 'readReports', (state) => viewEvents(state, this.#storage.listTransitions(), page));
+    return ask(this.#device, actor, 'readReports', (state) =>
+      viewEvents(state, this.#storage.listTransitions(), this.#storage.listJournal(), page),
+    );
   }
 
   properties(actor: Actor): Outcome<PropertiesView> {
@@ -286,8 +304,12 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Ends every messaging password but the new one, and with them the device's sessions. */
-  async replaceCredentials(actor: Actor, passwordDigest: string): Promise<Outcome<DeviceIdentity>> {
-    const replaced = this.#decide({ kind: 'credentials_replaced', actor, passwordDigest });
+  async replaceCredentials(
+    actor: Actor,
+    passwordDigest: string,
+    address: string | null = null,
+  ): Promise<Outcome<DeviceIdentity>> {
+    const replaced = this.#decide({ kind: 'credentials_replaced', actor, passwordDigest, address });
     if (replaced.ok) await this.#effects.relaySessionsEnded();
     return replaced;
   }
@@ -304,6 +326,38 @@ export class DeviceSession extends DurableObject<Env> {
   /** When this answers the user's relay subscriptions have ended, unless a shard is away and has to be told later. */
   async removeMember(actor: Actor, userId: number): Promise<Outcome<null>> {
     return this.#shared(this.#decide({ kind: 'member_removed', actor, userId }));
+  }
+
+  /** Gives the device up; D1 has its new owner when this answers, unless D1 is away. */
+  async release(actor: Actor, defaultName: string): Promise<Outcome<DeviceIdentity>> {
+    const released = this.#decide({ kind: 'released', actor, defaultName });
+    if (released.ok) await this.#effects.ended();
+    return released;
+  }
+
+  offerTransfer(actor: Actor, offer: TransferOffer, address: string | null): Outcome<null> {
+    return this.#decide({ kind: 'transfer_offered', actor, offer, address });
+  }
+
+  withdrawTransfer(actor: Actor, address: string | null): Outcome<null> {
+    return this.#decide({ kind: 'transfer_withdrawn', actor, address });
+  }
+
+  /** The answer of whom the device was offered to; D1 has the new owner when this answers, unless D1 is away. */
+  async answerTransfer(userId: number, offerId: string, isAccepted: boolean): Promise<Outcome<null>> {
+    const answered = this.#decide({ kind: 'transfer_answered', userId, offerId, isAccepted });
+    if (answered.ok) await this.#effects.ended();
+    return answered;
+  }
+
+  /** What its owner has under way: a pairing window, an offer. */
+  readOwnership(actor: Actor): Outcome<OwnershipView> {
+    return ask(this.#device, actor, 'transfer', (state) => viewOwnership(state, Date.now()));
+  }
+
+  /** @param untilMs null closes the window */
+  setPairingWindow(actor: Actor, untilMs: number | null, address: string | null): Outcome<null> {
+    return this.#decide({ kind: 'pairing_window_set', actor, untilMs, address });
   }
 
   /** What changed in the product that paths without D1 need. */
@@ -387,6 +441,8 @@ export class DeviceSession extends DurableObject<Env> {
       return;
     }
     const known = typeof before === 'string' ? undefined : before;
+    const isNewLife = known !== undefined && known.ownership.life !== state.ownership.life;
+    if (isNewLife) this.#saved = undefined;
     const rows = rowsToSave(this.#saved, state, nowMs);
     const newCommands = state.commands.loaded.filter((command) => !known?.commands.loaded.includes(command));
     const newRecords = state.commands.records.filter((record) => !known?.commands.records.includes(record));
@@ -394,6 +450,7 @@ export class DeviceSession extends DurableObject<Env> {
     if (hasRows) {
       this.ctx.storage.transactionSync(() => {
         if (known === undefined) this.#storage.create();
+        if (isNewLife) this.#storage.forgetOwner();
         this.#storage.writeSlices(rows);
         this.#storage.appendHistory(state.newHistory);
         for (const command of newCommands) this.#storage.writeCommand(command, nowMs);

@@ -8,9 +8,16 @@ import { noEdgeSession } from '../domain/device/edge-session.ts';
 import { noAlarm } from '../domain/device/alarm.ts';
 import { readCredentials } from '../domain/device/credentials.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
-import { historySize, type HistoryEntry, type PositionChange, type Transition } from '../domain/device/history.ts';
+import {
+  historySize,
+  type HistoryEntry,
+  type JournalEntry,
+  type PositionChange,
+  type Transition,
+} from '../domain/device/history.ts';
 import { initialPresence } from '../domain/device/connection.ts';
 import { readIdentity } from '../domain/device/identity.ts';
+import { noOwnership } from '../domain/device/ownership.ts';
 import type { SavedRows } from '../domain/device/persistence.ts';
 import { noPresence } from '../domain/device/presence.ts';
 import { noProjection } from '../domain/device/projection.ts';
@@ -28,8 +35,11 @@ const migrations: readonly string[] = [
    );
    CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
      WITHOUT ROWID;`,
+  'CREATE TABLE journal (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
 ];
-const tables = ['version', 'slice', 'transition', 'position', 'command', 'idempotency_record'] as const;
+const tables = ['version', 'slice', 'transition', 'position', 'command', 'idempotency_record', 'journal'] as const;
+/** What a device remembers of its owner. */
+const memories = ['transition', 'position', 'command', 'idempotency_record', 'journal'] as const;
 
 const idempotencyRecordLifeMs = 24 * 3_600_000;
 /** Expired records are looked for this often: finding them reads the table. */
@@ -55,7 +65,10 @@ export class DeviceStorage {
     this.#migrate();
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
-    return stateOf(saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals' | 'floods' | 'sharing'>>, settings);
+    return stateOf(
+      saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing'>>,
+      settings,
+    );
   }
 
   create(): void {
@@ -70,6 +83,13 @@ export class DeviceStorage {
     this.#sql.exec('CREATE TABLE deleted (id INTEGER PRIMARY KEY)');
   }
 
+  /** Its owner is another one now. */
+  forgetOwner(): void {
+    for (const table of memories) this.#sql.exec(`DELETE FROM ${table}`);
+    this.#sql.exec("DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations')");
+    this.#lastNumber = undefined;
+  }
+
   writeSlices(rows: Partial<SavedRows>): void {
     for (const [name, row] of Object.entries(rows)) {
       this.#sql.exec('INSERT OR REPLACE INTO slice (name, json) VALUES (?, ?)', name, JSON.stringify(row));
@@ -78,7 +98,7 @@ export class DeviceStorage {
 
   /** One statement a kind: a batch of a moving device brings a hundred entries. */
   appendHistory(entries: readonly HistoryEntry[]): void {
-    for (const kind of ['transition', 'position'] as const) {
+    for (const kind of ['transition', 'position', 'journal'] as const) {
       const own = entries.filter((one) => one.kind === kind).slice(-historySize);
       if (own.length === 0) continue;
       const rows = own.map(({ number, entry }) => [number % historySize, number, JSON.stringify(entry)]);
@@ -93,6 +113,11 @@ export class DeviceStorage {
   /** Newest first. */
   listTransitions(): Transition[] {
     return this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[];
+  }
+
+  /** Newest first. */
+  listJournal(): JournalEntry[] {
+    return this.#readJson('SELECT json FROM journal ORDER BY number DESC') as JournalEntry[];
   }
 
   /** Newest first. */
@@ -179,6 +204,7 @@ function stateOf(
     login_refusals,
     floods,
     sharing,
+    activations,
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
 ): DeviceState {
@@ -186,6 +212,7 @@ function stateOf(
   return {
     settings,
     identity: readIdentity(administration.identity),
+    ownership: { ...noOwnership, ...administration.ownership },
     credentials: readCredentials(administration.credentials),
     recordCheck: { ...noRecordCheck, ...administration.recordCheck, askAgainAtMs: null },
     presence: {
@@ -203,6 +230,7 @@ function stateOf(
     loginRefusals: login_refusals?.loginRefusals ?? [],
     floods: floods?.floods ?? [],
     sharing: sharing === undefined ? notShared : { ...notShared, ...sharing.sharing, retryAtMs: 0 },
+    activations: activations?.activations ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
     projection: noProjection,
     coalesced: nothingCoalesced,

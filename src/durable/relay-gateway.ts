@@ -118,15 +118,15 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   /**
-   * Ends what a device's credentials allowed, except those of `generations`, and, for a deleted device, what users
-   * subscribed to.
+   * Ends what a device's credentials allowed, except those of `generations`, and, where the device was deleted or has
+   * another owner, what users subscribed to.
    */
   revoke(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {
     for (const socket of this.#index.socketsOf(deviceId)) {
       const client = readClient(socket);
       if (client.who?.kind === 'device') {
         if (!generations.includes(client.who.generation)) this.#end(socket, 1008, cause);
-      } else if (cause === 'deleted') {
+      } else if (cause === 'deleted' || cause === 'owner changed') {
         this.#dropFilters(socket, client, deviceId);
       }
     }

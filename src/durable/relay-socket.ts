@@ -43,6 +43,8 @@ export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 
     case 'forbidden':
     case 'device_disabled':
     case 'product_disabled':
+    case 'activation_not_allowed':
+    case 'reactivation_not_allowed':
       return 403;
     case 'not_found':
     case 'device_not_found':
@@ -53,6 +55,9 @@ export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 
     case 'invalid_request':
     case 'invalid_product_key':
     case 'device_not_activated':
+    case 'invalid_claim_token':
+    case 'too_many_claim_tokens':
+    case 'too_many_transfers':
     case 'no_control_params':
     case 'invalid_control_params':
     case 'email_exists':

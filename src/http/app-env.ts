@@ -17,5 +17,7 @@ export type AppEnv = {
     refusal: Refusal | undefined;
     /** Of a device behind a gateway (client-address.ts). */
     deviceAddress: string | undefined;
+    /** The body came as CSV. */
+    isCsv: boolean | undefined;
   };
 };

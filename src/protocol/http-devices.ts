@@ -3,12 +3,16 @@ import { z } from '@hono/zod-openapi';
 import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
 import { positionSchema } from './mqtt.ts';
 import {
+  activationReasons,
+  activationRefusalReasons,
   controlModes,
+  deviceEventStatuses,
   deviceStatusTexts,
   deviceRoles,
   memberRoles,
   floodReasons,
   loginRefusalReasons,
+  ownershipChanges,
   transitionReasons,
 } from './vocabulary.ts';
 
@@ -24,6 +28,11 @@ export const activateBodySchema = z
       .openapi({ example: 'SN-0001' }),
     firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
     chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
+    // What is no text is a wrong one, and most products ask for none.
+    deviceSecret: z.unknown().optional().openapi({
+      type: 'string',
+      description: 'The present one, where the product asks for it (`reactivation`: `secret`).',
+    }),
   })
   .openapi('ActivateRequest');
 export type ActivateBody = z.infer<typeof activateBodySchema>;
@@ -146,11 +155,25 @@ export const statusViewSchema = z
 export const deviceEventPageSchema = pageSchema(
   z
     .object({
-      status: z.enum(['online', 'offline', 'login_refused', 'flooded']),
-      reason: z.enum([...transitionReasons, ...loginRefusalReasons, ...floodReasons]).openapi({
-        description: 'How the service came to know, or why the login was refused or messages were dropped.',
-        example: 'disconnected',
-      }),
+      status: z.enum(deviceEventStatuses),
+      reason: z
+        .enum([
+          ...new Set([
+            ...transitionReasons,
+            ...loginRefusalReasons,
+            ...floodReasons,
+            ...activationReasons,
+            ...activationRefusalReasons,
+            ...ownershipChanges,
+            'contested' as const,
+          ]),
+        ])
+        .openapi({
+          description:
+            'How the service came to know, why a login or an activation was refused or messages were dropped, what let the ' +
+            'device activate, or what was done to whose it is.',
+          example: 'disconnected',
+        }),
       detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
@@ -159,7 +182,8 @@ export const deviceEventPageSchema = pageSchema(
         example: 3,
       }),
       address: z.string().nullable().optional().openapi({
-        description: 'With `login_refused`: network address of the last one, where the broker tells it.',
+        description:
+          'With `login_refused`, activations and what owners do: network address of the last one, where it is known.',
         example: '192.0.2.7',
       }),
     })

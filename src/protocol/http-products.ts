@@ -1,6 +1,6 @@
 // Requests and answers of the product catalogue (contract 2.4, 4.2). Shapes and defaults only.
 import { z } from '@hono/zod-openapi';
-import { controlModes } from './vocabulary.ts';
+import { activationPolicies, controlModes, reactivationPolicies } from './vocabulary.ts';
 import { instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './http.ts';
 
 const productKeySchema = z
@@ -33,6 +33,20 @@ const fields = {
     .min(0)
     .max(60)
     .openapi({ description: 'How long a lost connection may last before the device counts as offline.', example: 5 }),
+  activation: z.enum(activationPolicies).openapi({
+    description: 'Which serials may activate for the first time: any, those that were registered before, or none.',
+    example: 'open',
+  }),
+  reactivation: z
+    .enum(reactivationPolicies)
+    .nullable()
+    .openapi({
+      description:
+        'What a known serial needs to activate again. `open`: nothing. `owner`: a pairing window or a claim token of its ' +
+        'owner. `secret`: its present `deviceSecret`. `never`: it has to be released first. null, the default: `open` ' +
+        'until somebody has claimed the device, then `owner`.',
+      example: null,
+    }),
 };
 
 export const createProductBodySchema = z
@@ -49,6 +63,8 @@ export const createProductBodySchema = z
     model: fields.model.default(''),
     status: fields.status.default(1),
     offlineGraceSeconds: fields.offlineGraceSeconds.default(5),
+    activation: fields.activation.default('open'),
+    reactivation: fields.reactivation.default(null),
   })
   .openapi('CreateProductRequest');
 export type CreateProductBody = z.infer<typeof createProductBodySchema>;
@@ -84,3 +100,15 @@ export const listProductsQuerySchema = z.object({
 export const productKeyParamSchema = z.object({ productKey: z.string().openapi({ example: 'servo-switch' }) });
 
 export const deletedProductSchema = z.object({ productKey: productKeySchema }).openapi('DeletedProduct');
+
+export const productFiguresSchema = z
+  .object({
+    devices: z.int().min(0).openapi({ description: 'All of the product, whoever owns them.', example: 1200 }),
+    online: z.int().min(0).openapi({ example: 800 }),
+    claimed: z.int().min(0).openapi({ description: 'Those that a user has claimed.', example: 900 }),
+    activatedToday: z
+      .int()
+      .min(0)
+      .openapi({ description: 'Activated for the first time, since 0:00 UTC.', example: 12 }),
+  })
+  .openapi('ProductFigures');

@@ -11,6 +11,13 @@ export const memberRoles = ['operator', 'viewer'] as const;
 /** What somebody is to a device: `productOwner` of one that somebody else has claimed (domain/access.ts). */
 export const deviceRoles = ['owner', ...memberRoles, 'productOwner'] as const;
 
+/** Which serials of a product may activate for the first time. */
+export const activationPolicies = ['open', 'registered', 'closed'] as const;
+
+/** What a known serial has to show to activate again. */
+export const reactivationPolicies = ['open', 'owner', 'secret', 'never'] as const;
+export type ReactivationPolicy = (typeof reactivationPolicies)[number];
+
 /** contract 3: the text of each status code, by its code. */
 export const deviceStatusTexts = ['inactive', 'online', 'offline', 'disabled'] as const;
 export type DeviceStatusText = (typeof deviceStatusTexts)[number];
@@ -75,6 +82,47 @@ export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 export const floodReasons = ['too_many_messages'] as const;
 export type FloodReason = (typeof floodReasons)[number];
 
+/** Why a device could activate. */
+export const activationReasons = ['first', 'open', 'in_window', 'with_token', 'with_secret', 'after_release'] as const;
+export type ActivationReason = (typeof activationReasons)[number];
+
+/** Why a known device could not activate. */
+export const activationRefusalReasons = [
+  'disabled',
+  'no_window',
+  'not_the_owner',
+  'wrong_secret',
+  'not_released',
+  'too_many_in_use',
+] as const;
+export type ActivationRefusalReason = (typeof activationRefusalReasons)[number];
+
+/** What an owner, or a claim, did to whose the device is and to what opens it. */
+export const ownershipChanges = [
+  'claimed',
+  'released',
+  'transfer_offered',
+  'transfer_withdrawn',
+  'transfer_declined',
+  'transferred',
+  'pairing_opened',
+  'pairing_closed',
+  'credentials_replaced',
+] as const;
+export type OwnershipChange = (typeof ownershipChanges)[number];
+
+/** Kinds of events of a device; each has reasons of its own. */
+export const deviceEventStatuses = [
+  'online',
+  'offline',
+  'login_refused',
+  'flooded',
+  'activated',
+  'activation_refused',
+  'credentials',
+  'ownership',
+] as const;
+
 /** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */
 export type ErrorMessage =
   | 'invalid_request'
@@ -91,12 +139,17 @@ export type ErrorMessage =
   | 'too_many_products'
   | 'too_many_devices'
   | 'too_many_members'
+  | 'too_many_claim_tokens'
+  | 'too_many_transfers'
+  | 'invalid_claim_token'
   | 'unauthorized'
   | 'invalid_password'
   | 'invalid_client_id'
   | 'forbidden'
   | 'product_disabled'
   | 'device_disabled'
+  | 'activation_not_allowed'
+  | 'reactivation_not_allowed'
   | 'not_found'
   | 'device_not_found'
   | 'too_many_requests'

@@ -45,6 +45,7 @@ const controlRoute = createRoute({
     'invalid_control_params',
     'unauthorized',
     'forbidden',
+    'device_not_activated',
     'device_disabled',
     'device_not_found',
     'too_many_requests',

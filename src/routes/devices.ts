@@ -21,6 +21,7 @@ import {
   pageQuerySchema,
   statusViewSchema,
 } from '../protocol/http-devices.ts';
+import { claimParamSchema } from '../protocol/http-ownership.ts';
 import { activateDevice } from '../services/activation.ts';
 import { pageEvents, readProperties, readStatus } from '../services/device-views.ts';
 import { deleteDevice } from '../services/device-deletion.ts';
@@ -46,6 +47,17 @@ function viewRoute<const Path extends string, View extends z.ZodType>(
   });
 }
 
+const activationRefusals = [
+  'invalid_request',
+  'invalid_product_key',
+  'product_disabled',
+  'activation_not_allowed',
+  'device_disabled',
+  'reactivation_not_allowed',
+  'too_many_devices',
+  'too_many_requests',
+] as const;
+
 const activateRoute = createRoute({
   method: 'post',
   path: '/activate',
@@ -57,15 +69,7 @@ const activateRoute = createRoute({
     'first used.',
   middleware: limitRate('ACTIVATION_LIMIT'),
   request: { body: jsonBody(activateBodySchema) },
-  responses: responsesOf(
-    activationSchema,
-    'invalid_request',
-    'invalid_product_key',
-    'product_disabled',
-    'device_disabled',
-    'too_many_devices',
-    'too_many_requests',
-  ),
+  responses: responsesOf(activationSchema, ...activationRefusals),
 });
 
 const listRoute = createRoute({
@@ -91,7 +95,14 @@ const changeRoute = createRoute({
     'commands. Enabling it restores all of that with the credentials it has.',
   ...signedInFor('rename', 'disable'),
   request: { params: deviceIdParamSchema, body: jsonBody(changeDeviceBodySchema) },
-  responses: responsesOf(deviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(
+    deviceSchema,
+    'invalid_request',
+    'unauthorized',
+    'forbidden',
+    'device_not_found',
+    'device_not_activated',
+  ),
 });
 
 const credentialsRoute = createRoute({
@@ -102,7 +113,14 @@ const credentialsRoute = createRoute({
   description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
   ...signedInFor('replaceCredentials'),
   request: { params: deviceIdParamSchema },
-  responses: responsesOf(credentialsSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(
+    credentialsSchema,
+    'invalid_request',
+    'unauthorized',
+    'forbidden',
+    'device_not_found',
+    'device_not_activated',
+  ),
 });
 
 const deleteRoute = createRoute({
@@ -145,7 +163,7 @@ const propertiesRoute = viewRoute(
 
 export const deviceRoutes = createRouter()
   .openapi(activateRoute, async (c) =>
-    answer(c, await activateDevice(c.var.context, c.req.valid('json'), readClientAddress(c))),
+    answer(c, await activateDevice(c.var.context, c.req.valid('json'), { clientAddress: readClientAddress(c) })),
   )
   .openapi(listRoute, async (c) => {
     const { productKey, status, role, after, page, size } = c.req.valid('query');
@@ -160,7 +178,10 @@ export const deviceRoutes = createRouter()
     return answer(c, await changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
   })
   .openapi(credentialsRoute, async (c) =>
-    answer(c, await replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
+    answer(
+      c,
+      await replaceCredentials(c.var.context, c.var.caller, c.req.valid('param').deviceId, readClientAddress(c)),
+    ),
   )
   .openapi(deleteRoute, async (c) =>
     answer(c, await deleteDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
@@ -175,3 +196,22 @@ export const deviceRoutes = createRouter()
   .openapi(propertiesRoute, async (c) =>
     answer(c, await readProperties(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   );
+
+const claimRoute = createRoute({
+  method: 'post',
+  path: '/devices/activate',
+  tags,
+  summary: 'Activate a device for the user of a claim token',
+  description:
+    "As `/api/v1/devices/activate`, which firmware reaches because its `apiUrl` ends with the token's path. A device that " +
+    'nobody has claimed belongs to the user of the token from then on.',
+  middleware: limitRate('ACTIVATION_LIMIT'),
+  request: { params: claimParamSchema, body: jsonBody(activateBodySchema) },
+  responses: responsesOf(activationSchema, 'invalid_claim_token', ...activationRefusals),
+});
+
+/** Below `/t/{token}/api/v1`. */
+export const claimRoutes = createRouter().openapi(claimRoute, async (c) => {
+  const origin = { clientAddress: readClientAddress(c), claimToken: c.req.valid('param').token };
+  return answer(c, await activateDevice(c.var.context, c.req.valid('json'), origin));
+});

@@ -10,13 +10,21 @@ import {
   createProductBodySchema,
   deletedProductSchema,
   listProductsQuerySchema,
+  productFiguresSchema,
   productKeyParamSchema,
   productPageSchema,
   productSchema,
   updateProductBodySchema,
 } from '../protocol/http-products.ts';
 import { deleteDevicesOf } from '../services/device-deletion.ts';
-import { changeProduct, createProduct, pageProducts, readProduct, removeProduct } from '../services/products.ts';
+import {
+  changeProduct,
+  createProduct,
+  pageProducts,
+  readProduct,
+  readProductFigures,
+  removeProduct,
+} from '../services/products.ts';
 
 const mayRead = { tags: ['Products'], ...signedInFor('readProducts') };
 const mayManage = { tags: ['Products'], ...signedInFor('manageProducts') };
@@ -54,6 +62,16 @@ const readProductRoute = createRoute({
   ...mayRead,
   request: { params: productKeyParamSchema },
   responses: responsesOf(productSchema, 'unauthorized', 'forbidden', 'not_found'),
+});
+
+const figuresRoute = createRoute({
+  method: 'get',
+  path: '/{productKey}/figures',
+  tags: ['Products'],
+  summary: 'Count the devices of a product, claimed ones included',
+  ...signedInFor('readProducts'),
+  request: { params: productKeyParamSchema },
+  responses: responsesOf(productFiguresSchema, 'unauthorized', 'forbidden', 'not_found'),
 });
 
 const changeProductRoute = createRoute({
@@ -106,6 +124,9 @@ export const productRoutes = createRouter()
   })
   .openapi(readProductRoute, async (c) =>
     answer(c, await readProduct(c.var.context, c.var.caller, c.req.valid('param').productKey)),
+  )
+  .openapi(figuresRoute, async (c) =>
+    answer(c, await readProductFigures(c.var.context, c.var.caller, c.req.valid('param').productKey)),
   )
   .openapi(changeProductRoute, async (c) => {
     const { productKey } = c.req.valid('param');

@@ -5,6 +5,7 @@ import { createMessagingPassword } from '../crypto/messaging-password.ts';
 import { createId, createSecret, digestOf } from '../crypto/secrets.ts';
 import type { Database } from '../db/client.ts';
 import {
+  activateRegistered,
   deleteRecords,
   findDeviceBySerial,
   hourMs,
@@ -15,18 +16,20 @@ import {
 } from '../db/devices.ts';
 import { findProduct, type ProductRow } from '../db/products.ts';
 import { RefusedError, type Refusal } from '../domain/refusal.ts';
+import { nameOf } from '../domain/device-name.ts';
 import { topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ActivateBody } from '../protocol/http-devices.ts';
 import { topicActions } from '../protocol/mqtt.ts';
+import { disconnectClient } from './broker-provisioner-emqx.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
+import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import { inStrangersTurn } from './stranger-turns.ts';
 
-const maxNameLength = 100;
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
 const maxKnownProductKeys = 10_000;
@@ -34,57 +37,110 @@ const maxKnownProductKeys = 10_000;
 /** Product keys that were right before, in this isolate. */
 const knownProductKeys = new Map<string, true>();
 
-/** @throws RefusedError invalid_product_key, product_disabled, device_disabled, too_many_devices, too_many_requests */
-export async function activateDevice(context: ServiceContext, request: ActivateBody, clientAddress: string) {
+/** Where an activation came from. `claimToken`: of the address it was sent to. */
+type Origin = { clientAddress: string; claimToken?: string };
+
+/**
+ * @throws RefusedError invalid_product_key, product_disabled, invalid_claim_token, activation_not_allowed, device_disabled,
+ *   reactivation_not_allowed, too_many_devices, too_many_requests
+ */
+export async function activateDevice(context: ServiceContext, request: ActivateBody, origin: Origin) {
   const startedAtMs = Date.now();
   const db = context.primary();
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(context, request.productKey);
+    const claimantId = await findClaimant(context, product, request, origin);
     const known = await findDeviceBySerial(db, product.id, request.deviceSN);
+    refuseFirst(product, known);
+    const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
     // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
     const answer =
       known === undefined
         ? await inStrangersTurn(context, async () => {
-            await refuseFloodOfNew(context, product.productKey, clientAddress);
+            await refuseFloodOfNew(context, product.productKey, origin.clientAddress);
             const made = await makeDevice(db, context.config, product, request);
-            return made && issueCredentials(context, product, made, startedAtMs);
+            return made && issueCredentials(context, activation, made);
           })
-        : await issueCredentials(context, product, await noteVersions(db, known, request), startedAtMs);
+        : await activateKnown(context, activation, known);
     if (answer !== undefined) return answer;
   }
   throw new Error('activation failed: the device was deleted during each attempt');
 }
 
+type Activation = {
+  product: ProductRow;
+  request: ActivateBody;
+  claimantId: number | undefined;
+  address: string;
+  startedAtMs: number;
+};
+
+/** A registered serial becomes a device here; undefined where it was removed, or activated, at the same moment. */
+async function activateKnown(context: ServiceContext, activation: Activation, known: DeviceRow) {
+  const db = context.primary();
+  if (known.activatedAt === null && !(await activateRegistered(db, known.deviceId, Date.now()))) return undefined;
+  const answer = await issueCredentials(context, activation, known);
+  // A refused activation changes nothing.
+  if (answer !== undefined) await noteVersions(db, known, activation.request);
+  return answer;
+}
+
 /** undefined where the device was deleted meanwhile. */
-async function issueCredentials(context: ServiceContext, product: ProductRow, device: DeviceRow, startedAtMs: number) {
+async function issueCredentials(context: ServiceContext, activation: Activation, device: DeviceRow) {
+  const { product, request, claimantId, address, startedAtMs } = activation;
   const { env, config } = context;
   const db = context.primary();
-  if (device.isDisabled) throw new RefusedError({ kind: 'device_disabled', deviceId: device.deviceId });
   const deviceSecret = createSecret('sk_', 32);
   const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
-  const { deviceId, ownerId, name } = device;
+  const { deviceId, ownerId, name, isDisabled, claimedAt: claimedAtMs } = device;
   const identity = { productKey, deviceId };
   const password = await createMessagingPassword(config.messagingSecrets, identity);
   const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
-  const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs: null };
-  const facts = { productKey, ...ownership, name, controlMode, offlineGraceSeconds, productChangedAtMs };
+  const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs };
+  const settings = { controlMode, offlineGraceSeconds, productChangedAtMs, policy: product.reactivation };
+  const facts = { productKey, ...ownership, name, isDisabled, ...settings };
+  const { deviceSecret: given } = request;
+  const givenSecretDigest = typeof given === 'string' ? await digestOf(given) : undefined;
+  const proof = { givenSecretDigest, claimantId, address, defaultName: nameOf(product.name, device.deviceSN) };
   const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>
-    session.provision({ ...facts, ...digests }),
+    session.provision({ ...facts, ...digests, ...proof }),
   );
   if (provisioned.ok) {
     if (provisioned.value.isNew) {
       await renewProjection(env, device);
       await catchUpWithProduct(env, db, product, deviceId);
     }
-    await provisionAtBroker(context, identity, { kind: 'upsert', password }, startedAtMs);
+    const { endsSessions } = provisioned.value;
+    await Promise.all([
+      endsSessions ? disconnectClient(context, identity) : undefined,
+      provisionAtBroker(context, identity, { kind: 'upsert', password, endsSessions }, startedAtMs),
+    ]);
     return answerOf(config, identity, deviceSecret, password);
   }
-  if (provisioned.refusal.kind === 'device_disabled') throw new RefusedError(provisioned.refusal);
+  if (provisioned.refusal.kind !== 'not_found') throw new RefusedError(provisioned.refusal);
   // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
   // the broker can only be found through it.
   await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
   await deleteRecords(db, [deviceId]);
   return undefined;
+}
+
+/** undefined for an activation at the ordinary address. */
+async function findClaimant(
+  context: ServiceContext,
+  product: ProductRow,
+  { deviceSN }: ActivateBody,
+  { claimToken, clientAddress }: Origin,
+): Promise<number | undefined> {
+  if (claimToken === undefined) return undefined;
+  return readClaimToken(context, claimToken, `${product.id} ${deviceSN}`, clientAddress);
+}
+
+/** Of a serial that has never activated. */
+function refuseFirst({ activation: policy, productKey }: ProductRow, known: DeviceRow | undefined): void {
+  if (policy === 'open' || (known !== undefined && known.activatedAt !== null)) return;
+  const isRegistered = known !== undefined;
+  if (policy === 'closed' || !isRegistered) throw new RefusedError({ kind: 'activation_refused', productKey, policy });
 }
 
 async function requireProduct(context: ServiceContext, productKey: string): Promise<ProductRow> {
@@ -133,8 +189,7 @@ async function makeDevice(
   product: ProductRow,
   { deviceSN, firmwareVersion = '', chipModel = '' }: ActivateBody,
 ): Promise<DeviceRow | undefined> {
-  const name = Array.from(`${product.name} ${deviceSN}`).slice(0, maxNameLength).join('');
-  const facts = { deviceSN, name, firmwareVersion, chipModel };
+  const facts = { deviceSN, name: nameOf(product.name, deviceSN), firmwareVersion, chipModel };
   const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
   const reached = await insertDevice(db, record, limits);
   const made = await findDeviceBySerial(db, product.id, deviceSN);
@@ -142,11 +197,10 @@ async function makeDevice(
   return made;
 }
 
-async function noteVersions(db: Database, known: DeviceRow, reported: ActivateBody): Promise<DeviceRow> {
+async function noteVersions(db: Database, known: DeviceRow, reported: ActivateBody): Promise<void> {
   const { firmwareVersion = known.firmwareVersion, chipModel = known.chipModel } = reported;
   const isNews = known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel;
-  if (isNews && !known.isDisabled) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
-  return known;
+  if (isNews) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
 }
 
 /** A count that is reached does not end by waiting, an hour does. */

@@ -1,4 +1,5 @@
-// Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1.
+// Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1, except
+// for a device that has no session.
 import type { Actor } from '../domain/access.ts';
 import { isIdempotent } from '../domain/device/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
@@ -8,6 +9,7 @@ import type { CommandView } from '../domain/device/commands.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 import { askDevice, requireDeviceId } from './device-views.ts';
+import { orNotActivated } from './not-activated.ts';
 
 export type ControlOptions = {
   /** Holds the answer until the device replied. */
@@ -20,10 +22,10 @@ export type ControlOptions = {
 /**
  * Answers when the broker has the command, or, with `waitSeconds`, the device.
  * @throws RefusedError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
- *   device_disabled, broker_unavailable (then it will not be delivered later, not even with `ttlSeconds`)
+ *   device_not_activated, device_disabled, broker_unavailable (then it will not be delivered later, not even with `ttlSeconds`)
  */
 export async function controlDevice(
-  { env }: ServiceContext,
+  context: ServiceContext,
   actor: Actor,
   deviceId: string,
   body: unknown,
@@ -35,8 +37,12 @@ export async function controlDevice(
     const problem = 'only toggle with position and angle can be kept';
     throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
   }
-  const receipt = unwrap(
-    await callDevice(env, deviceId, 'command', 'once', (device) => device.command(actor, { params, ...options })),
+  const receipt = await orNotActivated(context, actor, deviceId, 'control', async () =>
+    unwrap(
+      await callDevice(context.env, deviceId, 'command', 'once', (device) =>
+        device.command(actor, { params, ...options }),
+      ),
+    ),
   );
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
   return {
@@ -50,9 +56,10 @@ export async function controlDevice(
 
 /** @throws RefusedError device_not_found, forbidden */
 export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const { list, ...rest } = await askDevice<Page<CommandView>>(context, deviceId, 'listCommands', (device) =>
-    device.listCommands(actor, page),
-  );
+  const ask = () =>
+    askDevice<Page<CommandView>>(context, deviceId, 'listCommands', (device) => device.listCommands(actor, page));
+  const none = () => ({ list: [], total: 0, ...page });
+  const { list, ...rest } = await orNotActivated(context, actor, deviceId, 'readCommands', ask, none);
   return { list: list.map(describeCommand), ...rest };
 }
 

@@ -11,7 +11,7 @@ import { describeError, log } from '../log.ts';
 import { disconnectClient } from './broker-provisioner-emqx.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
 import type { ServiceContext } from './context.ts';
-import { requireDevice } from './devices.ts';
+import { requireDevice } from './device-rights.ts';
 import { findOwnProduct } from './products.ts';
 
 /** Ended together; the rest of a slice waits for them. */

@@ -1,25 +1,32 @@
-// Status, events and properties of a device for who may read them: one call to its DeviceSession; no D1.
+// Status, events and properties of a device for who may read them: one call to its DeviceSession; no D1, except for one that
+// has no session.
 import type { Actor } from '../domain/access.ts';
 import { RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
-import type { EventView, PropertiesView } from '../domain/device/views.ts';
+import type { EventView, PropertiesView, StatusView } from '../domain/device/views.ts';
 import { callDevice, type RemoteDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
+import { orNotActivated } from './not-activated.ts';
 
 /** @throws RefusedError device_not_found, forbidden */
 export function readStatus(context: ServiceContext, actor: Actor, deviceId: string) {
-  return askDevice(context, deviceId, 'status', (device) => device.status(actor));
+  const ask = () => askDevice<StatusView>(context, deviceId, 'status', (device) => device.status(actor));
+  return orNotActivated(context, actor, deviceId, 'readReports', ask, (deviceName) => {
+    return { deviceId, deviceName, online: false, position: null, status: 'inactive' as const, lastOnlineAt: null };
+  });
 }
 
 /** @throws RefusedError device_not_found, forbidden */
 export function pageEvents(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  return askDevice<Page<EventView>>(context, deviceId, 'events', (device) => device.events(actor, page));
+  const ask = () => askDevice<Page<EventView>>(context, deviceId, 'events', (device) => device.events(actor, page));
+  return orNotActivated(context, actor, deviceId, 'readReports', ask, () => ({ list: [], total: 0, ...page }));
 }
 
 /** @throws RefusedError device_not_found, forbidden */
 export function readProperties(context: ServiceContext, actor: Actor, deviceId: string) {
-  return askDevice<PropertiesView>(context, deviceId, 'properties', (device) => device.properties(actor));
+  const ask = () => askDevice<PropertiesView>(context, deviceId, 'properties', (device) => device.properties(actor));
+  return orNotActivated(context, actor, deviceId, 'readReports', ask, () => ({ list: [], positionChanges: [] }));
 }
 
 /** An idempotent call to a device's object. @throws RefusedError device_not_found, and what the object refuses */

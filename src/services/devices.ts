@@ -3,18 +3,19 @@
 import { createMessagingPassword } from '../crypto/messaging-password.ts';
 import { digestOf } from '../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
-import { findMemberRole } from '../db/device-members.ts';
-import { findDevice, type DeviceWithProduct } from '../db/devices.ts';
-import { refusalOf, roleOf, type Actor, type DeviceAction, type Role } from '../domain/access.ts';
+import type { DeviceWithProduct } from '../db/devices.ts';
+import { type Actor, type Role } from '../domain/access.ts';
+import { nameOf } from '../domain/device-name.ts';
 import { describeStatus, type ConnectionStatusCode } from '../domain/device-status.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../domain/pagination.ts';
-import { isDeviceId } from '../domain/topics.ts';
 import { disconnectClient } from './broker-provisioner-emqx.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
+import { requireDevice } from './device-rights.ts';
 import { askDevice } from './device-views.ts';
+import { orNotActivated } from './not-activated.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -71,7 +72,9 @@ export async function changeDevice(
   const action = disabled === undefined ? 'rename' : 'disable';
   const { device, product, role } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
-  const changed = await askDevice(context, deviceId, 'administer', (session) => session.administer(actor, change));
+  const changed = await orNotActivated(context, actor, deviceId, action, () =>
+    askDevice(context, deviceId, 'administer', (session) => session.administer(actor, change)),
+  );
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
     await Promise.all([
@@ -80,50 +83,32 @@ export async function changeDevice(
     ]);
   }
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
-  return describeDevice({ device: { ...device, ...changed }, product }, role);
+  if (role !== 'productOwner') return describeDevice({ device: { ...device, ...changed }, product }, role);
+  // The product's owner: what the device is called and when it is there is its owner's.
+  const hidden = { name: nameOf(product.name, device.deviceSN), connectionStatus: 2, lastOnlineAt: null };
+  return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
 }
 
 /**
  * A new messaging password, shown this once. The old ones and their sessions end at once.
  * @throws RefusedError device_not_found, forbidden
  */
-export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string) {
+export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'replaceCredentials');
   const { productKey } = product;
   const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
-  const device = await askDevice(context, deviceId, 'replaceCredentials', (session) =>
-    session.replaceCredentials(actor, passwordDigest),
+  const device = await orNotActivated(context, actor, deviceId, 'replaceCredentials', () =>
+    askDevice(context, deviceId, 'replaceCredentials', (session) =>
+      session.replaceCredentials(actor, passwordDigest, address),
+    ),
   );
   await Promise.all([
     disconnectClient(context, device),
     provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),
   ]);
   return { deviceId, mqtt: describeConnection(context.config, device, password) };
-}
-
-/** @throws RefusedError device_not_found, forbidden */
-export async function requireDevice(
-  context: ServiceContext,
-  actor: Actor,
-  deviceId: string,
-  action: DeviceAction,
-): Promise<DeviceWithProduct & { role: Role }> {
-  const db = context.primary();
-  const found = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
-  if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  const { device, product } = found;
-  const { userId } = actor;
-  const memberRole = device.ownerId === userId ? undefined : await findMemberRole(db, device.id, userId);
-  const ownership = {
-    ownerId: device.ownerId,
-    productOwnerId: product.ownerId,
-    members: memberRole === undefined ? [] : [{ userId, role: memberRole }],
-  };
-  const refusal = refusalOf({ deviceId, productKey: product.productKey, ...ownership }, actor, action);
-  if (refusal !== undefined) throw new RefusedError(refusal);
-  return { ...found, role: roleOf(ownership, userId) ?? 'owner' };
 }
 
 function describeDevice({ device, product }: DeviceWithProduct, role: Role) {

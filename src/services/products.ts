@@ -6,6 +6,7 @@ import {
   findProduct,
   insertProduct,
   listProducts,
+  readFigures,
   updateProduct,
   type ProductRow,
 } from '../db/products.ts';
@@ -16,6 +17,8 @@ import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
 import type { ServiceContext } from './context.ts';
 import { admitProductChange, propagateProductChange } from './product-propagation.ts';
+
+const dayMs = 86_400_000;
 
 /** @throws RefusedError product_key_exists, too_many_products, unauthorized where the account is gone */
 export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
@@ -46,6 +49,13 @@ export async function pageProducts(
 /** @throws RefusedError not_found, forbidden */
 export async function readProduct(context: ServiceContext, actor: Actor, productKey: string) {
   return describeProduct(await findOwnProduct(context.primary(), actor, productKey, 'readProducts'));
+}
+
+/** @throws RefusedError not_found, forbidden */
+export async function readProductFigures(context: ServiceContext, actor: Actor, productKey: string) {
+  const database = context.primary();
+  const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
+  return readFigures(database, id, Math.floor(Date.now() / dayMs));
 }
 
 /** @throws RefusedError invalid_request, not_found, forbidden, too_many_requests */
@@ -108,6 +118,8 @@ function describeProduct(row: ProductRow) {
     model: row.model,
     status: row.status,
     offlineGraceSeconds: row.offlineGraceSeconds,
+    activation: row.activation,
+    reactivation: row.reactivation,
     createdAt: new Date(row.createdAt).toISOString(),
     updatedAt: new Date(row.updatedAt).toISOString(),
   };

@@ -19,7 +19,7 @@ import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import type { ServiceContext } from './context.ts';
 import { askDevice } from './device-views.ts';
-import { requireDevice } from './devices.ts';
+import { requireDevice } from './device-rights.ts';
 
 const dayMs = 86_400_000;
 

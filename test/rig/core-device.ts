@@ -10,7 +10,7 @@ import { readCredentials } from '../../src/domain/device/credentials.ts';
 import { ask, decide, type Device } from '../../src/domain/device/decide.ts';
 import type { Effect } from '../../src/domain/device/effects.ts';
 import type { DeviceEvent, EventKind, Results } from '../../src/domain/device/events.ts';
-import type { Transition } from '../../src/domain/device/history.ts';
+import type { JournalEntry, Transition } from '../../src/domain/device/history.ts';
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { mentionedCommands } from '../../src/domain/device/messages.ts';
 import { noProjection, type ProjectionOutcome } from '../../src/domain/device/projection.ts';
@@ -27,6 +27,12 @@ type Published = { topic: string; payload: string };
 const ownerId = 1;
 /** The defaults. */
 const limits = limitsSchema.parse('');
+
+/** What an activation with nothing to show has beside its facts. */
+export function proofOf(passwordDigest: string) {
+  const nothing = { policy: null, claimantId: undefined, isSecretRight: false, address: '192.0.2.7' };
+  return { secretDigest: 'secret', passwordDigest, defaultName: 'A switch', ...nothing };
+}
 
 export class CoreDevice {
   readonly productKey = 'switch';
@@ -45,6 +51,7 @@ export class CoreDevice {
   readonly #rows = new Map<string, string>();
   readonly #commands = new Map<string, Command>();
   readonly #transitions: Transition[] = [];
+  readonly #journal: JournalEntry[] = [];
   #lastNumber = 0;
   #lastSeq = 0;
 
@@ -58,9 +65,8 @@ export class CoreDevice {
       kind: 'provisioned',
       deviceId: this.deviceId,
       settings: this.#settings,
-      facts: { ...facts, offlineGraceSeconds: 0, productChangedAtMs: 0 },
-      secretDigest: 'secret',
-      passwordDigest: 'password',
+      facts: { ...facts, offlineGraceSeconds: 0, productChangedAtMs: 0, isDisabled: false },
+      ...proofOf('password'),
     });
   }
 
@@ -102,10 +108,13 @@ export class CoreDevice {
     return listed.map((command) => viewCommand(this.state, command, this.nowMs));
   }
 
+  /** Without the activation that the constructor made. */
   events() {
-    return ask(this.#device, inPerson(ownerId), 'readReports', (state) =>
-      viewEvents(state, this.#transitions, { page: 1, size: 100 }),
-    );
+    const page = { page: 1, size: 100 };
+    return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
+      const activations = state.activations.filter(({ reason }) => reason !== 'first');
+      return viewEvents({ ...state, activations }, this.#transitions, this.#journal, page);
+    });
   }
 
   status() {
@@ -150,6 +159,7 @@ export class CoreDevice {
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],
       floods: read('floods')?.floods ?? [],
       sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
+      activations: read('activations')?.activations ?? [],
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
       projection: noProjection,
       coalesced: nothingCoalesced,
@@ -177,12 +187,19 @@ export class CoreDevice {
     this.#device = state;
     if (typeof state === 'string') return;
     const known = typeof before === 'string' ? [] : before.commands.loaded;
+    if (typeof before !== 'string' && before.ownership.life !== state.ownership.life) {
+      this.#saved = undefined;
+      for (const name of ['login_refusals', 'floods', 'activations']) this.#rows.delete(name);
+      for (const memory of [this.#transitions, this.#journal]) memory.length = 0;
+      this.#commands.clear();
+    }
     const rows = rowsToSave(this.#saved, state, this.nowMs);
     for (const [name, row] of Object.entries(rows)) this.#rows.set(name, JSON.stringify(row));
     for (const command of state.commands.loaded) {
       if (!known.includes(command)) this.#commands.set(command.commandId, command);
     }
     for (const { kind, entry } of state.newHistory) if (kind === 'transition') this.#transitions.unshift(entry);
+    for (const { kind, entry } of state.newHistory) if (kind === 'journal') this.#journal.unshift(entry);
     this.#saved = savedState(this.#saved, state, rows);
     this.#device = afterWrite(state, this.nowMs).state;
   }

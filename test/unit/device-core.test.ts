@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../src/domain/access.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
-import { CoreDevice } from '../rig/core-device.ts';
+import { CoreDevice, proofOf } from '../rig/core-device.ts';
 
 const { propertyPost, status } = topicActions;
 const startMs = 1_790_000_000_000;
@@ -130,7 +130,7 @@ describe('a refused login', () => {
 
   it('tells a revoked password and a disabled device from a wrong password', () => {
     const device = online();
-    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next' });
+    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next', address: null });
     logIn(device, { matchedDigest: 'password' });
     device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
     logIn(device, { matchedDigest: 'next' });
@@ -196,8 +196,7 @@ describe('the relay sessions of a password', () => {
     const listening = { isClientIdRight: true, address: null, relayShard: 'relay-0' };
     device.run({ kind: 'login_attempted', productKey, matchedDigest: 'password', ...listening });
     const { settings, identity } = device.state;
-    const issued = { secretDigest: 'secret', passwordDigest: 'newer' };
-    device.run({ kind: 'provisioned', deviceId, settings, facts: identity, ...issued });
+    device.run({ kind: 'provisioned', deviceId, settings, facts: identity, ...proofOf('newer') });
     // The relay shows that the newer one is in use.
     device.run({ kind: 'login_attempted', productKey, matchedDigest: 'newer', ...listening });
     expect(device.state.alarm.setAtMs).toBeLessThanOrEqual(startMs + 10 * minuteMs);

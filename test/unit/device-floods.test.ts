@@ -103,7 +103,7 @@ describe('messages beyond the limit', () => {
     const device = online();
     exhaust(device);
     device.receive(propertyPost, { params: { position: 'down' } });
-    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next' });
+    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next', address: null });
     waitForAlarm(device);
     expect(device.status().position).toBeNull();
   });

@@ -295,7 +295,14 @@ describe('the copy in D1', () => {
     )
       .bind(device.deviceId)
       .first<{ projection_version: number }>())!;
-    const older = { name: 'Older', isDisabled: true, connectionStatus: 2, lastOnlineAt: 1, version } as const;
+    const older = {
+      name: 'Older',
+      isDisabled: true,
+      connectionStatus: 2,
+      lastOnlineAt: 1,
+      version,
+      owner: null,
+    } as const;
     const { deviceId } = device;
     await writeProjections(openDatabase(env.DB, 'first-primary'), [{ deviceId, projection: older }]);
     expect((await copyOf(device))?.connection_status).toBe(1);

@@ -6,7 +6,14 @@ import type { ProjectionOutcome } from '../../src/domain/device/projection.ts';
 import { ProjectionWriter } from '../../src/durable/projection-writer.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 
-const projection = { version: 1, name: 'A switch', isDisabled: false, connectionStatus: 1, lastOnlineAt: 1 } as const;
+const projection = {
+  version: 1,
+  name: 'A switch',
+  isDisabled: false,
+  connectionStatus: 1,
+  lastOnlineAt: 1,
+  owner: null,
+} as const;
 
 /** D1 as the writer sees it, with a record of what was asked at once. */
 class RecordingDatabase {

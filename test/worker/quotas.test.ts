@@ -121,7 +121,7 @@ describe('new serials of a product within an hour', () => {
 
   /** As if all records had been made an hour earlier. */
   async function passAnHour(): Promise<void> {
-    await env.DB.prepare('update device_counts set hour = hour - 1').run();
+    await env.DB.prepare('update product_device_counts set hour = hour - 1').run();
   }
 
   it('are bounded, and those that are known are not counted', async () => {
@@ -145,10 +145,18 @@ describe('new serials of a product within an hour', () => {
     const { productKey } = (await createProduct(owner)).data;
     // By records, which all are of one hour.
     await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
-    await env.DB.prepare('update device_counts set hour = 1e9 where owner_id = ?').bind(owner.userId).run();
+    await env.DB.prepare(
+      'update product_device_counts set hour = 1e9 where product_id in (select id from products where owner_id = ?)',
+    )
+      .bind(owner.userId)
+      .run();
     await env.DB.prepare('delete from devices where owner_id = ?').bind(owner.userId).run();
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(429);
-    await env.DB.prepare('update device_counts set hour = 0 where owner_id = ?').bind(owner.userId).run();
+    await env.DB.prepare(
+      'update product_device_counts set hour = 0 where product_id in (select id from products where owner_id = ?)',
+    )
+      .bind(owner.userId)
+      .run();
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(200);
   });
 

@@ -145,6 +145,12 @@ export function noteSession(
   return { ...credentials, passwords, sessionDigest: digest };
 }
 
+/** Whether a login took over a session that another password had open, which it does not end. */
+export function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
+  const countKept = ({ passwords }: CredentialsSlice) => passwords.filter(({ isKept }) => isKept).length;
+  return countKept(after) > countKept(before);
+}
+
 /** A login, at the broker or at the relay. */
 export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
   const isNews = credentials.passwords.some(
@@ -157,8 +163,15 @@ export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: nu
   return { ...credentials, passwords };
 }
 
+/** Ends every password but the session's, or the newest where there was no session yet. */
+export function keepSessionPassword(credentials: CredentialsSlice): CredentialsSlice {
+  const { passwords, sessionDigest } = credentials;
+  const kept = passwords.find(({ digest }) => digest === sessionDigest) ?? passwords.at(-1);
+  return withPasswords(credentials, kept === undefined ? [] : [kept]);
+}
+
 /** Ends every password. `isAwaitingLogin`: the broker asks at login, so that the next one is noticed. */
-function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
+export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
   const ended = withPasswords({ ...credentials, sessionDigest: undefined }, []);
   return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
 }

@@ -10,7 +10,6 @@ import { nothingCoalesced } from './coalescing.ts';
 import { adoptAlarm, noAlarm, planAlarm } from './alarm.ts';
 import { acceptRequest, applyPublication, applyReturn, cancelCommand, noCommands, publishDue } from './commands.ts';
 import {
-  addPassword,
   dropEnded,
   endGenerations,
   firstCredentials,
@@ -35,6 +34,16 @@ import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
 import { applyProductChange, readersOf } from './identity.ts';
+import {
+  activateAgain,
+  answerTransfer,
+  markOwnerChanged,
+  offerTransfer,
+  release,
+  setPairingWindow,
+  withdrawTransfer,
+} from './owner-change.ts';
+import { countActivation, judgeActivation, noOwnership, note } from './ownership.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { noteRefusal, noteSessionLogin, refuseLogin } from './login.ts';
 import { applyDuePresence, applyPresence, noPresence, noteAnnouncementEnd, planRetry } from './presence.ts';
@@ -85,31 +94,51 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
 
 /** What a device that is not there answers. Only an activation makes one, and never again a deleted one. */
 function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: number): Decision {
-  if (event.kind === 'provisioned' && device === 'unused') {
-    const { deviceId, settings, facts, secretDigest, passwordDigest } = event;
-    const state: DeviceState = {
-      settings,
-      identity: { deviceId, ...facts, isDisabled: false },
-      credentials: firstCredentials({ secretDigest, passwordDigest }, nowMs),
-      presence: noPresence,
-      edge: noEdgeSession,
-      projection: noProjection,
-      properties: noProperties,
-      commands: noCommands,
-      subscriptions: [],
-      deduplication: noMessages,
-      loginRefusals: [],
-      recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
-      floods: [],
-      sharing: notShared,
-      alarm: noAlarm,
-      coalesced: nothingCoalesced,
-      budgets: noneSpent,
-      newHistory: [],
-    };
-    return { state, effects: [], result: { ok: true, value: { isNew: true } } };
-  }
+  if (event.kind === 'provisioned' && device === 'unused') return activateFirst(event, nowMs);
   return { state: device, effects: [], result: resultOfAbsent(event) };
+}
+
+/** A serial that is new, or whose session was lost: then what D1 knows of its owner still counts. */
+function activateFirst(event: EventOf<'provisioned'>, nowMs: number): Decision<'provisioned'> {
+  const { deviceId, settings, facts, address, claimantId } = event;
+  if (facts.isDisabled) return { state: 'unused', effects: [], result: refuse({ kind: 'device_disabled', deviceId }) };
+  if (facts.claimedAtMs !== null) {
+    const judged = judgeActivation({ identity: facts, ownership: noOwnership }, event, nowMs);
+    if (!judged.isAllowed) {
+      const refusal = { kind: 'reactivation_refused', deviceId, because: judged.reason } as const;
+      return { state: 'unused', effects: [], result: refuse(refusal) };
+    }
+  }
+  const isClaim = claimantId !== undefined && facts.claimedAtMs === null;
+  const owner = isClaim ? { ownerId: claimantId, claimedAtMs: nowMs } : {};
+  const made: DeviceState = {
+    settings,
+    identity: { deviceId, ...facts, ...owner },
+    ownership: noOwnership,
+    edge: noEdgeSession,
+    credentials: firstCredentials(event, nowMs),
+    presence: noPresence,
+    projection: noProjection,
+    properties: noProperties,
+    commands: noCommands,
+    subscriptions: [],
+    deduplication: noMessages,
+    loginRefusals: [],
+    activations: [],
+    recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
+    floods: [],
+    sharing: notShared,
+    alarm: noAlarm,
+    coalesced: nothingCoalesced,
+    budgets: noneSpent,
+    newHistory: [],
+  };
+  const counted = countActivation(made, { status: 'activated', reason: 'first' }, address, nowMs);
+  const result = { ok: true, value: { isNew: true, endsSessions: false } } as const;
+  if (!isClaim) return { state: counted, effects: [], result };
+  const effects: Effect[] = [];
+  const claimed = markOwnerChanged(note(counted, 'claimed', address, nowMs));
+  return { state: planAlarm(planProjection(claimed, nowMs, effects), nowMs), effects, result };
 }
 
 function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
@@ -126,6 +155,11 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'member_joined':
     case 'member_changed':
     case 'member_removed':
+    case 'released':
+    case 'transfer_offered':
+    case 'transfer_withdrawn':
+    case 'transfer_answered':
+    case 'pairing_window_set':
       return refuse({ kind: 'not_found', what: 'device' });
     case 'messages_received':
       return rejectAll(event.messages.length);
@@ -152,18 +186,7 @@ function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
 }
 
 const handlers: { [Kind in EventKind]: Handler<Kind> } = {
-  provisioned: (state, event, nowMs, effects) => {
-    if (state.identity.isDisabled) return { state, result: refuse(disabled(state)) };
-    const maxInUse = state.settings.limits.passwordsInUsePerDevice;
-    const credentials = addPassword(state.credentials, event, nowMs, { maxInUse, isUnproven: true });
-    if ('roomAtMs' in credentials) {
-      const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
-      return { state, result: refuse({ kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds }) };
-    }
-    const next = { ...state, credentials };
-    if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials rotated', nowMs, effects);
-    return { state: next, result: { ok: true, value: { isNew: false } } };
-  },
+  provisioned: activateAgain,
 
   login_attempted: (state, event, nowMs, effects) => {
     const refusal = refuseLogin(state, event, nowMs);
@@ -172,7 +195,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const digest = event.matchedDigest ?? '';
     let next;
     if (event.relayShard === undefined) {
-      next = withCredentials(state, noteSessionLogin(state, digest, nowMs));
+      next = noteSessionLogin(state, digest, event.address, nowMs);
       // Where the broker reports connections, that report ends a session at the edge.
       if (!state.settings.reportsConnections) next = leaveEdge(next, effects);
       next = planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, nowMs, effects), nowMs);
@@ -301,7 +324,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: next, result: { ok: true, value: { name, isDisabled } } };
   },
 
-  credentials_replaced: (state, { actor, passwordDigest }, nowMs, effects) => {
+  credentials_replaced: (state, { actor, passwordDigest, address }, nowMs, effects) => {
     const refusal = refuseUnless(state, actor, 'replaceCredentials');
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const { asksAtLogin } = state.settings;
@@ -309,7 +332,32 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const replaced = replacePasswords(state.credentials, { secretDigest, passwordDigest }, asksAtLogin, nowMs);
     const next = revokeEdgeSession(withCredentials(state, replaced), nowMs, effects);
     endRelaySessions(next, 'credentials rotated', nowMs, effects);
-    return { state: next, result: { ok: true, value: identityOf(next) } };
+    const noted = note(next, 'credentials_replaced', address, nowMs);
+    return { state: noted, result: { ok: true, value: identityOf(next) } };
+  },
+
+  released: (state, { actor, defaultName }, nowMs, effects) => {
+    const refusal = refuseUnless(state, actor, 'transfer');
+    return refusal === undefined ? release(state, defaultName, nowMs, effects) : { state, result: refuse(refusal) };
+  },
+
+  transfer_offered: (state, { actor, offer, address }, nowMs) => {
+    const refusal = refuseUnless(state, actor, 'transfer');
+    return refusal === undefined ? offerTransfer(state, offer, address, nowMs) : { state, result: refuse(refusal) };
+  },
+
+  transfer_withdrawn: (state, { actor, address }, nowMs) => {
+    const refusal = refuseUnless(state, actor, 'transfer');
+    return refusal === undefined ? withdrawTransfer(state, address, nowMs) : { state, result: refuse(refusal) };
+  },
+
+  transfer_answered: answerTransfer,
+
+  pairing_window_set: (state, { actor, untilMs, address }, nowMs) => {
+    const refusal = refuseUnless(state, actor, 'pair');
+    return refusal === undefined
+      ? setPairingWindow(state, untilMs, address, nowMs)
+      : { state, result: refuse(refusal) };
   },
 
   member_joined: (state, event, nowMs) => addMember(state, event, nowMs),

@@ -25,7 +25,7 @@ export function connectAtEdge(
   if (refusal !== undefined) {
     return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
   }
-  const loggedIn = { ...state, credentials: noteSessionLogin(state, event.matchedDigest ?? '', nowMs) };
+  const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
   const begun = beginEdgeSession(loggedIn, event.takenOver, nowMs, effects);
   return { state: begun.state, result: { ok: true, value: { startedAtMs: begun.startedAtMs } } };
 }

@@ -61,4 +61,6 @@ export type Projection = {
   isDisabled: boolean;
   connectionStatus: 1 | 2;
   lastOnlineAt: number | null;
+  /** Null where D1 knows whose it is. */
+  owner: { ownerId: number; claimedAt: number | null } | null;
 };

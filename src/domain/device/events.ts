@@ -6,9 +6,11 @@ import type { Outcome } from '../refusal.ts';
 import type { PublishOutcome } from '../publish-outcome.ts';
 import type { DeviceIdentity } from '../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts';
+import type { Activation, Provisioned } from './owner-change.ts';
+import type { TransferOffer } from './ownership.ts';
 import type { PresenceEvent } from './connection.ts';
 import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
-import type { IdentitySlice, ProductFacts } from './identity.ts';
+import type { ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
 import type { Member } from './state.ts';
@@ -17,14 +19,7 @@ import type { Subscription } from './subscriptions.ts';
 
 export type DeviceEvent =
   /** An activation: makes the device, or gives one that exists a further messaging password. */
-  | {
-      kind: 'provisioned';
-      deviceId: string;
-      settings: DeviceSettings;
-      facts: Omit<IdentitySlice, 'deviceId' | 'isDisabled'>;
-      secretDigest: string;
-      passwordDigest: string;
-    }
+  | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
   /** A login at the broker or at a relay shard. `matchedDigest`: the stored digest that equals the password's. */
   | {
       kind: 'login_attempted';
@@ -71,13 +66,18 @@ export type DeviceEvent =
   | { kind: 'subscription_requested'; actor: Actor; productKey: string; shard: string; filter: string }
   | { kind: 'subscription_ended'; shard: string; registrationId: number }
   | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
-  | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string }
   /** A user accepted the invitation of `invitedBy`. */
   | { kind: 'member_joined'; userId: number; role: MemberRole; invitedBy: number }
   | { kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole }
   | { kind: 'member_removed'; actor: Actor; userId: number }
   | { kind: 'members_written'; version: number; isWritten: boolean }
   | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
+  | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string; address: string | null }
+  | { kind: 'released'; actor: Actor; defaultName: string }
+  | { kind: 'transfer_offered'; actor: Actor; offer: TransferOffer; address: string | null }
+  | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
+  | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean }
+  | { kind: 'pairing_window_set'; actor: Actor; untilMs: number | null; address: string | null }
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
@@ -107,7 +107,12 @@ export type Ingested = {
 export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
 
 export type Results = {
-  provisioned: Outcome<{ isNew: boolean }>;
+  provisioned: Outcome<Provisioned>;
+  released: Outcome<DeviceIdentity>;
+  transfer_offered: Outcome<null>;
+  transfer_withdrawn: Outcome<null>;
+  transfer_answered: Outcome<null>;
+  pairing_window_set: Outcome<null>;
   login_attempted: Outcome<DeviceIdentity & { generation: number }>;
   edge_connected: Outcome<{ startedAtMs: number }>;
   edge_packets_received: EdgeTaken;

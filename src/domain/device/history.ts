@@ -1,7 +1,7 @@
-// What a device remembers of its past: the last transitions of presence and the last positions. Bounded rings in
+// What a device remembers of its past: the last transitions of presence, positions and changes of ownership. Bounded rings in
 // storage, one row an entry; the core only appends.
 import type { Position } from '../../protocol/mqtt.ts';
-import type { TransitionReason } from '../../protocol/vocabulary.ts';
+import type { OwnershipChange, TransitionReason } from '../../protocol/vocabulary.ts';
 
 export type Transition = {
   status: 'online' | 'offline';
@@ -11,11 +11,13 @@ export type Transition = {
   /** Of an entry that stands for several transitions, of which it is the last. */
   count?: number;
 };
+export type JournalEntry = { reason: OwnershipChange; time: number; address: string | null };
 export type PositionChange = { position: Position; time: number };
 
 export type HistoryEntry =
   | { kind: 'transition'; number: number; entry: Transition }
-  | { kind: 'position'; number: number; entry: PositionChange };
+  | { kind: 'position'; number: number; entry: PositionChange }
+  | { kind: 'journal'; number: number; entry: JournalEntry };
 
 /** Entries of each kind that a device keeps. */
 export const historySize = 100;

@@ -1,7 +1,8 @@
 // A device's login: which one is refused and how that is remembered, and what an accepted one does to the credentials.
 import { loginRefusalReasonOf, type Refusal } from '../refusal.ts';
-import { noteSession, noteUse, validPasswords, type CredentialsSlice } from './credentials.ts';
+import { hasContested, noteSession, noteUse, validPasswords } from './credentials.ts';
 import { countLoginRefusal } from './login-refusals.ts';
+import { countActivation } from './ownership.ts';
 import type { DeviceState } from './state.ts';
 
 /** `matchedDigest`: the stored digest that equals the password's. */
@@ -26,10 +27,19 @@ export function noteRefusal(state: DeviceState, refusal: Refusal, address: strin
   return { ...state, loginRefusals: countLoginRefusal(state.loginRefusals, reason, address, nowMs) };
 }
 
-/** The credentials once the password has begun a session, at a broker or at the edge, which ends the one before. */
-export function noteSessionLogin(state: DeviceState, digest: string, nowMs: number): CredentialsSlice {
+/** The device once the password has begun a session, at a broker or at the edge, which ends the one before. */
+export function noteSessionLogin(
+  state: DeviceState,
+  digest: string,
+  address: string | null,
+  nowMs: number,
+): DeviceState {
   const { connection } = state.presence;
   const used = noteUse(state.credentials, digest, nowMs);
   const awaited = used.isAwaitingLogin ? { ...used, isAwaitingLogin: false, acceptedFromMs: nowMs } : used;
-  return noteSession(awaited, digest, connection.isSessionOpen || connection.isOnline, nowMs);
+  const credentials = noteSession(awaited, digest, connection.isSessionOpen || connection.isOnline, nowMs);
+  const next = { ...state, credentials };
+  return hasContested(awaited, credentials)
+    ? countActivation(next, { status: 'credentials', reason: 'contested' }, address, nowMs)
+    : next;
 }

@@ -4,6 +4,7 @@ import { isRecordedByAlarm } from './alarm.ts';
 import { isOpen } from './command-life.ts';
 import { maxOpen } from './commands.ts';
 import { isEdgeWorthSaving } from './edge-session.ts';
+import { areActivationsWorthSaving } from './ownership.ts';
 import { areFloodsWorthSaving } from './floods.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { resolutionOf } from './presence.ts';
@@ -14,29 +15,32 @@ import type { DeviceState } from './state.ts';
 
 /** Slices share rows by how often they change. */
 export type SavedRows = {
-  administration: Pick<DeviceState, 'identity' | 'credentials' | 'recordCheck'>;
+  administration: Pick<DeviceState, 'identity' | 'ownership' | 'credentials' | 'recordCheck'>;
   activity: Pick<DeviceState, 'presence' | 'edge' | 'properties' | 'subscriptions' | 'deduplication'> & {
     isAlarmForInactivity: boolean;
   };
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
   floods: Pick<DeviceState, 'floods'>;
   sharing: Pick<DeviceState, 'sharing'>;
+  activations: Pick<DeviceState, 'activations'>;
 };
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
-  const { identity, credentials, recordCheck, loginRefusals, floods, sharing } = state;
+  const { identity, ownership, credentials, recordCheck, loginRefusals, floods, activations, sharing } = state;
   const isAdministrationNew =
     saved?.identity !== identity ||
+    saved.ownership !== ownership ||
     saved.credentials !== credentials ||
     isRecordCheckWorthSaving(saved.recordCheck, recordCheck);
   const isActivityNew = saved === undefined || isActivityWorthSaving(saved, state, nowMs);
   return {
-    ...(isAdministrationNew && { administration: { identity, credentials, recordCheck } }),
+    ...(isAdministrationNew && { administration: { identity, ownership, credentials, recordCheck } }),
     ...(isActivityNew && { activity: activityOf(state) }),
     ...(areRefusalsWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
     ...(areFloodsWorthSaving(saved?.floods ?? [], floods) && { floods: { floods } }),
     ...((saved?.sharing ?? notShared) !== sharing && { sharing: { sharing } }),
+    ...(areActivationsWorthSaving(saved?.activations ?? [], activations) && { activations: { activations } }),
   };
 }
 
@@ -45,10 +49,11 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   if (saved === undefined) return state;
   const { presence, edge, properties, subscriptions, deduplication, alarm } =
     rows.activity === undefined ? saved : state;
-  const { identity, credentials, recordCheck } = rows.administration === undefined ? saved : state;
+  const { identity, ownership, credentials, recordCheck } = rows.administration === undefined ? saved : state;
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { floods } = rows.floods === undefined ? saved : state;
   const { sharing } = rows.sharing === undefined ? saved : state;
+  const { activations } = rows.activations === undefined ? saved : state;
   const { settings, commands, newHistory, coalesced, budgets, projection } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
@@ -59,6 +64,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     commands,
     newHistory,
     identity,
+    ownership,
     credentials,
     recordCheck,
     presence,
@@ -70,6 +76,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     loginRefusals,
     floods,
     sharing,
+    activations,
   };
 }
 

@@ -53,8 +53,11 @@ export function noteProjectionEnd(
   if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
   const nextAtMs = projection.startedAtMs + 60_000 / settings.limits.deviceProjectionsPerMinute;
   const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
+  const { ownership } = state;
+  const knowsOwner = ownership.ownerVersion !== null && version >= ownership.ownerVersion;
   return {
     ...state,
+    ownership: knowsOwner ? { ...ownership, ownerVersion: null } : ownership,
     presence: { ...presence, isProjectionBehind },
     projection: { ...projection, failures: 0, nextAtMs },
   };
@@ -65,7 +68,7 @@ export function projectionDueAtMs({ presence, projection }: DeviceState): number
   return presence.isProjectionBehind ? Math.ceil(projection.nextAtMs) : Infinity;
 }
 
-function projectionOf({ identity, presence }: DeviceState): Projection {
+function projectionOf({ identity, ownership, presence }: DeviceState): Projection {
   const { isOnline, lastOnlineAtMs } = presence.connection;
   return {
     version: presence.projectionVersion,
@@ -73,6 +76,7 @@ function projectionOf({ identity, presence }: DeviceState): Projection {
     isDisabled: identity.isDisabled,
     connectionStatus: isOnline ? 1 : 2,
     lastOnlineAt: lastOnlineAtMs,
+    owner: ownership.ownerVersion === null ? null : { ownerId: identity.ownerId, claimedAt: identity.claimedAtMs },
   };
 }
 

@@ -58,7 +58,8 @@ export function compareProjection(state: DeviceState, versionInD1: number): Devi
   if (versionInD1 === projectionVersion || (isProjectionBehind && versionInD1 < projectionVersion)) return state;
   const presence = { ...state.presence, projectionVersion: Math.max(projectionVersion, versionInD1) };
   // At once: how many are compared is bounded already.
-  return markProjectionBehind({ ...state, presence }, true);
+  const behind = markProjectionBehind({ ...state, presence }, true);
+  return { ...behind, ownership: { ...behind.ownership, ownerVersion: behind.presence.projectionVersion } };
 }
 
 function withCheck(state: DeviceState, change: Partial<RecordCheckSlice>): DeviceState {

@@ -53,6 +53,17 @@ export function removeMember(state: DeviceState, userId: number): { state: Devic
   return { state: endSubscriptionsOf(withMembers(state, members), [userId]), result: ok(null) };
 }
 
+/** Another owner: nobody is a member any more, and who was, or was the owner, may not follow the device. */
+export function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
+  const { sharing, identity } = state;
+  const former = [identity.ownerId, ...sharing.members.map(({ userId }) => userId)];
+  const unshared = sharing.members.length === 0 ? state : withMembers(state, []);
+  return endSubscriptionsOf(
+    unshared,
+    former.filter((userId) => userId !== newOwnerId),
+  );
+}
+
 /** The user may not follow the device any more, whoever that is. */
 function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): DeviceState {
   const { sharing, subscriptions } = state;

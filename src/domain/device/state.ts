@@ -12,11 +12,13 @@ import type { HourlyCount } from './hourly-counts.ts';
 import type { IdentitySlice } from './identity.ts';
 import type { LoginRefusal } from './login-refusals.ts';
 import type { HistoryEntry, Transition } from './history.ts';
+import type { ActivationCount, OwnershipSlice } from './ownership.ts';
 import type { Subscription } from './subscriptions.ts';
 
 export type DeviceState = {
   settings: DeviceSettings;
   identity: IdentitySlice;
+  ownership: OwnershipSlice;
   credentials: CredentialsSlice;
   presence: PresenceSlice;
   edge: EdgeSlice;
@@ -29,6 +31,7 @@ export type DeviceState = {
   /** Memory only: what the device has used up of its limits. */
   budgets: Readonly<Record<'messages' | 'transitions' | 'announcements', Spent>>;
   loginRefusals: readonly LoginRefusal[];
+  activations: readonly ActivationCount[];
   recordCheck: RecordCheckSlice;
   floods: readonly HourlyCount[];
   sharing: SharingSlice;

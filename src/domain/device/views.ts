@@ -6,10 +6,18 @@ import {
   type Position,
   type TopicAction,
 } from '../../protocol/mqtt.ts';
-import type { DeviceStatusText, FloodReason, LoginRefusalReason, TransitionReason } from '../../protocol/vocabulary.ts';
+import type {
+  ActivationReason,
+  ActivationRefusalReason,
+  DeviceStatusText,
+  FloodReason,
+  LoginRefusalReason,
+  OwnershipChange,
+  TransitionReason,
+} from '../../protocol/vocabulary.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
-import type { PositionChange, Transition } from './history.ts';
+import type { JournalEntry, PositionChange, Transition } from './history.ts';
 import type { DeviceState } from './state.ts';
 
 export type StatusView = {
@@ -45,7 +53,17 @@ export type EventView =
       address: string | null;
     }
   /** `count` messages beyond the limit in the hour, the last at `time`. */
-  | { status: 'flooded'; reason: FloodReason; detail: ''; time: string; count: number };
+  | { status: 'flooded'; reason: FloodReason; detail: ''; time: string; count: number }
+  | {
+      status: 'activated' | 'activation_refused' | 'credentials';
+      reason: ActivationReason | ActivationRefusalReason | 'contested';
+      detail: '';
+      /** Of the last one; `count` in the hour. */
+      time: string;
+      count: number;
+      address: string | null;
+    }
+  | { status: 'ownership'; reason: OwnershipChange; detail: ''; time: string; address: string | null };
 
 /** The status view of contract 2.6. */
 export function viewStatus({ identity, presence, properties }: DeviceState): StatusView {
@@ -78,9 +96,9 @@ export function viewPresent({ identity, presence, properties }: DeviceState, now
   return { productKey, messages: [said, { action: topicActions.propertyPost, body }] };
 }
 
-/** Newest first. @param recorded newest first */
-export function viewEvents(state: DeviceState, recorded: Transition[], page: PageRequest) {
-  const { loginRefusals, floods, presence } = state;
+/** Newest first. @param recorded @param journal newest first */
+export function viewEvents(state: DeviceState, recorded: Transition[], journal: JournalEntry[], page: PageRequest) {
+  const { loginRefusals, floods, activations, presence } = state;
   const transitions = presence.waiting === null ? recorded : [presence.waiting.entry, ...recorded];
   const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
     return { status: 'login_refused', reason, detail: '', time, count, address } as const;
@@ -88,8 +106,13 @@ export function viewEvents(state: DeviceState, recorded: Transition[], page: Pag
   const flooded = floods.map(({ lastAtMs: time, count }) => {
     return { status: 'flooded', reason: 'too_many_messages', detail: '', time, count } as const;
   });
+  const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
+    return { status, reason, detail: '', time, count, address } as const;
+  });
+  const owned = journal.map((entry) => ({ status: 'ownership', detail: '', ...entry }) as const);
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
-  const events = mergeByTime(mergeByTime(transitions, refused), flooded);
+  const counted = mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), activated);
+  const events = mergeByTime(counted, owned);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,

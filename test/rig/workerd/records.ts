@@ -14,9 +14,9 @@ export async function insertRecords({ ownerId, productKey, count, statuses = [2]
   await env.DB.prepare(
     `with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?)
     insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
-      connection_status, created_at)
+      connection_status, activated_at, created_at)
     select 'dev_' || products.id || '_' || n, products.id, 'RECORD-' || n, ?, '', 'Device ' || n, '', '',
-      case n % ${statuses.length} ${statusOf} end, 1700000000000 + n
+      case n % ${statuses.length} ${statusOf} end, 1700000000000 + n, 1700000000000 + n
     from products join numbers where product_key = ?`,
   )
     .bind(count, ownerId, productKey)

@@ -1,0 +1,40 @@
+// Queries on claim tokens. Only their digests are stored.
+import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
+import { runTogether, type Database } from './client.ts';
+import { claimTokens } from './schema.ts';
+
+type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
+
+/** False where the user has `max` that are valid and unused. One statement that counts and inserts. */
+export async function insertClaimToken(
+  database: Database,
+  { hash, userId, createdAt, expiresAt }: NewToken,
+  max: number,
+): Promise<boolean> {
+  const valid = database
+    .select({ valid: count() })
+    .from(claimTokens)
+    .where(and(eq(claimTokens.userId, userId), gt(claimTokens.expiresAt, createdAt), isNull(claimTokens.usedBy)));
+  const [inserted] = await runTogether<[unknown]>(database, [
+    sql`
+      insert into ${claimTokens} (hash, user_id, created_at, expires_at)
+      select ${hash}, ${userId}, ${createdAt}, ${expiresAt} where ${valid} < ${max}`,
+  ]);
+  return inserted.meta.changes === 1;
+}
+
+/** Binds the token to what uses it. @returns its user; undefined where it is unknown, expired or used by something else */
+export async function useClaimToken(
+  database: Database,
+  hash: string,
+  usedBy: string,
+  nowMs: number,
+): Promise<number | undefined> {
+  const isFree = or(isNull(claimTokens.usedBy), eq(claimTokens.usedBy, usedBy));
+  const [used] = await database
+    .update(claimTokens)
+    .set({ usedBy })
+    .where(and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs), isFree))
+    .returning({ userId: claimTokens.userId });
+  return used?.userId;
+}

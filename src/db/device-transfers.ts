@@ -1,0 +1,76 @@
+// Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
+import { and, count, desc, eq, gt, ne, sql } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import { runTogether, type Database } from './client.ts';
+import { devices, deviceTransfers, products, users } from './schema.ts';
+
+type NewTransfer = typeof deviceTransfers.$inferSelect;
+
+/** Takes the place of an offer of the same device. False where the user has offered `max` others already. */
+export async function putTransfer(database: Database, transfer: NewTransfer, max: number): Promise<boolean> {
+  const { deviceId, offerId, fromUserId, toUserId, offeredAt, expiresAt } = transfer;
+  const others = database
+    .select({ others: count() })
+    .from(deviceTransfers)
+    .where(
+      and(
+        eq(deviceTransfers.fromUserId, fromUserId),
+        gt(deviceTransfers.expiresAt, offeredAt),
+        ne(deviceTransfers.deviceId, deviceId),
+      ),
+    );
+  const [put] = await runTogether<[unknown]>(database, [
+    sql`
+      insert into ${deviceTransfers} (device_id, offer_id, from_user_id, to_user_id, offered_at, expires_at)
+      select ${deviceId}, ${offerId}, ${fromUserId}, ${toUserId}, ${offeredAt}, ${expiresAt}
+      where ${others} < ${max}
+      on conflict (device_id) do update set offer_id = excluded.offer_id, from_user_id = excluded.from_user_id,
+        to_user_id = excluded.to_user_id, offered_at = excluded.offered_at, expires_at = excluded.expires_at`,
+  ]);
+  return put.meta.changes === 1;
+}
+
+/** The offer of the device to this user, open or not. */
+export async function findTransfer(
+  database: Database,
+  deviceId: string,
+  toUserId: number,
+): Promise<string | undefined> {
+  const found = await database
+    .select({ offerId: deviceTransfers.offerId })
+    .from(deviceTransfers)
+    .where(and(eq(deviceTransfers.deviceId, deviceId), eq(deviceTransfers.toUserId, toUserId)))
+    .get();
+  return found?.offerId;
+}
+
+/** @param offerId only this one; undefined: whichever there is */
+export async function deleteTransfer(database: Database, deviceId: string, offerId?: string): Promise<void> {
+  const isTheOne = offerId === undefined ? undefined : eq(deviceTransfers.offerId, offerId);
+  await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));
+}
+
+/** What this user is offered, newest first. */
+export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
+  const wanted = and(eq(deviceTransfers.toUserId, toUserId), gt(deviceTransfers.expiresAt, nowMs));
+  const rows = database
+    .select({
+      deviceId: deviceTransfers.deviceId,
+      productKey: products.productKey,
+      productName: sql<string>`${products.name}`.as('product_name'),
+      from: users.email,
+      offeredAt: deviceTransfers.offeredAt,
+      expiresAt: deviceTransfers.expiresAt,
+    })
+    .from(deviceTransfers)
+    .innerJoin(devices, eq(devices.deviceId, deviceTransfers.deviceId))
+    .innerJoin(products, eq(products.id, devices.productId))
+    .innerJoin(users, eq(users.id, deviceTransfers.fromUserId))
+    .where(wanted)
+    .orderBy(desc(deviceTransfers.offeredAt), desc(deviceTransfers.deviceId))
+    .limit(page.size)
+    .offset(offsetOf(page));
+  const all = database.select({ total: count() }).from(deviceTransfers).where(wanted);
+  const [[counted], found] = await database.batch([all, rows]);
+  return { total: counted?.total ?? 0, rows: found };
+}

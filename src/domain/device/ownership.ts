@@ -1,0 +1,149 @@
+// Slice: how a device passes from one owner to another, and what a known serial has to show to activate again (decision:
+// ownership). Whose the device is now is in the identity slice; what a change of owner wipes is in owner-change.ts.
+import type {
+  ActivationReason,
+  ActivationRefusalReason,
+  OwnershipChange,
+  ReactivationPolicy,
+} from '../../protocol/vocabulary.ts';
+import { appendHistory, type HistoryEntry } from './history.ts';
+import { countInHour, areCountsWorthSaving, type HourlyCount } from './hourly-counts.ts';
+import type { IdentitySlice } from './identity.ts';
+
+export type OwnershipSlice = {
+  /** Grows with each change of owner: storage keeps nothing from the one before. */
+  life: number;
+  /** Released, and not activated since. */
+  isReleased: boolean;
+  pairingUntilMs: number | null;
+  offer: TransferOffer | null;
+  /** Number of the last journal entry. */
+  entries: number;
+  /** The version of the projection from which on D1 has to be told the owner; null where it knows. */
+  ownerVersion: number | null;
+};
+
+/** `toUserId` is null where nobody has the e-mail: whoever offers is not told. */
+export type TransferOffer = {
+  offerId: string;
+  email: string;
+  toUserId: number | null;
+  offeredAtMs: number;
+  expiresAtMs: number;
+};
+
+/** Activations, refused ones too, and logins that took over an open session: counted, because strangers cause them. */
+export type ActivationCount = HourlyCount & { address: string | null } & (
+    | { status: 'activated'; reason: ActivationReason }
+    | { status: 'activation_refused'; reason: ActivationRefusalReason }
+    | { status: 'credentials'; reason: 'contested' }
+  );
+type ActivationFact =
+  | { status: 'activated'; reason: ActivationReason }
+  | { status: 'activation_refused'; reason: ActivationRefusalReason }
+  | { status: 'credentials'; reason: 'contested' };
+
+/** What came with an activation. `claimantId`: the user of its claim token. */
+export type ActivationProof = {
+  policy: ReactivationPolicy | null;
+  claimantId: number | undefined;
+  isSecretRight: boolean;
+};
+
+export const noOwnership: OwnershipSlice = {
+  life: 0,
+  isReleased: false,
+  pairingUntilMs: null,
+  offer: null,
+  entries: 0,
+  ownerVersion: null,
+};
+
+const maxCounts = 96;
+
+/** Whether a serial that was activated before may be activated again, and by what. */
+export function judgeActivation(
+  { identity, ownership }: { identity: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'>; ownership: OwnershipSlice },
+  { policy, claimantId, isSecretRight }: ActivationProof,
+  nowMs: number,
+): { isAllowed: true; reason: ActivationReason } | { isAllowed: false; reason: ActivationRefusalReason } {
+  const isClaimed = identity.claimedAtMs !== null;
+  const isOwners = claimantId === identity.ownerId;
+  if (isClaimed && claimantId !== undefined && !isOwners) return { isAllowed: false, reason: 'not_the_owner' };
+  if (ownership.isReleased) return { isAllowed: true, reason: 'after_release' };
+  switch (policy ?? (isClaimed ? 'owner' : 'open')) {
+    case 'open':
+      return { isAllowed: true, reason: isOwners ? 'with_token' : 'open' };
+    case 'owner':
+      if (isOwners) return { isAllowed: true, reason: 'with_token' };
+      return isPairingOpen(ownership, nowMs)
+        ? { isAllowed: true, reason: 'in_window' }
+        : { isAllowed: false, reason: 'no_window' };
+    case 'secret':
+      return isSecretRight ? { isAllowed: true, reason: 'with_secret' } : { isAllowed: false, reason: 'wrong_secret' };
+    case 'never':
+      return { isAllowed: false, reason: 'not_released' };
+  }
+}
+
+function isPairingOpen({ pairingUntilMs }: OwnershipSlice, nowMs: number): boolean {
+  return pairingUntilMs !== null && nowMs < pairingUntilMs;
+}
+
+/** The offer that may still be accepted. */
+export function openOffer({ offer }: OwnershipSlice, nowMs: number): TransferOffer | undefined {
+  return offer !== null && nowMs < offer.expiresAtMs ? offer : undefined;
+}
+
+/** Refused ones by reason alone, so that nobody can fill the list from many addresses. */
+export function countActivation<State extends { activations: readonly ActivationCount[] }>(
+  state: State,
+  fact: ActivationFact,
+  address: string | null,
+  nowMs: number,
+): State {
+  const counted = { ...fact, address } as Omit<ActivationCount, keyof HourlyCount>;
+  const options = { count: 1, nowMs, keyOf, maxEntries: maxCounts };
+  return { ...state, activations: countInHour<ActivationCount>(state.activations, counted, options) };
+}
+
+export function areActivationsWorthSaving(
+  saved: readonly ActivationCount[],
+  present: readonly ActivationCount[],
+): boolean {
+  return areCountsWorthSaving<ActivationCount>(saved, present, keyOf);
+}
+
+export type OwnershipView = {
+  claimedAtMs: number | null;
+  pairingUntilMs: number | null;
+  offer: Pick<TransferOffer, 'email' | 'expiresAtMs'> | null;
+};
+
+export function viewOwnership(
+  { identity, ownership }: { identity: IdentitySlice; ownership: OwnershipSlice },
+  nowMs: number,
+): OwnershipView {
+  const offer = openOffer(ownership, nowMs);
+  return {
+    claimedAtMs: identity.claimedAtMs,
+    pairingUntilMs: isPairingOpen(ownership, nowMs) ? ownership.pairingUntilMs : null,
+    offer: offer === undefined ? null : { email: offer.email, expiresAtMs: offer.expiresAtMs },
+  };
+}
+
+/** An entry in the events of the device, for what its owner or a claim did. */
+export function note<State extends { ownership: OwnershipSlice; newHistory: readonly HistoryEntry[] }>(
+  state: State,
+  reason: OwnershipChange,
+  address: string | null,
+  nowMs: number,
+): State {
+  const number = state.ownership.entries + 1;
+  const noted = { ...state, ownership: { ...state.ownership, entries: number } };
+  return appendHistory(noted, { kind: 'journal', number, entry: { reason, time: nowMs, address } });
+}
+
+function keyOf({ status, reason, address }: Pick<ActivationCount, 'status' | 'reason' | 'address'>): string {
+  return status === 'activated' ? `${status} ${reason} ${address}` : `${status} ${reason}`;
+}

@@ -1,0 +1,60 @@
+// Claim tokens: a part of the service address that a phone gives a device, which makes the token's user the owner of what
+// activates with it (decision: ownership). Whether a device may be claimed, its session decides.
+import { createId, digestOf } from '../crypto/secrets.ts';
+import { insertClaimToken, useClaimToken } from '../db/claim-tokens.ts';
+import { refusalOfKey, type Actor } from '../domain/access.ts';
+import { rememberNewest } from '../domain/newest.ts';
+import { RefusedError } from '../domain/refusal.ts';
+import type { ServiceContext } from './context.ts';
+import { isWithinShield, refusedBy } from './flood-shield.ts';
+import { inStrangersTurn } from './stranger-turns.ts';
+
+const tokenLength = 20;
+const tokenPattern = /^[0-9a-hjkmnp-tv-z]{20}$/;
+const shield = 'CLAIM_FAILURE_LIMIT';
+const blockedMs = 60_000;
+const maxBlocked = 10_000;
+
+/** Addresses that tried too many wrong tokens, in this isolate. */
+const blockedUntilMs = new Map<string, number>();
+
+/** @param base origin of the service as the caller sees it @throws RefusedError forbidden, too_many_claim_tokens */
+export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
+  const refusal = refusalOfKey(actor, 'claimDevices', undefined);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  const { claimTokensPerUser: max } = context.config.limits;
+  const token = createId('', tokenLength);
+  const createdAt = Date.now();
+  const expiresAt = createdAt + expiresInSeconds * 1000;
+  const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt };
+  if (!(await insertClaimToken(context.primary(), row, max))) {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'claimTokensPerUser', max } });
+  }
+  return { token, apiUrl: `${base}/t/${token}`, expiresAt: new Date(expiresAt).toISOString() };
+}
+
+/**
+ * The token's user. From then on it works for `usedBy` alone, again and again until it expires: an answer may be lost.
+ * @throws RefusedError invalid_claim_token, too_many_requests
+ */
+export async function readClaimToken(
+  context: ServiceContext,
+  token: string,
+  usedBy: string,
+  clientAddress: string,
+): Promise<number> {
+  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
+  if (blockedForMs > 0) {
+    throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
+  }
+  const userId = tokenPattern.test(token)
+    ? await inStrangersTurn(context, async () =>
+        useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now()),
+      )
+    : undefined;
+  if (userId !== undefined) return userId;
+  if (!(await isWithinShield(context, shield, clientAddress))) {
+    rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, maxBlocked);
+  }
+  throw new RefusedError({ kind: 'claim_token_refused' });
+}

@@ -1,0 +1,90 @@
+// Serial numbers that a maker registers before their devices activate (decision: activation), and the list of all serials of a
+// product.
+import { createId } from '../crypto/secrets.ts';
+import { deleteSerial, findSerials, insertSerials, listSerials } from '../db/serials.ts';
+import type { Actor } from '../domain/access.ts';
+import { nameOf } from '../domain/device-name.ts';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import { RefusedError } from '../domain/refusal.ts';
+import { isDeviceSN } from '../domain/topics.ts';
+import type { ServiceContext } from './context.ts';
+import { findOwnProduct } from './products.ts';
+
+export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
+
+/** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request */
+export async function registerSerials(
+  context: ServiceContext,
+  actor: Actor,
+  productKey: string,
+  serials: readonly unknown[],
+) {
+  const db = context.primary();
+  const { limits } = context.config;
+  const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
+  if (serials.length > limits.serialsPerImport) {
+    throw new RefusedError({
+      kind: 'invalid_input',
+      path: 'serials',
+      problem: `must have at most ${limits.serialsPerImport} items`,
+    });
+  }
+  const wanted = [...new Set(serials.filter(isDeviceSN))];
+  const before = await findSerials(db, product.id, wanted);
+  const missing = wanted.filter((deviceSN) => !before.has(deviceSN));
+  const rows = missing.map((deviceSN) => {
+    return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN) };
+  });
+  const made = await insertSerials(db, product.id, rows, Date.now(), limits);
+  const after = await findSerials(db, product.id, missing);
+  const seen = new Set<string>();
+  const list = serials.map((given, index) => {
+    const line = index + 1;
+    if (!isDeviceSN(given)) return { line, deviceSN: null, deviceId: null, result: 'invalid' as SerialResult };
+    const deviceId = after.get(given) ?? before.get(given) ?? null;
+    const result = seen.has(given) ? 'repeated' : resultOf(made.has(given), deviceId);
+    seen.add(given);
+    return { line, deviceSN: given, deviceId, result };
+  });
+  return { registered: made.size, list };
+}
+
+/** @throws RefusedError not_found, forbidden, invalid_request for a page too far */
+export async function pageSerials(context: ServiceContext, actor: Actor, productKey: string, page: PageRequest) {
+  const db = context.primary();
+  const { pagedDevices } = context.config.limits;
+  const product = await findOwnProduct(db, actor, productKey, 'readProducts');
+  if (offsetOf(page) >= pagedDevices) {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
+  }
+  const { total, rows } = await listSerials(db, product.id, page);
+  const list = rows.map(({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled }) => ({
+    deviceSN,
+    deviceId,
+    registeredAt: toIso(registeredAt),
+    activatedAt: toIso(activatedAt),
+    isClaimed: claimedAt !== null,
+    isDisabled,
+  }));
+  return { list, total, ...page };
+}
+
+/** Of a serial that has not activated. @throws RefusedError not_found, forbidden, invalid_request */
+export async function removeSerial(context: ServiceContext, actor: Actor, productKey: string, deviceSN: string) {
+  const db = context.primary();
+  const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
+  if (await deleteSerial(db, product.id, deviceSN)) return { deviceSN };
+  if ((await findSerials(db, product.id, [deviceSN])).size === 0) {
+    throw new RefusedError({ kind: 'not_found', what: 'serial', id: deviceSN });
+  }
+  throw new RefusedError({ kind: 'invalid_input', path: 'deviceSN', problem: 'has activated: delete the device' });
+}
+
+function resultOf(isMade: boolean, deviceId: string | null): SerialResult {
+  if (isMade) return 'registered';
+  return deviceId === null ? 'too_many_devices' : 'exists';
+}
+
+function toIso(timeMs: number | null): string | null {
+  return timeMs === null ? null : new Date(timeMs).toISOString();
+}
