@@ -9,7 +9,7 @@ import { viewCommand, type CommandRequest, type CommandView } from '../domain/de
 import { liveGenerations } from '../domain/device/credentials.ts';
 import { ask, decide, type Device } from '../domain/device/decide.ts';
 import type { ConnectionReport, DeviceEvent, EventKind, Ingested, Results } from '../domain/device/events.ts';
-import { readersOf } from '../domain/device/identity.ts';
+import { readersOf } from '../domain/device/sharing.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import type { Activation, Provisioned } from '../domain/device/owner-change.ts';
 import { viewOwnership, type OwnershipView, type TransferOffer } from '../domain/device/ownership.ts';

@@ -66,7 +66,8 @@ export class DeviceStorage {
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
     return stateOf(
-      saved as SavedRows & Partial<Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing'>>,
+      saved as SavedRows &
+        Partial<Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing' | 'last_rejected'>>,
       settings,
     );
   }
@@ -205,6 +206,7 @@ function stateOf(
     floods,
     sharing,
     activations,
+    last_rejected,
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
 ): DeviceState {
@@ -231,6 +233,7 @@ function stateOf(
     floods: floods?.floods ?? [],
     sharing: sharing === undefined ? notShared : { ...notShared, ...sharing.sharing, retryAtMs: 0 },
     activations: activations?.activations ?? [],
+    lastRejected: last_rejected?.lastRejected ?? null,
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
     projection: noProjection,
     coalesced: nothingCoalesced,

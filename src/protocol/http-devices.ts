@@ -1,7 +1,7 @@
 // Requests and answers of devices (contract 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './http.ts';
-import { positionSchema } from './mqtt.ts';
+import { positionSchema, topicActions } from './mqtt.ts';
 import {
   activationReasons,
   activationRefusalReasons,
@@ -13,6 +13,7 @@ import {
   floodReasons,
   loginRefusalReasons,
   ownershipChanges,
+  rejectionReasons,
   transitionReasons,
 } from './vocabulary.ts';
 
@@ -202,6 +203,21 @@ export const devicePropertiesSchema = z
     positionChanges: z
       .array(z.object({ position: positionSchema, time: instantSchema }))
       .openapi({ description: 'The last hundred, newest first.' }),
+    lastRejected: z
+      .object({
+        topic: z.enum(topicActions).openapi({ example: 'thing/event/property/post' }),
+        reason: z.enum(rejectionReasons).openapi({ example: 'wrong_type' }),
+        dropped: z.array(z.string()).openapi({
+          description: 'Members of the report that were dropped; the others counted. Empty where all of it was.',
+          example: ['position'],
+        }),
+        text: z
+          .string()
+          .openapi({ description: 'The first 200 bytes.', example: '{"params":{"position":"sideways"}}' }),
+        time: instantSchema,
+      })
+      .nullable()
+      .openapi({ description: 'The last message that could not be read, or not all of it.' }),
   })
   .openapi('DeviceProperties');
 

@@ -78,6 +78,18 @@ export type EdgeEndReason =
 export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
 export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 
+/** Why a message could not be read, or not all of it. */
+export const rejectionReasons = [
+  'too_large',
+  'not_json',
+  'too_complex',
+  'not_an_object',
+  'unknown_method',
+  'params_not_an_object',
+  'invalid_status',
+  'wrong_type',
+] as const;
+
 /** Why messages of a device were dropped. */
 export const floodReasons = ['too_many_messages'] as const;
 export type FloodReason = (typeof floodReasons)[number];

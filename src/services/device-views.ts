@@ -26,7 +26,11 @@ export function pageEvents(context: ServiceContext, actor: Actor, deviceId: stri
 /** @throws RefusedError device_not_found, forbidden */
 export function readProperties(context: ServiceContext, actor: Actor, deviceId: string) {
   const ask = () => askDevice<PropertiesView>(context, deviceId, 'properties', (device) => device.properties(actor));
-  return orNotActivated(context, actor, deviceId, 'readReports', ask, () => ({ list: [], positionChanges: [] }));
+  return orNotActivated(context, actor, deviceId, 'readReports', ask, () => ({
+    list: [],
+    positionChanges: [],
+    lastRejected: null,
+  }));
 }
 
 /** An idempotent call to a device's object. @throws RefusedError device_not_found, and what the object refuses */

@@ -160,6 +160,7 @@ export class CoreDevice {
       floods: read('floods')?.floods ?? [],
       sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
       activations: read('activations')?.activations ?? [],
+      lastRejected: read('last_rejected')?.lastRejected ?? null,
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
       projection: noProjection,
       coalesced: nothingCoalesced,

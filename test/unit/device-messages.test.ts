@@ -1,5 +1,6 @@
 // What a device's message means, however loosely it is written (field notes 44-49).
 import { describe, expect, it } from 'vitest';
+import { isRejectedWorthSaving, noteRejected, type LastRejected } from '../../src/domain/device/last-rejected.ts';
 import { readMessage } from '../../src/domain/device/messages.ts';
 import { changedProperties } from '../../src/domain/device/properties.ts';
 import type { Json } from '../../src/domain/json.ts';
@@ -37,9 +38,10 @@ describe('a message on the property-post topic', () => {
 
   it('drops wrongly typed known properties one by one and keeps unknown ones', () => {
     const payload = { params: { position: 'sideways', angle: '90', wifi_rssi: -60, uptime: 12, tags: ['a'] } };
-    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(
-      report(['wifi_rssi', -60], ['uptime', 12], ['tags', ['a']]),
-    );
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual({
+      ...report(['wifi_rssi', -60], ['uptime', 12], ['tags', ['a']]),
+      dropped: ['position', 'angle'],
+    });
   });
 
   it.each([
@@ -131,5 +133,43 @@ describe('merging a report', () => {
       ['position', 'up'],
     ]);
     expect([...changedProperties(known, reported)]).toEqual([['position', 'up']]);
+  });
+});
+
+describe('what was not understood', () => {
+  const propertyPost = 'thing/event/property/post' as const;
+  const shownOf = (payload: string, former: LastRejected | null = null) =>
+    noteRejected(former, readMessage(propertyPost, payload), { action: propertyPost, payload }, 1_000);
+
+  it.each([
+    ['{"params":{"position":"sideways","angle":5}}', 'wrong_type', ['position']],
+    ['{"position":3,"angle":"x"}', 'wrong_type', ['position', 'angle']],
+    ['on', 'not_json', []],
+    ['[1]', 'not_an_object', []],
+    ['{"method":"reboot"}', 'unknown_method', []],
+    ['{"params":7}', 'params_not_an_object', []],
+  ])('%s is shown as %s', (payload, reason, dropped) => {
+    expect(shownOf(payload)).toEqual({ action: propertyPost, reason, dropped, text: payload, atMs: 1_000 });
+  });
+
+  it('stays until the next one, whatever is understood meanwhile', () => {
+    const former = shownOf('on');
+    expect(shownOf('{"params":{"position":"up"}}', former)).toBe(former);
+  });
+
+  it('is cut after 200 bytes, never inside a character', () => {
+    expect(shownOf('x'.repeat(300))?.text).toBe('x'.repeat(200));
+    expect(shownOf('ä'.repeat(150))?.text).toBe('ä'.repeat(100));
+    expect(shownOf(`x${'ä'.repeat(150)}`)?.text).toBe(`x${'ä'.repeat(99)}`);
+  });
+
+  it('costs a row where it is new, else one in a quarter of an hour', () => {
+    const first = shownOf('on');
+    expect(isRejectedWorthSaving(null, first)).toBe(true);
+    expect(isRejectedWorthSaving(first, null)).toBe(true);
+    expect(isRejectedWorthSaving(null, null)).toBe(false);
+    expect(isRejectedWorthSaving(first, { ...first!, atMs: 800_000 })).toBe(false);
+    expect(isRejectedWorthSaving(first, { ...first!, atMs: 901_001 })).toBe(true);
+    expect(isRejectedWorthSaving(first, { ...first!, reason: 'wrong_type' })).toBe(true);
   });
 });

@@ -1,4 +1,6 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
+import { evictDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/workerd/bridge.ts';
@@ -252,5 +254,24 @@ describe('GET /devices/:deviceId/properties', () => {
       { position: 'down', time },
       { position: 'up', time },
     ]);
+  });
+
+  it('shows what was not understood, also after the object slept', async () => {
+    const device = await activate();
+    await bringUp(device, report({ position: 'sideways', angle: 5 }));
+    const read = async () => {
+      const path = `/devices/${device.deviceId}/properties`;
+      return (await call<{ lastRejected: unknown }>('GET', path, { token: owner.token })).data.lastRejected;
+    };
+    const shown = {
+      topic: 'thing/event/property/post',
+      reason: 'wrong_type',
+      dropped: ['position'],
+      text: expect.stringContaining('"position":"sideways"') as string,
+      time: expect.stringMatching(/Z$/) as string,
+    };
+    expect(await read()).toEqual(shown);
+    await evictDurableObject(env.DEVICE_SESSION.getByName(device.deviceId));
+    expect(await read()).toEqual(shown);
   });
 });

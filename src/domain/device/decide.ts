@@ -33,7 +33,7 @@ import {
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
-import { applyProductChange, readersOf } from './identity.ts';
+import { applyProductChange } from './identity.ts';
 import {
   activateAgain,
   answerTransfer,
@@ -58,6 +58,7 @@ import {
   notShared,
   ownershipOf,
   planSharing,
+  readersOf,
   removeMember,
 } from './sharing.ts';
 import type { DeviceState } from './state.ts';
@@ -127,6 +128,7 @@ function activateFirst(event: EventOf<'provisioned'>, nowMs: number): Decision<'
     activations: [],
     recordCheck: { ...noRecordCheck, confirmedAtMs: nowMs },
     floods: [],
+    lastRejected: null,
     sharing: notShared,
     alarm: noAlarm,
     coalesced: nothingCoalesced,

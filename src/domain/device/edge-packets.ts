@@ -6,9 +6,9 @@ import { liveGenerations } from './credentials.ts';
 import { beginEdgeSession, endEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, Results } from './events.ts';
-import { readersOf } from './identity.ts';
 import { takeEdgeMessages } from './inbox.ts';
 import { noteRefusal, noteSessionLogin, refuseLogin } from './login.ts';
+import { readersOf } from './sharing.ts';
 import type { DeviceState } from './state.ts';
 
 type EdgeEventKind = 'edge_connected' | 'edge_packets_received';

@@ -1,5 +1,4 @@
 // Slice: whose device this is and what administration says of it. A copy of the record in D1, for paths without D1.
-import { usersWith } from '../access.ts';
 
 export type IdentitySlice = {
   deviceId: string;
@@ -25,11 +24,6 @@ export function readIdentity(saved: Omit<IdentitySlice, OwnershipFact> & Partial
 }
 
 type OwnershipFact = 'productOwnerId' | 'claimedAtMs';
-
-/** The users who may follow the device on the relay: those with a subscription to all their devices get its messages. */
-export function readersOf({ identity }: { identity: IdentitySlice }): number[] {
-  return usersWith(identity, 'readReports');
-}
 
 /** An older change than the known one arrives too late and changes nothing. */
 export function applyProductChange(identity: IdentitySlice, facts: ProductFacts): IdentitySlice {

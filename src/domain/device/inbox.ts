@@ -19,6 +19,7 @@ import {
 import type { Effect } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
 import { readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
+import { noteRejected } from './last-rejected.ts';
 import { applyPresence, isEcho } from './presence.ts';
 import { applyChanges, changedProperties } from './properties.ts';
 import { countDropped } from './floods.ts';
@@ -107,7 +108,9 @@ export function takeRelayMessage(
   effects: Effect[],
 ): { state: DeviceState; result: MessageResult } | undefined {
   const admitted = admitMessage(state, nowMs);
-  return admitted && applyMessage(admitted, readMessage(action, payload), nowMs, nowMs, effects);
+  if (admitted === undefined) return undefined;
+  const meaning = readMessage(action, payload);
+  return applyMessage(showRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, nowMs, effects);
 }
 
 /** Messages of the device's session at the edge: no other way may bring them again. */
@@ -149,7 +152,8 @@ function takeEdgeMessage(
   const heard = isOwnWord
     ? { ...admitted, presence: { ...admitted.presence, connection: { ...connection, oldWillUntilMs: null } } }
     : admitted;
-  const taken = applyFromDevice(heard, meaning, nowMs, nowMs, effects);
+  const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
+  const taken = applyFromDevice(shown, meaning, nowMs, nowMs, effects);
   return payload === undefined ? { ...taken, result: { result: 'rejected', reason: 'not_text' } } : taken;
 }
 
@@ -211,10 +215,21 @@ function takeMessage(
     const raised = { ...deduplication, marks: raise(deduplication.marks, spoolId, seq) };
     return { state: coalesce({ ...state, deduplication: raised }, meaning, atMs, nowMs), result: dropped };
   }
+  const shown = showRejected(admitted, meaning, message, nowMs);
   if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
-    return { state: admitted, result: { result: 'rejected', reason: meaning.reason } };
+    return { state: shown, result: { result: 'rejected', reason: meaning.reason } };
   }
-  return applyFromDevice(admitted, meaning, atMs, nowMs, effects);
+  return applyFromDevice(shown, meaning, atMs, nowMs, effects);
+}
+
+function showRejected(
+  state: DeviceState,
+  meaning: DeviceMessage,
+  message: { action: TopicAction; payload: string },
+  nowMs: number,
+): DeviceState {
+  const lastRejected = noteRejected(state.lastRejected, meaning, message, nowMs);
+  return lastRejected === state.lastRejected ? state : { ...state, lastRejected };
 }
 
 /** A reply that a command waits for is never one too many: each command takes one. */

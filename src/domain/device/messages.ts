@@ -12,7 +12,8 @@ import { maxPayloadBytes } from '../../protocol/bridge.ts';
 import { isJsonObject, readJson, type Json, type JsonProblem } from '../json.ts';
 
 export type DeviceMessage =
-  | { kind: 'report'; properties: Map<string, Json> }
+  /** `dropped`: names of members that have the wrong type, or are too long. */
+  | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[] }
   | { kind: 'reply'; id: string | undefined; code: number | undefined }
   | { kind: 'status'; status: 'online' | 'offline' }
   | { kind: 'invalid'; reason: InvalidReason };
@@ -21,6 +22,8 @@ export type InvalidReason =
   'too_large' | JsonProblem | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
 
 const maxPropertyBytes = 1024;
+const maxShownNames = 8;
+const maxShownName = 64;
 
 /** Members of a message that are not properties where the properties stand bare. */
 const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
@@ -56,7 +59,12 @@ function report(properties: { [name: string]: Json }): DeviceMessage {
     }
     return name.length <= 64 && JSON.stringify(value).length <= maxPropertyBytes;
   });
-  return { kind: 'report', properties: new Map(kept) };
+  const known = new Map(kept);
+  const dropped = Object.keys(properties)
+    .filter((name) => !known.has(name))
+    .map((name) => name.slice(0, maxShownName))
+    .slice(0, maxShownNames);
+  return { kind: 'report', properties: known, ...(dropped.length > 0 && { dropped }) };
 }
 
 function readReply(body: { [name: string]: Json }): DeviceMessage {

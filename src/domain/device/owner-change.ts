@@ -188,6 +188,7 @@ function beginLife(
     coalesced: nothingCoalesced,
     loginRefusals: [],
     floods: [],
+    lastRejected: null,
     activations: [],
     newHistory: [],
   };

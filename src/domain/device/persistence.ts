@@ -6,6 +6,7 @@ import { maxOpen } from './commands.ts';
 import { isEdgeWorthSaving } from './edge-session.ts';
 import { areActivationsWorthSaving } from './ownership.ts';
 import { areFloodsWorthSaving } from './floods.ts';
+import { isRejectedWorthSaving } from './last-rejected.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { resolutionOf } from './presence.ts';
 import { arePropertiesWorthSaving } from './properties.ts';
@@ -23,11 +24,13 @@ export type SavedRows = {
   floods: Pick<DeviceState, 'floods'>;
   sharing: Pick<DeviceState, 'sharing'>;
   activations: Pick<DeviceState, 'activations'>;
+  last_rejected: Pick<DeviceState, 'lastRejected'>;
 };
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
-  const { identity, ownership, credentials, recordCheck, loginRefusals, floods, activations, sharing } = state;
+  const { identity, ownership, credentials, recordCheck, loginRefusals, floods, activations, sharing, lastRejected } =
+    state;
   const isAdministrationNew =
     saved?.identity !== identity ||
     saved.ownership !== ownership ||
@@ -41,6 +44,7 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
     ...(areFloodsWorthSaving(saved?.floods ?? [], floods) && { floods: { floods } }),
     ...((saved?.sharing ?? notShared) !== sharing && { sharing: { sharing } }),
     ...(areActivationsWorthSaving(saved?.activations ?? [], activations) && { activations: { activations } }),
+    ...(isRejectedWorthSaving(saved?.lastRejected ?? null, lastRejected) && { last_rejected: { lastRejected } }),
   };
 }
 
@@ -54,6 +58,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { floods } = rows.floods === undefined ? saved : state;
   const { sharing } = rows.sharing === undefined ? saved : state;
   const { activations } = rows.activations === undefined ? saved : state;
+  const { lastRejected } = rows.last_rejected === undefined ? saved : state;
   const { settings, commands, newHistory, coalesced, budgets, projection } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
@@ -77,6 +82,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     floods,
     sharing,
     activations,
+    lastRejected,
   };
 }
 

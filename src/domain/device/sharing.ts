@@ -1,6 +1,6 @@
 // Slice: with whom a device is shared. The object decides who is a member; D1 follows for lists, and relay shards are told
 // whose subscriptions have ended. Both are tried again by alarm until they have it.
-import { roleOf, type MemberRole } from '../access.ts';
+import { roleOf, usersWith, type MemberRole } from '../access.ts';
 import { refuse, type Outcome } from '../refusal.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceState, Member, SharingSlice } from './state.ts';
@@ -109,6 +109,11 @@ export function sharingDueAtMs({ sharing: { version, writtenVersion, ending, ret
 
 export function ownershipOf({ identity, sharing }: DeviceState) {
   return { ...identity, members: sharing.members };
+}
+
+/** The users who may follow the device on the relay: those with a subscription to all their devices get its messages. */
+export function readersOf(state: DeviceState): number[] {
+  return usersWith(ownershipOf(state), 'readReports');
 }
 
 function retryLater(state: DeviceState, nowMs: number): DeviceState {

@@ -10,6 +10,7 @@ import type { CredentialsSlice } from './credentials.ts';
 import type { DeduplicationSlice } from './deduplication.ts';
 import type { HourlyCount } from './hourly-counts.ts';
 import type { IdentitySlice } from './identity.ts';
+import type { LastRejected } from './last-rejected.ts';
 import type { LoginRefusal } from './login-refusals.ts';
 import type { HistoryEntry, Transition } from './history.ts';
 import type { ActivationCount, OwnershipSlice } from './ownership.ts';
@@ -35,6 +36,7 @@ export type DeviceState = {
   recordCheck: RecordCheckSlice;
   floods: readonly HourlyCount[];
   sharing: SharingSlice;
+  lastRejected: LastRejected | null;
   alarm: AlarmSlice;
   /** Entries of the histories that are not in storage yet. */
   newHistory: readonly HistoryEntry[];

@@ -18,6 +18,7 @@ import type {
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
 import type { JournalEntry, PositionChange, Transition } from './history.ts';
+import type { LastRejected } from './last-rejected.ts';
 import type { DeviceState } from './state.ts';
 
 export type StatusView = {
@@ -33,6 +34,14 @@ export type PropertiesView = {
   /** Values are JSON; the type of a call between objects cannot say so. */
   list: { name: string; value: unknown; time: string }[];
   positionChanges: { position: Position; time: string }[];
+  /** What the device said last that was not understood. */
+  lastRejected: {
+    topic: TopicAction;
+    reason: LastRejected['reason'];
+    dropped: string[];
+    text: string;
+    time: string;
+  } | null;
 };
 
 export type PresentView = {
@@ -120,11 +129,19 @@ export function viewEvents(state: DeviceState, recorded: Transition[], journal: 
 }
 
 /** Times are of the arrival of the report that brought the value. @param positionChanges newest first */
-export function viewProperties({ properties }: DeviceState, positionChanges: PositionChange[]): PropertiesView {
+export function viewProperties(
+  { properties, lastRejected }: DeviceState,
+  positionChanges: PositionChange[],
+): PropertiesView {
   return {
     list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
     positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
+    lastRejected: lastRejected && viewRejected(lastRejected),
   };
+}
+
+function viewRejected({ action: topic, reason, dropped, text, atMs }: LastRejected) {
+  return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
 }
 
 export function pageOf<T>(all: T[], page: PageRequest): Page<T> {
