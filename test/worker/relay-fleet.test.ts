@@ -9,6 +9,7 @@ import { PushedMessages } from '../../src/durable/relay-pushed.ts';
 import { RelaySnapshots } from '../../src/durable/relay-snapshots.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
+import { disconnectPacket, EdgeClient, publishPacket } from '../rig/workerd/edge.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
 import {
   authed,
@@ -85,10 +86,24 @@ describe('a subscription to everything of a user', () => {
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'online' } });
     await sessionOf(device.deviceId).reportConnection({
       kind: 'disconnected',
-      connectionId: null,
+      sessionStartedAtMs: null,
+      endedAtMs: Date.now() + 10,
       reason: 'gone',
-      atMs: Date.now() + 10,
-    } as never);
+    });
+    expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'offline' } });
+  });
+
+  it('brings in their order what a device says at the edge, and what the service says of it', async () => {
+    const userId = ++lastUserId;
+    const device = await provisionDevice({ ownerId: userId });
+    const socket = await listen(userId, everything);
+    const client = await EdgeClient.connect(device);
+    const topic = topicOf(device, topicActions.propertyPost);
+    const positions = Array.from({ length: 40 }, (_, index) => (index % 2 === 0 ? 'up' : 'down'));
+    for (const position of positions) client.send(publishPacket(topic, JSON.stringify({ params: { position } }), {}));
+    client.send(disconnectPacket);
+    expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'online' } });
+    for (const position of positions) expect(await socket.next()).toEqual(pushOf(device, position));
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'offline' } });
   });
 
