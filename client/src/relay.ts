@@ -23,6 +23,8 @@ export type RelayOptions = {
 export type RelayMessage = { topic: string; payload: unknown };
 
 export type Listener = {
+  /** Have the present state pushed first, each time that the subscription is made: a status and a report for each device. */
+  snapshot?: boolean;
   onMessage: (message: RelayMessage) => void;
   /**
    * The subscription is in effect, for the first time or again (`isAgain`). What happened before did not reach
@@ -102,7 +104,7 @@ export class Relay {
       return { active, end: () => undefined };
     }
     this.#entries.add(added);
-    if (this.#state === 'open') this.#socket?.send({ action: 'subscribe', topic });
+    if (this.#state === 'open') this.#sendSubscribe(topic);
     const end = () => {
       this.#entries.delete(added);
       if (this.#entriesOf(topic).length > 0 || this.#state !== 'open') return;
@@ -163,7 +165,7 @@ export class Relay {
       this.#activeSinceMs = Date.now();
       this.#setState('open', '');
       for (const topic of new Set([...this.#entries].map((entry) => entry.topic))) {
-        this.#socket?.send({ action: 'subscribe', topic });
+        this.#sendSubscribe(topic);
       }
       return;
     }
@@ -174,6 +176,11 @@ export class Relay {
       this.#hasTokenFailed = true;
       this.#renew(this.#token.token);
     }
+  }
+
+  #sendSubscribe(topic: string): void {
+    const snapshot = this.#entriesOf(topic).some((entry) => entry.snapshot === true);
+    this.#socket?.send({ action: 'subscribe', topic, ...(snapshot && { snapshot }) });
   }
 
   #onSubscribed(topic: string, { code, message }: Frame): void {

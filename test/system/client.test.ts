@@ -213,6 +213,25 @@ it('comes back after its connection was cut or stalled, subscribes again and say
   await eventually('messages again', () => messages.length > 0);
 });
 
+it('brings everything of the user on one subscription, the present state first, again after a loss', async () => {
+  const session = Session.resume(proxy.url, (await logIn()).tokens);
+  const relay = openRelay(session);
+  const messages: RelayMessage[] = [];
+  const onMessage = (message: RelayMessage) => messages.push(message);
+  await relay.subscribe('/sys/+/+/#', { onMessage, snapshot: true }).active;
+  const { status } = activation.topics;
+  const said = () => messages.find(({ topic: one }) => one === status)?.payload;
+  expect(said()).toMatchObject({ status: 'online' });
+  messages.length = 0;
+  proxy.cut('reset');
+  await eventually('the loss', () => relay.state !== 'open');
+  proxy.heal(true);
+  await eventually('the state again', () => said() !== undefined);
+  messages.length = 0;
+  await runCommand(session.api, activation.deviceId, { action: 'toggle', position: 'down' });
+  await eventually('the report', () => messages.some((one) => one.topic === activation.topics.propertyPost));
+});
+
 it('stays on one connection past the end of its first token', async () => {
   const states: string[] = [];
   const session = await logInShortly();
