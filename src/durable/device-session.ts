@@ -108,8 +108,8 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /**
-   * Makes the device, or gives one that exists a further messaging password where it may have one (decisions: activation,
-   * ownership). One that was deleted stays deleted: `device_not_found`. With a claim D1 has the owner when this answers,
+   * Makes the device, or gives one that exists a further messaging password where it may have one (decision: activation,
+   * decision: ownership). One that was deleted stays deleted: `device_not_found`. With a claim D1 has the owner when this answers,
    * unless D1 is away.
    */
   async provision(given: Provisioning): Promise<Outcome<Provisioned>> {
