@@ -71,9 +71,9 @@ function createApi() {
       .route('/users', userRoutes)
       .route('/products', productRoutes)
       .route('/products', productSerialRoutes)
+      .route('/invitations', invitationRoutes)
       // Before the routes of single devices: `transfers` is no device id.
       .route('/devices', deviceOwnershipRoutes)
-      .route('/devices', invitationRoutes)
       .route('/devices', deviceRoutes)
       .route('/devices', deviceSharingRoutes)
       .route('/devices', deviceCommandRoutes)

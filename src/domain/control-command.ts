@@ -24,7 +24,7 @@ export function parseControl(body: unknown): Outcome<ControlParams> {
 }
 
 /** The member that is wrong, and what it should be; the text repeats nothing of the request. */
-function problemOf(issue: z.core.$ZodIssue | undefined): { member: string; problem: string } {
+function problemOf(issue: z.ZodError['issues'][number] | undefined): { member: string; problem: string } {
   if (issue?.code === 'unrecognized_keys') {
     return { member: issue.keys[0] ?? '', problem: 'does not belong to the other members' };
   }

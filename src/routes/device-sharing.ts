@@ -1,5 +1,4 @@
-// Sharing devices over HTTP: members and invitations. Parse, one service call, answer. `invitationRoutes` are mounted
-// before the routes of single devices, whose paths match theirs.
+// Sharing devices over HTTP: members, and invitations as the one who is invited sees them. Parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { inPersonFor, signedInFor } from '../http/authenticate.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
@@ -121,7 +120,7 @@ const withdrawRoute = createRoute({
 
 const incomingRoute = createRoute({
   method: 'get',
-  path: '/invitations',
+  path: '/',
   summary: 'List the devices that others invite you to, newest first',
   ...mayAnswer,
   request: { query: pageQuerySchema },
@@ -130,7 +129,7 @@ const incomingRoute = createRoute({
 
 const acceptRoute = createRoute({
   method: 'post',
-  path: '/invitations/{invitationId}/accept',
+  path: '/{invitationId}/accept',
   summary: 'Accept an invitation',
   ...mayAnswer,
   request: { params: invitationParamSchema },
@@ -146,7 +145,7 @@ const acceptRoute = createRoute({
 
 const declineRoute = createRoute({
   method: 'delete',
-  path: '/invitations/{invitationId}',
+  path: '/{invitationId}',
   summary: 'Decline an invitation',
   ...mayAnswer,
   request: { params: invitationParamSchema },

@@ -149,9 +149,9 @@ const operationIds: Record<string, string> = {
   'post /api/v1/devices/{deviceId}/members': 'inviteMember',
   'delete /api/v1/devices/{deviceId}/members/{userId}': 'removeMember',
   'delete /api/v1/devices/{deviceId}/invitations/{invitationId}': 'withdrawInvitation',
-  'get /api/v1/devices/invitations': 'listIncomingInvitations',
-  'post /api/v1/devices/invitations/{invitationId}/accept': 'acceptInvitation',
-  'delete /api/v1/devices/invitations/{invitationId}': 'declineInvitation',
+  'get /api/v1/invitations': 'listIncomingInvitations',
+  'post /api/v1/invitations/{invitationId}/accept': 'acceptInvitation',
+  'delete /api/v1/invitations/{invitationId}': 'declineInvitation',
 };
 
 const verbs: Record<string, string> = {

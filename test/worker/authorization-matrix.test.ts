@@ -170,7 +170,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       token: owner.user.token,
       body,
     });
-    await call('POST', `/devices/invitations/${invited.data.invitationId}/accept`, { token });
+    await call('POST', `/invitations/${invited.data.invitationId}/accept`, { token });
   }
 
   async function makeBadCredentials(): Promise<Record<string, CallOptions>> {

@@ -65,9 +65,9 @@ async function callEveryRoute(): Promise<void> {
   for (const accepted of [true, false]) {
     const { invitationId } = (await send('POST', members, withKey, invitation)) as Invitation;
     await send('GET', `/devices/${device.deviceId}/invitations`, withKey);
-    await send('GET', '/devices/invitations', asGuest);
-    if (accepted) await send('POST', `/devices/invitations/${invitationId}/accept`, asGuest);
-    else await send('DELETE', `/devices/invitations/${invitationId}`, asGuest);
+    await send('GET', '/invitations', asGuest);
+    if (accepted) await send('POST', `/invitations/${invitationId}/accept`, asGuest);
+    else await send('DELETE', `/invitations/${invitationId}`, asGuest);
   }
   const { invitationId } = (await send('POST', members, withKey, invitation)) as Invitation;
   await send('DELETE', `/devices/${device.deviceId}/invitations/${invitationId}`, withKey);

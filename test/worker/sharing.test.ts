@@ -38,14 +38,14 @@ async function activate(): Promise<Device> {
 const invite = ({ deviceId }: Device, { email }: { email: string }, role = 'viewer', by = owner) =>
   call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { token: by.token, body: { email, role } });
 const accept = (invitationId: string, by: TestUser) =>
-  call<{ deviceId: string; role: string }>('POST', `/devices/invitations/${invitationId}/accept`, { token: by.token });
+  call<{ deviceId: string; role: string }>('POST', `/invitations/${invitationId}/accept`, { token: by.token });
 const remove = ({ deviceId }: Device, { userId }: TestUser, by = owner) =>
   call('DELETE', `/devices/${deviceId}/members/${userId}`, { token: by.token });
 const statusFor = ({ deviceId }: Device, { token }: TestUser) => call('GET', `/devices/${deviceId}/status`, { token });
 const listFor = async ({ token }: TestUser, query = '') =>
   (await call<Listed>('GET', `/devices${query}`, { token })).data;
 const incomingOf = async ({ token }: TestUser) =>
-  (await call<{ total: number; list: { invitationId: string }[] }>('GET', '/devices/invitations', { token })).data;
+  (await call<{ total: number; list: { invitationId: string }[] }>('GET', '/invitations', { token })).data;
 
 async function share(one: Device, user: TestUser, role = 'viewer'): Promise<void> {
   const { data } = await invite(one, user, role);
@@ -83,14 +83,14 @@ describe('an invitation', () => {
   it('is for whom it was sent to alone', async () => {
     const { invitationId } = (await invite(device, friend)).data;
     expect(await accept(invitationId, stranger)).toMatchObject({ code: 404, message: 'not_found' });
-    const declined = await call('DELETE', `/devices/invitations/${invitationId}`, { token: stranger.token });
+    const declined = await call('DELETE', `/invitations/${invitationId}`, { token: stranger.token });
     expect(declined).toMatchObject({ code: 404 });
     expect(await incomingOf(friend)).toMatchObject({ total: 1 });
   });
 
   it('ends when it is declined, withdrawn, too old or replaced', async () => {
     const first = (await invite(device, friend)).data.invitationId;
-    expect(await call('DELETE', `/devices/invitations/${first}`, { token: friend.token })).toMatchObject({ code: 200 });
+    expect(await call('DELETE', `/invitations/${first}`, { token: friend.token })).toMatchObject({ code: 200 });
     const second = (await invite(device, friend)).data.invitationId;
     const open = `/devices/${device.deviceId}/invitations`;
     expect(await call('GET', open, { token: owner.token })).toMatchObject({ data: { total: 1 } });
