@@ -3,7 +3,7 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { findFreePort, untilListening } from './ports.ts';
 import { makeTempDir } from './temp-dirs.ts';
 
@@ -48,6 +48,11 @@ export class Mosquitto {
     const broker = new Mosquitto(port, configFile);
     await broker.startAgain();
     return broker;
+  }
+
+  /** Its configuration and data. */
+  get dir(): string {
+    return dirname(this.#configFile);
   }
 
   get url(): string {

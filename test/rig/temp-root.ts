@@ -4,6 +4,8 @@ import { rmSync } from 'node:fs';
 import { makeTempRoot, tempRootVariable } from './temp-dirs.ts';
 
 export default function useTempRoot(): () => void {
+  // Runs once for each project of the run.
+  if (process.env[tempRootVariable] !== undefined) return () => undefined;
   const former = process.env['TMPDIR'];
   const root = makeTempRoot();
   return () => {

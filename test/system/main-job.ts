@@ -103,7 +103,7 @@ export async function expectSeparateTopics({
   // A report would have brought it back online: its history shows that it was never offline.
   const params = { deviceId: victim.deviceId };
   const { list } = await dataOf(rig.owner.api.devices[':deviceId'].events.$get({ param: params, query: {} }));
-  expect(list).toMatchObject([{ status: 'online' }]);
+  expect(list).toMatchObject([{ status: 'online' }, { status: 'activated' }]);
   const command = { action: 'toggle' as const, position: 'up' as const };
   await dataOf(
     rig.owner.api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: params, json: command }),

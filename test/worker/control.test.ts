@@ -61,6 +61,6 @@ it('a command, its life, a report, the status view and the histories are served 
   expect(await send('GET', `${path}/status`, bearer)).toMatchObject({ online: true, position: 'up' });
   expect(await send('GET', `${path}/commands/${sent.commandId}`, bearer)).toMatchObject({ state: 'confirmed' });
   expect(await send('GET', `${path}/commands`, bearer)).toMatchObject({ total: 1 });
-  expect(await send('GET', `${path}/events`, bearer)).toMatchObject({ total: 1 });
+  expect(await send('GET', `${path}/events`, bearer)).toMatchObject({ total: 2 });
   expect(await send('GET', `${path}/properties`, bearer)).toMatchObject({ list: [{ name: 'position' }] });
 });

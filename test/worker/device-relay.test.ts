@@ -98,7 +98,7 @@ describe('the relay action publish', () => {
     await socket.ask(publish(device, propertyPost, { position: 'up' }));
     expect(await socket.ask(publish(device, status, { status: 'online' }))).toEqual(published(device, status));
     expect(await read(device, '/status')).toMatchObject({ online: false, lastOnlineAt: null });
-    expect(await read(device, '/events')).toMatchObject({ total: 0 });
+    expect(await read(device, '/events')).toMatchObject({ list: [{ status: 'activated' }] });
     socket.close();
   });
 

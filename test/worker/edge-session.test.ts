@@ -46,7 +46,9 @@ type Status = { online: boolean; position: string | null; lastOnlineAt: string }
 const statusOf = (device: TestDevice) => read<Status>(device, '/status');
 type Event = { status: string; reason: string; detail: string };
 const eventsOf = async (device: TestDevice) =>
-  (await read<{ list: Event[] }>(device, '/events')).list.map(({ status, reason, detail }) => [status, reason, detail]);
+  (await read<{ list: Event[] }>(device, '/events')).list
+    .filter(({ status }) => status !== 'activated')
+    .map(({ status, reason, detail }) => [status, reason, detail]);
 const control = (device: TestDevice, body: unknown, query = '') =>
   call<{ commandId: string; deviceOnline: boolean }>('POST', `/devices/${device.deviceId}/control${query}`, {
     token: owner.token,

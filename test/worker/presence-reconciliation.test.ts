@@ -55,7 +55,9 @@ async function read<T>({ deviceId }: Device, path: string): Promise<T> {
 }
 const view = (device: Device) => read<View>(device, '/status');
 const lastEvent = async (device: Device) =>
-  (await read<{ list: { status: string; reason: string }[] }>(device, '/events')).list[0];
+  (await read<{ list: { status: string; reason: string }[] }>(device, '/events')).list.find(
+    ({ status }) => status !== 'activated',
+  );
 
 async function listed({ productKey }: Device): Promise<Listed | undefined> {
   const { data } = await call<{ list: Listed[] }>('GET', `/devices?productKey=${productKey}`, { token: owner.token });
