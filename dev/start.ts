@@ -105,6 +105,7 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
   const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
   print();
   print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+  print(`  Console ${api}/`);
   print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
   print(`  Relay   ${relay}`);
   const tcp = `${mqttHost}:${mqttPort}`;
