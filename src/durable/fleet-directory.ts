@@ -15,8 +15,8 @@ export type FleetCopy = {
   registrations?: FleetRegistration[];
 };
 
-/** Leases grow with the load, up to so many times the usual one. */
-const maxStretch = 30;
+/** Leases grow with the load, up to so many times the usual one: a new registration waits for so long. */
+const maxStretch = 5;
 
 export class FleetDirectory extends DurableObject<Env> {
   readonly #limits = readConfig(this.env).limits;
@@ -24,8 +24,8 @@ export class FleetDirectory extends DurableObject<Env> {
   /** Differs in each life of the object. */
   readonly #life = crypto.randomUUID();
   #changes = 0;
-  /** Copies of a former life may be in use. */
-  #leasedUntilMs = Date.now() + this.#limits.fleetLeaseMs;
+  #leasedUntilMs: number;
+  #longLeaseUntilMs = 0;
   #reads = { second: 0, count: 0, before: 0 };
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -35,6 +35,10 @@ export class FleetDirectory extends DurableObject<Env> {
          user_id INTEGER NOT NULL, shard TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (user_id, shard)
        ) WITHOUT ROWID`,
     );
+    ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS long_lease (until_ms INTEGER NOT NULL)');
+    // Copies of a former life may be in use.
+    const [longLease] = [...ctx.storage.sql.exec<{ until_ms: number }>('SELECT until_ms FROM long_lease')];
+    this.#leasedUntilMs = Math.max(Date.now() + this.#limits.fleetLeaseMs, longLease?.until_ms ?? 0);
     const rows = ctx.storage.sql.exec<{ user_id: number; shard: string; id: number }>('SELECT * FROM registration');
     this.#registrations = new Map(
       [...rows].map(({ user_id: userId, shard, id }) => [keyOf(userId, shard), { userId, shard, registrationId: id }]),
@@ -42,7 +46,9 @@ export class FleetDirectory extends DurableObject<Env> {
   }
 
   read(knownVersion: string): FleetCopy {
-    const leaseMs = this.#limits.fleetLeaseMs * this.#stretch();
+    const { fleetLeaseMs } = this.#limits;
+    const leaseMs = fleetLeaseMs * this.#stretch();
+    if (leaseMs > fleetLeaseMs) this.#keepLongLease(Date.now() + leaseMs);
     this.#leasedUntilMs = Math.max(this.#leasedUntilMs, Date.now() + leaseMs);
     const version = `${this.#life} ${this.#changes}`;
     if (version === knownVersion) return { version, leaseMs };
@@ -74,6 +80,14 @@ export class FleetDirectory extends DurableObject<Env> {
     this.#registrations.delete(key);
     this.#changes += 1;
     this.ctx.storage.sql.exec('DELETE FROM registration WHERE user_id = ? AND shard = ?', userId, shard);
+  }
+
+  /** Written ahead by a usual lease, so that it is seldom written. */
+  #keepLongLease(untilMs: number): void {
+    if (untilMs <= this.#longLeaseUntilMs) return;
+    this.#longLeaseUntilMs = untilMs + this.#limits.fleetLeaseMs;
+    this.ctx.storage.sql.exec('DELETE FROM long_lease');
+    this.ctx.storage.sql.exec('INSERT INTO long_lease (until_ms) VALUES (?)', this.#longLeaseUntilMs);
   }
 
   /** By how much more is read in a second than there should be. */

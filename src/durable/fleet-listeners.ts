@@ -1,28 +1,40 @@
-// This isolate's copy of the fleet directory: read again when its lease has ended, so that what is pushed in between costs
-// no call. Where the directory does not answer, the last copy serves on.
+// This isolate's copy of the fleet directory: one caller reads it again in the second half of its lease, everybody when it
+// has ended, so that what is pushed in between costs no call. Where the directory does not answer, the last copy serves on.
 import { RefusedError } from '../domain/refusal.ts';
 import type { FleetRegistration } from './fleet-directory.ts';
 import { callFleetDirectory } from './stubs.ts';
 
 type Fleets = ReadonlyMap<number, readonly FleetRegistration[]>;
 
-let copy: { version: string; fleets: Fleets; untilMs: number } = { version: '', fleets: new Map(), untilMs: 0 };
+let copy: { version: string; fleets: Fleets; renewAtMs: number; untilMs: number } = {
+  version: '',
+  fleets: new Map(),
+  renewAtMs: 0,
+  untilMs: 0,
+};
 
 /** False where it is known that none of the users has such a subscription. */
 export function mayListen(readers: readonly number[] = []): boolean {
-  return readers.length > 0 && (Date.now() >= copy.untilMs || readers.some((userId) => copy.fleets.has(userId)));
+  return readers.length > 0 && (Date.now() >= copy.renewAtMs || readers.some((userId) => copy.fleets.has(userId)));
 }
 
 /** By user: the shards that want the messages of all devices of that user. */
 export async function readFleets(env: Env): Promise<Fleets> {
   const askedAtMs = Date.now();
-  if (askedAtMs < copy.untilMs) return copy.fleets;
+  if (askedAtMs < copy.renewAtMs) return copy.fleets;
+  // Meanwhile the others use what is there.
+  copy.renewAtMs = copy.untilMs;
   try {
     // Not shared with other requests: an answer belongs to the request that asked.
     const answer = await callFleetDirectory(env, 'read', (directory) => directory.read(copy.version));
     const fleets = answer.registrations && Map.groupBy(answer.registrations, ({ userId }) => userId);
     if (fleets === undefined && answer.version !== copy.version) return await readFleets(env);
-    copy = { version: answer.version, fleets: fleets ?? copy.fleets, untilMs: askedAtMs + answer.leaseMs };
+    copy = {
+      version: answer.version,
+      fleets: fleets ?? copy.fleets,
+      renewAtMs: askedAtMs + answer.leaseMs / 2,
+      untilMs: askedAtMs + answer.leaseMs,
+    };
   } catch (error) {
     // The call has logged it.
     if (!(error instanceof RefusedError)) throw error;

@@ -232,8 +232,20 @@ describe('limits', () => {
       const { version } = one.read('');
       const copies = Array.from({ length: 100 }, () => one.read(version));
       expect(copies.every((copy) => copy.registrations === undefined)).toBe(true);
-      expect(Math.max(...copies.map(({ leaseMs }) => leaseMs))).toBe(3_000);
+      expect(Math.max(...copies.map(({ leaseMs }) => leaseMs))).toBe(500);
       return Promise.resolve();
+    });
+  });
+
+  it('hold a registration back, after a restart as well, until no copy that was used for longer is left', async () => {
+    const limits = limited('fleetReadsPerSecond=1,fleetLeaseMs=300');
+    await runInDurableObject(env.FLEET_DIRECTORY.getByName(crypto.randomUUID()), async (_, state) => {
+      const before = new FleetDirectory(state, limits);
+      const leases = Array.from({ length: 10 }, () => before.read('').leaseMs);
+      expect(Math.max(...leases)).toBe(1_500);
+      const leasedAtMs = Date.now();
+      await new FleetDirectory(state, limits).register(1, 'relay-0');
+      expect(Date.now() - leasedAtMs).toBeGreaterThanOrEqual(1_490);
     });
   });
 
