@@ -25,6 +25,9 @@ const closedOf = (socket: WebSocket): Promise<number> =>
     else socket.once('close', (code) => resolve(code));
   });
 
+/** The service closes them after 10 to 30 s. */
+const closedWithinS = 45;
+
 async function muteSockets(url: string, sockets: number, addressFor: (number: number) => string): Promise<Tally> {
   const tally = new Tally();
   const opened: WebSocket[] = [];
@@ -39,10 +42,12 @@ async function muteSockets(url: string, sockets: number, addressFor: (number: nu
     }
   }
   // Nobody may stay for ever without saying who he is.
-  const closed = await Promise.race([Promise.all(opened.map(closedOf)), sleep(30_000)]);
+  const closed = await Promise.race([Promise.all(opened.map(closedOf)), sleep(closedWithinS * 1_000)]);
   if (closed === undefined) {
     const open = opened.filter(({ readyState }) => readyState === WebSocket.OPEN).length;
-    tally.problem(`${open} of ${opened.length} sockets are open 30 s after they said nothing`);
+    tally.problem(
+      `${open} of ${opened.length} sockets are open ${closedWithinS} s after they were opened and said nothing`,
+    );
   } else for (const code of closed) tally.note(`closed ${code}`);
   for (const socket of opened) socket.terminate();
   return tally;
