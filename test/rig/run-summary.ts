@@ -1,4 +1,5 @@
-// Prints at the end of a run which tests were skipped and what was missing for them, because the summary only counts them.
+// Prints at the end of a run what the summary only counts or leaves out: which tests were skipped and what was missing for
+// them, and which ones passed at their second attempt only.
 import { spawnSync } from 'node:child_process';
 import type { Reporter, TestModule, Vitest } from 'vitest/node';
 import { mosquittoClientsMissing, pahoMissing } from './foreign-clients.ts';
@@ -9,7 +10,7 @@ import { rabbitmqMissing } from './rabbitmq.ts';
 const prlimitMissing =
   spawnSync('prlimit', ['--version']).status === 0 ? null : 'prlimit is not installed (apt-get install util-linux)';
 
-export class SkippedTests implements Reporter {
+export default class RunSummary implements Reporter {
   #isFiltered = false;
 
   onInit(vitest: Vitest): void {
@@ -17,6 +18,11 @@ export class SkippedTests implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
+    const late = modules
+      .flatMap((module) => [...module.children.allTests('passed')])
+      .filter((test) => test.diagnostic()?.flaky);
+    if (late.length > 0) console.log(`\n${late.length} tests passed at their second attempt only:`);
+    for (const { module, fullName } of late) console.log(`  ${module.relativeModuleId}: ${fullName}`);
     if (this.#isFiltered) return;
     const untold = modules.flatMap((module) => [...module.children.allTests('skipped')]);
     if (untold.length === 0) return;
