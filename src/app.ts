@@ -24,6 +24,7 @@ import { productSerialRoutes, readSerialsAsCsv } from './routes/product-serials.
 import { productRoutes } from './routes/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
+import { userSessionRoutes } from './routes/user-sessions.ts';
 import { userRoutes } from './routes/users.ts';
 import { createContext } from './services/context.ts';
 
@@ -68,6 +69,7 @@ function createApi() {
   return (
     createRouter()
       .route('/users/api-keys', apiKeyRoutes)
+      .route('/users/me/sessions', userSessionRoutes)
       .route('/users', userRoutes)
       .route('/products', productRoutes)
       .route('/products', productSerialRoutes)

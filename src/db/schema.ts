@@ -74,6 +74,9 @@ export const refreshTokens = sqliteTable(
     rotatedAt: integer('rotated_at'),
     /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
     rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
+    /** Of the login or the last exchange, as its client told them; null in sessions of the version before. */
+    clientAddress: text('client_address'),
+    userAgent: text('user_agent'),
   },
   (table) => [
     index('refresh_tokens_family').on(table.family),

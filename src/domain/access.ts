@@ -51,7 +51,7 @@ export const accountActions = {
   claimDevices: { what: 'claim devices', scopes: ['manage'] },
   answerOffers: { what: 'accept or decline what others offer: shared and transferred devices', scopes: [] },
   manageKeys: { what: 'make, list and delete API keys', scopes: [] },
-  manageSessions: { what: 'log out, change the password', scopes: [] },
+  manageSessions: { what: 'list and end sessions, change the password', scopes: [] },
 } as const satisfies Record<string, Omit<Rule, 'roles'>>;
 type AccountAction = keyof typeof accountActions;
 

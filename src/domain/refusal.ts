@@ -68,6 +68,7 @@ export type Refusal =
         | 'member'
         | 'invitation'
         | 'account'
+        | 'session'
         | 'transfer'
         | 'serial';
       id?: string;

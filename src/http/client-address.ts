@@ -14,6 +14,14 @@ export function readClientAddress(c: Pick<Context, 'req'> & { var: Partial<AppEn
   return networkOf(c.var.deviceAddress ?? c.req.header('CF-Connecting-IP') ?? 'unknown');
 }
 
+const maxUserAgentLength = 200;
+
+/** What a caller says of itself: shown to the user whose session it is, and believed by nobody. */
+export function readClient(c: Parameters<typeof readClientAddress>[0]): { clientAddress: string; userAgent: string } {
+  const userAgent = c.req.header('User-Agent')?.slice(0, maxUserAgentLength) ?? '';
+  return { clientAddress: readClientAddress(c), userAgent };
+}
+
 /**
  * Takes the address that a gateway tells. Refused rather than ignored with a wrong secret: the devices of a gateway would
  * otherwise all count as one address, and nobody would learn why.

@@ -1,6 +1,6 @@
 // Requests and answers of accounts and sessions (contract 4.1). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, lineSchema, textSchema } from './http.ts';
+import { instantSchema, lineSchema, pageSchema, textSchema } from './http.ts';
 
 const maxPasswordLength = 128;
 
@@ -113,3 +113,33 @@ export const sessionSchema = z
 export const loggedOutSchema = z.object({ message: z.literal('logged_out') }).openapi('LoggedOut');
 
 export const passwordChangedSchema = z.object({ message: z.literal('password_changed') }).openapi('PasswordChanged');
+
+const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });
+
+export const ownSessionPageSchema = pageSchema(
+  z
+    .object({
+      sessionId: sessionIdSchema,
+      createdAt: instantSchema.openapi({ description: 'The login.' }),
+      lastUsedAt: instantSchema.openapi({ description: 'The login, or the last exchange of its refresh token.' }),
+      expiresAt: instantSchema.openapi({ description: 'When it ends if it is not used.' }),
+      clientAddress: z.string().nullable().openapi({
+        description: 'Network address that used it last, where it is known; of IPv6 the first 64 bits.',
+        example: '192.0.2.7',
+      }),
+      userAgent: z.string().nullable().openapi({
+        description: 'What that client called itself, up to 200 characters; null where it said nothing.',
+        example: 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0',
+      }),
+      isCurrent: z.boolean().openapi({ description: 'The session of this request.' }),
+    })
+    .openapi('OwnSession'),
+).openapi('OwnSessionPage');
+
+export const sessionIdParamSchema = z.object({ sessionId: sessionIdSchema });
+export const endedSessionSchema = z.object({ sessionId: sessionIdSchema }).openapi('EndedSession');
+
+export const endSessionsQuerySchema = z.object({
+  keep: z.enum(['current']).optional().openapi({ description: 'All but the session of this request.' }),
+});
+export const endedSessionsSchema = z.object({ ended: z.int().min(0).openapi({ example: 3 }) }).openapi('EndedSessions');

@@ -1,7 +1,7 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { createRoute } from '@hono/zod-openapi';
 import { inPersonFor, readBearer, signedInFor } from '../http/authenticate.ts';
-import { readClientAddress } from '../http/client-address.ts';
+import { readClient, readClientAddress } from '../http/client-address.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { jsonBody } from '../http/request-body.ts';
@@ -147,13 +147,12 @@ export const userRoutes = createRouter()
   })
   .openapi(loginRoute, async (c) => {
     const { username, email, password, deviceToken } = c.req.valid('json');
-    const clientAddress = readClientAddress(c);
-    const login = { name: username ?? email ?? '', password, clientAddress, deviceToken };
+    const login = { name: username ?? email ?? '', password, deviceToken, ...readClient(c) };
     return answer(c, await logIn(c.var.context, login));
   })
   .openapi(refreshRoute, async (c) => {
     const { refreshToken } = c.req.valid('json');
-    return answer(c, await refreshSession(c.var.context, refreshToken));
+    return answer(c, await refreshSession(c.var.context, refreshToken, readClient(c)));
   })
   .openapi(meRoute, async (c) => answer(c, await readAccount(c.var.context, c.var.caller.userId)))
   .openapi(logoutRoute, async (c) => {

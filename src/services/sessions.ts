@@ -4,7 +4,7 @@ import { checkPassword, dummyHash, hashPassword } from '../crypto/password.ts';
 import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../crypto/secrets.ts';
 import { signAccessToken } from '../crypto/tokens.ts';
 import type { Database } from '../db/client.ts';
-import { deleteFamily, findSession, insertSession, rotateToken } from '../db/refresh-tokens.ts';
+import { deleteFamily, findSession, insertSession, rotateToken, type SessionClient } from '../db/refresh-tokens.ts';
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../db/users.ts';
 import { foldName } from '../domain/account-name.ts';
 import { credentialRefused, RefusedError, type Outcome } from '../domain/refusal.ts';
@@ -22,13 +22,14 @@ const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
  * `deviceToken`: of an earlier login of this client; one that is not known is ignored, and null asks for one. A client that
  * does not send it is not answered one.
  */
-type Login = { name: string; password: string; clientAddress: string; deviceToken?: string | null | undefined };
+type Login = SessionClient & { name: string; password: string; deviceToken?: string | null | undefined };
 
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
  * @throws RefusedError invalid_password, too_many_requests
  */
-export async function logIn(context: ServiceContext, { name, password, clientAddress, deviceToken }: Login) {
+export async function logIn(context: ServiceContext, login: Login) {
+  const { name, password, clientAddress, deviceToken } = login;
   const foldedName = foldName(name);
   const shownToken = deviceToken ?? undefined;
   const clientDigest = await digestOf(`login client ${foldedName} ${clientAddress}`);
@@ -50,7 +51,7 @@ export async function logIn(context: ServiceContext, { name, password, clientAdd
   // Told to nobody but who knows the password.
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
-  const pair = await startSession(context, database, user.id, passwordHash);
+  const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
   return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
@@ -61,7 +62,7 @@ export async function logIn(context: ServiceContext, { name, password, clientAdd
  * answer has the same refresh token as the first one, which may be lost.
  * @throws RefusedError unauthorized
  */
-export async function refreshSession(context: ServiceContext, refreshToken: string) {
+export async function refreshSession(context: ServiceContext, refreshToken: string, client: SessionClient) {
   const family = familyOf(refreshToken);
   if (family === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
   const database = context.primary();
@@ -85,6 +86,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
     const salt = createSecret('', 22);
     const next = await successorOf(refreshToken, salt);
     const isRotated = await rotateToken(database, session, {
+      ...client,
       digest: await digestOf(next),
       rotations: addRotation(session.rotations, { digest, salt, atMs: nowMs }),
       rotatedAt: nowMs,
@@ -115,7 +117,11 @@ export async function logOut(
 }
 
 /** Beyond `sessionsPerUser` the one that was not used for longest ends. */
-async function startSession(context: ServiceContext, database: Database, userId: number, passwordHash: string) {
+async function startSession(
+  context: ServiceContext,
+  database: Database,
+  { userId, passwordHash, login }: { userId: number; passwordHash: string; login: SessionClient },
+) {
   const createdAt = Date.now();
   const family = createSecret('', 22);
   const refreshToken = `rt_${family}${createSecret('', 43)}`;
@@ -125,6 +131,8 @@ async function startSession(context: ServiceContext, database: Database, userId:
     userId,
     createdAt,
     expiresAt: createdAt + refreshTokenMs,
+    clientAddress: login.clientAddress,
+    userAgent: login.userAgent,
   };
   if (!(await insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
     throw new RefusedError(credentialRefused('account_password', 'revoked'));

@@ -90,8 +90,19 @@ describe.each(ways)('with a device connected %s', (way) => {
     const userId = String(members.viewer.userId);
     const serials = { token: owner.user.token, body: { serials: ['SN-9'] } };
     await call('POST', `/products/${productKey}/serials`, serials);
-    ownerObjects = { deviceSN: 'SN-9', productKey, deviceId, commandId, invitationId, userId, keyId: owner.key.keyId };
+    const sessionId = await addSession(owner.user);
+    ownerObjects = {
+      sessionId,
+      deviceSN: 'SN-9',
+      productKey,
+      deviceId,
+      commandId,
+      invitationId,
+      userId,
+      keyId: owner.key.keyId,
+    };
     missingObjects = {
+      sessionId: 'no-such-session',
       deviceSN: 'no-such-serial',
       productKey: 'no-such-product',
       deviceId: 'dev_00000000',
@@ -173,6 +184,17 @@ describe.each(ways)('with a device connected %s', (way) => {
     await call('POST', `/invitations/${invited.data.invitationId}/accept`, { token });
   }
 
+  async function addSession({ userId, token }: TestUser): Promise<string> {
+    const nowMs = Date.now();
+    await env.DB.prepare(
+      'insert into refresh_tokens (hash, family, user_id, created_at, expires_at) values (?, ?, ?, ?, ?)',
+    )
+      .bind(crypto.randomUUID(), crypto.randomUUID(), userId, nowMs, nowMs + 3_600_000)
+      .run();
+    type Sessions = { list: { sessionId: string }[] };
+    return (await call<Sessions>('GET', '/users/me/sessions', { token })).data.list[0]?.sessionId ?? '';
+  }
+
   async function makeBadCredentials(): Promise<Record<string, CallOptions>> {
     const { user, key } = owner;
     const config = readConfig(env);
@@ -231,6 +253,8 @@ describe.each(ways)('with a device connected %s', (way) => {
   const actionsOf = (operation: Operation): readonly Action[] => operation['x-actions'] ?? [];
   /** What is offered to others is hidden from everybody else, the owner included. */
   const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
+  /** So is what belongs to an account and is named to its user alone. */
+  const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
   const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
 
   function pathWith(operation: Operation, objects: Record<string, string>): string {
@@ -328,7 +352,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(withObjects.length).toBeGreaterThan(6);
       for (const operation of withObjects) {
         const tokens = { token: stranger.user.token };
-        const foreign = isOffer(operation) ? /^404 not_found$/ : /^403 forbidden$/;
+        const foreign = isHidden(operation) ? /^404 not_found$/ : /^403 forbidden$/;
         letIn.push(...(await lettingIn(operation, ownerObjects, tokens, foreign)));
         letIn.push(...(await lettingIn(operation, missingObjects, tokens, /^404 (device_)?not_found$/)));
         if (!takesKeys(operation)) continue;

@@ -87,6 +87,11 @@ async function callEveryRoute(): Promise<void> {
   }
   await send('DELETE', '/products/planned', withKey);
   await send('DELETE', `/users/api-keys/${key.keyId}`, inPerson);
+  type Sessions = { list: { sessionId: string }[] };
+  for (const page of ['page=1', 'page=2']) await send('GET', `/users/me/sessions?${page}`, inPerson);
+  const { list } = (await send('GET', '/users/me/sessions', inPerson)) as Sessions;
+  await send('DELETE', `/users/me/sessions/${list[0]?.sessionId}`, inPerson);
+  for (const which of ['?keep=current', '']) await send('DELETE', `/users/me/sessions${which}`, inPerson);
   await send('POST', '/users/logout', inPerson);
 }
 

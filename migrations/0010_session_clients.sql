@@ -1,0 +1,2 @@
+ALTER TABLE `refresh_tokens` ADD `client_address` text;--> statement-breakpoint
+ALTER TABLE `refresh_tokens` ADD `user_agent` text;
