@@ -5,15 +5,11 @@ import { applyDelivery, applyReturn } from './commands.ts';
 import { liveGenerations } from './credentials.ts';
 import { beginEdgeSession, endEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
-import type { DeviceEvent, Results } from './events.ts';
+import type { EventOf, Handled } from './events.ts';
 import { takeEdgeMessages } from './inbox.ts';
 import { noteRefusal, noteSessionLogin, refuseLogin } from './login.ts';
 import { readersOf } from './sharing.ts';
 import type { DeviceState } from './state.ts';
-
-type EdgeEventKind = 'edge_connected' | 'edge_packets_received';
-type EventOf<Kind extends EdgeEventKind> = Extract<DeviceEvent, { kind: Kind }>;
-type Handled<Kind extends EdgeEventKind> = { state: DeviceState; result: Results[Kind] };
 
 export function connectAtEdge(
   state: DeviceState,

@@ -5,16 +5,15 @@ import type { Actor, MemberRole } from '../access.ts';
 import type { Outcome } from '../refusal.ts';
 import type { PublishOutcome } from '../publish-outcome.ts';
 import type { DeviceIdentity } from '../topics.ts';
+import type { Activation, Provisioned } from './activation.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts';
-import type { Activation, Provisioned } from './owner-change.ts';
 import type { TransferOffer } from './ownership.ts';
 import type { PresenceEvent } from './connection.ts';
 import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
 import type { ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
-import type { Member } from './state.ts';
-import type { DeviceSettings } from './state.ts';
+import type { DeviceSettings, DeviceState, Member } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
 
 export type DeviceEvent =
@@ -92,6 +91,10 @@ export type DeviceEvent =
 export type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
 
 export type EventKind = DeviceEvent['kind'];
+export type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
+
+/** What a handler of decide.ts makes of an event. */
+export type Handled<Kind extends EventKind> = { state: DeviceState; result: Results[Kind] };
 
 /** `others` are the results that are not `accepted`, with the positions of their messages. */
 export type Ingested = {

@@ -1,94 +1,22 @@
-// What activations, releases and transfers do to a device (decision: ownership). With each new owner a new life begins: what the
+// How a device passes from owner to owner: released, offered, accepted (decision: ownership); a claim is activation.ts. With each new owner a new life begins: what the
 // device remembers of the one before is wiped here, and by storage where `life` has grown. Rights are checked by decide.ts.
-import type { ReactivationPolicy } from '../../protocol/vocabulary.ts';
 import type { Outcome, Refusal } from '../refusal.ts';
 import { refuse } from '../refusal.ts';
 import type { DeviceIdentity } from '../topics.ts';
 import { nothingCoalesced } from './coalescing.ts';
 import { noCommands } from './commands.ts';
-import {
-  addPassword,
-  endGenerations,
-  endPasswords,
-  liveGenerations,
-  keepSessionPassword,
-  replacePasswords,
-  type IssuedSecrets,
-} from './credentials.ts';
+import { endGenerations, endPasswords, keepSessionPassword } from './credentials.ts';
 import { revokeEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { IdentitySlice } from './identity.ts';
-import { countActivation, judgeActivation, noOwnership, note, openOffer } from './ownership.ts';
+import { noOwnership, note, openOffer } from './ownership.ts';
 import type { TransferOffer } from './ownership.ts';
 import { markProjectionBehind } from './projection.ts';
 import { noProperties } from './properties.ts';
 import { endSharing } from './sharing.ts';
 import type { DeviceState } from './state.ts';
 
-export type Activation = IssuedSecrets & {
-  facts: Omit<IdentitySlice, 'deviceId'>;
-  /** The name of a device that nobody has named. */
-  defaultName: string;
-  policy: ReactivationPolicy | null;
-  /** The user of the claim token that came with it. */
-  claimantId: number | undefined;
-  isSecretRight: boolean;
-  address: string | null;
-};
-
 type Changed<T> = { state: DeviceState; result: Outcome<T> };
-
-/** `endsSessions`: sessions at the broker that were opened with earlier passwords are over. */
-export type Provisioned = { isNew: boolean; endsSessions: boolean };
-
-/** A serial that was activated before. Refused, it changes nothing but the events. */
-export function activateAgain(
-  state: DeviceState,
-  activation: Activation,
-  nowMs: number,
-  effects: Effect[],
-): Changed<Provisioned> {
-  const { identity, ownership, settings } = state;
-  const { address, claimantId, defaultName, secretDigest, passwordDigest } = activation;
-  const { deviceId } = identity;
-  const refused = (
-    reason: Parameters<typeof countActivation>[1]['reason'],
-    refusal: Refusal,
-  ): Changed<Provisioned> => ({
-    state: countActivation(state, { status: 'activation_refused', reason } as never, address, nowMs),
-    result: refuse(refusal),
-  });
-  if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
-  const judged = judgeActivation(state, activation, nowMs);
-  if (!judged.isAllowed) {
-    return refused(judged.reason, { kind: 'reactivation_refused', deviceId, because: judged.reason });
-  }
-  const issued = { secretDigest, passwordDigest };
-  const count = (next: DeviceState) =>
-    countActivation(next, { status: 'activated', reason: judged.reason }, address, nowMs);
-  if (claimantId !== undefined && identity.claimedAtMs === null) {
-    const ended = endSession(state, nowMs, effects);
-    const owner = { ownerId: claimantId, claimedAtMs: nowMs, name: defaultName };
-    const claimed = note(beginLife(ended, owner, nowMs, effects), 'claimed', address, nowMs);
-    const isAwaitingLogin = settings.asksAtLogin;
-    const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs);
-    return { state: count({ ...claimed, credentials }), result: done({ isNew: false, endsSessions: true }) };
-  }
-  const { passwordsInUsePerDevice: maxInUse } = settings.limits;
-  const isUnproven = judged.reason === 'open';
-  const credentials = addPassword(state.credentials, issued, nowMs, { maxInUse, isUnproven });
-  if ('roomAtMs' in credentials) {
-    const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
-    return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
-  }
-  const next = count({ ...state, ownership: { ...ownership, isReleased: false }, credentials });
-  if (credentials.ended !== state.credentials.ended) {
-    const shards = state.subscriptions.map(({ shard }) => shard);
-    const generations = liveGenerations(credentials, nowMs);
-    effects.push({ kind: 'end_relay_sessions', cause: 'credentials rotated', shards, generations });
-  }
-  return { state: next, result: done({ isNew: false, endsSessions: false }) };
-}
 
 /** Given up: it belongs to its product's owner again, and nobody's credentials are valid. */
 export function release(
@@ -156,14 +84,14 @@ export function setPairingWindow(
 }
 
 /** Nobody is in session any more, and no password is valid. */
-function endSession(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
+export function endSession(state: DeviceState, nowMs: number, effects: Effect[]): DeviceState {
   const { credentials, settings } = state;
   const ended = { ...endPasswords(credentials, settings.asksAtLogin, nowMs), secretDigest: '' };
   return revokeEdgeSession({ ...state, credentials: ended }, nowMs, effects);
 }
 
 /** Ends what the owner before could see and do, and tells D1 of the new one. */
-function beginLife(
+export function beginLife(
   state: DeviceState,
   owner: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'> & { name?: string },
   nowMs: number,
