@@ -2,17 +2,18 @@
 // with 1 when something was lost, doubled, altered or overtaken; a missed target is shown and is no failure.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { commandDevices, measureCommands } from './command.ts';
 import { edgeCommandDevices, measureEdgeCommands } from './edge-command.ts';
 import { edgeDevices, edgeVariants, measureEdge } from './edge.ts';
 import { describeMachine, readLoadAverage } from './machine.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { mosquittoMissing } from '../test/rig/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
 import { BenchRig, benchSettings } from './rig.ts';
 import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
-const usage = `npm run bench -- [options]
+const usage = `Usage: npm run bench -- [options]
+
   --only B2|B2e|B3|B3e  one benchmark alone
   --variant NAME   one variant of B2 or B2e alone, by its name in the output
   --rounds N       rounds a variant (5; fewer are no measurement)
@@ -30,26 +31,26 @@ type Options = {
 };
 
 function readOptions(): Options {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string' },
-      variant: { type: 'string' },
-      rounds: { type: 'string' },
-      quick: { type: 'boolean', default: false },
-      json: { type: 'string' },
-      profile: { type: 'string' },
-    },
+  const options = {
+    only: { type: 'string' },
+    variant: { type: 'string' },
+    rounds: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    json: { type: 'string' },
+    profile: { type: 'string' },
+  } as const;
+  return readCommandLine({ name: 'npm run bench', usage, options }, ({ values }) => {
+    const { only = null, variant = null, quick: isQuick } = values;
+    const rounds = Number(values.rounds ?? (isQuick ? 1 : 5));
+    if (only !== null && !benchmarks.some(({ name }) => name === only)) {
+      throw new Error(`--only ${only}: there are ${benchmarks.map(({ name }) => name).join(', ')}`);
+    }
+    if (variant !== null) checkVariant(variant, only);
+    if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
+    const jsonFile = values.json === undefined ? null : resolve(values.json);
+    const profileDir = values.profile === undefined ? null : resolve(values.profile);
+    return { only, variant, rounds, isQuick, jsonFile, profileDir };
   });
-  const { only = null, variant = null, quick: isQuick } = values;
-  const rounds = Number(values.rounds ?? (isQuick ? 1 : 5));
-  if (only !== null && !benchmarks.some(({ name }) => name === only)) {
-    throw new Error(`--only ${only}: there are ${benchmarks.map(({ name }) => name).join(', ')}`);
-  }
-  if (variant !== null) checkVariant(variant, only);
-  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
-  const jsonFile = values.json === undefined ? null : resolve(values.json);
-  const profileDir = values.profile === undefined ? null : resolve(values.profile);
-  return { only, variant, rounds, isQuick, jsonFile, profileDir };
 }
 
 /** @throws Error naming the right ones */
@@ -106,13 +107,7 @@ function fail(error: unknown, code: number): never {
   process.exit(code);
 }
 
-let options: Options;
-try {
-  options = readOptions();
-} catch (error) {
-  console.error(usage);
-  fail(error, 2);
-}
+const options = readOptions();
 if (mosquittoMissing !== null) fail(mosquittoMissing, 2);
 
 const machine = describeMachine();

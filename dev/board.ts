@@ -1,11 +1,11 @@
 // `npm run board`: a board on the terminal, without mosquitto's tools: activates, shows each command, replies to it, and sends
 // what is typed as a report. Shows the connection data that a real board would use.
 import { createInterface } from 'node:readline';
-import { parseArgs } from 'node:util';
 import { connect } from 'mqtt';
 import { propertySetReplyMethod } from '../src/protocol/mqtt.ts';
 import { activate } from '../test/rig/accounts.ts';
 import { connectApi, describeFailure } from '../test/rig/api.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { colours, fail, print, say, warn } from './terminal.ts';
@@ -72,15 +72,14 @@ function readReport(line: string): Record<string, unknown> | undefined {
 }
 
 function readArguments() {
-  try {
-    const options = {
-      api: { type: 'string', default: 'http://127.0.0.1:8787' },
-      product: { type: 'string', default: 'demo-switch' },
-      serial: { type: 'string', default: 'MY-BOARD-1' },
-    } as const;
-    const { api, product, serial } = parseArgs({ options }).values;
-    return { api: readBaseAddress('--api', api), product, serial };
-  } catch (error) {
-    return fail(`${describeFailure(error)}\n\n${usage}`);
-  }
+  const options = {
+    api: { type: 'string', default: 'http://127.0.0.1:8787' },
+    product: { type: 'string', default: 'demo-switch' },
+    serial: { type: 'string', default: 'MY-BOARD-1' },
+  } as const;
+  return readCommandLine({ name: 'npm run board', usage, options }, ({ values: { api, product, serial } }) => ({
+    api: readBaseAddress('--api', api),
+    product,
+    serial,
+  }));
 }

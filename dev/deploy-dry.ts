@@ -2,8 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { describeFailure } from '../test/rig/api.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { findDeploymentFaults } from './deployment-check.ts';
 import { fail, print } from './terminal.ts';
 
@@ -35,15 +34,14 @@ try {
 }
 
 function readArguments() {
-  try {
-    const options = {
-      env: { type: 'string' },
-      'secrets-file': { type: 'string' },
-      config: { type: 'string', default: join(root, 'wrangler.toml') },
-    } as const;
-    const { values } = parseArgs({ options });
-    return { environment: values.env, secretsFile: values['secrets-file'], configPath: values.config };
-  } catch (error) {
-    return fail(`${describeFailure(error)}\n\n${usage}`);
-  }
+  const options = {
+    env: { type: 'string' },
+    'secrets-file': { type: 'string' },
+    config: { type: 'string', default: join(root, 'wrangler.toml') },
+  } as const;
+  return readCommandLine({ name: 'npm run deploy:dry', usage, options }, ({ values }) => ({
+    environment: values.env,
+    secretsFile: values['secrets-file'],
+    configPath: values.config,
+  }));
 }

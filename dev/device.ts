@@ -1,10 +1,9 @@
 // `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
 // no accounts and sends no commands.
-import { parseArgs } from 'node:util';
-import { describeFailure } from '../test/rig/api.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
-import { fail, print } from './terminal.ts';
+import { fail } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
 const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--interval SECONDS] [--will] [--edge] [--serial PREFIX]
@@ -90,23 +89,16 @@ startAll().catch((error: unknown) => {
 });
 
 function readArguments() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        api: { type: 'string' },
-        product: { type: 'string' },
-        count: { type: 'string', default: '1' },
-        interval: { type: 'string', default: '30' },
-        will: { type: 'boolean', default: false },
-        edge: { type: 'boolean', default: false },
-        serial: { type: 'string', default: 'VIRTUAL' },
-        help: { type: 'boolean', default: false },
-      },
-    });
-    if (values.help) {
-      print(usage);
-      process.exit(0);
-    }
+  const options = {
+    api: { type: 'string' },
+    product: { type: 'string' },
+    count: { type: 'string', default: '1' },
+    interval: { type: 'string', default: '30' },
+    will: { type: 'boolean', default: false },
+    edge: { type: 'boolean', default: false },
+    serial: { type: 'string', default: 'VIRTUAL' },
+  } as const;
+  return readCommandLine({ name: 'npm run device', usage, options }, ({ values }) => {
     const { product, will, edge, serial } = values;
     const api = readBaseAddress('--api', values.api);
     if (product === undefined) throw new Error('--product needs a product key');
@@ -115,7 +107,5 @@ function readArguments() {
     const interval = Number(values.interval);
     if (!(interval > 0)) throw new Error('--interval needs a number of seconds');
     return { api, product, count, interval, will, edge, serial };
-  } catch (error) {
-    return fail(`${describeFailure(error)}\n\n${usage}`);
-  }
+  });
 }

@@ -2,13 +2,13 @@
 // what to do. Changes nothing, and needs no account.
 import { lookup } from 'node:dns/promises';
 import { connect as connectTcp } from 'node:net';
-import { parseArgs } from 'node:util';
 import { connect as connectMqtt } from 'mqtt';
 import { WebSocket } from 'ws';
 import { operatorPath } from '../src/protocol/operator.ts';
 import { describeFailure } from '../test/rig/api.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { colours, fail, print } from './terminal.ts';
+import { colours, print } from './terminal.ts';
 
 const usage = `Usage: npm run doctor -- --url URL [--broker mqtts://HOST:PORT] [--bridge http://HOST:PORT]
 
@@ -205,14 +205,11 @@ async function ask(path: string, headers: Record<string, string> = {}): Promise<
 }
 
 function readArguments() {
-  try {
-    const options = { url: { type: 'string' }, broker: { type: 'string' }, bridge: { type: 'string' } } as const;
-    const { values } = parseArgs({ options });
+  const options = { url: { type: 'string' }, broker: { type: 'string' }, bridge: { type: 'string' } } as const;
+  return readCommandLine({ name: 'npm run doctor', usage, options }, ({ values }) => {
     const { broker, bridge } = values;
     if (broker !== undefined && !/^(mqtts?|wss?):\/\//.test(broker))
       throw new Error('--broker needs mqtts://HOST:PORT');
     return { url: readBaseAddress('--url', values.url), broker, bridge };
-  } catch (error) {
-    return fail(`${describeFailure(error)}\n\n${usage}`);
-  }
+  });
 }

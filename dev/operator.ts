@@ -1,10 +1,9 @@
 // `npm run operator`: what an operator does to a deployment from the console, with an operator secret. Calls the operator's
 // routes slice by slice and says what came of it.
 import { createInterface } from 'node:readline/promises';
-import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { operatorPath, passwordResetSchema, sliceDoneSchema } from '../src/protocol/operator.ts';
-import { describeFailure } from '../test/rig/api.ts';
+import { readCommandLine, refuseCommandLine } from '../test/rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
 
@@ -20,6 +19,7 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
 
   NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.`;
 
+const npmName = 'npm run operator';
 const answerWithinMs = 120_000;
 const slices = { disable: '/accounts/disable', enable: '/accounts/enable', delete: '/accounts/delete' } as const;
 
@@ -32,7 +32,7 @@ try {
 
 async function run(): Promise<void> {
   if (command === 'sign-up') {
-    if (argument !== 'open' && argument !== 'closed') return failWithUsage('sign-up needs open or closed');
+    if (argument !== 'open' && argument !== 'closed') return refuseCommandLine(npmName, 'sign-up needs open or closed');
     await post('/sign-up', { open: argument === 'open' }, z.unknown());
     print(`Sign-up is ${argument}.`);
   } else if (command === 'reset-password') {
@@ -44,7 +44,7 @@ async function run(): Promise<void> {
     await runSlices(slices[command], { name: name() });
   } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
   else if (command === 'metrics') print((await (await ask('GET', '/metrics')).text()).trimEnd());
-  else failWithUsage(command === undefined ? 'a command is needed' : `there is no command ${command}`);
+  else refuseCommandLine(npmName, command === undefined ? 'a command is needed' : `there is no command ${command}`);
 }
 
 async function runSlices(path: string, body: object): Promise<void> {
@@ -82,7 +82,7 @@ async function ask(method: string, path: string, body?: string): Promise<Respons
 }
 
 function name(): string {
-  return argument ?? failWithUsage(`${command ?? ''} needs the username or email of the account`);
+  return argument ?? refuseCommandLine(npmName, `${command ?? ''} needs the username or email of the account`);
 }
 
 async function askWhetherSure(): Promise<void> {
@@ -94,19 +94,12 @@ async function askWhetherSure(): Promise<void> {
 }
 
 function readArguments() {
-  try {
-    const options = { url: { type: 'string' }, yes: { type: 'boolean', default: false } } as const;
-    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  const options = { url: { type: 'string' }, yes: { type: 'boolean', default: false } } as const;
+  return readCommandLine({ name: npmName, usage, options, allowPositionals: true }, ({ values, positionals }) => {
     const secret = process.env['OPERATOR_SECRET'] ?? '';
     const url = readBaseAddress('--url', values.url);
     if (secret === '') throw new Error('OPERATOR_SECRET is not set');
     const [command, argument] = positionals;
     return { url, secret, command, argument, isSure: values.yes };
-  } catch (error) {
-    return failWithUsage(describeFailure(error));
-  }
-}
-
-function failWithUsage(problem: string): never {
-  fail(`${problem}\n\n${usage}`);
+  });
 }

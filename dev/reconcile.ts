@@ -1,9 +1,8 @@
 // `npm run reconcile`: has a deployment compare all its device records with their sessions, slice by slice, and says what it
 // found. Mends nothing itself; docs/restore.md says what is mended.
-import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { reconciledSchema, reconcilePath } from '../src/protocol/bridge.ts';
-import { describeFailure } from '../test/rig/api.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
 
@@ -39,14 +38,11 @@ async function compareSlice(isNewOne: boolean): Promise<z.infer<typeof reconcile
 }
 
 function readArguments() {
-  try {
-    const options = { url: { type: 'string' }, continue: { type: 'boolean', default: false } } as const;
-    const { url: text, continue: goesOn } = parseArgs({ options }).values;
-    const url = readBaseAddress('--url', text);
+  const options = { url: { type: 'string' }, continue: { type: 'boolean', default: false } } as const;
+  return readCommandLine({ name: 'npm run reconcile', usage, options }, ({ values }) => {
+    const url = readBaseAddress('--url', values.url);
     const secret = process.env['BRIDGE_SECRET'];
     if (secret === undefined) throw new Error('BRIDGE_SECRET is not set');
-    return { url, isNew: !goesOn, secret };
-  } catch (error) {
-    return fail(`${describeFailure(error)}\n\n${usage}`);
-  }
+    return { url, isNew: !values.continue, secret };
+  });
 }

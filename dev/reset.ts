@@ -2,9 +2,15 @@
 // nothing while `npm start` uses it.
 import { existsSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { claimStateDir } from './parts-file.ts';
 import { fail, print } from './terminal.ts';
 
+const usage = `Usage: npm run reset
+
+  Deletes the state folder of npm start: database, objects, secrets and logs. STATE_DIR names another one (.latchwork).`;
+
+readCommandLine({ name: 'npm run reset', usage, options: {} }, () => undefined);
 const stateDir = resolve(process.env['STATE_DIR'] ?? '.latchwork');
 /** Only a folder that `npm start` has made has it. */
 const mark = join(stateDir, 'secrets.env');

@@ -2,11 +2,11 @@
 // each message. Needs no device credentials: the account's own.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { dataOf } from '../client/src/http.ts';
 import { followDevice, type DeviceState } from '../client/src/follow-device.ts';
 import { Session } from '../client/src/session.ts';
 import { describeFailure } from '../test/rig/api.ts';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { colours, fail, say, shorten, warn } from './terminal.ts';
@@ -80,14 +80,12 @@ function pairs(params: Record<string, unknown>): string {
 }
 
 function readArguments() {
-  try {
-    const options = { url: { type: 'string', default: 'http://127.0.0.1:8787' } } as const;
-    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+  const options = { url: { type: 'string', default: 'http://127.0.0.1:8787' } } as const;
+  const command = { name: 'npm run watch', usage, options, allowPositionals: true } as const;
+  return readCommandLine(command, ({ values, positionals }) => {
     const account = readAccount();
     return { url: readBaseAddress('--url', values.url), deviceId: positionals[0], ...account };
-  } catch (error) {
-    return fail(`${describeFailure(error)}\n\n${usage}`);
-  }
+  });
 }
 
 function readAccount(): { username: string; password: string } {

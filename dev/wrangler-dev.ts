@@ -5,11 +5,17 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readCommandLine } from '../test/rig/command-line.ts';
 import { localOrigins } from '../test/rig/parts.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { loadSecrets, secretsFile } from './secrets.ts';
 import { readSettings } from './settings.ts';
 import { fail } from './terminal.ts';
+
+const usage = `Usage: npm run dev
+
+  Plain wrangler dev with a local database: the API alone, built again when a file changes, without broker and bridge.
+  Settings come from the environment: API_PORT (8787), PUBLIC_HOST, STATE_DIR (for the secrets), and every var of wrangler.toml.`;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -36,6 +42,7 @@ function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 }
 
+readCommandLine({ name: 'npm run dev', usage, options: {} }, () => undefined);
 try {
   const { ports, publicHost, stateDir } = readSettings(process.env);
   loadSecrets(stateDir);

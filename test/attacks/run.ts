@@ -2,15 +2,16 @@
 // bystander, then sends generated input without end. Ends with 1 when something did not hold, with 2 when it cannot run.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { describeMachine } from '../../bench/machine.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import type { Attack, Effort } from './attack.ts';
 import { attacks } from './attack-list.ts';
 import { Battlefield, type Outcome } from './battlefield.ts';
 import { runLong, type LongOutcome } from './long-run.ts';
 import { tableOf, writeToPage, type Found } from './table.ts';
 
-const usage = `npm run test:attacks -- [options]
+const usage = `Usage: npm run test:attacks -- [options]
+
   --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}; none: the long run alone
   --rounds N          how often each is tried, a quiet period before each (3)
   --seconds N         how long each round lasts (3), and each quiet period at most (2)
@@ -28,50 +29,43 @@ const quietSeconds = 2;
 const inputsOfRound = 1_000_000;
 
 function readOptions() {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string' },
-      rounds: { type: 'string' },
-      seconds: { type: 'string' },
-      inputs: { type: 'string' },
-      sockets: { type: 'string' },
-      seed: { type: 'string' },
-      json: { type: 'string' },
-      write: { type: 'boolean' },
-    },
+  const options = {
+    only: { type: 'string' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    inputs: { type: 'string' },
+    sockets: { type: 'string' },
+    seed: { type: 'string' },
+    json: { type: 'string' },
+    write: { type: 'boolean' },
+  } as const;
+  return readCommandLine({ name: 'npm run test:attacks', usage, options }, ({ values }) => {
+    const names = values.only === 'none' ? [] : (values.only?.split(',') ?? attacks.map(({ name }) => name));
+    const unknown = names.find((name) => !attacks.some((attack) => attack.name === name));
+    if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such attack`);
+    const whole = (name: 'rounds' | 'seconds' | 'inputs' | 'sockets' | 'seed', fallback: number, min = 1): number => {
+      const value = Number(values[name] ?? fallback);
+      if (!Number.isInteger(value) || value < min) throw new Error(`--${name} takes a whole number from ${min}`);
+      return value;
+    };
+    const seconds = whole('seconds', 3);
+    const isWhole = values.only === undefined || names.length === 0;
+    const effort: Effort = {
+      ...{ seconds, inputs: inputsOfRound, inputSeconds: seconds, clients: 16 },
+      ...{ sockets: whole('sockets', 500), seed: whole('seed', 1 + (Date.now() % 2 ** 31)) },
+    };
+    return {
+      chosen: attacks.filter(({ name }) => names.includes(name)),
+      effort,
+      plan: { rounds: whole('rounds', 3), quietSeconds: Math.min(quietSeconds, seconds) },
+      longInputs: whole('inputs', isWhole ? 1_000_000 : 0, 0),
+      jsonFile: values.json === undefined ? null : resolve(values.json),
+      isWritten: values.write === true,
+    };
   });
-  const names = values.only === 'none' ? [] : (values.only?.split(',') ?? attacks.map(({ name }) => name));
-  const unknown = names.find((name) => !attacks.some((attack) => attack.name === name));
-  if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such attack`);
-  const whole = (name: 'rounds' | 'seconds' | 'inputs' | 'sockets' | 'seed', fallback: number, min = 1): number => {
-    const value = Number(values[name] ?? fallback);
-    if (!Number.isInteger(value) || value < min) throw new Error(`--${name} takes a whole number from ${min}`);
-    return value;
-  };
-  const seconds = whole('seconds', 3);
-  const isWhole = values.only === undefined || names.length === 0;
-  const effort: Effort = {
-    ...{ seconds, inputs: inputsOfRound, inputSeconds: seconds, clients: 16 },
-    ...{ sockets: whole('sockets', 500), seed: whole('seed', 1 + (Date.now() % 2 ** 31)) },
-  };
-  return {
-    chosen: attacks.filter(({ name }) => names.includes(name)),
-    effort,
-    plan: { rounds: whole('rounds', 3), quietSeconds: Math.min(quietSeconds, seconds) },
-    longInputs: whole('inputs', isWhole ? 1_000_000 : 0, 0),
-    jsonFile: values.json === undefined ? null : resolve(values.json),
-    isWritten: values.write === true,
-  };
 }
 
-let options: ReturnType<typeof readOptions>;
-try {
-  options = readOptions();
-} catch (error) {
-  console.error(`${(error as Error).message}\n${usage}`);
-  process.exit(2);
-}
-const { chosen, effort, plan, longInputs, jsonFile, isWritten } = options;
+const { chosen, effort, plan, longInputs, jsonFile, isWritten } = readOptions();
 const startedAt = performance.now();
 const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
 const settings = `--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --seed ${effort.seed}`;

@@ -1,14 +1,15 @@
 // `npm run test:faults`: runs the scenarios one after the other on loopback and shows what became of each message. Ends
 // with 1 when a target is missed, with 2 when it cannot run.
-import { parseArgs } from 'node:util';
 import { describeMachine } from '../../bench/machine.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { mosquittoMissing } from '../rig/mosquitto.ts';
 import { Random } from './random.ts';
 import { describeFinding, type Scenario } from './scenario.ts';
 import { scenarios } from './scenarios.ts';
 import { startFaultWorker } from './fault-rig.ts';
 
-const usage = `npm run test:faults -- [options]
+const usage = `Usage: npm run test:faults -- [options]
+
   --only NAME[,NAME]  these scenarios alone: ${scenarios.map(({ name }) => name).join(', ')}
   --seed N            the same choices again; printed with every run
   --scale F           counts and durations of the full run times F (1)
@@ -17,32 +18,26 @@ const usage = `npm run test:faults -- [options]
 type Options = { chosen: Scenario[]; seed: number; scale: number; isShort: boolean };
 
 function readOptions(): Options {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string' },
-      seed: { type: 'string' },
-      scale: { type: 'string' },
-      short: { type: 'boolean', default: false },
-    },
+  const options = {
+    only: { type: 'string' },
+    seed: { type: 'string' },
+    scale: { type: 'string' },
+    short: { type: 'boolean', default: false },
+  } as const;
+  return readCommandLine({ name: 'npm run test:faults', usage, options }, ({ values }) => {
+    const names = values.only?.split(',') ?? scenarios.map(({ name }) => name);
+    const unknown = names.find((name) => !scenarios.some((scenario) => scenario.name === name));
+    if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such scenario`);
+    const seed = Number(values.seed ?? Date.now() % 2 ** 31);
+    if (!Number.isInteger(seed) || seed < 0) throw new Error('--seed takes a whole number from 0');
+    const scale = Number(values.scale ?? 1);
+    if (!(scale > 0)) throw new Error('--scale takes a number above 0');
+    const chosen = scenarios.filter(({ name }) => names.includes(name));
+    return { chosen, seed, scale, isShort: values.short };
   });
-  const names = values.only?.split(',') ?? scenarios.map(({ name }) => name);
-  const unknown = names.find((name) => !scenarios.some((scenario) => scenario.name === name));
-  if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such scenario`);
-  const seed = Number(values.seed ?? Date.now() % 2 ** 31);
-  if (!Number.isInteger(seed) || seed < 0) throw new Error('--seed takes a whole number from 0');
-  const scale = Number(values.scale ?? 1);
-  if (!(scale > 0)) throw new Error('--scale takes a number above 0');
-  const chosen = scenarios.filter(({ name }) => names.includes(name));
-  return { chosen, seed, scale, isShort: values.short };
 }
 
-let options: Options;
-try {
-  options = readOptions();
-} catch (error) {
-  console.error(`${(error as Error).message}\n${usage}`);
-  process.exit(2);
-}
+const options = readOptions();
 if (mosquittoMissing !== null) {
   console.error(mosquittoMissing);
   process.exit(2);

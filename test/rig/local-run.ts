@@ -9,7 +9,7 @@ import { Changes } from './changes.ts';
 import { findFreePort } from './ports.ts';
 import { makeTempDir } from './temp-dirs.ts';
 
-const startScript = fileURLToPath(new URL('../../dev/start.ts', import.meta.url));
+const startScript = fileURLToPath(new URL('../../dev/start.js', import.meta.url));
 const patienceMs = 60_000;
 
 const portNames = ['API_PORT', 'MQTT_PORT', 'MQTT_WS_PORT', 'BROKER_ADMIN_PORT', 'HEALTH_PORT'] as const;

@@ -30,7 +30,7 @@ it('says why it was refused, and what it needs', async () => {
   const refused = await reconcile({ BRIDGE_SECRET: 'x' }, '--url', rig.url);
   expect(refused).toMatchObject({ code: 1, text: expect.stringContaining('401 unauthorized') as string });
   const without = await reconcile({ BRIDGE_SECRET: bridgeSecret });
-  expect(without).toMatchObject({ code: 1, text: expect.stringContaining('Usage: ') as string });
+  expect(without).toMatchObject({ code: 2, text: expect.stringContaining('--help') as string });
   const misspelt = await reconcile({ BRIDGE_SECRET: bridgeSecret }, '--uri', rig.url);
-  expect(misspelt).toMatchObject({ code: 1, text: expect.stringContaining('Usage: ') as string });
+  expect(misspelt).toMatchObject({ code: 2, text: expect.stringContaining('--help') as string });
 });
