@@ -14,7 +14,7 @@ import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
 import { deviceSharingRoutes, invitationRoutes } from './routes/device-sharing.ts';
-import { deviceOwnershipRoutes } from './routes/device-ownership.ts';
+import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/device-ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices.ts';
 import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
@@ -74,6 +74,7 @@ function createApi() {
       .route('/products', productRoutes)
       .route('/products', productSerialRoutes)
       .route('/invitations', invitationRoutes)
+      .route('/claim-tokens', claimTokenRoutes)
       // Before the routes of single devices: `transfers` is no device id.
       .route('/devices', deviceOwnershipRoutes)
       .route('/devices', deviceRoutes)

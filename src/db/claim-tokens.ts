@@ -38,3 +38,12 @@ export async function useClaimToken(
     .returning({ userId: claimTokens.userId });
   return used?.userId;
 }
+
+/** What is known of a token; undefined where it is unknown or expired. */
+export async function findClaimToken(database: Database, hash: string, nowMs: number) {
+  return database
+    .select()
+    .from(claimTokens)
+    .where(and(eq(claimTokens.hash, hash), gt(claimTokens.expiresAt, nowMs)))
+    .get();
+}

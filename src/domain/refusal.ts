@@ -70,12 +70,13 @@ export type Refusal =
         | 'account'
         | 'session'
         | 'transfer'
-        | 'serial';
+        | 'serial'
+        | 'claim_token';
       id?: string;
     }
   /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }
-  | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key'; id: string }
+  | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key' | 'claim_token'; id: string }
   /** Of domain/access.ts: what the caller is to the device does not include it. */
   /** Nobody is a member of what is theirs. */
   | { kind: 'is_owner'; deviceId: string }

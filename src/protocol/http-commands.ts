@@ -75,6 +75,10 @@ export const commandSchema = z
       description: 'What was sent to the device.',
       example: { action: 'toggle', position: 'up' },
     }),
+    givenBy: z
+      .object({ userId: z.int().openapi({ example: 42 }), withKey: z.boolean() })
+      .nullable()
+      .openapi({ description: 'Whose command it is, and whether an API key sent it. Null where it was not recorded.' }),
     kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
     expiresAt: instantSchema,
     steps: z.object({

@@ -27,6 +27,15 @@ export const claimTokenSchema = z
   })
   .openapi('ClaimToken');
 
+export const claimStateSchema = z
+  .object({
+    deviceId: deviceIdSchema.nullable().openapi({
+      description: 'What activated with the token, as soon as it is yours; null before.',
+    }),
+    expiresAt: instantSchema,
+  })
+  .openapi('ClaimTokenState');
+
 export const claimParamSchema = z.object({ token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }) });
 
 export const offerBodySchema = z.object({ email: emailSchema }).openapi('TransferRequest');

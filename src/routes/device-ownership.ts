@@ -7,6 +7,8 @@ import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../protocol/http-devices.ts';
 import {
+  claimParamSchema,
+  claimStateSchema,
   claimTokenBodySchema,
   claimTokenSchema,
   incomingOfferPageSchema,
@@ -16,7 +18,7 @@ import {
   pairingWindowSchema,
   passedDeviceSchema,
 } from '../protocol/http-ownership.ts';
-import { createClaimToken } from '../services/claim-tokens.ts';
+import { createClaimToken, describeClaimToken } from '../services/claim-tokens.ts';
 import {
   answerOffer,
   offerDevice,
@@ -41,6 +43,16 @@ const claimTokenRoute = createRoute({
   ...signedInFor('claimDevices'),
   request: { body: jsonBody(claimTokenBodySchema, { isRequired: false }) },
   responses: responsesOf(claimTokenSchema, 'invalid_request', 'unauthorized', 'forbidden', 'too_many_claim_tokens'),
+});
+
+const claimStateRoute = createRoute({
+  method: 'get',
+  path: '/{token}',
+  tags,
+  summary: 'Read which device came with a claim token',
+  ...signedInFor('claimDevices'),
+  request: { params: claimParamSchema },
+  responses: responsesOf(claimStateSchema, 'unauthorized', 'forbidden', 'not_found'),
 });
 
 const incomingRoute = createRoute({
@@ -141,6 +153,11 @@ const closeWindowRoute = createRoute({
   request: { params: deviceIdParamSchema },
   responses: responsesOf(pairingWindowSchema, ...refusals, 'device_not_activated'),
 });
+
+/** Below `/claim-tokens`: below `/devices` its token would stand where device ids do. */
+export const claimTokenRoutes = createRouter().openapi(claimStateRoute, async (c) =>
+  answer(c, await describeClaimToken(c.var.context, c.var.caller, c.req.valid('param').token)),
+);
 
 export const deviceOwnershipRoutes = createRouter()
   .openapi(claimTokenRoute, async (c) => {

@@ -1,7 +1,8 @@
 // Claim tokens: a part of the service address that a phone gives a device, which makes the token's user the owner of what
 // activates with it (decision: ownership). Whether a device may be claimed, its session decides.
 import { createId, digestOf } from '../crypto/secrets.ts';
-import { insertClaimToken, useClaimToken } from '../db/claim-tokens.ts';
+import { findClaimToken, insertClaimToken, useClaimToken } from '../db/claim-tokens.ts';
+import { findDeviceBySerial } from '../db/devices.ts';
 import { refusalOfKey, type Actor } from '../domain/access.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import { RefusedError } from '../domain/refusal.ts';
@@ -31,6 +32,20 @@ export async function createClaimToken(context: ServiceContext, actor: Actor, ba
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'claimTokensPerUser', max } });
   }
   return { token, apiUrl: `${base}/t/${token}`, expiresAt: new Date(expiresAt).toISOString() };
+}
+
+/** Which device came with the token. @throws RefusedError forbidden, not_found */
+export async function describeClaimToken(context: ServiceContext, actor: Actor, token: string) {
+  const refusal = refusalOfKey(actor, 'claimDevices', undefined);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  const db = context.primary();
+  const row = tokenPattern.test(token) ? await findClaimToken(db, await digestOf(token), Date.now()) : undefined;
+  if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'claim_token' });
+  if (row.userId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'claim_token', id: '' });
+  const [productId = '', deviceSN = ''] = (row.usedBy ?? '').split(/ (.*)/s);
+  const device = row.usedBy === null ? undefined : await findDeviceBySerial(db, Number(productId), deviceSN);
+  const isHere = device !== undefined && device.activatedAt !== null && device.ownerId === actor.userId;
+  return { deviceId: isHere ? device.deviceId : null, expiresAt: new Date(row.expiresAt).toISOString() };
 }
 
 /**

@@ -84,6 +84,7 @@ function describeCommand(command: CommandView) {
     reason: command.reason,
     replyCode: command.replyCode,
     params: command.params,
+    givenBy: command.givenBy ?? null,
     kept: command.isQueued,
     expiresAt: new Date(command.expiresAtMs).toISOString(),
     steps: {

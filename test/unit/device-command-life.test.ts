@@ -21,7 +21,7 @@ const start = 1_763_000_000_000;
 const up: ControlParams = { action: 'toggle', position: 'up' };
 
 const accept = (params = up, ttlSeconds?: number) =>
-  acceptCommand({ commandId: 'c1', number: 1, params }, ttlSeconds, start);
+  acceptCommand({ commandId: 'c1', number: 1, params, givenBy: { userId: 1, withKey: false } }, ttlSeconds, start);
 const publish = (command: Command, { online = true, nobody = false, at = 5 } = {}) =>
   markPublished(
     command,

@@ -91,9 +91,11 @@ describe.each(ways)('with a device connected %s', (way) => {
     const serials = { token: owner.user.token, body: { serials: ['SN-9'] } };
     await call('POST', `/products/${productKey}/serials`, serials);
     const sessionId = await addSession(owner.user);
+    const claim = (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data;
     ownerObjects = {
       sessionId,
       deviceSN: 'SN-9',
+      token: claim.token,
       productKey,
       deviceId,
       commandId,
@@ -104,6 +106,7 @@ describe.each(ways)('with a device connected %s', (way) => {
     missingObjects = {
       sessionId: 'no-such-session',
       deviceSN: 'no-such-serial',
+      token: '00000000000000000000',
       productKey: 'no-such-product',
       deviceId: 'dev_00000000',
       commandId: 'no-such-command',

@@ -203,6 +203,19 @@ describe('the life of a command', () => {
     expect(await read(device, commandId)).toMatchObject({ state: 'confirmed' });
   });
 
+  it('tells whose it is, and whether an API key sent it, also after sleep', async () => {
+    const device = await activateOnline();
+    const path = `/devices/${device.deviceId}`;
+    const { userId, token } = owner;
+    const { data: key } = await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token });
+    await control(device, up);
+    await call('POST', `${path}/control`, { key, body: down });
+    await sleep(device);
+    expect(await call('GET', `${path}/commands`, { token })).toMatchObject({
+      data: { list: [{ givenBy: { userId, withKey: true } }, { givenBy: { userId, withKey: false } }] },
+    });
+  });
+
   it('is kept for the last hundred, newest first, in pages', async () => {
     const device = await activateOnline();
     const ids: string[] = [];

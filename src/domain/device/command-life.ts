@@ -4,11 +4,16 @@ import type { ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
 
+/** A user, in person or with an API key. */
+export type CommandGiver = { userId: number; withKey: boolean };
+
 export type Command = {
   commandId: string;
   /** In the order of acceptance. */
   number: number;
   params: ControlParams;
+  /** Absent before it was stored. */
+  givenBy?: CommandGiver;
   acceptedAtMs: number;
   /** No reply is expected after it; a queued command is not published after it. */
   expiresAtMs: number;
@@ -46,7 +51,7 @@ export function isIdempotent(params: ControlParams): boolean {
 }
 
 export function acceptCommand(
-  { commandId, number, params }: Pick<Command, 'commandId' | 'number' | 'params'>,
+  { commandId, number, params, givenBy }: Required<Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy'>>,
   ttlSeconds: number | undefined,
   nowMs: number,
 ): Command {
@@ -54,6 +59,7 @@ export function acceptCommand(
     commandId,
     number,
     params,
+    givenBy,
     acceptedAtMs: nowMs,
     expiresAtMs: nowMs + (ttlSeconds === undefined ? lifeMs : ttlSeconds * 1000),
     isQueued: ttlSeconds !== undefined,

@@ -2,6 +2,7 @@
 // What a step means for one command is command-life.ts; publishing itself is an effect.
 import { liveGenerations } from './credentials.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
+import type { Actor } from '../access.ts';
 import { encodeControl, type ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
 import { isCertainlyUnpublished, type PublishOutcome } from '../publish-outcome.ts';
@@ -47,7 +48,7 @@ export const noCommands: CommandsSlice = { loaded: [], records: [], inFlight: []
 /** `commandId` and `number` are fresh ones for the case that the command is new. */
 export function acceptRequest(
   state: DeviceState,
-  { request, commandId, number }: { request: CommandRequest; commandId: string; number: number },
+  { request, actor, commandId, number }: { request: CommandRequest; actor: Actor; commandId: string; number: number },
   nowMs: number,
   effects: Effect[],
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
@@ -60,7 +61,8 @@ export function acceptRequest(
   if (identity.controlMode === 'readonly') {
     return { state, result: refuse({ kind: 'product_readonly', productKey: identity.productKey }) };
   }
-  const command = acceptCommand({ commandId, number, params }, ttlSeconds, nowMs);
+  const givenBy = { userId: actor.userId, withKey: actor.scopes !== null };
+  const command = acceptCommand({ commandId, number, params, givenBy }, ttlSeconds, nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
   const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: nowMs };

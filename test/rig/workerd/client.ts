@@ -59,7 +59,7 @@ export function send(method: string, path: string, options: CallOptions = {}): P
   const body =
     options.body === undefined || typeof options.body === 'string' ? options.body : JSON.stringify(options.body);
   if (body !== undefined && !headers.has('Content-Type')) headers.set('Content-Type', 'application/json');
-  const isBelowApi = /^\/(users|products|devices|invitations)\b/.test(path);
+  const isBelowApi = /^\/(users|products|devices|invitations|claim-tokens)\b/.test(path);
   const url = `https://latchwork.test${isBelowApi ? '/api/v1' : ''}${path}`;
   return exports.default.fetch(new Request(url, { method, headers, ...(body === undefined ? {} : { body }) }));
 }
