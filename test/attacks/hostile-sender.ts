@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { HostileRequests, type HostileRequest } from '../rig/hostile-requests.ts';
 import type { OpenApiDocument } from '../rig/openapi-document.ts';
 import type { Tally, Target } from './attack.ts';
-import { addressOf, nameOfError, send } from './traffic.ts';
+import { addressOf, nameOfError, send, times } from './traffic.ts';
 
 /** Made at once: generating one by one is slower than sending. */
 const chunk = 100;
@@ -26,7 +26,29 @@ export function* generated<T>(
   }
 }
 
-export class HostileSender {
+/** Of generated input: at most so many, until then. */
+export type Amount = { count: number; untilMs: number; seed: number };
+
+/** Some of what is generated is left out or cannot be sent: it goes on until `count` were sent or the time is over. */
+export async function sendHostileRequests(
+  target: Pick<Target, 'url' | 'own'>,
+  tally: Tally,
+  { count, untilMs, clients, seed }: Amount & { clients: number },
+): Promise<{ operations: number }> {
+  const sender = await HostileSender.prepare(target, tally);
+  for (let round = 0; tally.tried < count && performance.now() < untilMs; round += 1) {
+    for (const batch of generated(sender.arbitrary, count - tally.tried, untilMs, seed + round * 1_000_003)) {
+      await times(clients, batch.length, async (index) => {
+        const input = batch[index];
+        if (input !== undefined) await sender.send(input);
+      });
+    }
+  }
+  await sender.end();
+  return { operations: sender.operations };
+}
+
+class HostileSender {
   readonly arbitrary: fc.Arbitrary<HostileRequest>;
   readonly operations: number;
   readonly #url: string;

@@ -1,27 +1,46 @@
 // One sender of the long run, in a thread of its own: posts how many were sent from time to time, and its result at the end.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Tally, type Result, type Target } from './attack.ts';
-import { generated, HostileSender } from './hostile-sender.ts';
-import { times } from './traffic.ts';
+import { sendHostileMachineRequests } from './hostile-machines.ts';
+import { sendHostileReports } from './hostile-reports.ts';
+import { sendHostileRequests } from './hostile-sender.ts';
 
-export type LongRunData = { target: Pick<Target, 'url' | 'own'>; inputs: number; clients: number; seed: number };
-export type LongRunMessage = { sent: number } | { result: Result; operations: number };
+/** How many of each kind. */
+export type LongRunInputs = { requests: number; machines: number; messages: number };
+export type LongRunData = {
+  target: Pick<Target, 'url' | 'mqttUrl' | 'own'>;
+  inputs: LongRunInputs;
+  clients: number;
+  seed: number;
+};
+export type LongRunResults = Record<keyof LongRunInputs, Result>;
+export type LongRunMessage = { sent: number } | { results: LongRunResults; operations: number };
 
 const { target, inputs, clients, seed } = workerData as LongRunData;
 const post = (message: LongRunMessage) => parentPort?.postMessage(message);
-const tally = new Tally();
-const sender = await HostileSender.prepare(target, tally);
-const timer = setInterval(() => post({ sent: tally.tried }), 1_000);
-// Some of what is generated is left out or cannot be sent: it goes on until enough were.
-for (let round = 0; tally.tried < inputs; round += 1) {
-  const missing = inputs - tally.tried;
-  for (const batch of generated(sender.arbitrary, missing, Infinity, seed + round * 1_000_003)) {
-    await times(clients, batch.length, async (index) => {
-      const input = batch[index];
-      if (input !== undefined) await sender.send(input);
-    });
-  }
-}
-await sender.end();
+const tallies = { requests: new Tally(), machines: new Tally(), messages: new Tally() };
+const timer = setInterval(() => {
+  post({ sent: tallies.requests.tried + tallies.machines.tried + tallies.messages.tried });
+}, 1_000);
+const untilMs = Infinity;
+await sendHostileMachineRequests(target, tallies.machines, { count: inputs.machines, untilMs, clients, seed });
+// The first device is that of the requests, which may disable it.
+const senders = target.own.devices.slice(1);
+const count = Math.ceil(inputs.messages / senders.length);
+await Promise.all(
+  senders.map((device, index) =>
+    sendHostileReports(target, device, tallies.messages, { count, untilMs, seed: seed + index }),
+  ),
+);
+const { operations } = await sendHostileRequests(target, tallies.requests, {
+  count: inputs.requests,
+  untilMs,
+  clients,
+  seed,
+});
 clearInterval(timer);
-post({ result: tally.result(), operations: sender.operations });
+const { requests, machines, messages } = tallies;
+post({
+  results: { requests: requests.result(), machines: machines.result(), messages: messages.result() },
+  operations,
+});

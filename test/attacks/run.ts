@@ -7,16 +7,17 @@ import { readCommandLine } from '../rig/command-line.ts';
 import type { Attack, Effort } from './attack.ts';
 import { attacks } from './attack-list.ts';
 import { Battlefield, type Outcome } from './battlefield.ts';
-import { runLong, type LongOutcome } from './long-run.ts';
-import { tableOf, writeToPage, type Found } from './table.ts';
+import { runLong } from './long-run.ts';
+import { describeLong, tableOf, verdictOf, writeToPage, type Found } from './table.ts';
 
 const usage = `Usage: npm run test:attacks -- [options]
 
-  --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}; none: the long run alone
+  --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}
+  --long              the long run alone, with 1000000 inputs unless --inputs says otherwise
   --rounds N          how often each is tried, a quiet period before each (3)
   --seconds N         how long each round lasts (3), and each quiet period at most (2)
   --sockets N         relay sockets and connections of an attack (500)
-  --inputs N          generated inputs of the long run (1000000); 0: no long run
+  --inputs N          generated requests of the run behind the attacks (100000); 0: none
   --seed N            the same inputs again; printed with every run
   --json FILE         writes everything found
   --write             puts the result into docs/security.md`;
@@ -31,6 +32,7 @@ const inputsOfRound = 1_000_000;
 function readOptions() {
   const options = {
     only: { type: 'string' },
+    long: { type: 'boolean', default: false },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
     inputs: { type: 'string' },
@@ -40,7 +42,8 @@ function readOptions() {
     write: { type: 'boolean' },
   } as const;
   return readCommandLine({ name: 'npm run test:attacks', usage, options }, ({ values }) => {
-    const names = values.only === 'none' ? [] : (values.only?.split(',') ?? attacks.map(({ name }) => name));
+    const isLong = values.long;
+    const names = isLong ? [] : (values.only?.split(',') ?? attacks.map(({ name }) => name));
     const unknown = names.find((name) => !attacks.some((attack) => attack.name === name));
     if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such attack`);
     const whole = (name: 'rounds' | 'seconds' | 'inputs' | 'sockets' | 'seed', fallback: number, min = 1): number => {
@@ -49,7 +52,6 @@ function readOptions() {
       return value;
     };
     const seconds = whole('seconds', 3);
-    const isWhole = values.only === undefined || names.length === 0;
     const effort: Effort = {
       ...{ seconds, inputs: inputsOfRound, inputSeconds: seconds, clients: 16 },
       ...{ sockets: whole('sockets', 500), seed: whole('seed', 1 + (Date.now() % 2 ** 31)) },
@@ -58,17 +60,20 @@ function readOptions() {
       chosen: attacks.filter(({ name }) => names.includes(name)),
       effort,
       plan: { rounds: whole('rounds', 3), quietSeconds: Math.min(quietSeconds, seconds) },
-      longInputs: whole('inputs', isWhole ? 1_000_000 : 0, 0),
+      isLong,
+      longInputs: whole('inputs', isLong ? 1_000_000 : values.only === undefined ? 100_000 : 0, 0),
       jsonFile: values.json === undefined ? null : resolve(values.json),
       isWritten: values.write === true,
     };
   });
 }
 
-const { chosen, effort, plan, longInputs, jsonFile, isWritten } = readOptions();
+const { chosen, effort, plan, isLong, longInputs, jsonFile, isWritten } = readOptions();
 const startedAt = performance.now();
 const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
-const settings = `--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --seed ${effort.seed}`;
+const settings = isLong
+  ? `--long --inputs ${longInputs} --seed ${effort.seed}`
+  : `--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --inputs ${longInputs} --seed ${effort.seed}`;
 console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
 console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
 console.log(settings);
@@ -76,23 +81,21 @@ console.log(settings);
 const found: Found[] = chosen.length === 0 ? [] : await attackAll();
 const long = longInputs === 0 ? undefined : await runLong({ inputs: longInputs, seed: effort.seed, say: console.log });
 
-const failed = found.filter(({ failures }) => failures.length > 0);
 const table = found.length === 0 ? '' : tableOf(found);
-console.log(`\n${table}`);
+if (table !== '') console.log(`\n${table}`);
 if (long !== undefined) console.log(`\n${describeLong(long)}`);
 const minutes = (performance.now() - startedAt) / 60_000;
-console.log(
-  failed.length === 0 ? '\nEvery attack held' : `\n${failed.length} of ${found.length} attacks did not hold`,
-  `after ${minutes.toFixed(1)} minutes.`,
-);
+const { hasHeld, text } = verdictOf(found, long);
+console.log(`\n${text} after ${minutes.toFixed(1)} minutes.`);
 if (jsonFile !== null) {
   writeFileSync(jsonFile, `${JSON.stringify({ machine: describeMachine(), effort, plan, found, long }, null, 2)}\n`);
 }
 if (isWritten) {
   const how = `\`npm run test:attacks -- ${settings}\` on ${date.slice(0, 10)} at commit ${commit}, on ${cores} x ${cpu.trim()}, load average before ${loadAverageBefore[0]}, in ${minutes.toFixed(1)} minutes:`;
-  await writeToPage([how, table, ...(long === undefined ? [] : [describeLong(long)])].join('\n\n'));
+  const parts = [how, table, ...(long === undefined ? [] : [describeLong(long)])].filter((part) => part !== '');
+  await writeToPage(isLong ? 'long run' : 'attacks', parts.join('\n\n'));
 }
-process.exit(failed.length === 0 && (long?.problems.length ?? 0) === 0 ? 0 : 1);
+process.exit(hasHeld ? 0 : 1);
 
 async function attackAll(): Promise<Found[]> {
   const field = await Battlefield.prepare(effort.seed);
@@ -138,11 +141,4 @@ function show({ tried, seconds, attackerCpu, answers, bystander, memory }: Outco
   const sizes = Object.entries(memory).map(([part, { before, peak }]) => `${part} ${before} -> ${peak}`);
   console.log(`  memory MiB: ${sizes.join(', ')}`);
   for (const failure of failures) console.log(`  DID NOT HOLD: ${failure}`);
-}
-
-function describeLong({ sent, seconds, answers, operations, problems }: LongOutcome): string {
-  const counted = Object.entries(answers).map(([answer, count]) => `${answer}: ${count}`);
-  const held =
-    problems.length === 0 ? 'every answer is what the reference says' : `DID NOT HOLD: ${problems.join('; ')}`;
-  return `Long run, with relaxed limits: ${sent} generated inputs over ${operations} operations in ${(seconds / 60).toFixed(1)} minutes, ${Math.round(sent / seconds)}/s (${counted.join(', ')}); ${held}.`;
 }

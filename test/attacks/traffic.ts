@@ -2,7 +2,7 @@
 // Judges nothing.
 import { Agent, request } from 'node:http';
 
-const agent = new Agent({ keepAlive: true, maxSockets: 512 });
+const kept = new Agent({ keepAlive: true, maxSockets: 512 });
 
 export type HttpAnswer = {
   status: number;
@@ -23,11 +23,11 @@ export type HttpRequest = {
 /** @throws Error where the connection fails */
 export async function send(url: string, request: HttpRequest = {}): Promise<HttpAnswer> {
   try {
-    return await sendOnce(url, request);
+    return await sendOver(kept, url, request);
   } catch (error) {
-    // The server may close a kept connection at the moment at which it is used again: every HTTP client repeats that. It
-    // also cuts one whose body it does not want, and the answer may be lost with it.
-    if (error instanceof LostConnection) return sendOnce(url, request);
+    // The server may end a kept connection at the moment at which it is used again, and with it all others that rested for
+    // as long: a second try is made over a new one. It also cuts a body that it does not want, and the answer with it.
+    if (error instanceof LostConnection) return sendOver(false, url, request);
     throw error;
   }
 }
@@ -36,17 +36,25 @@ class LostConnection extends Error {
   readonly code = 'ECONNRESET';
 }
 
-function sendOnce(url: string, { method = 'GET', headers = {}, body, address }: HttpRequest): Promise<HttpAnswer> {
+function sendOver(
+  agent: Agent | false,
+  url: string,
+  { method = 'GET', headers = {}, body, address }: HttpRequest,
+): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     const all = {
       ...(body !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }),
       ...(address !== undefined && { 'CF-Connecting-IP': address }),
       ...headers,
     };
+    const fail = (error: NodeJS.ErrnoException): void => {
+      const isLost = ['ECONNRESET', 'EPIPE'].includes(error.code ?? '');
+      reject(isLost ? new LostConnection(error.message) : error);
+    };
     const outgoing = request(url, { method, agent, headers: all, timeout: 30_000 }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
+      response.on('error', fail);
       response.on('end', () => {
         const header = (name: string): string | null => String(response.headers[name] ?? '') || null;
         resolve({
@@ -59,10 +67,7 @@ function sendOnce(url: string, { method = 'GET', headers = {}, body, address }: 
       });
     });
     outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 30 s')));
-    outgoing.on('error', (error) => {
-      const isLost = ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
-      reject(isLost ? new LostConnection(error.message) : error);
-    });
+    outgoing.on('error', fail);
     outgoing.end(body);
   });
 }

@@ -60,7 +60,9 @@ export class HostileRequests {
   /** Whether the body may be taken as it is. */
   isBodyValid({ operation, body }: HostileRequest): boolean {
     const schema = this.#operation(operation).requestBody?.content['application/json']?.schema;
-    return schema !== undefined && body !== undefined && this.#checkBody(schema, parse(body)).length === 0;
+    // The service reads past a byte order mark.
+    const value = body === undefined ? undefined : parse(body.replace(/^\ufeff/, ''));
+    return schema !== undefined && value !== undefined && this.#checkBody(schema, value).length === 0;
   }
 
   #operation(name: string): Operation {
