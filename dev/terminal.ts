@@ -1,7 +1,8 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import pc from 'picocolors';
 import { describeFailure } from '../test/rig/api.ts';
-import { readLogLine } from './log-line.ts';
+import { refusedLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
+import { readLogLine, type LogLine } from './log-line.ts';
 
 const { isTTY } = process.stdout;
 const hasColours = isTTY && (process.env['NO_COLOR'] ?? '') === '';
@@ -17,6 +18,8 @@ const paints: Record<string, (text: string) => string> = {
 };
 const repeatAfterMs = 5_000;
 const maxRemembered = 500;
+/** Lines about devices within `repeatAfterMs`. */
+const maxDeviceLines = 10;
 
 export function print(text = ''): void {
   process.stdout.write(`${text}\n`);
@@ -41,11 +44,13 @@ export function fail(error: unknown): never {
 /** Stacks stay in the log file. */
 const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 
-/** Shows warnings and errors of a part's JSON log; the same event once every few seconds. */
+/** Shows warnings and errors of a part's JSON log, the same event once every few seconds, and what keeps a device from working. */
 export function createTroubleFilter(part: string): (line: string) => void {
   const shownAtMs = new Map<string, number>();
+  const showDeviceTrouble = createDeviceTrouble((text) => warn('device', text));
   return (line) => {
     const entry = readLogLine(line);
+    if (entry !== undefined && showDeviceTrouble(entry)) return;
     if (entry?.level !== 'warn' && entry?.level !== 'error') return;
     const { level, event } = entry;
     const key = `${level} ${event}`;
@@ -57,6 +62,35 @@ export function createTroubleFilter(part: string): (line: string) => void {
     const text = `${event.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
     say(part, level === 'error' ? colours.red(text) : colours.yellow(text));
   };
+}
+
+/** Each device's trouble, a few lines in a row, then how many more there were. False for any other line. */
+export function createDeviceTrouble(tell: (text: string) => void): (entry: LogLine) => boolean {
+  let [beganAtMs, shown, left] = [0, 0, 0];
+  return (entry) => {
+    const text = describeDeviceTrouble(entry);
+    if (text === undefined) return false;
+    if (Date.now() - beganAtMs >= repeatAfterMs) {
+      if (left > 0) tell(`${left} more lines about devices are in logs/worker.log`);
+      [beganAtMs, shown, left] = [Date.now(), 0, 0];
+    }
+    if (shown < maxDeviceLines) tell(text);
+    else left += 1;
+    shown += 1;
+    return true;
+  };
+}
+
+function describeDeviceTrouble({ event, fields }: LogLine): string | undefined {
+  const { deviceId, reason, topic, text, dropped, countInHour, address } = fields;
+  const [id, why] = [String(deviceId), String(reason).replaceAll('_', ' ')];
+  if (event === rejectedMessageEvent) {
+    const members = Array.isArray(dropped) && dropped.length > 0 ? ` (${dropped.join(', ')})` : '';
+    return `${id}: ${String(topic)} not understood, ${why}${members}: ${shorten(text ?? '')}`;
+  }
+  if (event !== refusedLoginEvent) return undefined;
+  const from = typeof address === 'string' ? ` from ${address}` : '';
+  return `${id}: login${from} refused, ${why}, ${String(countInHour)} in this hour`;
 }
 
 export function shorten(value: unknown): string {

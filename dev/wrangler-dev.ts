@@ -54,6 +54,7 @@ try {
     CORS_ORIGINS: localOrigins,
     RATE_LIMITS: 'relaxed',
     LOG_INFO_SHARE: '1',
+    LOG_REJECTED_TEXT: 'true',
     ...settingsOf(process.env),
     // No broker runs beside it: devices connect to the Worker itself, over WebSocket.
     BROKER: 'none',

@@ -98,6 +98,7 @@ const configSchema = z
     MAIL_FROM: z.string(),
     MAIL_SECRET: z.string().default(''),
     PASSWORD_RESET_URL: z.string().regex(/^(https?:\/\/\S*\{token\}\S*)?$/, 'holds {token}, or is empty'),
+    LOG_REJECTED_TEXT: z.enum(['true', 'false']).transform((text) => text === 'true'),
     LOG_INFO_SHARE: z.coerce.number().pipe(z.number().min(0).max(1)),
   })
   .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
@@ -171,6 +172,8 @@ const configSchema = z
     limits: vars.LIMITS,
     /** Where objects are placed; undefined: near who first calls them. */
     locationHint: vars.LOCATION_HINT === '' ? undefined : vars.LOCATION_HINT,
+    /** Whether the log shows how a message begins that was not understood. */
+    logsRejectedText: vars.LOG_REJECTED_TEXT,
     logInfoShare: vars.LOG_INFO_SHARE,
   }));
 

@@ -14,6 +14,7 @@ import type { Outcome } from '../domain/refusal.ts';
 import { readConfig } from '../config.ts';
 import { DeviceEffects } from './device-effects.ts';
 import { DeviceStorage } from './device-storage.ts';
+import { DeviceTrouble } from './device-trouble.ts';
 import { EdgeSockets } from './edge-sockets.ts';
 
 /** An activation that read the record before the device was deleted has long ended by then. */
@@ -23,6 +24,7 @@ export class StoredDevice {
   readonly storage: DeviceStorage;
   readonly effects: DeviceEffects;
   readonly edge: EdgeSockets;
+  readonly #trouble: DeviceTrouble;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   #device: Device;
@@ -35,6 +37,7 @@ export class StoredDevice {
     this.#ctx = ctx;
     this.#env = env;
     this.storage = new DeviceStorage(ctx.storage);
+    this.#trouble = new DeviceTrouble(ctx.id.name ?? '', readConfig(env).logsRejectedText);
     this.effects = new DeviceEffects(
       ctx,
       env,
@@ -124,6 +127,7 @@ export class StoredDevice {
     const known = typeof before === 'string' ? undefined : before;
     const isNewLife = known !== undefined && known.ownership.life !== state.ownership.life;
     if (isNewLife) this.#saved = undefined;
+    this.#trouble.note(known, state, nowMs);
     const rows = rowsToSave(this.#saved, state, nowMs);
     const newCommands = state.commands.loaded.filter((command) => !known?.commands.loaded.includes(command));
     const newRecords = state.commands.records.filter((record) => !known?.commands.records.includes(record));

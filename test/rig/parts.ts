@@ -86,6 +86,7 @@ function workerBindings({ shownHost, hasBroker, ports, secrets }: Place): Record
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
     LIMITS: process.env['LIMITS'] ?? '',
     LOG_INFO_SHARE: '1',
+    LOG_REJECTED_TEXT: 'true',
   };
 }
 

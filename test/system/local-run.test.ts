@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { connectAsync } from 'mqtt';
 import { afterEach, expect, test, vi } from 'vitest';
 import { findFreePort } from '../rig/ports.ts';
 import { chooseLocalPlace, groupMembers, LocalRun } from '../rig/local-run.ts';
@@ -43,6 +44,28 @@ test.each([
   const deviceId = run.demoDeviceId;
   const call = run.demoClient();
   const command = () => call(`/devices/${deviceId}/control`, { method: 'POST', body: '{"action":"toggle"}' });
+
+  const { data: board } = await call('/devices/activate', {
+    method: 'POST',
+    body: '{"productKey":"demo-switch","deviceSN":"MISTAKEN"}',
+  });
+  const { deviceId: id, topics } = board as { deviceId: string; topics: Record<'propertyPost', string> };
+  const { username, password } = board['mqtt'] as Record<'username' | 'password', string>;
+  const login = {
+    host: '127.0.0.1',
+    port: Number(at.ports.MQTT_PORT),
+    clientId: username,
+    username,
+    reconnectPeriod: 0,
+  };
+  await expect(connectAsync({ ...login, password: `${password}x` })).rejects.toThrow();
+  await run.untilTold(new RegExp(`device +${id}: login from 127.0.0.1 refused, wrong password`));
+  const mistaken = await connectAsync({ ...login, password });
+  await mistaken.publishAsync(topics.propertyPost, '{"params":{"position":"sideways"}}', { qos: 1 });
+  await run.untilTold(
+    new RegExp(`device +${id}: thing/event/property/post not understood, wrong type \\(position\\): {"params`),
+  );
+  await mistaken.endAsync();
 
   for (const part of parts) {
     const before = run.pidOf(part);

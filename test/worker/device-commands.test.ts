@@ -1,7 +1,7 @@
 // Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
 import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/workerd/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/workerd/device-rows.ts';
@@ -271,7 +271,22 @@ describe('GET /devices/:deviceId/properties', () => {
 
   it('shows what was not understood, also after the object slept', async () => {
     const device = await activate();
+    const log = vi.spyOn(console, 'info').mockReturnValue();
+    await bringUp(device, report({ position: 'sideways', angle: 4 }));
     await bringUp(device, report({ position: 'sideways', angle: 5 }));
+    const lines = log.mock.calls.flatMap(([line]) => (String(line).includes('not understood') ? [String(line)] : []));
+    log.mockRestore();
+    // Of many one, and nothing of what the device sent.
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      {
+        level: 'info',
+        event: 'device message not understood',
+        deviceId: device.deviceId,
+        topic: 'thing/event/property/post',
+        reason: 'wrong_type',
+        dropped: ['position'],
+      },
+    ]);
     const read = async () => {
       const path = `/devices/${device.deviceId}/properties`;
       return (await call<{ lastRejected: unknown }>('GET', path, { token: owner.token })).data.lastRejected;
