@@ -141,6 +141,7 @@ export const texts = {
     activation_refused: 'Activation refused',
     credentials: 'Messaging password',
     ownership: 'Ownership',
+    sharing: 'Sharing',
     times: (count: number) => `${count.toLocaleString('en')} times`,
     from: (address: string) => `from ${address}`,
     reasons: {
@@ -177,6 +178,13 @@ export const texts = {
       pairing_opened: 'pairing window opened',
       pairing_closed: 'pairing window closed',
       credentials_replaced: 'new messaging password',
+      invited: 'invited',
+      invitation_withdrawn: 'invitation withdrawn',
+      invitation_declined: 'invitation declined',
+      joined: 'became a member',
+      role_changed: 'role changed',
+      removed: 'removed',
+      left: 'left',
     } as Record<string, string>,
   },
   products: {

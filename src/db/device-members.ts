@@ -118,18 +118,21 @@ export async function findInvitation(db: Database, id: string, foldedEmail: stri
     .get();
 }
 
-/** `of`: the device that invites, or the email that is invited. False where there is none. */
+/** `of`: the device that invites, or the email that is invited. @returns the one that was there */
 export async function deleteInvitation(
   db: Database,
   id: string,
   of: { deviceRow: number } | { foldedEmail: string },
-): Promise<boolean> {
+): Promise<InvitationRow | undefined> {
   const mine =
     'deviceRow' in of
       ? eq(deviceInvitations.deviceRow, of.deviceRow)
       : eq(deviceInvitations.foldedEmail, of.foldedEmail);
-  const result = await db.delete(deviceInvitations).where(and(eq(deviceInvitations.id, id), mine));
-  return result.meta.changes > 0;
+  const [deleted] = await db
+    .delete(deviceInvitations)
+    .where(and(eq(deviceInvitations.id, id), mine))
+    .returning();
+  return deleted;
 }
 
 /** Of a former member: an invitation that was accepted must not be open. */

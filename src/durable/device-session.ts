@@ -10,6 +10,7 @@ import type { ConnectionReport, Ingested } from '../domain/device/events.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import { viewOwnership, type OwnershipView, type TransferOffer } from '../domain/device/ownership.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
+import type { InvitationChange, Party } from '../domain/device/sharing.ts';
 import type { DeviceState, Member } from '../domain/device/state.ts';
 import {
   pageOf,
@@ -282,17 +283,22 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Makes the user a member; D1 has it when this answers, unless D1 is away and has to catch up. */
-  async join(userId: number, role: MemberRole, invitedBy: number): Promise<Outcome<Member>> {
-    return this.#shared(this.#device.decide({ kind: 'member_joined', userId, role, invitedBy }));
+  async join(userId: number, role: MemberRole, invitedBy: number, party: Party): Promise<Outcome<Member>> {
+    return this.#shared(this.#device.decide({ kind: 'member_joined', userId, role, invitedBy, ...party }));
   }
 
-  async changeMember(actor: Actor, userId: number, role: MemberRole): Promise<Outcome<Member>> {
-    return this.#shared(this.#device.decide({ kind: 'member_changed', actor, userId, role }));
+  async changeMember(actor: Actor, userId: number, role: MemberRole, party: Party): Promise<Outcome<Member>> {
+    return this.#shared(this.#device.decide({ kind: 'member_changed', actor, userId, role, ...party }));
   }
 
   /** When this answers the user's relay subscriptions have ended, unless a shard is away and has to be told later. */
-  async removeMember(actor: Actor, userId: number): Promise<Outcome<null>> {
-    return this.#shared(this.#device.decide({ kind: 'member_removed', actor, userId }));
+  async removeMember(actor: Actor, userId: number, party: Party): Promise<Outcome<null>> {
+    return this.#shared(this.#device.decide({ kind: 'member_removed', actor, userId, ...party }));
+  }
+
+  /** For the events alone: D1 has the invitations. */
+  noteInvitation(actor: Actor, change: InvitationChange, role: MemberRole | null, party: Party): Outcome<null> {
+    return this.#device.decide({ kind: 'invitation_changed', actor, change, role, ...party });
   }
 
   /** Gives the device up; D1 has its new owner when this answers, unless D1 is away. */
@@ -311,8 +317,12 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** The answer of whom the device was offered to; D1 has the new owner when this answers, unless D1 is away. */
-  async answerTransfer(userId: number, offerId: string, isAccepted: boolean): Promise<Outcome<null>> {
-    const answered = this.#device.decide({ kind: 'transfer_answered', userId, offerId, isAccepted });
+  async answerTransfer(
+    userId: number,
+    offerId: string,
+    { isAccepted, address }: { isAccepted: boolean; address: string | null },
+  ): Promise<Outcome<null>> {
+    const answered = this.#device.decide({ kind: 'transfer_answered', userId, offerId, isAccepted, address });
     if (answered.ok) await this.#device.effects.ended();
     return answered;
   }

@@ -12,6 +12,7 @@ import {
   memberRoles,
   floodReasons,
   loginRefusalReasons,
+  membershipChanges,
   ownershipChanges,
   rejectionReasons,
   transitionReasons,
@@ -166,13 +167,14 @@ export const deviceEventPageSchema = pageSchema(
             ...activationReasons,
             ...activationRefusalReasons,
             ...ownershipChanges,
+            ...membershipChanges,
             'contested' as const,
           ]),
         ])
         .openapi({
           description:
             'How the service came to know, why a login or an activation was refused or messages were dropped, what let the ' +
-            'device activate, or what was done to whose it is.',
+            'device activate, or what was done to whose it is and to with whom it is shared.',
           example: 'disconnected',
         }),
       detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
@@ -184,9 +186,18 @@ export const deviceEventPageSchema = pageSchema(
       }),
       address: z.string().nullable().optional().openapi({
         description:
-          'With `login_refused`, activations and what owners do: network address of the last one, where it is known.',
+          'With `login_refused`, activations and what owners and members do: network address of the last one, where it is known.',
         example: '192.0.2.7',
       }),
+      email: z
+        .string()
+        .optional()
+        .openapi({ description: 'With `sharing`: whom it is about.', example: 'bert@example.com' }),
+      role: z
+        .enum(memberRoles)
+        .nullable()
+        .optional()
+        .openapi({ description: 'With `sharing`: the role from then on; null where it ended.' }),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');

@@ -123,6 +123,18 @@ export const ownershipChanges = [
 ] as const;
 export type OwnershipChange = (typeof ownershipChanges)[number];
 
+/** What happened to with whom a device is shared. */
+export const membershipChanges = [
+  'invited',
+  'invitation_withdrawn',
+  'invitation_declined',
+  'joined',
+  'role_changed',
+  'removed',
+  'left',
+] as const;
+export type MembershipChange = (typeof membershipChanges)[number];
+
 /** Kinds of events of a device; each has reasons of its own. */
 export const deviceEventStatuses = [
   'online',
@@ -133,6 +145,7 @@ export const deviceEventStatuses = [
   'activation_refused',
   'credentials',
   'ownership',
+  'sharing',
 ] as const;
 
 /** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */

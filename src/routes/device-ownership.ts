@@ -182,12 +182,14 @@ export const deviceOwnershipRoutes = createRouter()
     const { deviceId } = c.req.valid('param');
     return answer(c, await withdrawOffer(c.var.context, c.var.caller, deviceId, readClientAddress(c)));
   })
-  .openapi(acceptRoute, async (c) =>
-    answer(c, await answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, true)),
-  )
-  .openapi(declineRoute, async (c) =>
-    answer(c, await answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, false)),
-  )
+  .openapi(acceptRoute, async (c) => {
+    const given = { isAccepted: true, address: readClientAddress(c) };
+    return answer(c, await answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, given));
+  })
+  .openapi(declineRoute, async (c) => {
+    const given = { isAccepted: false, address: readClientAddress(c) };
+    return answer(c, await answerOffer(c.var.context, c.var.caller.userId, c.req.valid('param').deviceId, given));
+  })
   .openapi(openWindowRoute, async (c) => {
     const asked = { isOpen: true, address: readClientAddress(c) };
     return answer(c, await setPairingWindow(c.var.context, c.var.caller, c.req.valid('param').deviceId, asked));

@@ -1,6 +1,7 @@
 // Sharing devices over HTTP: members, and invitations as the one who is invited sees them. Parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { inPersonFor, signedInFor } from '../http/authenticate.ts';
+import { readClientAddress } from '../http/client-address.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
 import { jsonBody } from '../http/request-body.ts';
 import { createRouter } from '../http/router.ts';
@@ -159,33 +160,38 @@ export const invitationRoutes = createRouter()
   .openapi(incomingRoute, async (c) =>
     answer(c, await pageIncoming(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
-  .openapi(acceptRoute, async (c) =>
-    answer(c, await acceptInvitation(c.var.context, c.var.caller.userId, c.req.valid('param').invitationId)),
-  )
-  .openapi(declineRoute, async (c) =>
-    answer(c, await declineInvitation(c.var.context, c.var.caller.userId, c.req.valid('param').invitationId)),
-  );
+  .openapi(acceptRoute, async (c) => {
+    const { invitationId } = c.req.valid('param');
+    return answer(c, await acceptInvitation(c.var.context, c.var.caller.userId, invitationId, readClientAddress(c)));
+  })
+  .openapi(declineRoute, async (c) => {
+    const { invitationId } = c.req.valid('param');
+    return answer(c, await declineInvitation(c.var.context, c.var.caller.userId, invitationId, readClientAddress(c)));
+  });
 
 export const deviceSharingRoutes = createRouter()
-  .openapi(inviteRoute, async (c) =>
-    answer(c, await inviteMember(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
-  )
+  .openapi(inviteRoute, async (c) => {
+    const invited = { ...c.req.valid('json'), address: readClientAddress(c) };
+    return answer(c, await inviteMember(c.var.context, c.var.caller, c.req.valid('param').deviceId, invited));
+  })
   .openapi(listMembersRoute, async (c) =>
     answer(c, await pageMembers(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )
   .openapi(changeMemberRoute, async (c) => {
     const { deviceId, userId } = c.req.valid('param');
-    const { role } = c.req.valid('json');
-    return answer(c, await changeMember(c.var.context, c.var.caller, deviceId, userIdOf(userId), role));
+    const changed = { ...c.req.valid('json'), userId: userIdOf(userId), address: readClientAddress(c) };
+    return answer(c, await changeMember(c.var.context, c.var.caller, deviceId, changed));
   })
   .openapi(removeMemberRoute, async (c) => {
     const { deviceId, userId } = c.req.valid('param');
-    return answer(c, await removeMember(c.var.context, c.var.caller, deviceId, userIdOf(userId)));
+    const removed = { userId: userIdOf(userId), address: readClientAddress(c) };
+    return answer(c, await removeMember(c.var.context, c.var.caller, deviceId, removed));
   })
   .openapi(listInvitationsRoute, async (c) =>
     answer(c, await pageInvitations(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )
   .openapi(withdrawRoute, async (c) => {
     const { deviceId, invitationId } = c.req.valid('param');
-    return answer(c, await withdrawInvitation(c.var.context, c.var.caller, deviceId, invitationId));
+    const withdrawn = { id: invitationId, address: readClientAddress(c) };
+    return answer(c, await withdrawInvitation(c.var.context, c.var.caller, deviceId, withdrawn));
   });

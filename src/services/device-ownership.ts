@@ -79,13 +79,16 @@ export async function withdrawOffer(context: ServiceContext, actor: Actor, devic
 }
 
 /** @throws RefusedError not_found where it was not offered to this user, or not any more */
-export async function answerOffer(context: ServiceContext, userId: number, deviceId: string, isAccepted: boolean) {
+export async function answerOffer(
+  context: ServiceContext,
+  userId: number,
+  deviceId: string,
+  given: { isAccepted: boolean; address: string },
+) {
   const db = context.primary();
   const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
   if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
-  await askDevice(context, deviceId, 'answerTransfer', (session) =>
-    session.answerTransfer(userId, offerId, isAccepted),
-  );
+  await askDevice(context, deviceId, 'answerTransfer', (session) => session.answerTransfer(userId, offerId, given));
   await deleteTransfer(db, deviceId, offerId);
   return { deviceId };
 }

@@ -12,8 +12,9 @@ import {
   putInvitation,
 } from '../db/device-members.ts';
 import { findUser, type UserRow } from '../db/users.ts';
-import type { Actor, MemberRole } from '../domain/access.ts';
+import { inPerson, type Actor, type MemberRole } from '../domain/access.ts';
 import { foldName } from '../domain/account-name.ts';
+import type { InvitationChange, Party } from '../domain/device/sharing.ts';
 import type { Member } from '../domain/device/state.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
@@ -28,7 +29,7 @@ export async function inviteMember(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  { email, role }: { email: string; role: MemberRole },
+  { email, role, address }: { email: string; role: MemberRole; address: string },
 ) {
   const db = context.primary();
   const { device } = await requireDevice(context, actor, deviceId, 'share');
@@ -51,6 +52,13 @@ export async function inviteMember(
   if (!(await putInvitation(db, invitation, max))) {
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } });
   }
+  try {
+    await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
+  } catch (error) {
+    // It would give nothing: whoever asks is not the owner any more, or asks again.
+    await deleteInvitation(db, invitation.id, { deviceRow: device.id });
+    throw error;
+  }
   return describeInvitation(invitation);
 }
 
@@ -62,9 +70,16 @@ export async function pageInvitations(context: ServiceContext, actor: Actor, dev
 }
 
 /** @throws RefusedError device_not_found, forbidden, not_found */
-export async function withdrawInvitation(context: ServiceContext, actor: Actor, deviceId: string, id: string) {
+export async function withdrawInvitation(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { id, address }: { id: string; address: string },
+) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
-  if (!(await deleteInvitation(context.primary(), id, { deviceRow: device.id }))) throw noInvitation(id);
+  const deleted = await deleteInvitation(context.primary(), id, { deviceRow: device.id });
+  if (deleted === undefined) throw noInvitation(id);
+  await noteInvitation(context, actor, deviceId, 'invitation_withdrawn', null, { email: deleted.email, address });
   return { invitationId: id };
 }
 
@@ -80,22 +95,28 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
 }
 
 /** The same answer where it is repeated before the invitation is gone. @throws RefusedError not_found, too_many_members */
-export async function acceptInvitation(context: ServiceContext, userId: number, id: string) {
+export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
-  const { foldedEmail } = await requireUser(context, userId);
+  const { foldedEmail, email } = await requireUser(context, userId);
   const found = await findInvitation(db, id, foldedEmail, Date.now());
   if (found === undefined) throw noInvitation(id);
   const { deviceId, invitation } = found;
   const { role, invitedBy } = invitation;
-  await askDevice(context, deviceId, 'join', (session) => session.join(userId, role, invitedBy));
+  await askDevice(context, deviceId, 'join', (session) => session.join(userId, role, invitedBy, { email, address }));
   await deleteInvitation(db, id, { foldedEmail });
   return { deviceId, role };
 }
 
 /** @throws RefusedError not_found */
-export async function declineInvitation(context: ServiceContext, userId: number, id: string) {
-  const { foldedEmail } = await requireUser(context, userId);
-  if (!(await deleteInvitation(context.primary(), id, { foldedEmail }))) throw noInvitation(id);
+export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
+  const db = context.primary();
+  const { foldedEmail, email } = await requireUser(context, userId);
+  const found = await findInvitation(db, id, foldedEmail, Date.now());
+  if ((await deleteInvitation(db, id, { foldedEmail })) === undefined) throw noInvitation(id);
+  if (found !== undefined) {
+    const party = { email, address };
+    await noteInvitation(context, inPerson(userId), found.deviceId, 'invitation_declined', null, party);
+  }
   return { invitationId: id };
 }
 
@@ -111,21 +132,51 @@ export async function changeMember(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  userId: number,
-  role: MemberRole,
+  { userId, role, address }: { userId: number; role: MemberRole; address: string },
 ) {
+  const party = { email: await emailOf(context, userId), address };
   return describeMember(
-    await askDevice(context, deviceId, 'changeMember', (session) => session.changeMember(actor, userId, role)),
+    await askDevice(context, deviceId, 'changeMember', (session) => session.changeMember(actor, userId, role, party)),
   );
 }
 
 /** By an owner, or of one's own membership. @throws RefusedError device_not_found, forbidden, not_found */
-export async function removeMember(context: ServiceContext, actor: Actor, deviceId: string, userId: number) {
+export async function removeMember(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { userId, address }: { userId: number; address: string },
+) {
   const action = actor.userId === userId ? 'leave' : 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
-  await askDevice(context, deviceId, 'removeMember', (session) => session.removeMember(actor, userId));
+  const party = { email: await emailOf(context, userId), address };
+  await askDevice(context, deviceId, 'removeMember', (session) => session.removeMember(actor, userId, party));
   await deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
+}
+
+/** For the device's events. One that has no session has none. */
+async function noteInvitation(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  change: InvitationChange,
+  role: MemberRole | null,
+  party: Party,
+): Promise<void> {
+  try {
+    await askDevice(context, deviceId, 'noteInvitation', (session) =>
+      session.noteInvitation(actor, change, role, party),
+    );
+  } catch (error) {
+    if (!(error instanceof RefusedError) || error.refusal.kind !== 'not_found') throw error;
+  }
+}
+
+/** Empty where there is no such user. */
+async function emailOf(context: ServiceContext, userId: number): Promise<string> {
+  const user = Number.isNaN(userId) ? undefined : await findUser(context.primary(), userId);
+  return user?.email ?? '';
 }
 
 async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {

@@ -421,7 +421,7 @@ describe('a transfer', () => {
     expect(await logIn(mqtt)).toBe('accepted');
     expect(await logIn(other.mqtt)).toBe('invalid_password');
     expect(await eventsOf(bert, deviceId)).toContainEqual(
-      expect.objectContaining({ status: 'ownership', reason: 'transferred' }),
+      expect.objectContaining({ status: 'ownership', reason: 'transferred', address: expect.any(String) as string }),
     );
     expect(await activate(productKey), 'the window closed').toMatchObject(refused);
     expect(await call('GET', '/devices/transfers', as(bert))).toMatchObject({ data: { total: 0 } });
@@ -451,7 +451,9 @@ describe('a transfer', () => {
     expect((await call('DELETE', `/devices/${deviceId}/transfer`, as(anna))).status).toBe(404);
     await offer(deviceId, bert.email);
     const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 7 * 24 * 3_600_000 + 1);
-    expect(await sessionOf(deviceId).answerTransfer(bert.userId, 'x', true)).toMatchObject({ ok: false });
+    expect(
+      await sessionOf(deviceId).answerTransfer(bert.userId, 'x', { isAccepted: true, address: null }),
+    ).toMatchObject({ ok: false });
     const expired = await accept(deviceId, bert);
     now.mockRestore();
     expect([401, 404], 'the token has expired as well').toContain(expired.status);

@@ -39,6 +39,7 @@ const invite = ({ deviceId }: Device, { email }: { email: string }, role = 'view
   call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { token: by.token, body: { email, role } });
 const accept = (invitationId: string, by: TestUser) =>
   call<{ deviceId: string; role: string }>('POST', `/invitations/${invitationId}/accept`, { token: by.token });
+const party = { email: 'member@example.test', address: null };
 const remove = ({ deviceId }: Device, { userId }: TestUser, by = owner) =>
   call('DELETE', `/devices/${deviceId}/members/${userId}`, { token: by.token });
 const statusFor = ({ deviceId }: Device, { token }: TestUser) => call('GET', `/devices/${deviceId}/status`, { token });
@@ -138,17 +139,62 @@ describe('an invitation', () => {
 });
 
 describe('members of a device', () => {
+  it('are in its events with each change, whom it is about, and from where', async () => {
+    const asked = async <T = unknown>(by: TestUser, address: string, method: string, path: string, body?: object) => {
+      const headers = { 'CF-Connecting-IP': address };
+      const answer = await call<T>(method, path, { token: by.token, headers, ...(body && { body }) });
+      expect(answer).toMatchObject({ code: 200 });
+      return answer.data;
+    };
+    const [ours, theirs] = ['203.0.113.1', '203.0.113.2'];
+    const members = `/devices/${device.deviceId}/members`;
+    const inviteAgain = (role: string) =>
+      asked<{ invitationId: string }>(owner, ours, 'POST', members, { email: friend.email, role });
+    const declined = await inviteAgain('viewer');
+    await asked(friend, theirs, 'DELETE', `/invitations/${declined.invitationId}`);
+    const withdrawn = await inviteAgain('viewer');
+    await asked(owner, ours, 'DELETE', `/devices/${device.deviceId}/invitations/${withdrawn.invitationId}`);
+    const taken = await inviteAgain('viewer');
+    await asked(friend, theirs, 'POST', `/invitations/${taken.invitationId}/accept`);
+    for (const role of ['operator', 'operator'])
+      await asked(owner, ours, 'PATCH', `${members}/${friend.userId}`, { role });
+    await asked(friend, theirs, 'DELETE', `${members}/${friend.userId}`);
+    await share(device, friend);
+    await asked(owner, ours, 'DELETE', `${members}/${friend.userId}`);
+    const { list } = await asked<{ list: Record<string, unknown>[] }>(
+      owner,
+      ours,
+      'GET',
+      `/devices/${device.deviceId}/events?size=100`,
+    );
+    const seen = list.filter(({ status }) => status === 'sharing').toReversed();
+    expect(seen.every(({ email, time }) => email === friend.email && typeof time === 'string')).toBe(true);
+    expect(seen.map(({ reason, role, address }) => [reason, role, address])).toEqual([
+      ['invited', 'viewer', ours],
+      ['invitation_declined', null, theirs],
+      ['invited', 'viewer', ours],
+      ['invitation_withdrawn', null, ours],
+      ['invited', 'viewer', ours],
+      ['joined', 'viewer', theirs],
+      ['role_changed', 'operator', ours],
+      ['left', null, theirs],
+      ['invited', 'viewer', 'unknown'],
+      ['joined', 'viewer', 'unknown'],
+      ['removed', null, ours],
+    ]);
+  });
+
   it('are no more than twenty', async () => {
     const session = sessionOf(device.deviceId);
     const users = await Promise.all(Array.from({ length: 21 }, () => createUser()));
     for (const { userId } of users.slice(0, 20)) {
-      expect(await session.join(userId, 'viewer', owner.userId)).toMatchObject({ ok: true });
+      expect(await session.join(userId, 'viewer', owner.userId, party)).toMatchObject({ ok: true });
     }
     await invite(device, users[20]!);
     const { list } = await incomingOf(users[20]!);
     expect(await accept(list[0]!.invitationId, users[20]!)).toMatchObject({ code: 400, message: 'too_many_members' });
     // One who is in may get another role.
-    expect(await session.join(users[3]!.userId, 'operator', owner.userId)).toMatchObject({ ok: true });
+    expect(await session.join(users[3]!.userId, 'operator', owner.userId, party)).toMatchObject({ ok: true });
   });
 
   it('are listed, changed and removed by the owner alone', async () => {
@@ -201,7 +247,7 @@ describe('members of a device', () => {
 
   it('are known to the lists as soon as the database is back', async () => {
     await env.DB.prepare('alter table device_members rename to device_members_away').run();
-    await sessionOf(device.deviceId).join(friend.userId, 'viewer', owner.userId);
+    await sessionOf(device.deviceId).join(friend.userId, 'viewer', owner.userId, party);
     await env.DB.prepare('alter table device_members_away rename to device_members').run();
     expect(await statusFor(device, friend)).toMatchObject({ code: 200 });
     expect(await listFor(friend)).toMatchObject({ total: 0 });

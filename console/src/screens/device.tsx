@@ -107,6 +107,7 @@ function Timeline({ events }: { events: ReadonlySignal<readonly EventView[]> }) 
               texts.events.reasons[event.reason] ?? event.reason,
               event.detail,
               event.count === undefined || event.count === 1 ? '' : texts.events.times(event.count),
+              [event.email, event.role].filter((one) => typeof one === 'string').join(', '),
               typeof event.address === 'string' ? texts.events.from(event.address) : '',
             ]
               .filter((text) => text !== '')

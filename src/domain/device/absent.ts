@@ -18,6 +18,7 @@ export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'member_joined':
     case 'member_changed':
     case 'member_removed':
+    case 'invitation_changed':
     case 'released':
     case 'transfer_offered':
     case 'transfer_withdrawn':

@@ -17,7 +17,6 @@ import {
 import { noMessages } from './deduplication.ts';
 import { noEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
-import type { EventOf } from './events.ts';
 import type { IdentitySlice } from './identity.ts';
 import { beginLife, endSession, markOwnerChanged } from './owner-change.ts';
 import { countActivation, judgeActivation, noOwnership, note } from './ownership.ts';
@@ -93,7 +92,7 @@ export function activateAgain(
 
 /** A serial that is new, or whose session was lost: then what D1 knows of its owner still counts. */
 export function activateFirst(
-  event: EventOf<'provisioned'>,
+  event: Activation & { deviceId: string; settings: DeviceSettings },
   nowMs: number,
 ): { state: DeviceState | 'unused'; result: Outcome<Provisioned> } {
   const { deviceId, settings, facts, address, claimantId } = event;

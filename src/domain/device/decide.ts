@@ -27,6 +27,7 @@ import { refuseUnless } from './rights.ts';
 import {
   addMember,
   changeMember,
+  noteInvitation,
   noteMembersWritten,
   noteSubscriptionsEnded,
   planSharing,
@@ -193,9 +194,15 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
 
   member_changed: allowed('share', changeMember),
 
-  member_removed: (state, { actor, userId }) => {
-    const refusal = refuseUnless(state, actor, actor.userId === userId ? 'leave' : 'share');
-    return refusal === undefined ? removeMember(state, userId) : { state, result: refuse(refusal) };
+  member_removed: (state, event, nowMs) => {
+    const refusal = refuseUnless(state, event.actor, event.actor.userId === event.userId ? 'leave' : 'share');
+    return refusal === undefined ? removeMember(state, event, nowMs) : { state, result: refuse(refusal) };
+  },
+
+  invitation_changed: (state, event, nowMs) => {
+    // Whoever declines has no right on the device.
+    const refusal = event.change === 'invitation_declined' ? undefined : refuseUnless(state, event.actor, 'share');
+    return refusal === undefined ? noteInvitation(state, event, nowMs) : { state, result: refuse(refusal) };
   },
 
   members_written: (state, event, nowMs) => ({ state: noteMembersWritten(state, event, nowMs), result: null }),

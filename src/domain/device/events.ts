@@ -13,6 +13,7 @@ import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
 import type { ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
+import type { InvitationChange, Party } from './sharing.ts';
 import type { DeviceSettings, DeviceState, Member } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
 
@@ -66,16 +67,18 @@ export type DeviceEvent =
   | { kind: 'subscription_ended'; shard: string; registrationId: number }
   | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
   /** A user accepted the invitation of `invitedBy`. */
-  | { kind: 'member_joined'; userId: number; role: MemberRole; invitedBy: number }
-  | { kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole }
-  | { kind: 'member_removed'; actor: Actor; userId: number }
+  | ({ kind: 'member_joined'; userId: number; role: MemberRole; invitedBy: number } & Party)
+  | ({ kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole } & Party)
+  | ({ kind: 'member_removed'; actor: Actor; userId: number } & Party)
+  /** By who may share the device, or declined by who was invited. */
+  | ({ kind: 'invitation_changed'; actor: Actor; change: InvitationChange; role: MemberRole | null } & Party)
   | { kind: 'members_written'; version: number; isWritten: boolean }
   | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
   | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string; address: string | null }
   | { kind: 'released'; actor: Actor; defaultName: string }
   | { kind: 'transfer_offered'; actor: Actor; offer: TransferOffer; address: string | null }
   | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
-  | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean }
+  | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean; address: string | null }
   | { kind: 'pairing_window_set'; actor: Actor; untilMs: number | null; address: string | null }
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
@@ -136,6 +139,7 @@ export type Results = {
   member_joined: Outcome<Member>;
   member_changed: Outcome<Member>;
   member_removed: Outcome<null>;
+  invitation_changed: Outcome<null>;
   members_written: null;
   subscriptions_ended: null;
   product_changed: null;

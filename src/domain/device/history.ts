@@ -1,7 +1,8 @@
-// What a device remembers of its past: the last transitions of presence, positions and changes of ownership. Bounded rings in
+// What a device remembers of its past: the last transitions of presence, positions, changes of ownership and of members. Bounded rings in
 // storage, one row an entry; the core only appends.
 import type { Position } from '../../protocol/mqtt.ts';
-import type { OwnershipChange, TransitionReason } from '../../protocol/vocabulary.ts';
+import type { MembershipChange, OwnershipChange, TransitionReason } from '../../protocol/vocabulary.ts';
+import type { MemberRole } from '../access.ts';
 
 export type Transition = {
   status: 'online' | 'offline';
@@ -11,7 +12,11 @@ export type Transition = {
   /** Of an entry that stands for several transitions, of which it is the last. */
   count?: number;
 };
-export type JournalEntry = { reason: OwnershipChange; time: number; address: string | null };
+export type JournalEntry = { time: number; address: string | null } & (
+  | { reason: OwnershipChange }
+  /** `email`: whom it is about. `role`: the one from then on; null where it ended. */
+  | { reason: MembershipChange; email: string; role: MemberRole | null }
+);
 export type PositionChange = { position: Position; time: number };
 
 export type HistoryEntry =

@@ -56,7 +56,12 @@ export function withdrawTransfer(state: DeviceState, address: string | null, now
 /** By whom the device was offered to. The device goes on working: it keeps the password that it uses. */
 export function answerTransfer(
   state: DeviceState,
-  { userId, offerId, isAccepted }: { userId: number; offerId: string; isAccepted: boolean },
+  {
+    userId,
+    offerId,
+    isAccepted,
+    address,
+  }: { userId: number; offerId: string; isAccepted: boolean; address: string | null },
   nowMs: number,
   effects: Effect[],
 ): Changed<null> {
@@ -64,11 +69,11 @@ export function answerTransfer(
   if (offer?.offerId !== offerId || offer.toUserId !== userId) {
     return { state, result: refuse(noOffer(state)) };
   }
-  if (!isAccepted) return { state: note(withoutOffer(state), 'transfer_declined', null, nowMs), result: done(null) };
+  if (!isAccepted) return { state: note(withoutOffer(state), 'transfer_declined', address, nowMs), result: done(null) };
   const credentials = endGenerations(keepSessionPassword(state.credentials));
   const kept = { ...state, credentials };
   const begun = beginLife(kept, { ownerId: userId, claimedAtMs: nowMs }, nowMs, effects);
-  return { state: note(begun, 'transferred', null, nowMs), result: done(null) };
+  return { state: note(begun, 'transferred', address, nowMs), result: done(null) };
 }
 
 /** @param untilMs null closes it */

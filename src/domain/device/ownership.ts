@@ -3,10 +3,12 @@
 import type {
   ActivationReason,
   ActivationRefusalReason,
+  MembershipChange,
   OwnershipChange,
   ReactivationPolicy,
 } from '../../protocol/vocabulary.ts';
-import { appendHistory, type HistoryEntry } from './history.ts';
+import type { MemberRole } from '../access.ts';
+import { appendHistory, type HistoryEntry, type JournalEntry } from './history.ts';
 import { countInHour, areCountsWorthSaving, type HourlyCount } from './hourly-counts.ts';
 import type { IdentitySlice } from './identity.ts';
 
@@ -133,15 +135,31 @@ export function viewOwnership(
 }
 
 /** An entry in the events of the device, for what its owner or a claim did. */
-export function note<State extends { ownership: OwnershipSlice; newHistory: readonly HistoryEntry[] }>(
+export function note<State extends Noted>(
   state: State,
   reason: OwnershipChange,
   address: string | null,
   nowMs: number,
 ): State {
+  return append(state, { reason, time: nowMs, address });
+}
+
+/** The same, for what owner and members did to with whom it is shared. */
+export function noteMembership<State extends Noted>(
+  state: State,
+  reason: MembershipChange,
+  { email, role, address }: { email: string; role: MemberRole | null; address: string | null },
+  nowMs: number,
+): State {
+  return append(state, { reason, email, role, time: nowMs, address });
+}
+
+type Noted = { ownership: OwnershipSlice; newHistory: readonly HistoryEntry[] };
+
+function append<State extends Noted>(state: State, entry: JournalEntry): State {
   const number = state.ownership.entries + 1;
   const noted = { ...state, ownership: { ...state.ownership, entries: number } };
-  return appendHistory(noted, { kind: 'journal', number, entry: { reason, time: nowMs, address } });
+  return appendHistory(noted, { kind: 'journal', number, entry });
 }
 
 function keyOf({ status, reason, address }: Pick<ActivationCount, 'status' | 'reason' | 'address'>): string {

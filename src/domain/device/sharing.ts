@@ -1,20 +1,36 @@
 // Slice: with whom a device is shared. The object decides who is a member; D1 follows for lists, and relay shards are told
-// whose subscriptions have ended. Both are tried again by alarm until they have it.
-import { roleOf, usersWith, type MemberRole } from '../access.ts';
+// whose subscriptions have ended. Both are tried again by alarm until they have it. Each change is in the device's events.
+import type { MembershipChange } from '../../protocol/vocabulary.ts';
+import { roleOf, usersWith, type Actor, type MemberRole } from '../access.ts';
 import { refuse, type Outcome } from '../refusal.ts';
 import type { Effect } from './effects.ts';
+import { noteMembership } from './ownership.ts';
 import type { DeviceState, Member, SharingSlice } from './state.ts';
 
 export const notShared: SharingSlice = { members: [], version: 0, writtenVersion: 0, ending: [], retryAtMs: 0 };
+
+export type InvitationChange = Extract<MembershipChange, 'invited' | `invitation_${string}`>;
 
 /** A write or call that has not ended by then counts as lost. */
 const lostAfterMs = 30_000;
 const backOffMs = 10_000;
 
+/** Whom a change is about, and where it was asked for. */
+export type Party = { email: string; address: string | null };
+
+/** An invitation, which gives no right: it is in the events alone. */
+export function noteInvitation(
+  state: DeviceState,
+  { change, role, email, address }: Party & { change: InvitationChange; role: MemberRole | null },
+  nowMs: number,
+): { state: DeviceState; result: Outcome<null> } {
+  return { state: noteMembership(state, change, { email, role, address }, nowMs), result: ok(null) };
+}
+
 /** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
 export function addMember(
   state: DeviceState,
-  { userId, role, invitedBy }: { userId: number; role: MemberRole; invitedBy: number },
+  { userId, role, invitedBy, email, address }: { userId: number; role: MemberRole; invitedBy: number } & Party,
   nowMs: number,
 ): { state: DeviceState; result: Outcome<Member> } {
   const { sharing, identity, settings } = state;
@@ -27,30 +43,42 @@ export function addMember(
   if (others.length >= max) {
     return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } }) };
   }
-  const sinceMs = sharing.members.find((one) => one.userId === userId)?.sinceMs ?? nowMs;
-  const member = { userId, role, sinceMs };
+  const before = sharing.members.find((one) => one.userId === userId);
+  const member = { userId, role, sinceMs: before?.sinceMs ?? nowMs };
+  if (before?.role === role) return { state, result: ok(before) };
   const ending = sharing.ending.filter((one) => one.userId !== userId);
-  return { state: withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]), result: ok(member) };
+  const joined = withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]);
+  const change = before === undefined ? 'joined' : 'role_changed';
+  return { state: noteMembership(joined, change, { email, role, address }, nowMs), result: ok(member) };
 }
 
 export function changeMember(
   state: DeviceState,
-  { userId, role }: { userId: number; role: MemberRole },
+  { userId, role, email, address }: { userId: number; role: MemberRole } & Party,
+  nowMs: number,
 ): { state: DeviceState; result: Outcome<Member> } {
   const member = state.sharing.members.find((one) => one.userId === userId);
   if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   const changed = { ...member, role };
   const members = state.sharing.members.map((one) => (one === member ? changed : one));
-  return { state: withMembers(state, members), result: ok(changed) };
+  if (member.role === role) return { state, result: ok(member) };
+  const noted = noteMembership(withMembers(state, members), 'role_changed', { email, role, address }, nowMs);
+  return { state: noted, result: ok(changed) };
 }
 
 /** The member's subscriptions end at once. */
-export function removeMember(state: DeviceState, userId: number): { state: DeviceState; result: Outcome<null> } {
+export function removeMember(
+  state: DeviceState,
+  { userId, actor, email, address }: { userId: number; actor: Actor } & Party,
+  nowMs: number,
+): { state: DeviceState; result: Outcome<null> } {
   const members = state.sharing.members.filter((one) => one.userId !== userId);
   if (members.length === state.sharing.members.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   }
-  return { state: endSubscriptionsOf(withMembers(state, members), [userId]), result: ok(null) };
+  const change = actor.userId === userId ? 'left' : 'removed';
+  const noted = noteMembership(withMembers(state, members), change, { email, role: null, address }, nowMs);
+  return { state: endSubscriptionsOf(noted, [userId]), result: ok(null) };
 }
 
 /** Another owner: nobody is a member any more, and who was, or was the owner, may not follow the device. */

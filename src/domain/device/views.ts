@@ -12,9 +12,11 @@ import type {
   DeviceStatusText,
   FloodReason,
   LoginRefusalReason,
+  MembershipChange,
   OwnershipChange,
   TransitionReason,
 } from '../../protocol/vocabulary.ts';
+import type { MemberRole } from '../access.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
 import type { JournalEntry, PositionChange, Transition } from './history.ts';
@@ -72,7 +74,16 @@ export type EventView =
       count: number;
       address: string | null;
     }
-  | { status: 'ownership'; reason: OwnershipChange; detail: ''; time: string; address: string | null };
+  | { status: 'ownership'; reason: OwnershipChange; detail: ''; time: string; address: string | null }
+  | {
+      status: 'sharing';
+      reason: MembershipChange;
+      detail: '';
+      time: string;
+      address: string | null;
+      email: string;
+      role: MemberRole | null;
+    };
 
 /** The status view of contract 2.6. */
 export function viewStatus({ identity, presence, properties }: DeviceState): StatusView {
@@ -118,10 +129,14 @@ export function viewEvents(state: DeviceState, recorded: Transition[], journal: 
   const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
     return { status, reason, detail: '', time, count, address } as const;
   });
-  const owned = journal.map((entry) => ({ status: 'ownership', detail: '', ...entry }) as const);
+  const noted = journal.map((entry) => {
+    return 'email' in entry
+      ? ({ status: 'sharing', detail: '', ...entry } as const)
+      : ({ status: 'ownership', detail: '', ...entry } as const);
+  });
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
   const counted = mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), activated);
-  const events = mergeByTime(counted, owned);
+  const events = mergeByTime(counted, noted);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,
