@@ -144,6 +144,7 @@ export default defineConfig({
         test: {
           name: 'console',
           include: ['test/console/**/*.test.ts'],
+          globalSetup: ['test/rig/console-service.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,

@@ -1,47 +1,33 @@
 // What a person sees and does in the console, in a real browser against the whole service, with virtual switches as devices.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { VirtualDevice } from '../../dev/virtual-device.ts';
-import { Browser, browserMissing } from '../rig/browser.ts';
-import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
-import { WholeService } from '../rig/whole-service.ts';
+import type { VirtualDevice } from '../../dev/virtual-device.ts';
+import { browserMissing } from '../rig/browser.ts';
+import { findBarriers, openDevice, signIn, Stage } from '../rig/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => {
-  let service: WholeService;
-  let browser: Browser;
+  let stage: Stage;
   let device: VirtualDevice;
 
   beforeAll(async () => {
-    service = await WholeService.start({});
-    browser = await Browser.start(service.rig.url);
-    device = makeSwitch('HALL-1');
+    stage = await Stage.open();
+    device = stage.makeDevice('HALL-1');
     await device.start();
   });
   afterAll(async () => {
     await device.stop();
-    await browser.stop();
-    await service.stop();
+    await stage.close();
   });
   afterEach(() => {
-    expect(browser.problems.splice(0)).toEqual([]);
+    expect(stage.browser.problems.splice(0)).toEqual([]);
   });
-
-  function makeSwitch(serial: string): VirtualDevice {
-    return new VirtualDevice({ apiUrl: service.rig.url, productKey: service.rig.productKey, serial });
-  }
-
-  async function visit(): Promise<Page> {
-    const page = await browser.open();
-    await signIn(page, service.rig.owner);
-    return page;
-  }
 
   const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
   const pressed = (page: Page, name: string) =>
     page.getByRole('button', { name, exact: true, pressed: true }).waitFor();
 
   it('makes an account, says what is wrong with it first, and offers what to do next', async () => {
-    const page = await browser.open();
+    const page = await stage.browser.open();
     await page.getByRole('button', { name: 'No account yet? Create one' }).click();
     await page.getByLabel('Email').fill('newcomer@example.com');
     await page.getByLabel('Password').fill('short');
@@ -50,22 +36,22 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.getByLabel('Password').fill('long enough for it');
     await press(page, 'Create account');
     await page.getByRole('heading', { name: 'No device yet' }).waitFor();
-    expect(browser.problems.splice(0)).toEqual([expect.stringContaining('400')]);
+    expect(stage.browser.problems.splice(0)).toEqual([expect.stringContaining('400')]);
     await page.context().close();
   });
 
   it('says that a password is wrong', async () => {
-    const page = await browser.open();
-    await page.getByLabel('Email or user name').fill(service.rig.owner.email);
+    const page = await stage.browser.open();
+    await page.getByLabel('Email or user name').fill(stage.owner.email);
     await page.getByLabel('Password').fill('not the password');
     await press(page, 'Sign in');
     await page.getByText('User name and password do not fit.').waitFor();
-    expect(browser.problems.splice(0)).toEqual([expect.stringContaining('401')]);
+    expect(stage.browser.problems.splice(0)).toEqual([expect.stringContaining('401')]);
     await page.context().close();
   });
 
   it('shows a device live, presses it, and follows the command to the report that confirms it', async () => {
-    const page = await visit();
+    const page = await stage.visit();
     const row = page.getByRole('row').filter({ hasText: 'HALL-1' });
     await row.getByText('Online').waitFor();
     await openDevice(page, /HALL-1/);
@@ -86,7 +72,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
   });
 
   it('shows to one person what another does', async () => {
-    const [one, other] = [await visit(), await visit()];
+    const [one, other] = [await stage.visit(), await stage.visit()];
     await openDevice(one, /HALL-1/);
     await openDevice(other, /HALL-1/);
     await press(one, 'Up');
@@ -98,9 +84,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
   });
 
   it('shows a pulled plug with its reason, and keeps what can no longer be pressed from being pressed', async () => {
-    const lamp = makeSwitch('LAMP-1');
+    const lamp = stage.makeDevice('LAMP-1');
     await lamp.start();
-    const page = await visit();
+    const page = await stage.visit();
     await openDevice(page, /LAMP-1/);
     await page.getByText('Online').first().waitFor();
     await lamp.stop();
@@ -112,9 +98,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
   });
 
   it('renames, disables, enables and deletes a device', async () => {
-    const lamp = makeSwitch('LAMP-2');
+    const lamp = stage.makeDevice('LAMP-2');
     await lamp.start();
-    const page = await visit();
+    const page = await stage.visit();
     await openDevice(page, /LAMP-2/);
     await page.getByLabel('Name').fill('Attic lamp');
     await press(page, 'Rename');
@@ -134,11 +120,11 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
   });
 
   it('can be used by keyboard alone', async () => {
-    const page = await browser.open();
+    const page = await stage.browser.open();
     await page.keyboard.press('Tab');
-    await page.keyboard.type(service.rig.owner.email);
+    await page.keyboard.type(stage.owner.email);
     await page.keyboard.press('Tab');
-    await page.keyboard.type(service.rig.owner.password);
+    await page.keyboard.type(stage.owner.password);
     await page.keyboard.press('Enter');
     await page.getByRole('link', { name: /HALL-1/ }).waitFor();
     await tabTo(page, /HALL-1/);
@@ -153,9 +139,9 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
 
   it('keeps nobody out, in light and in dark', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
-      const page = await browser.open('/', { colorScheme });
+      const page = await stage.browser.open('/', { colorScheme });
       expect(await findBarriers(page)).toEqual([]);
-      await signIn(page, service.rig.owner);
+      await signIn(page, stage.owner);
       await page.getByRole('link', { name: /HALL-1/ }).waitFor();
       for (const hash of ['#/', '#/products', '#/products/+', '#/settings']) {
         await page.evaluate(`location.hash = '${hash}'`);
@@ -166,17 +152,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
       expect(await findBarriers(page)).toEqual([]);
       await page.context().close();
     }
-  });
-
-  it('shows that it is not live, and heals', async () => {
-    const page = await visit();
-    await page.context().setOffline(true);
-    await service.rig.restartWorker('kill');
-    await page.getByRole('status').filter({ hasText: 'Not live' }).waitFor();
-    await page.context().setOffline(false);
-    await page.getByRole('status').filter({ hasText: /^Live/ }).waitFor({ timeout: 60_000 });
-    browser.problems.splice(0);
-    await page.context().close();
   });
 });
 

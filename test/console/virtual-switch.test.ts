@@ -2,27 +2,20 @@
 // own object.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { Browser, browserMissing } from '../rig/browser.ts';
-import { signIn } from '../rig/console-visit.ts';
-import { WholeService } from '../rig/whole-service.ts';
+import { browserMissing } from '../rig/browser.ts';
+import { Stage } from '../rig/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch', () => {
-  let service: WholeService;
-  let browser: Browser;
+  let stage: Stage;
   let page: Page;
 
   beforeAll(async () => {
-    service = await WholeService.start({});
-    browser = await Browser.start(service.rig.url);
-    page = await browser.open();
-    await signIn(page, service.rig.owner);
+    stage = await Stage.open();
+    page = await stage.visit();
   });
-  afterAll(async () => {
-    await browser.stop();
-    await service.stop();
-  });
+  afterAll(() => stage.close());
   afterEach(() => {
-    expect(browser.problems.splice(0)).toEqual([]);
+    expect(stage.browser.problems.splice(0)).toEqual([]);
   });
 
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();

@@ -1,7 +1,13 @@
 // A real Chromium without a window (Debian's, or the one that CHROMIUM names). Every page notes what must never happen in
 // it: an error on its console, a refused resource, a request to another origin. Asserts nothing.
 import { existsSync } from 'node:fs';
-import { chromium, type Browser as Chromium, type BrowserContext, type Page } from 'playwright-core';
+import {
+  chromium,
+  type Browser as Chromium,
+  type BrowserContext,
+  type BrowserServer,
+  type Page,
+} from 'playwright-core';
 
 const candidates = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/google-chrome'];
 const executablePath = candidates.find((path) => path !== undefined && existsSync(path));
@@ -9,6 +15,17 @@ const executablePath = candidates.find((path) => path !== undefined && existsSyn
 /** Why tests with a browser are skipped; null where there is one. */
 export const browserMissing =
   executablePath === undefined ? 'Chromium is not installed (Debian: apt-get install chromium)' : null;
+
+// Chromium's sandbox does not start for root, which containers usually are.
+const launching = { args: ['--no-sandbox'], ...(executablePath !== undefined && { executablePath }) };
+
+/** A browser that several processes join. */
+export function launchBrowser(): Promise<BrowserServer> {
+  return chromium.launchServer(launching);
+}
+
+/** `prepare` is called before the first page is opened. */
+type VisitorOptions = Parameters<Chromium['newContext']>[0] & { prepare?: (context: BrowserContext) => Promise<void> };
 
 export class Browser {
   /** What went wrong in any page, newest last. */
@@ -22,16 +39,20 @@ export class Browser {
   }
 
   /** @param url of the service: no page may ask another one */
-  static async start(url: string, args: string[] = []): Promise<Browser> {
-    if (executablePath === undefined) throw new Error(browserMissing ?? '');
-    // Chromium's sandbox does not start for root, which containers usually are.
-    const started = await chromium.launch({ executablePath, args: ['--no-sandbox', ...args] });
-    return new Browser(started, new URL(url).origin);
+  static async start(url: string): Promise<Browser> {
+    if (browserMissing !== null) throw new Error(browserMissing);
+    return new Browser(await chromium.launch(launching), new URL(url).origin);
+  }
+
+  /** @param endpoint of a browser that another process has launched */
+  static async join(endpoint: string, url: string): Promise<Browser> {
+    return new Browser(await chromium.connect(endpoint), new URL(url).origin);
   }
 
   /** A page of a visitor of its own: nothing is shared with other pages. */
-  async open(path = '/', options: Parameters<Chromium['newContext']>[0] = {}): Promise<Page> {
+  async open(path = '/', { prepare, ...options }: VisitorOptions = {}): Promise<Page> {
     const context = await this.#chromium.newContext({ viewport: { width: 1100, height: 800 }, ...options });
+    await prepare?.(context);
     return this.openIn(context, path);
   }
 
