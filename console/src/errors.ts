@@ -3,13 +3,22 @@
 import { ApiError, NoAnswerError } from '@latchwork/client';
 import { texts } from './texts.ts';
 
-export function describeError(error: unknown): string {
+/** @param explain sentences for the place where it failed, by the word of the service */
+export function describeError(error: unknown, explain: Readonly<Record<string, string>> = {}): string {
+  if (error instanceof InputError) return error.message;
   if (error instanceof NoAnswerError) return error.isTimeout ? texts.errors.timeout : texts.errors.no_answer;
   if (!(error instanceof ApiError)) throw error;
+  const special = explain[error.reason];
+  if (special !== undefined) return special;
   if (error.reason === 'invalid_password') return texts.errors.invalid_password;
   if (error.reason === 'too_many_requests') return texts.errors.too_many_requests(error.retryAfterSeconds);
   const known = texts.errors.known[error.reason];
   const detail = error.message.slice(error.reason.length + 2);
   if (known === undefined) return texts.errors.other(error.message);
   return detail === '' ? known : `${known} (${detail})`;
+}
+
+/** Something that the page itself can say is wrong with what was given; its message is for the person. */
+export class InputError extends Error {
+  override readonly name = 'InputError';
 }

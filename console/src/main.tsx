@@ -2,14 +2,18 @@
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route, type Route } from './router.ts';
+import { later } from './parts/later.tsx';
 import { DeviceScreen } from './screens/device.tsx';
 import { Devices } from './screens/devices.tsx';
-import { Products, ProductScreen } from './screens/products.tsx';
-import { Settings } from './screens/settings.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { liveState } from './state/live.ts';
 import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
+
+// What most visits do not need is loaded with its first use.
+const Products = later(async () => (await import('./screens/products.tsx')).Products);
+const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
+const Settings = later(async () => (await import('./screens/settings.tsx')).Settings);
 
 function App() {
   if (!isSignedIn.value) return <SignIn />;
@@ -51,9 +55,17 @@ function Screen({ here }: { here: Route }) {
   }
 }
 
+const sectionOf: Record<Route['screen'], Route['screen']> = {
+  devices: 'devices',
+  device: 'devices',
+  products: 'products',
+  product: 'products',
+  settings: 'settings',
+};
+
 function Link({ to, text, here }: { to: Route; text: string; here: Route }) {
   return (
-    <a href={hrefOf(to)} aria-current={to.screen === here.screen ? 'page' : undefined}>
+    <a href={hrefOf(to)} aria-current={to.screen === sectionOf[here.screen] ? 'page' : undefined}>
       {text}
     </a>
   );

@@ -8,7 +8,8 @@ type FieldProps = {
   label: string;
   name: string;
   hint?: string;
-  type?: 'text' | 'email' | 'password' | 'number' | 'color';
+  type?: 'text' | 'email' | 'password' | 'number' | 'color' | 'file';
+  accept?: string;
   value?: string;
   required?: boolean;
   readOnly?: boolean;
@@ -35,26 +36,54 @@ export function Field({ label, hint, name, value = '', ...rest }: FieldProps) {
   );
 }
 
+type TextAreaProps = { label: string; name: string; hint?: string; rows?: number };
+
+export function TextArea({ label, name, hint, rows = 6 }: TextAreaProps) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <textarea id={id} name={name} rows={rows} spellcheck={false} aria-describedby={hint && `${id}-hint`} />
+      {hint && (
+        <p id={`${id}-hint`} class="hint">
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
 type SelectProps = {
   label: string;
+  hint?: string;
   name: string;
   value: string;
   options: readonly (readonly [value: string, label: string])[];
   onChange?: (value: string) => void;
 };
 
-export function Select({ label, name, value, options, onChange }: SelectProps) {
+export function Select({ label, hint, name, value, options, onChange }: SelectProps) {
   const id = useId();
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      <select id={id} name={name} onChange={(event) => onChange?.(event.currentTarget.value)}>
+      <select
+        id={id}
+        name={name}
+        aria-describedby={hint && `${id}-hint`}
+        onChange={(event) => onChange?.(event.currentTarget.value)}
+      >
         {options.map(([option, text]) => (
           <option key={option} value={option} selected={option === value}>
             {text}
           </option>
         ))}
       </select>
+      {hint && (
+        <p id={`${id}-hint`} class="hint">
+          {hint}
+        </p>
+      )}
     </div>
   );
 }
@@ -62,23 +91,35 @@ export function Select({ label, name, value, options, onChange }: SelectProps) {
 type FormProps = {
   submit: string;
   /** The values of its fields by name. What it throws is shown in words. */
-  onSubmit: (values: Record<string, string>) => Promise<void>;
+  onSubmit: (values: Record<string, string>, data: FormData) => Promise<void>;
   children: ComponentChildren;
   danger?: boolean;
+  /** Said after it worked. */
+  done?: string;
+  /** Its fields are emptied after it worked. */
+  isEmptied?: boolean;
+  /** Sentences that fit this form better than the usual ones, by the word of the service. */
+  explain?: Readonly<Record<string, string>>;
 };
 
-export function Form({ submit, onSubmit, children, danger = false }: FormProps) {
-  const { isBusy, error, run } = useAction();
+export function Form({ submit, onSubmit, children, danger = false, done, isEmptied, explain }: FormProps) {
+  const { isBusy, error, run } = useAction(explain);
+  const isDone = useSignal(false);
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
+        const form = event.currentTarget;
+        isDone.value = false;
+        const data = new FormData(form);
         const values = Object.fromEntries(
-          [...new FormData(event.currentTarget)].flatMap(([name, value]) =>
-            typeof value === 'string' ? [[name, value]] : [],
-          ),
+          [...data].flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
         );
-        run(() => onSubmit(values));
+        run(async () => {
+          await onSubmit(values, data);
+          isDone.value = true;
+          if (isEmptied) form.reset();
+        });
       }}
     >
       {children}
@@ -86,18 +127,37 @@ export function Form({ submit, onSubmit, children, danger = false }: FormProps) 
       <button type="submit" class={danger ? 'danger' : 'primary'} disabled={isBusy} aria-busy={isBusy}>
         {submit}
       </button>
+      {done !== undefined && (
+        <p class="done" role="status">
+          {isDone.value ? done : ''}
+        </p>
+      )}
     </form>
   );
 }
 
-type ActionProps = { label: string; onPress: () => Promise<void>; kind?: 'primary' | 'danger'; disabled?: boolean };
+type ActionProps = {
+  label: string;
+  /** What it is called where several on a screen have the same label. */
+  name?: string;
+  onPress: () => Promise<void>;
+  kind?: 'primary' | 'danger';
+  disabled?: boolean;
+};
 
 /** A button for something that takes a while and may fail. */
-export function Action({ label, onPress, kind, disabled = false }: ActionProps) {
+export function Action({ label, name, onPress, kind, disabled = false }: ActionProps) {
   const { isBusy, error, run } = useAction();
   return (
     <>
-      <button type="button" class={kind} disabled={disabled || isBusy} aria-busy={isBusy} onClick={() => run(onPress)}>
+      <button
+        type="button"
+        class={kind}
+        aria-label={name}
+        disabled={disabled || isBusy}
+        aria-busy={isBusy}
+        onClick={() => run(onPress)}
+      >
         {label}
       </button>
       <Problem text={error} />
@@ -113,7 +173,7 @@ export function Problem({ text }: { text: string }) {
   );
 }
 
-function useAction() {
+function useAction(explain?: Readonly<Record<string, string>>) {
   const isBusy = useSignal(false);
   const error = useSignal('');
   const run = (work: () => Promise<void>) => {
@@ -121,7 +181,7 @@ function useAction() {
     isBusy.value = true;
     error.value = '';
     work()
-      .catch((failure: unknown) => (error.value = describeError(failure)))
+      .catch((failure: unknown) => (error.value = describeError(failure, explain)))
       .finally(() => (isBusy.value = false));
   };
   return { isBusy: isBusy.value, error: error.value, run };

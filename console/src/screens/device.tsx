@@ -20,7 +20,7 @@ const words = texts.device;
 export function DeviceScreen({ deviceId }: { deviceId: string }) {
   const view = useMemo(() => new DeviceView(deviceId), []);
   useEffect(() => () => view.end(), []);
-  const problem = useComputed(() => (view.error.value === null ? '' : describeError(view.error.value)));
+  const problem = useComputed(() => (view.error.value === null ? '' : describeError(view.error.value, words.explain)));
   const device = view.device.value;
   return (
     <main id="content">

@@ -46,6 +46,12 @@ export async function signOut(): Promise<void> {
   await leaving.logOut();
 }
 
+/** Ends all sessions of the user, this one last. @throws ApiError, NoAnswerError; then nothing has changed here */
+export async function signOutEverywhere(): Promise<void> {
+  await dataOf(session().api.users.me.sessions.$delete({ query: {} }));
+  forget();
+}
+
 const options = {
   onTokens: (tokens: Tokens) => localStorage.setItem(tokensKey, JSON.stringify(tokens)),
   onEnded: () => {

@@ -1,0 +1,120 @@
+// The serial numbers of a product: all of them, their import, and what a product's owner may do with devices that somebody
+// else has claimed.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { Dialog } from '../parts/dialog.tsx';
+import { Action } from '../parts/form.tsx';
+import { Paged } from '../parts/paged.tsx';
+import { SerialImportForm } from '../parts/serial-import-form.tsx';
+import { hrefOf } from '../router.ts';
+import { ago } from '../state/clock.ts';
+import { PagedList } from '../state/paged-list.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.serials;
+type Serial = Data<Client['products'][':productKey']['serials']['$get']>['list'][number];
+
+/** @param onChange called after devices were added, removed, enabled or disabled */
+export function ProductSerials({ productKey, onChange }: { productKey: string; onChange: () => void }) {
+  const api = session().api.products[':productKey'].serials;
+  const list = useMemo(
+    () =>
+      new PagedList<Serial>(
+        (query) => dataOf(api.$get({ param: { productKey }, query })),
+        ({ deviceId }) => deviceId,
+      ),
+    [],
+  );
+  const isImporting = useSignal(false);
+  const changed = async (): Promise<void> => {
+    onChange();
+    await list.reload();
+  };
+  return (
+    <section class="card" aria-label={words.title}>
+      <div class="bar">
+        <h2>
+          {words.title} <small>{list.items.value !== null && list.total.value.toLocaleString('en')}</small>
+        </h2>
+        <button type="button" class="primary" onClick={() => (isImporting.value = true)}>
+          {words.import}
+        </button>
+      </div>
+      <p class="hint">{words.hint}</p>
+      {isImporting.value && (
+        <Dialog title={words.import} onClose={() => (isImporting.value = false)}>
+          <SerialImportForm productKey={productKey} onChange={changed} />
+        </Dialog>
+      )}
+      <Paged list={list} empty={<p>{words.none}</p>}>
+        {(serial) => <Row key={serial.deviceId} productKey={productKey} serial={serial} onChange={changed} />}
+      </Paged>
+    </section>
+  );
+}
+
+type RowProps = { productKey: string; serial: Serial; onChange: () => Promise<void> };
+
+function Row({ productKey, serial, onChange }: RowProps) {
+  const { deviceSN, deviceId, activatedAt, isClaimed, isDisabled } = serial;
+  return (
+    <li class="item">
+      <div>
+        <strong>{deviceSN}</strong>
+        <p class="hint">
+          {activatedAt === null ? words.waiting : words.activated(ago(Date.parse(activatedAt)))}
+          {isClaimed && ` · ${words.claimed}`}
+          {isDisabled && ` · ${texts.status.disabled}`}
+        </p>
+      </div>
+      <div class="actions">
+        {!isClaimed && <a href={hrefOf({ screen: 'device', deviceId })}>{words.open}</a>}
+        {activatedAt === null && <RemoveSerial productKey={productKey} deviceSN={deviceSN} onChange={onChange} />}
+        {isClaimed && <KeepOut serial={serial} onChange={onChange} />}
+      </div>
+    </li>
+  );
+}
+
+function RemoveSerial({ productKey, deviceSN, onChange }: Omit<RowProps, 'serial'> & { deviceSN: string }) {
+  return (
+    <Action
+      label={words.remove}
+      name={words.removeOf(deviceSN)}
+      onPress={async () => {
+        // Serial numbers may have any printable character.
+        const param = { productKey, deviceSN: encodeURIComponent(deviceSN) };
+        await dataOf(session().api.products[':productKey'].serials[':deviceSN'].$delete({ param }));
+        await onChange();
+      }}
+    />
+  );
+}
+
+/** Of a device that belongs to somebody else, all that is left to the product's owner. */
+function KeepOut({ serial, onChange }: Omit<RowProps, 'productKey'>) {
+  const { deviceId, deviceSN, isDisabled } = serial;
+  const isAsking = useSignal(false);
+  const change = async (): Promise<void> => {
+    const json = { disabled: !isDisabled };
+    await dataOf(session().api.devices[':deviceId'].$patch({ param: { deviceId }, json }));
+    isAsking.value = false;
+    await onChange();
+  };
+  if (isDisabled) return <Action label={texts.device.enable} name={words.enableOf(deviceSN)} onPress={change} />;
+  return (
+    <>
+      <button type="button" aria-label={words.disableOf(deviceSN)} onClick={() => (isAsking.value = true)}>
+        {texts.device.disable}
+      </button>
+      {isAsking.value && (
+        <Dialog title={words.disableOf(deviceSN)} onClose={() => (isAsking.value = false)}>
+          <p>{words.disableWarning}</p>
+          <Action label={texts.device.disable} kind="danger" onPress={change} />
+        </Dialog>
+      )}
+    </>
+  );
+}

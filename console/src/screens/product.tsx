@@ -1,0 +1,105 @@
+// One product: its figures, what it is, its serial numbers; or the form for a new one.
+import { dataOf } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { describeError } from '../errors.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { Action, Problem } from '../parts/form.tsx';
+import { ProductFigures } from '../parts/product-figures.tsx';
+import { ProductForm } from '../parts/product-form.tsx';
+import { goTo, hrefOf } from '../router.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+import { ProductSerials } from './product-serials.tsx';
+import type { Product } from './products.tsx';
+
+const words = texts.products;
+
+export function ProductScreen({ productKey }: { productKey: string | null }) {
+  return (
+    <main id="content" class={productKey === null ? 'narrow' : undefined}>
+      <p>
+        <a href={hrefOf({ screen: 'products' })}>← {words.back}</a>
+      </p>
+      {productKey === null ? <NewProduct /> : <ExistingProduct productKey={productKey} />}
+    </main>
+  );
+}
+
+function NewProduct() {
+  return (
+    <>
+      <h1>{words.create}</h1>
+      <ProductForm
+        product={null}
+        onSave={async (json) => {
+          const { productKey } = await dataOf(session().api.products.$post({ json }));
+          goTo({ screen: 'product', productKey });
+        }}
+      />
+    </>
+  );
+}
+
+function ExistingProduct({ productKey }: { productKey: string }) {
+  const product = useSignal<Product | null>(null);
+  const problem = useSignal('');
+  const version = useSignal(0);
+  useEffect(() => {
+    const param = { productKey: encodeURIComponent(productKey) };
+    dataOf(session().api.products[':productKey'].$get({ param })).then(
+      (found) => (product.value = found),
+      (error: unknown) => (problem.value = describeError(error, words.explain)),
+    );
+  }, []);
+  const found = product.value;
+  if (found === null) return problem.value === '' ? <p>{texts.loading}</p> : <Problem text={problem.value} />;
+  return (
+    <>
+      <h1>{found.name}</h1>
+      <p class="hint">
+        <code>{productKey}</code> · {words.modes[found.controlMode]}
+        {found.status === 0 && ` · ${words.isClosed}`}
+      </p>
+      <section class="card" aria-label={words.figures.title}>
+        <ProductFigures productKey={productKey} version={version.value} />
+      </section>
+      <ProductSerials productKey={productKey} onChange={() => (version.value += 1)} />
+      <section class="card">
+        <h2>{words.edit}</h2>
+        <ProductForm
+          product={found}
+          onSave={async (json) => {
+            product.value = await dataOf(session().api.products[':productKey'].$put({ param: { productKey }, json }));
+          }}
+        />
+        <Removal product={found} />
+      </section>
+    </>
+  );
+}
+
+function Removal({ product }: { product: Product }) {
+  const isOpen = useSignal(false);
+  return (
+    <>
+      <button type="button" class="danger" onClick={() => (isOpen.value = true)}>
+        {words.remove}
+      </button>
+      {isOpen.value && (
+        <Dialog title={words.remove} onClose={() => (isOpen.value = false)}>
+          <p>{words.removeWarning(product.name)}</p>
+          <Action
+            label={words.removeConfirm}
+            kind="danger"
+            onPress={async () => {
+              const { productKey } = product;
+              await dataOf(session().api.products[':productKey'].$delete({ param: { productKey } }));
+              goTo({ screen: 'products' });
+            }}
+          />
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,136 @@
+// API keys of the user's machines: what each may do, for which product, and its value, which is shown once.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useEffect, useId, useMemo } from 'preact/hooks';
+import { describeError, InputError } from '../errors.ts';
+import { Dialog, Once } from '../parts/dialog.tsx';
+import { Action, Field, Form, Problem } from '../parts/form.tsx';
+import { Paged } from '../parts/paged.tsx';
+import { ago } from '../state/clock.ts';
+import { PagedList } from '../state/paged-list.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.keys;
+type Key = Data<Client['users']['api-keys']['$get']>['list'][number];
+type Scope = keyof typeof words.scopes;
+const scopes = Object.keys(words.scopes) as Scope[];
+
+export function ApiKeys() {
+  const api = session().api.users['api-keys'];
+  const list = useMemo(
+    () =>
+      new PagedList<Key>(
+        (query) => dataOf(api.$get({ query })),
+        ({ keyId }) => keyId,
+      ),
+    [],
+  );
+  const made = useSignal<{ keyId: string; apiKey: string } | null>(null);
+  return (
+    <section class="card" aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <p class="hint">{words.hint}</p>
+      <Paged list={list} empty={<p>{words.none}</p>}>
+        {(key) => (
+          <Row
+            key={key.keyId}
+            apiKey={key}
+            onRemove={async () => {
+              await dataOf(api[':keyId'].$delete({ param: { keyId: key.keyId } }));
+              await list.reload();
+            }}
+          />
+        )}
+      </Paged>
+      <h3>{words.create}</h3>
+      <Form
+        submit={words.create}
+        isEmptied
+        explain={{ not_found: words.noProduct }}
+        onSubmit={async ({ description = '', productKey = '' }, data) => {
+          const wanted = scopes.filter((scope) => data.has(scope));
+          if (wanted.length === 0) throw new InputError(words.noScope);
+          const limited = { scopes: wanted, ...(productKey !== '' && { productKey }) };
+          made.value = await dataOf(api.$post({ json: { description, ...limited } }));
+          await list.reload();
+        }}
+      >
+        <Field label={words.description} name="description" maxLength={200} />
+        <fieldset class="group">
+          <legend>{words.may}</legend>
+          {scopes.map((scope) => (
+            <label key={scope} class="check">
+              <input type="checkbox" name={scope} defaultChecked={scope === 'read'} /> {words.scopes[scope]}
+            </label>
+          ))}
+        </fieldset>
+        <ProductField />
+      </Form>
+      {made.value !== null && (
+        <Dialog title={words.shown} onClose={() => (made.value = null)}>
+          <p>{words.shownHint}</p>
+          <Once label={words.keyId} value={made.value.keyId} />
+          <Once label={words.keyValue} value={made.value.apiKey} />
+        </Dialog>
+      )}
+    </section>
+  );
+}
+
+function Row({ apiKey, onRemove }: { apiKey: Key; onRemove: () => Promise<void> }) {
+  const isAsking = useSignal(false);
+  const { keyId, description, lastUsedAt, productKey } = apiKey;
+  const name = description === '' ? keyId : description;
+  const used = lastUsedAt === null ? words.neverUsed : words.lastUsed(ago(Date.parse(lastUsedAt)));
+  return (
+    <li class="item">
+      <div>
+        <strong>{name}</strong>
+        <p class="hint">
+          <code>{keyId}</code> · {apiKey.scopes.map((scope) => words.scopeNames[scope]).join(', ')} ·{' '}
+          {productKey === null ? words.allProducts : productKey} · {used}
+        </p>
+      </div>
+      <button type="button" aria-label={words.removeOf(name)} onClick={() => (isAsking.value = true)}>
+        {words.remove}
+      </button>
+      {isAsking.value && (
+        <Dialog title={words.removeOf(name)} onClose={() => (isAsking.value = false)}>
+          <p>{words.removeWarning}</p>
+          <Action label={words.remove} kind="danger" onPress={onRemove} />
+        </Dialog>
+      )}
+    </li>
+  );
+}
+
+/** Typed, with the newest products offered: a catalogue may be longer than a list that is pleasant to scroll. */
+function ProductField() {
+  const id = useId();
+  const problem = useSignal('');
+  const products = useSignal<readonly { productKey: string; name: string }[]>([]);
+  useEffect(() => {
+    dataOf(session().api.products.$get({ query: { page: '1', size: '100' } })).then(
+      ({ list }) => (products.value = list),
+      (error: unknown) => (problem.value = describeError(error)),
+    );
+  }, []);
+  return (
+    <div class="field">
+      <label for={id}>{words.product}</label>
+      <input id={id} name="productKey" list={`${id}-list`} maxLength={64} aria-describedby={`${id}-hint`} />
+      <p id={`${id}-hint`} class="hint">
+        {words.productHint}
+      </p>
+      <datalist id={`${id}-list`}>
+        {products.value.map(({ productKey, name }) => (
+          <option key={productKey} value={productKey}>
+            {name}
+          </option>
+        ))}
+      </datalist>
+      <Problem text={problem.value} />
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+// Serial numbers out of a text, sent to the service in calls of the size that it takes. What was sent is not sent again
+// when an import that was stopped goes on.
+import { ApiError, dataOf } from '@latchwork/client';
+import { signal } from '@preact/signals';
+import { InputError } from '../errors.ts';
+import { texts } from '../texts.ts';
+import { session } from './session.ts';
+
+export type SerialResult = keyof typeof texts.serials.results;
+export type SerialLine = { line: number; serial: unknown };
+export type ImportedLine = { line: number; deviceSN: string; result: SerialResult };
+
+/** A request holds 64 KiB. */
+const maxBytes = 60_000;
+
+/**
+ * CSV: the first column, as the service reads it. JSON: a list of texts, or `{"serials": [...]}`.
+ * @throws InputError
+ */
+export function readSerials(text: string): SerialLine[] {
+  const content = text.replace(/^\uFEFF/, '').trim();
+  const found = /^[[{]/.test(content) ? readJson(content) : readCsv(text.replace(/^\uFEFF/, ''));
+  if (found.length === 0) throw new InputError(texts.serials.noneGiven);
+  return found;
+}
+
+function readJson(content: string): SerialLine[] {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(content);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new InputError(texts.serials.notJson(error.message));
+    throw error;
+  }
+  const list = Array.isArray(parsed) ? parsed : (parsed as { serials?: unknown }).serials;
+  if (!Array.isArray(list)) throw new InputError(texts.serials.notJson(texts.serials.noList));
+  return list.map((serial: unknown, index) => ({ line: index + 1, serial }));
+}
+
+function readCsv(content: string): SerialLine[] {
+  const lines = content.split(/\r\n|\n|\r/).map((row, index) => {
+    const column = /^\s*(?:"((?:[^"]|"")*)"|([^,;]*))/.exec(row);
+    return { line: index + 1, serial: (column?.[1]?.replaceAll('""', '"') ?? column?.[2] ?? '').trim() };
+  });
+  const filled = lines.filter(({ serial }) => serial !== '');
+  return filled[0]?.serial.toLowerCase() === 'devicesn' ? filled.slice(1) : filled;
+}
+
+export class SerialImport {
+  readonly total: number;
+  readonly sent = signal(0);
+  readonly results = signal<readonly ImportedLine[]>([]);
+  readonly #productKey: string;
+  readonly #lines: readonly SerialLine[];
+  readonly #seen = new Set<string>();
+  #perCall = 1000;
+
+  constructor(productKey: string, lines: readonly SerialLine[]) {
+    this.#productKey = productKey;
+    this.#lines = lines;
+    this.total = lines.length;
+  }
+
+  get isDone(): boolean {
+    return this.sent.value === this.total;
+  }
+
+  /** From where it stopped to the end. @throws ApiError, NoAnswerError */
+  async run(): Promise<void> {
+    while (!this.isDone) {
+      const slice = this.#nextSlice();
+      try {
+        const results = await this.#send(slice);
+        for (const { serial } of slice) if (typeof serial === 'string') this.#seen.add(serial);
+        this.results.value = [...this.results.value, ...results];
+        this.sent.value += slice.length;
+      } catch (error) {
+        // The operator may allow fewer.
+        const allowed = error instanceof ApiError ? Number(/at most (\d+) items/.exec(error.message)?.[1]) : Number.NaN;
+        if (!(allowed < this.#perCall)) throw error;
+        this.#perCall = allowed;
+      }
+    }
+  }
+
+  #nextSlice(): readonly SerialLine[] {
+    const from = this.sent.value;
+    let bytes = 0;
+    let to = from;
+    while (to < this.total && to - from < this.#perCall) {
+      bytes += JSON.stringify(sendable(this.#lines[to]?.serial)).length + 1;
+      if (bytes > maxBytes && to > from) break;
+      to += 1;
+    }
+    return this.#lines.slice(from, to);
+  }
+
+  async #send(slice: readonly SerialLine[]): Promise<ImportedLine[]> {
+    const param = { productKey: this.#productKey };
+    const serials = slice.map(({ serial }) => sendable(serial)) as string[];
+    const { list } = await dataOf(session().api.products[':productKey'].serials.$post({ param, json: { serials } }));
+    return slice.map(({ line, serial }, index) => {
+      const answered = list[index]?.result ?? 'invalid';
+      // The service sees one call, the person one list.
+      const isRepeated = answered === 'exists' && typeof serial === 'string' && this.#seen.has(serial);
+      const deviceSN = typeof serial === 'string' ? serial : JSON.stringify(serial);
+      return { line, deviceSN, result: isRepeated ? 'repeated' : answered };
+    });
+  }
+}
+
+/** What is no serial number is sent as none, so that it does not fill the request. */
+function sendable(serial: unknown): string | null {
+  return typeof serial === 'string' && /^[\x20-\x7e]{1,64}$/.test(serial) ? serial : null;
+}
+
+export function toCsv(results: readonly ImportedLine[]): string {
+  const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
+  const rows = results.map(({ line, deviceSN, result }) => `${quoted(deviceSN)},${line},${result}`);
+  return ['deviceSN,line,result', ...rows].join('\r\n');
+}
