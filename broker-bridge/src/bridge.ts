@@ -14,6 +14,7 @@ import { DroppedMessages } from './dropped-messages.ts';
 import { createHealthServer, type Readiness } from './health.ts';
 import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
+import { LoginCheck } from './login-check.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { Spool } from './spool.ts';
 import { StallWatch } from './stall-watch.ts';
@@ -35,6 +36,7 @@ export class Bridge {
   readonly #uplink: Uplink;
   readonly #stallWatch: StallWatch;
   readonly #broker: Broker;
+  readonly #loginCheck: LoginCheck;
   readonly #link: WorkerLink;
   readonly #downlink: Downlink;
   readonly #health: Server;
@@ -92,6 +94,7 @@ export class Bridge {
       // Only the Worker knows whether the session should be ours; without a link, it says so with the next one.
       onTakenOver: () => this.#link.restart(),
     });
+    this.#loginCheck = new LoginCheck(config.mqtt, config.standbyLoginCheckMs, log);
     this.#link = new WorkerLink({
       workerUrl: config.workerUrl,
       secret: config.bridgeSecret,
@@ -133,6 +136,7 @@ export class Bridge {
   /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
   async stop(): Promise<void> {
     this.#isStopping = true;
+    this.#loginCheck.stop();
     await this.#downlink.stop(commandDrainMs);
     this.#intake.stop();
     await this.#spool.flush(flushMs);
@@ -153,8 +157,13 @@ export class Bridge {
     this.#role = role;
     if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
-    if (role === 'active') this.#broker.start(resumes);
-    else runDetached(this.#broker.stop());
+    if (role === 'active') {
+      this.#loginCheck.stop();
+      this.#broker.start(resumes);
+    } else {
+      this.#loginCheck.start();
+      runDetached(this.#broker.stop());
+    }
     this.#reportState();
   }
 
@@ -183,7 +192,7 @@ export class Bridge {
   }
 
   #readReadiness(): Readiness {
-    const isBrokerFit = this.#role === 'standby' || this.#broker.isSubscribed;
+    const isBrokerFit = this.#role === 'standby' ? !this.#loginCheck.hasFailed : this.#broker.isSubscribed;
     const { stall, stalledSeconds } = this.#stallWatch;
     const uplink =
       stall === null
@@ -194,6 +203,7 @@ export class Bridge {
       details: {
         ...this.state,
         subscribed: this.#broker.isSubscribed,
+        ...(this.#role === 'standby' && { standbyLogin: this.#loginCheck.state }),
         authorized: !this.#uplink.isUnauthorized,
         ...uplink,
       },
@@ -214,6 +224,11 @@ export class Bridge {
     observe('commands_unanswered', 'Commands not acknowledged by the broker yet', () => this.#broker.unanswered);
     observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);
     observe('link_connected', '1 while the Worker answers on the link', () => this.#link.isConnected);
+    observe(
+      'standby_login_failed',
+      '1 while the broker would not let this standby in',
+      () => this.#loginCheck.hasFailed,
+    );
     observe('active', '1 while this bridge is the active one', () => this.#role === 'active');
   }
 }

@@ -50,6 +50,7 @@ const environmentSchema = z.object({
   DEAD_LETTERS_MAX_BYTES: wholeNumber(1_048_576, Number.MAX_SAFE_INTEGER).default(52_428_800),
   UPLINK_MAX_TRIES: wholeNumber(2, 1000).default(10),
   UPLINK_STALLED_AFTER_SECONDS: wholeNumber(1, 86_400).default(60),
+  STANDBY_LOGIN_CHECK_SECONDS: wholeNumber(0, 86_400).default(300),
   HEALTH_PORT: wholeNumber(0, 65_535).optional(),
   HEALTH_HOST: z.string().default('127.0.0.1'),
   LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error']).default('info'),
@@ -134,6 +135,7 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_BURST },
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: env.DEAD_LETTERS_MAX_BYTES },
     uplink: { maxTries: env.UPLINK_MAX_TRIES, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
+    standbyLoginCheckMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000,
     health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
     log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
   };

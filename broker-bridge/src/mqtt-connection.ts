@@ -295,7 +295,8 @@ export class MqttConnection {
   }
 }
 
-function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
+/** Those of the session that bridges have in turn. */
+export function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
   return {
     clientId: config.clientId,
     ...(config.username === undefined ? {} : { username: config.username }),

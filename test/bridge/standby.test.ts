@@ -1,10 +1,13 @@
 // Several bridges with one broker session between them: the Worker says which one is active.
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { linkCloseReasons } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../rig/mqtt-client.ts';
 import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { findFreePort } from '../rig/ports.ts';
 import { TcpProxy } from '../rig/tcp-proxy.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
@@ -27,6 +30,8 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   const countConnects = (bridge: BridgeProcess): number =>
     bridge.lines.filter(({ message }) => message === 'connected to the broker').length;
+
+  const alarmOf = ({ lines }: BridgeProcess) => lines.find(({ alarm }) => alarm === true);
 
   async function report(from: number, count: number): Promise<string[]> {
     const payloads = Array.from({ length: count }, (_, n) => `m${from + n}`);
@@ -62,6 +67,41 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     expect(await rig.worker.answerTo('c1')).toMatchObject({ type: 'not-published', reason: 'standby' });
     await untilArrived(await report(0, 20));
     expect(countConnects(second)).toBe(0);
+  });
+
+  test('a standby tries its login at the broker, and one with a wrong password says so before it is needed', async () => {
+    const port = await findFreePort();
+    const login = { MQTT_USERNAME: 'latchwork-bridge', MQTT_PASSWORD: 'right', STANDBY_LOGIN_CHECK_SECONDS: '1' };
+    const health = await findFreePort();
+    rig = await BridgeRig.start(
+      await Mosquitto.launch(port, (dir) => {
+        const passwords = join(dir, 'passwords');
+        execFileSync('mosquitto_passwd', ['-c', '-b', passwords, login.MQTT_USERNAME, login.MQTT_PASSWORD]);
+        return `listener ${port} 127.0.0.1\nallow_anonymous false\npassword_file ${passwords}`;
+      }),
+      login,
+    );
+    rig.worker.assignRole = (bridgeId) => (bridgeId === 'bridge-1' ? 'active' : 'standby');
+    first = rig.startBridge();
+    await rig.worker.untilActive('bridge-1');
+    const standby = { BRIDGE_ID: 'bridge-2', HEALTH_PORT: String(health) };
+    const ready = async () => {
+      const answer = await fetch(`http://127.0.0.1:${health}/readyz`);
+      return { status: answer.status, ...((await answer.json()) as { standbyLogin?: string }) };
+    };
+    second = rig.startBridge({ ...standby, SPOOL_DIR: makeSpoolDir(), MQTT_PASSWORD: 'wrong' });
+    await second.changes.until('the alarm', () => alarmOf(second) !== undefined);
+    expect(alarmOf(second)).toMatchObject({ message: 'the broker would not let this standby in' });
+    expect(await ready()).toMatchObject({ status: 503, standbyLogin: 'refused' });
+    await second.kill('SIGKILL');
+
+    second = rig.startBridge({ ...standby, SPOOL_DIR: makeSpoolDir() });
+    const accepted = () => second.lines.some(({ message }) => message === 'the broker would let this standby in');
+    await second.changes.until('the login is accepted', accepted);
+    expect(await ready()).toMatchObject({ status: 200, standbyLogin: 'accepted' });
+    // It left the active one's session alone.
+    expect(countConnects(first)).toBe(1);
+    expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(true);
   });
 
   test.each(versions)(
@@ -145,8 +185,6 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
       expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(false);
     },
   );
-
-  const alarmOf = ({ lines }: BridgeProcess) => lines.find(({ alarm }) => alarm === true);
 
   test('one whose place another process takes leaves the broker and stands back, with an alarm', async () => {
     await open();

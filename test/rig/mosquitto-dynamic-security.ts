@@ -14,7 +14,7 @@ export const dynamicSecurityMissing =
 
 export async function startDynamicMosquitto(
   port: number,
-  bridge: { clientId: string; password: string },
+  bridgePassword: string,
   user?: 'mosquitto',
 ): Promise<Mosquitto> {
   let dataDir = {};
@@ -38,8 +38,7 @@ export async function startDynamicMosquitto(
   const values = {
     '-p 1883': `-p ${port}`,
     ADMIN_PASSWORD: administratorPassword,
-    BRIDGE_CLIENT_ID: bridge.clientId,
-    BRIDGE_MQTT_PASSWORD: bridge.password,
+    BRIDGE_MQTT_PASSWORD: bridgePassword,
     ...dataDir,
   };
   run(readExample('mosquitto/bridge-account.sh', values));

@@ -1,0 +1,108 @@
+// Whether the broker lets this bridge in, tried now and then while it stands by: a wrong password shows before a take-over. Connects
+// under a client id of its own, without a session, and leaves at once: it must not touch the session that the active bridge has.
+import mqtt from 'mqtt';
+import { checkClientId } from './client-id.ts';
+import type { MqttConfig } from './config.ts';
+import { runDetached } from './detached.ts';
+import { describeError, type Log } from './log.ts';
+import { connectOptions, type MqttVersion } from './mqtt-connection.ts';
+
+export type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
+type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
+
+const firstAfterMs = 1_000;
+const unacceptableVersionCodes = [0x01, 0x84];
+
+export class LoginCheck {
+  readonly #config: MqttConfig;
+  readonly #everyMs: number;
+  readonly #log: Log;
+  #state: LoginState = 'unknown';
+  #timer: NodeJS.Timeout | undefined;
+  /** Another one after each `stop`: what an attempt from before finds counts for nothing. */
+  #run: symbol | undefined;
+
+  /** @param everyMs 0: never */
+  constructor(config: MqttConfig, everyMs: number, log: Log) {
+    this.#config = config;
+    this.#everyMs = everyMs;
+    this.#log = log;
+  }
+
+  /** Of the last attempt while this bridge stands by. */
+  get state(): LoginState {
+    return this.#state;
+  }
+
+  get hasFailed(): boolean {
+    return this.#state === 'refused' || this.#state === 'unreachable';
+  }
+
+  start(): void {
+    if (this.#run !== undefined || this.#everyMs === 0) return;
+    this.#run = Symbol('run');
+    this.#plan(firstAfterMs);
+  }
+
+  stop(): void {
+    this.#run = undefined;
+    this.#state = 'unknown';
+    clearTimeout(this.#timer);
+  }
+
+  /** Spread, so that bridges that were started together do not come together. */
+  #plan(inMs: number): void {
+    this.#timer = setTimeout(() => runDetached(this.#check()), inMs * (0.8 + Math.random() * 0.4)).unref();
+  }
+
+  async #check(): Promise<void> {
+    const run = this.#run;
+    const first = await this.#attempt(this.#config.protocol === '3.1.1' ? '3.1.1' : '5');
+    // Old brokers refuse the version, or close the connection without an answer.
+    const maySpeakOlder =
+      this.#config.protocol === 'auto' &&
+      (first.state === 'unreachable' || unacceptableVersionCodes.includes(first.refusedCode ?? 0));
+    const attempt = maySpeakOlder ? await this.#attempt('3.1.1') : first;
+    if (run === undefined || run !== this.#run) return;
+    this.#note(attempt);
+    this.#plan(this.#everyMs);
+  }
+
+  #note({ state, cause, refusedCode }: Attempt): void {
+    const before = this.#state;
+    this.#state = state;
+    if (state === before) return;
+    if (state === 'accepted') this.#log.info('the broker would let this standby in');
+    else if (state === 'refused') {
+      this.#log.error('the broker would not let this standby in', {
+        alarm: true,
+        cause,
+        ...(refusedCode !== null && { refusedCode }),
+        remedy:
+          'compare MQTT_USERNAME and MQTT_PASSWORD with the account at the broker, which may be bound to no client id',
+      });
+    } else this.#log.warn('this standby does not reach the broker', { cause });
+  }
+
+  async #attempt(version: MqttVersion): Promise<Attempt> {
+    const { properties: _session, ...options } = connectOptions(this.#config, version);
+    const client = mqtt.connect(this.#config.url, {
+      ...options,
+      clientId: checkClientId(),
+      clean: true,
+      manualConnect: false,
+    });
+    // What comes after the answer changes nothing.
+    client.on('error', () => undefined);
+    const attempt = await new Promise<Attempt>((resolve) => {
+      client.once('connect', () => resolve({ state: 'accepted', cause: '', refusedCode: null }));
+      client.once('error', (error) => {
+        const code = 'code' in error && typeof error.code === 'number' ? error.code : null;
+        resolve({ state: code === null ? 'unreachable' : 'refused', cause: describeError(error), refusedCode: code });
+      });
+      client.once('close', () => resolve({ state: 'unreachable', cause: 'closed by the broker', refusedCode: null }));
+    });
+    client.end(attempt.state !== 'accepted');
+    return attempt;
+  }
+}
