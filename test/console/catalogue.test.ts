@@ -1,26 +1,23 @@
-// Products, their serial numbers and the settings of an account in the console, in a real browser against the built Worker.
+// Products, their serial numbers and the settings of an account in the console, in a real browser against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { addProduct, activate, newProductKey, signUp } from '../rig/accounts.ts';
 import { connectApi, dataOf } from '../rig/api.ts';
-import { Browser, browserMissing } from '../rig/browser.ts';
-import { findBarriers, signIn } from '../rig/console-visit.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import { browserMissing, type Browser } from '../rig/browser.ts';
+import { findBarriers, signIn, Stage } from '../rig/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and the settings', () => {
-  let rig: WorkerRig;
+  let stage: Stage;
   let browser: Browser;
   let page: Page;
 
   beforeAll(async () => {
-    rig = await WorkerRig.start();
-    browser = await Browser.start(rig.url);
-    page = await browser.open();
-    await signIn(page, rig.owner);
+    stage = await Stage.open();
+    ({ browser } = stage);
+    page = await stage.visit();
   });
   afterAll(async () => {
-    await browser.stop();
-    await rig.stop();
+    await stage.close();
   });
   afterEach(() => {
     expect(browser.problems.splice(0)).toEqual([]);
@@ -44,7 +41,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
     it('is made with all that the interface knows of it, after what is wrong was said', async () => {
       await page.getByRole('link', { name: 'Products', exact: true }).click();
       await page.getByRole('link', { name: 'Create a product' }).click();
-      await page.getByLabel('Product key').fill(rig.productKey);
+      await page.getByLabel('Product key').fill(stage.productKey);
       await page.getByLabel('Name').fill('Hall switch');
       await page.getByLabel('Description').fill('On the wall');
       await page.getByLabel('Category').fill('switch');
@@ -63,7 +60,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await page.getByLabel('Product key').fill(productKey);
       await press('Save');
       await page.getByRole('heading', { level: 1, name: 'Hall switch' }).waitFor();
-      const product = await dataOf(rig.owner.api.products[':productKey'].$get({ param: { productKey } }));
+      const product = await dataOf(stage.owner.api.products[':productKey'].$get({ param: { productKey } }));
       expect(product).toMatchObject({
         ...{ name: 'Hall switch', description: 'On the wall', category: 'switch', controlMode: 'dimmer' },
         ...{ activation: 'registered', reactivation: 'secret', offlineGraceSeconds: 30, status: 1 },
@@ -78,7 +75,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await press('Save');
       await says('Saved.');
       await page.getByRole('heading', { level: 1, name: 'Hallway switch' }).waitFor();
-      const product = await dataOf(rig.owner.api.products[':productKey'].$get({ param: { productKey } }));
+      const product = await dataOf(stage.owner.api.products[':productKey'].$get({ param: { productKey } }));
       expect(product).toMatchObject({ name: 'Hallway switch', status: 0, reactivation: null, controlMode: 'dimmer' });
     });
 
@@ -144,7 +141,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await says('The product still has devices or serial numbers: delete them first.');
       wasRefused();
       await press('Close');
-      const empty = await addProduct(rig.owner, { name: 'Nothing of it' });
+      const empty = await addProduct(stage.owner, { name: 'Nothing of it' });
       await go(`#/products/${empty}`);
       await page.getByRole('heading', { level: 1, name: 'Nothing of it' }).waitFor();
       await press('Delete this product');
@@ -155,8 +152,8 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
     });
 
     it('lets its owner keep a device out that somebody else has claimed, and see nothing else of it', async () => {
-      const buyer = await signUp((credentials) => connectApi(rig.url, credentials));
-      const claimed = await addProduct(rig.owner, { name: 'Sold switch' });
+      const buyer = await signUp((credentials) => connectApi(stage.url, credentials));
+      const claimed = await addProduct(stage.owner, { name: 'Sold switch' });
       const { apiUrl } = await dataOf(buyer.api.devices['claim-tokens'].$post({ json: {} }));
       const { deviceId } = await activate(connectApi(apiUrl), claimed, 'SOLD-1');
       await go(`#/products/${claimed}`);
@@ -190,15 +187,15 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await keys.getByLabel('Only for the product').fill('no-such-product');
       await press('Create an API key');
       await says('There is no product with this key.');
-      await keys.getByLabel('Only for the product').fill(rig.productKey);
+      await keys.getByLabel('Only for the product').fill(stage.productKey);
       await press('Create an API key');
       await says('the value is not shown again');
       const values = await page.getByRole('dialog').locator('.once code').allTextContents();
       await press('Close');
       const [keyId = '', apiKey = ''] = values;
-      await keys.getByText(`${keyId} · read · ${rig.productKey} · never used`).waitFor();
+      await keys.getByText(`${keyId} · read · ${stage.productKey} · never used`).waitFor();
       expect(await page.getByText(apiKey).count()).toBe(0);
-      const api = connectApi(rig.url, { keyId, apiKey });
+      const api = connectApi(stage.url, { keyId, apiKey });
       expect((await api.devices.$get({ query: {} })).status).toBe(200);
       expect((await api.products.$post({ json: { productKey: 'x', name: 'x' } })).status).toBe(403);
       await press('Delete Board');
@@ -210,7 +207,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
 
     it('list the sessions, and end one of them', async () => {
       const phone = await browser.open('/', { userAgent: 'SwitchApp/2.1 (Android)' });
-      await signIn(phone, rig.owner);
+      await signIn(phone, stage.owner);
       await page.reload();
       const sessions = page.getByRole('region', { name: 'Sessions' });
       await sessions.getByRole('listitem').filter({ hasText: 'this one' }).getByText('Chrome on Linux').waitFor();
@@ -218,13 +215,13 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await sessions.getByText('SwitchApp/2.1').waitFor({ state: 'detached' });
       const tokens = await phone.evaluate<string>("localStorage.getItem('latchwork.tokens')");
       const { refreshToken } = JSON.parse(tokens) as { refreshToken: string };
-      const renewed = await connectApi(rig.url).users['refresh-token'].$post({ json: { refreshToken } });
+      const renewed = await connectApi(stage.url).users['refresh-token'].$post({ json: { refreshToken } });
       expect(renewed.status).toBe(401);
       await phone.context().close();
     });
 
     it('change the password, which ends the other sessions', async () => {
-      const { email, password } = rig.owner;
+      const { email, password } = stage.owner;
       await page.getByLabel('Present password').fill('not the password');
       await page.getByLabel('New password').fill(`${password}!`);
       await press('Change password');
@@ -248,7 +245,7 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
   });
 
   it('keep nobody out, in light and in dark, and fit a phone', async () => {
-    const visitor = await signUp((credentials) => connectApi(rig.url, credentials));
+    const visitor = await signUp((credentials) => connectApi(stage.url, credentials));
     const productKey = await addProduct(visitor, {
       name: 'A product with a name that is as long as names may become here',
     });

@@ -173,7 +173,8 @@ export function Problem({ text }: { text: string }) {
   );
 }
 
-function useAction(explain?: Readonly<Record<string, string>>) {
+/** Work that is shown while it runs, and in words where it fails; one at a time. */
+export function useAction(explain?: Readonly<Record<string, string>>) {
   const isBusy = useSignal(false);
   const error = useSignal('');
   const run = (work: () => Promise<void>) => {

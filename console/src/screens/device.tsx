@@ -13,7 +13,11 @@ import { DeviceView, type Device, type EventView } from '../state/device.ts';
 import { texts } from '../texts.ts';
 import { SwitchCard } from '../parts/switch-card.tsx';
 import { switchOf } from '../state/switches.ts';
+import { later } from '../parts/later.tsx';
 import { DeviceManagement } from './device-management.tsx';
+
+// Loaded after what is live.
+const DeviceSharing = later(async () => (await import('./device-sharing.tsx')).DeviceSharing);
 
 const words = texts.device;
 
@@ -61,7 +65,7 @@ function Loaded({ view, device }: { view: DeviceView; device: Device }) {
           mode={device.product.controlMode}
           reported={view.position.value}
           asked={asked}
-          disabledBecause={reasonOf(status)}
+          disabledBecause={reasonOf(status, device.role)}
           onPress={(body) => {
             view.press(body).catch((error: unknown) => (view.error.value = error));
           }}
@@ -81,12 +85,14 @@ function Loaded({ view, device }: { view: DeviceView; device: Device }) {
         <PositionChart changes={view.properties.value?.positionChanges ?? []} />
         <Values view={view} />
       </section>
-      <DeviceManagement view={view} device={device} />
+      <DeviceSharing device={device} />
+      {device.role === 'owner' && <DeviceManagement view={view} device={device} />}
     </>
   );
 }
 
-function reasonOf(status: Device['status']): string {
+function reasonOf(status: Device['status'], role: Device['role']): string {
+  if (role === 'viewer') return words.viewerReason;
   if (status === 'disabled') return words.disabledReason;
   if (status === 'inactive') return words.inactiveReason;
   return status === 'offline' ? words.offlineReason : '';

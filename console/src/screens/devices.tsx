@@ -4,6 +4,7 @@ import { useComputed, useSignal, useSignalEffect, type Signal } from '@preact/si
 import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 import { Action, Problem, Select } from '../parts/form.tsx';
+import { Offers } from '../parts/offers.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
 import { Window } from '../parts/window.tsx';
 import { goTo, hrefOf } from '../router.ts';
@@ -20,6 +21,7 @@ export function Devices() {
   const status = useSignal('');
   const products = useSignal<readonly (readonly [string, string])[]>([]);
   const problem = useSignal('');
+  const version = useSignal(0);
   useEffect(() => {
     const query = { page: '1', size: '100' } as never;
     dataOf(session().api.products.$get({ query })).then(
@@ -48,7 +50,8 @@ export function Devices() {
         />
       </div>
       <Problem text={problem.value} />
-      <List key={JSON.stringify(filter)} filter={filter} />
+      <Offers onAccept={() => (version.value += 1)} />
+      <List key={JSON.stringify([filter, version.value])} filter={filter} />
     </main>
   );
 }
@@ -99,7 +102,10 @@ function Cells({ row }: { row: Signal<Row> }) {
     <>
       <span role="cell">
         <a href={hrefOf({ screen: 'device', deviceId: device.deviceId })}>{device.name}</a>
-        <small>{device.product.name}</small>
+        <small>
+          {device.product.name}
+          {isShared(device.role) && ` · ${words.shared(texts.sharing.roles[device.role].toLowerCase())}`}
+        </small>
       </span>
       <span role="cell">
         <Status status={status} />
@@ -132,4 +138,8 @@ function Empty({ isFiltered }: { isFiltered: boolean }) {
       <MakeSwitch />
     </section>
   );
+}
+
+function isShared(role: Row['device']['role']): role is 'operator' | 'viewer' {
+  return role === 'operator' || role === 'viewer';
 }

@@ -1,0 +1,106 @@
+// What others offer to the user: devices to share, and devices to take over. Looked for when the screen opens, comes back
+// into view, and once a minute; shows nothing where there is nothing.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { describeError } from '../errors.ts';
+import { clockTime } from '../state/clock.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+import { Action, Problem } from './form.tsx';
+
+const words = texts.offers;
+const lookEveryMs = 60_000;
+type Invitation = Data<Client['invitations']['$get']>['list'][number];
+type Transfer = Data<Client['devices']['transfers']['$get']>['list'][number];
+
+/** @param onAccept called after the user has one more device */
+export function Offers({ onAccept }: { onAccept: () => void }) {
+  const invitations = useSignal<readonly Invitation[]>([]);
+  const transfers = useSignal<readonly Transfer[]>([]);
+  const problem = useSignal('');
+  const { api } = session();
+  const look = async (): Promise<void> => {
+    const query = { page: '1', size: '20' };
+    const [invited, offered] = await Promise.all([
+      dataOf(api.invitations.$get({ query })),
+      dataOf(api.devices.transfers.$get({ query })),
+    ]);
+    invitations.value = invited.list;
+    transfers.value = offered.list;
+    problem.value = '';
+  };
+  useEffect(() => {
+    const lookIfSeen = (): void => {
+      if (!document.hidden) look().catch((error: unknown) => (problem.value = describeError(error)));
+    };
+    lookIfSeen();
+    const timer = setInterval(lookIfSeen, lookEveryMs);
+    addEventListener('visibilitychange', lookIfSeen);
+    return () => {
+      clearInterval(timer);
+      removeEventListener('visibilitychange', lookIfSeen);
+    };
+  }, []);
+  const answer = (call: () => Promise<unknown>, isAccepted: boolean) => async () => {
+    await call();
+    if (isAccepted) onAccept();
+    await look();
+  };
+  return (
+    <>
+      <Problem text={problem.value} />
+      {invitations.value.map(({ invitationId, invitedBy, role, deviceId, expiresAt }) => (
+        <section key={invitationId} class="notice" aria-label={words.invitation}>
+          <p>
+            {words.invites(invitedBy, deviceId, texts.sharing.roles[role])}{' '}
+            <small>{words.until(clockTime(Date.parse(expiresAt)))}</small>
+          </p>
+          <div class="actions">
+            <Action
+              label={words.accept}
+              kind="primary"
+              onPress={answer(
+                () => dataOf(api.invitations[':invitationId'].accept.$post({ param: { invitationId } })),
+                true,
+              )}
+            />
+            <Action
+              label={words.decline}
+              onPress={answer(
+                () => dataOf(api.invitations[':invitationId'].$delete({ param: { invitationId } })),
+                false,
+              )}
+            />
+          </div>
+        </section>
+      ))}
+      {transfers.value.map(({ deviceId, productName, from, expiresAt }) => (
+        <section key={deviceId} class="notice" aria-label={words.transfer}>
+          <p>
+            {words.offersDevice(from, productName, deviceId)}{' '}
+            <small>{words.until(clockTime(Date.parse(expiresAt)))}</small>
+          </p>
+          <p class="hint">{words.transferHint}</p>
+          <div class="actions">
+            <Action
+              label={words.take}
+              kind="primary"
+              onPress={answer(
+                () => dataOf(api.devices[':deviceId'].transfer.accept.$post({ param: { deviceId } })),
+                true,
+              )}
+            />
+            <Action
+              label={words.decline}
+              onPress={answer(
+                () => dataOf(api.devices[':deviceId'].transfer.decline.$post({ param: { deviceId } })),
+                false,
+              )}
+            />
+          </div>
+        </section>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,138 @@
+// With whom a device is shared: members and open invitations, for its owner.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { Dialog } from '../parts/dialog.tsx';
+import { Action, Field, Form, Problem, Select, useAction } from '../parts/form.tsx';
+import { Paged } from '../parts/paged.tsx';
+import { clockTime } from '../state/clock.ts';
+import { PagedList } from '../state/paged-list.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.sharing;
+type OfDevice = Client['devices'][':deviceId'];
+type Member = Data<OfDevice['members']['$get']>['list'][number];
+type Invitation = Data<OfDevice['invitations']['$get']>['list'][number];
+type Role = Member['role'];
+const roles = Object.entries(words.roles);
+
+export function DeviceMembers({ deviceId }: { deviceId: string }) {
+  const api = session().api.devices[':deviceId'];
+  const param = { deviceId };
+  const members = useMemo(
+    () =>
+      new PagedList<Member>(
+        (query) => dataOf(api.members.$get({ param, query })),
+        ({ userId }) => String(userId),
+      ),
+    [],
+  );
+  const invitations = useMemo(
+    () =>
+      new PagedList<Invitation>(
+        (query) => dataOf(api.invitations.$get({ param, query })),
+        ({ invitationId }) => invitationId,
+      ),
+    [],
+  );
+  return (
+    <section class="card" aria-label={words.people}>
+      <h2>{words.people}</h2>
+      <p class="hint">{words.peopleHint}</p>
+      <Paged list={members} empty={<p>{words.nobody}</p>}>
+        {(member) => (
+          <MemberRow key={member.userId} deviceId={deviceId} member={member} onChange={() => members.reload()} />
+        )}
+      </Paged>
+      {invitations.total.value > 0 && <h3>{words.invitations}</h3>}
+      <Paged list={invitations} empty={null}>
+        {({ invitationId, email, role, expiresAt }) => (
+          <li key={invitationId} class="item">
+            <div>
+              <strong>{email}</strong>
+              <p class="hint">
+                {words.roles[role]} · {words.until(clockTime(Date.parse(expiresAt)))}
+              </p>
+            </div>
+            <Action
+              label={words.withdraw}
+              name={words.withdrawOf(email)}
+              onPress={async () => {
+                await dataOf(api.invitations[':invitationId'].$delete({ param: { deviceId, invitationId } }));
+                await invitations.reload();
+              }}
+            />
+          </li>
+        )}
+      </Paged>
+      <h3>{words.invite}</h3>
+      <Form
+        submit={words.invite}
+        done={words.invited}
+        isEmptied
+        onSubmit={async ({ email = '', role }) => {
+          await dataOf(api.members.$post({ param, json: { email, role: role as Role } }));
+          await invitations.reload();
+        }}
+      >
+        <div class="pair">
+          <Field label={words.email} name="email" type="email" required maxLength={254} autoComplete="off" />
+          <Select label={words.role} name="role" value="operator" options={roles} />
+        </div>
+      </Form>
+    </section>
+  );
+}
+
+function MemberRow(props: { deviceId: string; member: Member; onChange: () => Promise<void> }) {
+  const { deviceId, member, onChange } = props;
+  const { userId, email, role, since } = member;
+  const isAsking = useSignal(false);
+  const { error, run } = useAction();
+  const param = { deviceId, userId: String(userId) };
+  const api = session().api.devices[':deviceId'].members[':userId'];
+  const change = (wanted: string) =>
+    run(async () => {
+      try {
+        await dataOf(api.$patch({ param, json: { role: wanted as Role } }));
+      } finally {
+        // What the list shows is what the service has, also after a refusal.
+        await onChange();
+      }
+    });
+  return (
+    <li class="item">
+      <div>
+        <strong>{email}</strong>
+        <p class="hint">{words.since(clockTime(Date.parse(since)))}</p>
+        <Problem text={error} />
+      </div>
+      <div class="actions">
+        <select aria-label={words.roleOf(email)} value={role} onChange={(event) => change(event.currentTarget.value)}>
+          {roles.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+        <button type="button" aria-label={words.removeOf(email)} onClick={() => (isAsking.value = true)}>
+          {words.remove}
+        </button>
+      </div>
+      {isAsking.value && (
+        <Dialog title={words.removeOf(email)} onClose={() => (isAsking.value = false)}>
+          <p>{words.removeWarning}</p>
+          <Action
+            label={words.remove}
+            kind="danger"
+            onPress={async () => {
+              await dataOf(api.$delete({ param }));
+              await onChange();
+            }}
+          />
+        </Dialog>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,151 @@
+// Whose a device is, for its owner: the pairing window, an offer to somebody else, and the release.
+import { dataOf, type Client, type Data } from '@latchwork/client';
+import { useSignal, type Signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { describeError } from '../errors.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { Action, Field, Form, Problem } from '../parts/form.tsx';
+import { goTo } from '../router.ts';
+import { clockTime, nowMs } from '../state/clock.ts';
+import type { Device } from '../state/device.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.ownership;
+type Ownership = Data<Client['devices'][':deviceId']['ownership']['$get']>;
+type PartProps = { ownership: Signal<Ownership | null>; present: Ownership };
+
+export function DeviceOwnership({ device }: { device: Device }) {
+  const { deviceId } = device;
+  const ownership = useSignal<Ownership | null>(null);
+  const problem = useSignal('');
+  useEffect(() => {
+    dataOf(session().api.devices[':deviceId'].ownership.$get({ param: { deviceId } })).then(
+      (found) => (ownership.value = found),
+      (error: unknown) => (problem.value = describeError(error)),
+    );
+  }, []);
+  const present = ownership.value;
+  return (
+    <section class="card" aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <Problem text={problem.value} />
+      {present === null && problem.value === '' && <p>{texts.loading}</p>}
+      {present !== null && (
+        <>
+          <p>
+            {present.claimedAt === null ? words.byProduct : words.claimed(clockTime(Date.parse(present.claimedAt)))}
+          </p>
+          <PairingWindow ownership={ownership} present={present} />
+          <Transfer ownership={ownership} present={present} />
+          {present.claimedAt !== null && <Release device={device} />}
+        </>
+      )}
+    </section>
+  );
+}
+
+function PairingWindow({ ownership, present }: PartProps) {
+  const { deviceId, pairingUntil } = present;
+  const api = session().api.devices[':deviceId']['pairing-window'];
+  const leftMs = pairingUntil === null ? 0 : Date.parse(pairingUntil) - nowMs.value;
+  const set = async (isOpen: boolean): Promise<void> => {
+    const param = { deviceId };
+    const changed = await dataOf(isOpen ? api.$post({ param }) : api.$delete({ param }));
+    ownership.value = { ...present, pairingUntil: changed.pairingUntil };
+  };
+  return (
+    <>
+      <h3>{words.pairing}</h3>
+      <p class="hint">{words.pairingHint}</p>
+      {leftMs > 0 ? (
+        <div class="actions">
+          <strong role="timer">{words.pairingLeft(countdown(leftMs))}</strong>
+          <Action label={words.pairingClose} onPress={() => set(false)} />
+        </div>
+      ) : (
+        <Action label={words.pairingOpen} onPress={() => set(true)} />
+      )}
+    </>
+  );
+}
+
+function Transfer({ ownership, present }: PartProps) {
+  const { deviceId, transfer } = present;
+  const api = session().api.devices[':deviceId'].transfer;
+  const isAsking = useSignal<string | null>(null);
+  return (
+    <>
+      <h3>{words.transfer}</h3>
+      <p class="hint">{words.transferHint}</p>
+      {transfer === null ? (
+        <Form
+          submit={words.offer}
+          onSubmit={({ email = '' }) => {
+            isAsking.value = email;
+            return Promise.resolve();
+          }}
+        >
+          <Field label={words.email} name="email" type="email" required maxLength={254} autoComplete="off" />
+        </Form>
+      ) : (
+        <div class="actions">
+          <span>{words.offered(transfer.email, clockTime(Date.parse(transfer.expiresAt)))}</span>
+          <Action
+            label={words.withdraw}
+            onPress={async () => {
+              await dataOf(api.$delete({ param: { deviceId } }));
+              ownership.value = { ...present, transfer: null };
+            }}
+          />
+        </div>
+      )}
+      {isAsking.value !== null && (
+        <Dialog title={words.transfer} onClose={() => (isAsking.value = null)}>
+          <p>{words.transferWarning(isAsking.value)}</p>
+          <Action
+            label={words.offerConfirm}
+            kind="danger"
+            onPress={async () => {
+              const json = { email: isAsking.value ?? '' };
+              const { email, expiresAt } = await dataOf(api.$post({ param: { deviceId }, json }));
+              ownership.value = { ...present, transfer: { email, expiresAt } };
+              isAsking.value = null;
+            }}
+          />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Release({ device: { deviceId, name } }: { device: Device }) {
+  const isAsking = useSignal(false);
+  return (
+    <>
+      <h3>{words.release}</h3>
+      <p class="hint">{words.releaseHint}</p>
+      <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
+        {words.release}
+      </button>
+      {isAsking.value && (
+        <Dialog title={words.release} onClose={() => (isAsking.value = false)}>
+          <p>{words.releaseWarning(name)}</p>
+          <Action
+            label={words.releaseConfirm}
+            kind="danger"
+            onPress={async () => {
+              await dataOf(session().api.devices[':deviceId'].release.$post({ param: { deviceId } }));
+              goTo({ screen: 'devices' });
+            }}
+          />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function countdown(leftMs: number): string {
+  const seconds = Math.ceil(leftMs / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}

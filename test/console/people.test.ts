@@ -1,0 +1,160 @@
+// Whose a device is and with whom it is shared, in the console: two people in browsers of their own, against the whole service.
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { activate, signUp, type Session } from '../rig/accounts.ts';
+import { connectApi, dataOf } from '../rig/api.ts';
+import { browserMissing } from '../rig/browser.ts';
+import { findBarriers, openDevice, signIn, Stage } from '../rig/console-visit.ts';
+
+describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a device', () => {
+  let stage: Stage;
+  let guest: Session;
+  let owners: Page;
+  let guests: Page;
+  let deviceId: string;
+
+  beforeAll(async () => {
+    stage = await Stage.open();
+    guest = await signUp((credentials) => connectApi(stage.url, credentials));
+    ({ deviceId } = await activate(stage.owner.api, stage.productKey, 'DOOR-1'));
+    owners = await stage.visit();
+    guests = await stage.browser.open();
+    await signIn(guests, guest);
+  });
+  afterAll(() => stage.close());
+  afterEach(() => {
+    expect(stage.browser.problems.splice(0)).toEqual([]);
+  });
+
+  const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+  const confirm = (page: Page, name: string) =>
+    page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+  const part = (page: Page, name: string) => page.getByRole('region', { name });
+  const openDoor = (page: Page) => openDevice(page, /DOOR-1/);
+
+  it('are invited by email, find the invitation among their devices, and do what their role allows', async () => {
+    await openDoor(owners);
+    const people = part(owners, 'People');
+    await people.getByText('Shared with nobody.').waitFor();
+    await people.getByLabel('Email').fill(guest.email);
+    await people.getByLabel('Role').selectOption('viewer');
+    await press(owners, 'Invite somebody');
+    await people.getByText(/^Invited\. /).waitFor();
+    await people.getByRole('button', { name: `Withdraw the invitation of ${guest.email}` }).waitFor();
+    await guests.reload();
+    const invitation = part(guests, 'Invitation');
+    await invitation.getByText(`${stage.owner.email} shares the device ${deviceId} with you as Viewer.`).waitFor();
+    expect(await findBarriers(guests)).toEqual([]);
+    await press(guests, 'Accept');
+    await guests.getByRole('row').filter({ hasText: 'shared, viewer' }).waitFor();
+    await invitation.waitFor({ state: 'detached' });
+    await openDoor(guests);
+    await guests.getByText('You are a viewer of this device').waitFor();
+    expect(await guests.getByRole('button', { name: 'Up', exact: true }).isDisabled()).toBe(true);
+    for (const name of ['People', 'Ownership']) expect(await part(guests, name).count()).toBe(0);
+    expect(await guests.getByRole('heading', { name: 'Manage' }).count()).toBe(0);
+  });
+
+  it('get another role, and leave', async () => {
+    await owners.reload();
+    const people = part(owners, 'People');
+    await people.getByLabel(`Role of ${guest.email}`).selectOption('operator');
+    const members = () => dataOf(stage.owner.api.devices[':deviceId'].members.$get({ param: { deviceId }, query: {} }));
+    await expect.poll(async () => (await members()).list).toMatchObject([{ email: guest.email, role: 'operator' }]);
+    await guests.reload();
+    await part(guests, 'Shared with you').getByText('You are an operator').waitFor();
+    await press(guests, 'Leave this device');
+    await confirm(guests, 'Leave');
+    await guests.getByRole('heading', { name: 'No device yet' }).waitFor();
+    await owners.reload();
+    await people.getByText('Shared with nobody.').waitFor();
+  });
+
+  it('are uninvited, decline, and are removed', async () => {
+    const people = part(owners, 'People');
+    const invite = async () => {
+      await people.getByLabel('Email').fill(guest.email);
+      await press(owners, 'Invite somebody');
+      await people.getByText('Open invitations').waitFor();
+    };
+    await invite();
+    await press(owners, `Withdraw the invitation of ${guest.email}`);
+    await people.getByText('Open invitations').waitFor({ state: 'detached' });
+    await invite();
+    await guests.reload();
+    await press(guests, 'Decline');
+    await part(guests, 'Invitation').waitFor({ state: 'detached' });
+    await invite();
+    await guests.reload();
+    await press(guests, 'Accept');
+    await guests.getByRole('row').filter({ hasText: 'shared, operator' }).waitFor();
+    await owners.reload();
+    await press(owners, `Remove ${guest.email}`);
+    await confirm(owners, 'Remove');
+    await people.getByText('Shared with nobody.').waitFor();
+    expect((await guest.api.devices[':deviceId'].$get({ param: { deviceId } })).status).toBe(403);
+  });
+
+  it('are told that the owner needs no invitation', async () => {
+    await part(owners, 'People').getByLabel('Email').fill(stage.owner.email);
+    await press(owners, 'Invite somebody');
+    await owners.getByText('(the device is your own)').waitFor();
+    expect(stage.browser.problems.splice(0)).toEqual([expect.stringContaining('400')]);
+  });
+
+  it('let a device pair again for a while', async () => {
+    const ownership = part(owners, 'Ownership');
+    await press(owners, 'Open the pairing window');
+    await ownership
+      .getByRole('timer')
+      .getByText(/^Open for 1[45]:\d\d$/)
+      .waitFor();
+    const read = () => dataOf(stage.owner.api.devices[':deviceId'].ownership.$get({ param: { deviceId } }));
+    expect((await read()).pairingUntil).not.toBe(null);
+    await press(owners, 'Close it');
+    await owners.getByRole('button', { name: 'Open the pairing window' }).waitFor();
+    expect((await read()).pairingUntil).toBe(null);
+  });
+
+  it('hand a device over, after an offer that was withdrawn', async () => {
+    const ownership = part(owners, 'Ownership');
+    await ownership.getByText('nobody has claimed it').waitFor();
+    for (const isWithdrawn of [true, false]) {
+      await ownership.getByLabel('Email of the new owner').fill(guest.email);
+      await press(owners, 'Offer it');
+      await owners.getByRole('dialog').getByText(`Offer this device to ${guest.email}?`).waitFor();
+      await confirm(owners, 'Offer it');
+      await ownership.getByText(`Offered to ${guest.email}`).waitFor();
+      if (isWithdrawn) await press(owners, 'Withdraw the offer');
+    }
+    await guests.reload();
+    const offer = part(guests, 'Offered device');
+    await offer.getByText(`${stage.owner.email} offers you`).waitFor();
+    await press(guests, 'Take it over');
+    await offer.waitFor({ state: 'detached' });
+    await openDoor(guests);
+    await part(guests, 'Ownership').getByText('It is yours since').waitFor();
+    await owners.reload();
+    await owners.getByText('This device belongs to somebody else.').waitFor();
+    expect(stage.browser.problems.splice(0)).toEqual([expect.stringContaining('403')]);
+  });
+
+  it('release a device after a plain warning', async () => {
+    expect(await findBarriers(guests)).toEqual([]);
+    await press(guests, 'Release this device');
+    await guests.getByRole('dialog').getByText('This cannot be undone.').waitFor();
+    await confirm(guests, 'Release for good');
+    await guests.getByRole('heading', { name: 'No device yet' }).waitFor();
+    await openDoor(owners);
+    await part(owners, 'Ownership').getByText('nobody has claimed it').waitFor();
+  });
+
+  it('see all of it on a phone, in the dark', async () => {
+    const phone = await stage.visit({ colorScheme: 'dark', viewport: { width: 360, height: 740 } });
+    await openDoor(phone);
+    await part(phone, 'Ownership').getByText('nobody has claimed it').waitFor();
+    expect(await findBarriers(phone)).toEqual([]);
+    expect(await phone.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
+    await phone.context().close();
+  });
+});
