@@ -94,7 +94,7 @@ export class Bridge {
       // Only the Worker knows whether the session should be ours; without a link, it says so with the next one.
       onTakenOver: () => this.#link.restart(),
     });
-    this.#loginCheck = new LoginCheck(config.mqtt, config.standbyLoginCheckMs, log);
+    this.#loginCheck = new LoginCheck(config.mqtt, config.loginCheck, log);
     this.#link = new WorkerLink({
       workerUrl: config.workerUrl,
       secret: config.bridgeSecret,

@@ -39,6 +39,7 @@ const environmentSchema = z.object({
   ),
   MQTT_USERNAME: z.string().optional(),
   MQTT_PASSWORD: z.string().optional(),
+  MQTT_CHECK_USERNAME: z.string().optional(),
   MQTT_PROTOCOL: oneOf(['auto', '5', '3.1.1']).default('auto'),
   MQTT_MAX_PACKET_BYTES: wholeNumber(131_072, 268_435_455).default(262_144),
   SPOOL_DIR: z.string({
@@ -135,7 +136,7 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_BURST },
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: env.DEAD_LETTERS_MAX_BYTES },
     uplink: { maxTries: env.UPLINK_MAX_TRIES, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
-    standbyLoginCheckMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000,
+    loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
     health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
     log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
   };

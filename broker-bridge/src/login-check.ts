@@ -1,6 +1,6 @@
 // Whether the broker lets this bridge in, tried now and then while it stands by: a wrong password shows before a take-over. Connects
 // under a client id of its own, without a session, and leaves at once: it must not touch the session that the active bridge has.
-import mqtt from 'mqtt';
+import mqtt, { type IClientOptions } from 'mqtt';
 import { checkClientId } from './client-id.ts';
 import type { MqttConfig } from './config.ts';
 import { runDetached } from './detached.ts';
@@ -10,22 +10,28 @@ import { connectOptions, type MqttVersion } from './mqtt-connection.ts';
 export type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
 type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
 
+type Options = {
+  /** 0: never. */
+  everyMs: number;
+  /** Of an account that stands for the bridge's, where that is bound to one client id; its own is its name. */
+  username: string | undefined;
+};
+
 const firstAfterMs = 1_000;
 const unacceptableVersionCodes = [0x01, 0x84];
 
 export class LoginCheck {
   readonly #config: MqttConfig;
-  readonly #everyMs: number;
+  readonly #options: Options;
   readonly #log: Log;
   #state: LoginState = 'unknown';
   #timer: NodeJS.Timeout | undefined;
   /** Another one after each `stop`: what an attempt from before finds counts for nothing. */
   #run: symbol | undefined;
 
-  /** @param everyMs 0: never */
-  constructor(config: MqttConfig, everyMs: number, log: Log) {
+  constructor(config: MqttConfig, options: Options, log: Log) {
     this.#config = config;
-    this.#everyMs = everyMs;
+    this.#options = options;
     this.#log = log;
   }
 
@@ -39,7 +45,7 @@ export class LoginCheck {
   }
 
   start(): void {
-    if (this.#run !== undefined || this.#everyMs === 0) return;
+    if (this.#run !== undefined || this.#options.everyMs === 0) return;
     this.#run = Symbol('run');
     this.#plan(firstAfterMs);
   }
@@ -65,7 +71,7 @@ export class LoginCheck {
     const attempt = maySpeakOlder ? await this.#attempt('3.1.1') : first;
     if (run === undefined || run !== this.#run) return;
     this.#note(attempt);
-    this.#plan(this.#everyMs);
+    this.#plan(this.#options.everyMs);
   }
 
   #note({ state, cause, refusedCode }: Attempt): void {
@@ -79,19 +85,23 @@ export class LoginCheck {
         cause,
         ...(refusedCode !== null && { refusedCode }),
         remedy:
-          'compare MQTT_USERNAME and MQTT_PASSWORD with the account at the broker, which may be bound to no client id',
+          'compare MQTT_USERNAME and MQTT_PASSWORD with the account at the broker; for one that is bound to a client id set MQTT_CHECK_USERNAME',
       });
     } else this.#log.warn('this standby does not reach the broker', { cause });
   }
 
   async #attempt(version: MqttVersion): Promise<Attempt> {
-    const { properties: _session, ...options } = connectOptions(this.#config, version);
-    const client = mqtt.connect(this.#config.url, {
-      ...options,
-      clientId: checkClientId(),
+    const { username } = this.#options;
+    const options: IClientOptions = {
+      ...connectOptions(this.#config, version),
+      ...(username !== undefined && { username }),
+      clientId: username ?? checkClientId(),
       clean: true,
       manualConnect: false,
-    });
+    };
+    // They ask for the session to be kept.
+    delete options.properties;
+    const client = mqtt.connect(this.#config.url, options);
     // What comes after the answer changes nothing.
     client.on('error', () => undefined);
     const attempt = await new Promise<Attempt>((resolve) => {

@@ -1,5 +1,6 @@
 // Several bridges with one broker session between them: the Worker says which one is active.
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { linkCloseReasons } from '../../src/protocol/bridge.ts';
@@ -76,7 +77,10 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     rig = await BridgeRig.start(
       await Mosquitto.launch(port, (dir) => {
         const passwords = join(dir, 'passwords');
-        execFileSync('mosquitto_passwd', ['-c', '-b', passwords, login.MQTT_USERNAME, login.MQTT_PASSWORD]);
+        writeFileSync(passwords, '');
+        for (const name of [login.MQTT_USERNAME, 'latchwork-bridge-check']) {
+          execFileSync('mosquitto_passwd', ['-b', passwords, name, login.MQTT_PASSWORD]);
+        }
         return `listener ${port} 127.0.0.1\nallow_anonymous false\npassword_file ${passwords}`;
       }),
       login,
@@ -99,7 +103,11 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     const accepted = () => second.lines.some(({ message }) => message === 'the broker would let this standby in');
     await second.changes.until('the login is accepted', accepted);
     expect(await ready()).toMatchObject({ status: 200, standbyLogin: 'accepted' });
-    // It left the active one's session alone.
+    await second.kill('SIGKILL');
+    const other = { MQTT_USERNAME: 'bound to one client id', MQTT_CHECK_USERNAME: 'latchwork-bridge-check' };
+    second = rig.startBridge({ ...standby, ...other, SPOOL_DIR: makeSpoolDir() });
+    await second.changes.until('the login of the second account is accepted', accepted);
+    // They left the active one's session alone.
     expect(countConnects(first)).toBe(1);
     expect(rig.worker.bridges.get('bridge-1')!.isBrokerConnected).toBe(true);
   });

@@ -14,7 +14,7 @@ export const dynamicSecurityMissing =
 
 export async function startDynamicMosquitto(
   port: number,
-  bridgePassword: string,
+  bridge: { clientId: string; password: string },
   user?: 'mosquitto',
 ): Promise<Mosquitto> {
   let dataDir = {};
@@ -38,7 +38,8 @@ export async function startDynamicMosquitto(
   const values = {
     '-p 1883': `-p ${port}`,
     ADMIN_PASSWORD: administratorPassword,
-    BRIDGE_MQTT_PASSWORD: bridgePassword,
+    BRIDGE_CLIENT_ID: bridge.clientId,
+    BRIDGE_MQTT_PASSWORD: bridge.password,
     ...dataDir,
   };
   run(readExample('mosquitto/bridge-account.sh', values));

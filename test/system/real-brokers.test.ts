@@ -132,7 +132,7 @@ describe.skipIf(dynamicSecurityMissing !== null)('mosquitto, configured by the s
     const onWorkerLine = (line: string) => void workerLines.push(line);
     rig = await WorkerRig.start({ vars: { BROKER_PROVISIONING: 'mosquitto' }, onWorkerLine });
     mkdirSync(join(rig.stateDir, 'spool'));
-    broker = await startDynamicMosquitto(rig.mqttPort, bridgePassword);
+    broker = await startDynamicMosquitto(rig.mqttPort, { clientId: clientIdOfBridge(rig), password: bridgePassword });
   });
   afterAll(async () => {
     await rig.stop();
