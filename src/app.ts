@@ -13,9 +13,11 @@ import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
 import { deviceCommandRoutes } from './routes/device-commands.ts';
+import { deviceGuestLinkRoutes } from './routes/device-guest-links.ts';
 import { deviceSharingRoutes, invitationRoutes } from './routes/device-sharing.ts';
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/device-ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices.ts';
+import { guestPageRoutes } from './routes/guest-pages.ts';
 import { healthRoutes, reportSettings } from './routes/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
 import { pageRoutes } from './routes/pages.ts';
@@ -40,6 +42,8 @@ export function createApp() {
   app.use(logRequest);
   // Pages: their headers let them run the scripts of this origin.
   app.route('/', pageRoutes);
+  app.use('/g/*', createServiceContext);
+  app.route('/g', guestPageRoutes);
 
   app.use(setAnswerHeaders);
   app.use('/health', reportSettings);
@@ -80,6 +84,7 @@ function createApi() {
       .route('/devices', deviceRoutes)
       .route('/devices', deviceSharingRoutes)
       .route('/devices', deviceCommandRoutes)
+      .route('/devices', deviceGuestLinkRoutes)
   );
 }
 export type Api = ReturnType<typeof createApi>;

@@ -149,6 +149,7 @@ export const texts = {
     credentials: 'Messaging password',
     ownership: 'Ownership',
     sharing: 'Sharing',
+    guest_link: 'Guest link',
     times: (count: number) => `${count.toLocaleString('en')} times`,
     from: (address: string) => `from ${address}`,
     reasons: {
@@ -192,6 +193,10 @@ export const texts = {
       role_changed: 'role changed',
       removed: 'removed',
       left: 'left',
+      link_made: 'made',
+      link_revoked: 'revoked',
+      link_used: 'used',
+      link_undelivered: 'did not reach the device: the use does not count',
     } as Record<string, string>,
   },
   products: {

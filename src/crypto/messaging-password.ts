@@ -1,7 +1,7 @@
 // Messaging passwords that prove where they come from: a random part and a code over product, device and that part
 // (HMAC-SHA-256), so that a guess is told from an issued one without asking the device's object. Whether an issued one is
 // still valid, only the object knows.
-import { createSecret, deriveDigits, importMacKey, isEqualDigest } from './secrets.ts';
+import { createSecret, deriveDigits, importMacKeys, isEqualDigest } from './secrets.ts';
 
 const prefix = 'tk_';
 /** 131 bits. */
@@ -16,7 +16,7 @@ type Device = { productKey: string; deviceId: string };
 
 /** The first secret certifies. */
 export async function createMessagingPassword(secrets: readonly string[], device: Device): Promise<string> {
-  const [current] = await keysOf(secrets);
+  const [current] = await importMacKeys(secrets);
   if (current === undefined) throw new Error('no messaging secret');
   const random = createSecret(prefix, randomLength);
   return random + (await codeOf(current, device, random));
@@ -27,17 +27,8 @@ export async function isCertified(secrets: readonly string[], device: Device, pa
   if (password.length !== length) return false;
   const random = password.slice(0, prefix.length + randomLength);
   const given = password.slice(random.length);
-  const codes = await Promise.all((await keysOf(secrets)).map((key) => codeOf(key, device, random)));
+  const codes = await Promise.all((await importMacKeys(secrets)).map((key) => codeOf(key, device, random)));
   return codes.map((code) => isEqualDigest(code, given)).includes(true);
-}
-
-/** Keys of configured secrets, which do not change while an isolate lives. */
-const keysByList = new WeakMap<readonly string[], Promise<CryptoKey[]>>();
-
-function keysOf(secrets: readonly string[]): Promise<CryptoKey[]> {
-  const known = keysByList.get(secrets) ?? Promise.all(secrets.map(importMacKey));
-  keysByList.set(secrets, known);
-  return known;
 }
 
 /** Product keys and device ids hold no line break, so that no two devices share a text. */

@@ -19,9 +19,18 @@ export async function deriveSecret(secret: string, salt: string): Promise<string
   return deriveDigits(await importMacKey(secret), salt, 43);
 }
 
-export function importMacKey(secret: string): Promise<CryptoKey> {
+function importMacKey(secret: string): Promise<CryptoKey> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   return crypto.subtle.importKey('raw', new TextEncoder().encode(secret), algorithm, false, ['sign']);
+}
+
+/** Keys of configured secrets, which do not change while an isolate lives. */
+const macKeysByList = new WeakMap<readonly string[], Promise<CryptoKey[]>>();
+
+export function importMacKeys(secrets: readonly string[]): Promise<CryptoKey[]> {
+  const known = macKeysByList.get(secrets) ?? Promise.all(secrets.map(importMacKey));
+  macKeysByList.set(secrets, known);
+  return known;
 }
 
 /** The last `length` base62 digits of an HMAC-SHA-256. */

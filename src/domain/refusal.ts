@@ -1,6 +1,11 @@
 // Why a request, login, frame or message is refused: one closed union with the data for the log, and the one switch that
 // turns it into the wire's message. Knows no HTTP status and no transport.
-import type { ActivationRefusalReason, ErrorMessage, LoginRefusalReason } from '../protocol/vocabulary.ts';
+import type {
+  ActivationRefusalReason,
+  ErrorMessage,
+  GuestLinkState,
+  LoginRefusalReason,
+} from '../protocol/vocabulary.ts';
 import type { PublishFailure } from './publish-outcome.ts';
 
 /** A wrong one whose name ends in `_password` is `invalid_password` on the wire. */
@@ -34,6 +39,7 @@ export type Limit = {
     | 'transferOffersPerUser'
     | 'pagedDevices'
     | 'membersPerDevice'
+    | 'guestLinksPerDevice'
     | 'relay_subscriptions'
     | 'fleetRegistrations'
     | 'relaySnapshotDevices'
@@ -67,6 +73,7 @@ export type Refusal =
         | 'device'
         | 'member'
         | 'invitation'
+        | 'guest_link'
         | 'account'
         | 'session'
         | 'transfer'
@@ -95,6 +102,8 @@ export type Refusal =
   | { kind: 'device_not_activated'; deviceId: string }
   /** Unknown, expired, or used by another serial. */
   | { kind: 'claim_token_refused' }
+  /** `wrong`: no link of this service. `revoked`: or never made, or made by somebody who may not share the device any more. */
+  | { kind: 'guest_link_refused'; because: 'wrong' | 'revoked' | Exclude<GuestLinkState, 'open'> }
   /** The product takes no new serials, or none that was not registered. */
   | { kind: 'activation_refused'; productKey: string; policy: 'registered' | 'closed' }
   | { kind: 'reactivation_refused'; deviceId: string; because: ActivationRefusalReason }
@@ -155,6 +164,8 @@ export function wireErrorOf(refusal: Refusal): WireError {
       return { message: 'invalid_client_id' };
     case 'not_found':
       return { message: refusal.what === 'device' ? 'device_not_found' : 'not_found' };
+    case 'guest_link_refused':
+      return { message: 'not_found' };
     case 'unknown_product_key':
       return { message: 'invalid_product_key' };
     case 'not_owner':
@@ -217,6 +228,8 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'too_many_devices' };
     case 'membersPerDevice':
       return { message: 'too_many_members' };
+    case 'guestLinksPerDevice':
+      return { message: 'too_many_guest_links' };
     case 'pagedDevices':
       return { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${limit.max} devices` };
     case 'request_body_bytes':

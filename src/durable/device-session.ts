@@ -4,9 +4,19 @@ import { DurableObject } from 'cloudflare:workers';
 import { createId, isEqualDigest } from '../crypto/secrets.ts';
 import type { Actor, MemberRole } from '../domain/access.ts';
 import type { Activation, Provisioned } from '../domain/device/activation.ts';
-import { viewCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
+import { viewCommand, type AcceptedCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
 import { liveGenerations } from '../domain/device/credentials.ts';
 import type { ConnectionReport, Ingested } from '../domain/device/events.ts';
+import {
+  countUsesLeft,
+  viewAsGuest,
+  viewGuestLinks,
+  type GuestLinkView,
+  type GuestReceipt,
+  type GuestUse,
+  type GuestView,
+  type NewGuestLink,
+} from '../domain/device/guest-links.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import { viewOwnership, type OwnershipView, type TransferOffer } from '../domain/device/ownership.ts';
 import type { MessageResult } from '../domain/device/inbox.ts';
@@ -186,7 +196,7 @@ export class DeviceSession extends DurableObject<Env> {
   events(actor: Actor, page: PageRequest): Outcome<Page<EventView>> {
     this.#device.checkEdge();
     return this.#device.ask(actor, 'readReports', (state) =>
-      viewEvents(state, this.#device.storage.listTransitions(), this.#device.storage.listJournal(), page),
+      viewEvents(state, this.#device.storage.listEvents(), page),
     );
   }
 
@@ -212,17 +222,22 @@ export class DeviceSession extends DurableObject<Env> {
     if (!owned.ok) return owned;
     const commandId = createId('', 16);
     const accepted = this.#device.decide({ kind: 'command_requested', actor, request, commandId, number: owned.value });
-    if (!accepted.ok) return accepted;
-    const { publication, ...receipt } = accepted.value;
+    return accepted.ok ? this.#followCommand(accepted.value, request.waitSeconds) : accepted;
+  }
+
+  async #followCommand(
+    { publication, ...receipt }: AcceptedCommand,
+    waitSeconds: number | undefined,
+  ): Promise<Outcome<CommandReceipt>> {
     const outcome =
       publication === 'pending' ? await this.#device.effects.publicationOf(receipt.commandId) : publication;
     if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
-    if (request.waitSeconds === undefined) return { ok: true, value: receipt };
+    if (waitSeconds === undefined) return { ok: true, value: receipt };
     const isWaiting = () => {
       const command = this.#findCommand(receipt.commandId);
       return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
     };
-    await this.#device.effects.waitForReply(receipt.commandId, request.waitSeconds * 1000, isWaiting);
+    await this.#device.effects.waitForReply(receipt.commandId, waitSeconds * 1000, isWaiting);
     const command = this.#findCommand(receipt.commandId);
     const { present } = this.#device;
     if (command === undefined || typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
@@ -335,6 +350,41 @@ export class DeviceSession extends DurableObject<Env> {
   /** @param untilMs null closes the window */
   setPairingWindow(actor: Actor, untilMs: number | null, address: string | null): Outcome<null> {
     return this.#device.decide({ kind: 'pairing_window_set', actor, untilMs, address });
+  }
+
+  makeGuestLink(actor: Actor, link: NewGuestLink, address: string | null): Outcome<GuestLinkView> {
+    return this.#device.decide({ kind: 'guest_link_made', actor, link, address });
+  }
+
+  revokeGuestLink(actor: Actor, linkId: string, address: string | null): Outcome<null> {
+    return this.#device.decide({ kind: 'guest_link_revoked', actor, linkId, address });
+  }
+
+  listGuestLinks(actor: Actor, page: PageRequest): Outcome<Page<GuestLinkView>> {
+    return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
+  }
+
+  /** For whoever has the link. Changes nothing. */
+  viewAsGuest(linkId: string): Outcome<GuestView> {
+    this.#device.checkEdge();
+    const { present } = this.#device;
+    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    return viewAsGuest(present, linkId, Date.now());
+  }
+
+  /** Answers when the device has replied, or after `waitSeconds`. */
+  async useGuestLink(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+    this.#device.checkEdge();
+    const { present } = this.#device;
+    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    const fresh = { commandId: createId('', 16), number: this.#device.storage.nextCommandNumber() };
+    const accepted = this.#device.decide({ kind: 'guest_link_used', ...use, ...fresh });
+    if (!accepted.ok) return accepted;
+    const followed = await this.#followCommand(accepted.value, waitSeconds);
+    if (!followed.ok) return followed;
+    const after = this.#device.present;
+    const usesLeft = typeof after === 'string' ? 0 : countUsesLeft(after, use.linkId, Date.now());
+    return { ok: true, value: { ...followed.value, deviceName: present.identity.name, usesLeft } };
   }
 
   /** What changed in the product that paths without D1 need. */

@@ -10,11 +10,13 @@ import { readCredentials } from '../domain/device/credentials.ts';
 import { noMessages } from '../domain/device/deduplication.ts';
 import {
   historySize,
+  type GuestEntry,
   type HistoryEntry,
   type JournalEntry,
   type PositionChange,
   type Transition,
 } from '../domain/device/history.ts';
+import { noGuestLinks } from '../domain/device/guest-links.ts';
 import { initialPresence } from '../domain/device/connection.ts';
 import { readIdentity } from '../domain/device/identity.ts';
 import { noOwnership } from '../domain/device/ownership.ts';
@@ -36,10 +38,11 @@ const migrations: readonly string[] = [
    CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
      WITHOUT ROWID;`,
   'CREATE TABLE journal (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
+  'CREATE TABLE guest (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
 ];
-const tables = ['version', 'slice', 'transition', 'position', 'command', 'idempotency_record', 'journal'] as const;
 /** What a device remembers of its owner. */
-const memories = ['transition', 'position', 'command', 'idempotency_record', 'journal'] as const;
+const memories = ['transition', 'position', 'command', 'idempotency_record', 'journal', 'guest'] as const;
+const tables = ['version', 'slice', ...memories] as const;
 
 const idempotencyRecordLifeMs = 24 * 3_600_000;
 /** Expired records are looked for this often: finding them reads the table. */
@@ -67,7 +70,9 @@ export class DeviceStorage {
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
     return stateOf(
       saved as SavedRows &
-        Partial<Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing' | 'last_rejected'>>,
+        Partial<
+          Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected'>
+        >,
       settings,
     );
   }
@@ -87,7 +92,7 @@ export class DeviceStorage {
   /** Its owner is another one now. */
   forgetOwner(): void {
     for (const table of memories) this.#sql.exec(`DELETE FROM ${table}`);
-    this.#sql.exec("DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations')");
+    this.#sql.exec("DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links')");
     this.#lastNumber = undefined;
   }
 
@@ -99,7 +104,7 @@ export class DeviceStorage {
 
   /** One statement a kind: a batch of a moving device brings a hundred entries. */
   appendHistory(entries: readonly HistoryEntry[]): void {
-    for (const kind of ['transition', 'position', 'journal'] as const) {
+    for (const kind of ['transition', 'position', 'journal', 'guest'] as const) {
       const own = entries.filter((one) => one.kind === kind).slice(-historySize);
       if (own.length === 0) continue;
       const rows = own.map(({ number, entry }) => [number % historySize, number, JSON.stringify(entry)]);
@@ -112,13 +117,12 @@ export class DeviceStorage {
   }
 
   /** Newest first. */
-  listTransitions(): Transition[] {
-    return this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[];
-  }
-
-  /** Newest first. */
-  listJournal(): JournalEntry[] {
-    return this.#readJson('SELECT json FROM journal ORDER BY number DESC') as JournalEntry[];
+  listEvents(): { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] } {
+    return {
+      transitions: this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[],
+      journal: this.#readJson('SELECT json FROM journal ORDER BY number DESC') as JournalEntry[],
+      guests: this.#readJson('SELECT json FROM guest ORDER BY number DESC') as GuestEntry[],
+    };
   }
 
   /** Newest first. */
@@ -205,6 +209,7 @@ function stateOf(
     login_refusals,
     floods,
     sharing,
+    guest_links,
     activations,
     last_rejected,
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
@@ -232,6 +237,7 @@ function stateOf(
     loginRefusals: login_refusals?.loginRefusals ?? [],
     floods: floods?.floods ?? [],
     sharing: sharing === undefined ? notShared : { ...notShared, ...sharing.sharing, retryAtMs: 0 },
+    guests: { ...noGuestLinks, ...guest_links?.guests },
     activations: activations?.activations ?? [],
     lastRejected: last_rejected?.lastRejected ?? null,
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },

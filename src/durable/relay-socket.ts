@@ -58,6 +58,7 @@ export function relayCodeOf(message: ErrorMessage): 400 | 401 | 403 | 404 | 500 
     case 'invalid_claim_token':
     case 'too_many_claim_tokens':
     case 'too_many_transfers':
+    case 'too_many_guest_links':
     case 'no_control_params':
     case 'invalid_control_params':
     case 'email_exists':

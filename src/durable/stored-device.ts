@@ -6,6 +6,7 @@ import type { Actor, DeviceAction } from '../domain/access.ts';
 import { adoptAlarm } from '../domain/device/alarm.ts';
 import { ask, decide, type Device } from '../domain/device/decide.ts';
 import type { DeviceEvent, EventKind, Results } from '../domain/device/events.ts';
+import { guestKey } from '../domain/device/guest-links.ts';
 import { mentionedCommands } from '../domain/device/messages.ts';
 import { afterWrite, rowsToSave, savedState } from '../domain/device/persistence.ts';
 import { readersOf } from '../domain/device/sharing.ts';
@@ -108,7 +109,7 @@ export class StoredDevice {
     const { commands } = this.#device;
     const named = commandsNamedBy(event).filter((id) => commands.loaded.every(({ commandId }) => commandId !== id));
     const found = named.flatMap((id) => this.storage.findCommand(id) ?? []);
-    const key = event.kind === 'command_requested' ? event.request.idempotencyKey : undefined;
+    const key = idempotencyKeyOf(event);
     const record = key === undefined ? undefined : this.storage.findIdempotencyRecord(key, nowMs);
     if (found.length === 0 && record === undefined) return this.#device;
     const loaded = [...commands.loaded, ...found].sort((one, other) => other.number - one.number);
@@ -165,6 +166,12 @@ export class StoredDevice {
     const { reportsConnections, keepAliveSeconds, provisioning } = broker;
     return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none', limits };
   }
+}
+
+function idempotencyKeyOf(event: DeviceEvent): string | undefined {
+  if (event.kind === 'command_requested') return event.request.idempotencyKey;
+  if (event.kind !== 'guest_link_used' || event.requestId === undefined) return undefined;
+  return guestKey(event.linkId, event.requestId);
 }
 
 function commandsNamedBy(event: DeviceEvent): string[] {

@@ -16,6 +16,7 @@ export const statusByError = {
   too_many_products: 400,
   too_many_devices: 400,
   too_many_members: 400,
+  too_many_guest_links: 400,
   too_many_claim_tokens: 400,
   too_many_transfers: 400,
   invalid_claim_token: 400,

@@ -2,7 +2,7 @@
 // body, a query or a credential.
 import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { routePath } from 'hono/route';
+import { matchedRoutes, routePath } from 'hono/route';
 import type { Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import { uplinkPath } from '../protocol/bridge.ts';
@@ -23,7 +23,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
     requestId,
     method,
     // The pattern, not the path: paths may hold secrets, and patterns can be counted.
-    route: routePath(c, -1),
+    route: matchedRoutes(c).findLast((one) => one.method !== 'ALL')?.path ?? routePath(c, -1),
     code: c.res.status,
     durationMs: Date.now() - startedAtMs,
     caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',

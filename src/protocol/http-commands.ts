@@ -78,7 +78,11 @@ export const commandSchema = z
     givenBy: z
       .object({ userId: z.int().openapi({ example: 42 }), withKey: z.boolean() })
       .nullable()
-      .openapi({ description: 'Whose command it is, and whether an API key sent it. Null where it was not recorded.' }),
+      .openapi({
+        description:
+          'Whose command it is, and whether an API key sent it. Null where it was not recorded, and of a guest.',
+      }),
+    guestLinkId: z.string().nullable().openapi({ description: 'Of the guest link that sent it.', example: null }),
     kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
     expiresAt: instantSchema,
     steps: z.object({

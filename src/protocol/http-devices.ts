@@ -11,6 +11,7 @@ import {
   deviceRoles,
   memberRoles,
   floodReasons,
+  guestLinkChanges,
   loginRefusalReasons,
   membershipChanges,
   ownershipChanges,
@@ -168,16 +169,22 @@ export const deviceEventPageSchema = pageSchema(
             ...activationRefusalReasons,
             ...ownershipChanges,
             ...membershipChanges,
+            ...guestLinkChanges,
             'contested' as const,
           ]),
         ])
         .openapi({
           description:
             'How the service came to know, why a login or an activation was refused or messages were dropped, what let the ' +
-            'device activate, or what was done to whose it is and to with whom it is shared.',
+            'device activate, or what was done to whose it is, to with whom it is shared, and with guest links.',
           example: 'disconnected',
         }),
-      detail: z.string().openapi({ description: "The broker's own word for it, or empty.", example: 'tcp_closed' }),
+      detail: z
+        .string()
+        .openapi({
+          description: "The broker's own word for it, with `guest_link` the `linkId`, or empty.",
+          example: 'tcp_closed',
+        }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
         description:
@@ -186,7 +193,7 @@ export const deviceEventPageSchema = pageSchema(
       }),
       address: z.string().nullable().optional().openapi({
         description:
-          'With `login_refused`, activations and what owners and members do: network address of the last one, where it is known.',
+          'With `login_refused`, activations and what owners, members and guests do: network address of the last one, where it is known.',
         example: '192.0.2.7',
       }),
       email: z

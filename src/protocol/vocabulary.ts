@@ -135,6 +135,14 @@ export const membershipChanges = [
 ] as const;
 export type MembershipChange = (typeof membershipChanges)[number];
 
+/** What was done with a guest link; `link_undelivered`: a use that did not reach the device and does not count. */
+export const guestLinkChanges = ['link_made', 'link_revoked', 'link_used', 'link_undelivered'] as const;
+export type GuestLinkChange = (typeof guestLinkChanges)[number];
+
+/** `ended`: with the device's being disabled. */
+export const guestLinkStates = ['open', 'used_up', 'expired', 'ended'] as const;
+export type GuestLinkState = (typeof guestLinkStates)[number];
+
 /** Kinds of events of a device; each has reasons of its own. */
 export const deviceEventStatuses = [
   'online',
@@ -146,6 +154,7 @@ export const deviceEventStatuses = [
   'credentials',
   'ownership',
   'sharing',
+  'guest_link',
 ] as const;
 
 /** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */
@@ -164,6 +173,7 @@ export type ErrorMessage =
   | 'too_many_products'
   | 'too_many_devices'
   | 'too_many_members'
+  | 'too_many_guest_links'
   | 'too_many_claim_tokens'
   | 'too_many_transfers'
   | 'invalid_claim_token'

@@ -32,7 +32,7 @@ const tags = [
   { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
   { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },
   { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
-  { name: 'Sharing', description: 'With whom an owner shares a device.' },
+  { name: 'Sharing', description: 'With whom an owner shares a device: members, and whoever has a guest link.' },
   { name: 'Health', description: 'For deployment checks and monitors.' },
   { name: 'Reference', description: 'These documents, for tools.' },
 ];
@@ -149,6 +149,9 @@ const operationIds: Record<string, string> = {
   'post /api/v1/devices/{deviceId}/credentials': 'replaceDeviceCredentials',
   'delete /api/v1/products/{productKey}/devices': 'deleteDevicesOfProduct',
   'post /api/v1/devices/{deviceId}/members': 'inviteMember',
+  'post /api/v1/devices/{deviceId}/guest-links': 'createGuestLink',
+  'get /api/v1/devices/{deviceId}/guest-links': 'listGuestLinks',
+  'delete /api/v1/devices/{deviceId}/guest-links/{linkId}': 'revokeGuestLink',
   'delete /api/v1/devices/{deviceId}/members/{userId}': 'removeMember',
   'delete /api/v1/devices/{deviceId}/invitations/{invitationId}': 'withdrawInvitation',
   'post /api/v1/devices/claim-tokens': 'createClaimToken',

@@ -85,6 +85,7 @@ function describeCommand(command: CommandView) {
     replyCode: command.replyCode,
     params: command.params,
     givenBy: command.givenBy ?? null,
+    guestLinkId: command.guestLinkId ?? null,
     kept: command.isQueued,
     expiresAt: new Date(command.expiresAtMs).toISOString(),
     steps: {

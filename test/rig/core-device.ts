@@ -10,11 +10,12 @@ import { readCredentials } from '../../src/domain/device/credentials.ts';
 import { ask, decide, type Device } from '../../src/domain/device/decide.ts';
 import type { Effect } from '../../src/domain/device/effects.ts';
 import type { DeviceEvent, EventKind, Results } from '../../src/domain/device/events.ts';
-import type { JournalEntry, Transition } from '../../src/domain/device/history.ts';
+import type { GuestEntry, JournalEntry, Transition } from '../../src/domain/device/history.ts';
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { mentionedCommands } from '../../src/domain/device/messages.ts';
 import { noProjection, type ProjectionOutcome } from '../../src/domain/device/projection.ts';
 import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../src/domain/device/persistence.ts';
+import { noGuestLinks } from '../../src/domain/device/guest-links.ts';
 import { notShared } from '../../src/domain/device/sharing.ts';
 import type { DeviceSettings, DeviceState } from '../../src/domain/device/state.ts';
 import { viewEvents, viewStatus } from '../../src/domain/device/views.ts';
@@ -52,6 +53,7 @@ export class CoreDevice {
   readonly #commands = new Map<string, Command>();
   readonly #transitions: Transition[] = [];
   readonly #journal: JournalEntry[] = [];
+  readonly #guests: GuestEntry[] = [];
   #lastNumber = 0;
   #lastSeq = 0;
 
@@ -113,7 +115,8 @@ export class CoreDevice {
     const page = { page: 1, size: 100 };
     return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
       const activations = state.activations.filter(({ reason }) => reason !== 'first');
-      return viewEvents({ ...state, activations }, this.#transitions, this.#journal, page);
+      const stored = { transitions: this.#transitions, journal: this.#journal, guests: this.#guests };
+      return viewEvents({ ...state, activations }, stored, page);
     });
   }
 
@@ -158,6 +161,7 @@ export class CoreDevice {
       commands: noCommands,
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],
       floods: read('floods')?.floods ?? [],
+      guests: read('guest_links')?.guests ?? noGuestLinks,
       sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
       activations: read('activations')?.activations ?? [],
       lastRejected: read('last_rejected')?.lastRejected ?? null,
@@ -191,7 +195,7 @@ export class CoreDevice {
     if (typeof before !== 'string' && before.ownership.life !== state.ownership.life) {
       this.#saved = undefined;
       for (const name of ['login_refusals', 'floods', 'activations']) this.#rows.delete(name);
-      for (const memory of [this.#transitions, this.#journal]) memory.length = 0;
+      for (const memory of [this.#transitions, this.#journal, this.#guests]) memory.length = 0;
       this.#commands.clear();
     }
     const rows = rowsToSave(this.#saved, state, this.nowMs);
@@ -200,7 +204,10 @@ export class CoreDevice {
       if (!known.includes(command)) this.#commands.set(command.commandId, command);
     }
     for (const { kind, entry } of state.newHistory) if (kind === 'transition') this.#transitions.unshift(entry);
-    for (const { kind, entry } of state.newHistory) if (kind === 'journal') this.#journal.unshift(entry);
+    for (const { kind, entry } of state.newHistory) {
+      if (kind === 'journal') this.#journal.unshift(entry);
+      if (kind === 'guest') this.#guests.unshift(entry);
+    }
     this.#saved = savedState(this.#saved, state, rows);
     this.#device = afterWrite(state, this.nowMs).state;
   }

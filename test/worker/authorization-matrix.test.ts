@@ -61,6 +61,8 @@ describe.each(ways)('with a device connected %s', (way) => {
   /** With whom the device is shared, by role. */
   let members: Record<MemberRole, TestUser>;
   let badCredentials: Record<string, CallOptions>;
+  /** Of the address of a guest link. */
+  let guestToken: string;
 
   beforeAll(async () => {
     document = await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>();
@@ -90,6 +92,12 @@ describe.each(ways)('with a device connected %s', (way) => {
     const userId = String(members.viewer.userId);
     const serials = { token: owner.user.token, body: { serials: ['SN-9'] } };
     await call('POST', `/products/${productKey}/serials`, serials);
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const link = { token: owner.user.token, body: { command: { action: 'trigger' }, expiresAt } };
+    const { linkId, url } = (
+      await call<{ linkId: string; url: string }>('POST', `/devices/${deviceId}/guest-links`, link)
+    ).data;
+    guestToken = url.split('/g/')[1] ?? '';
     const sessionId = await addSession(owner.user);
     const claim = (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data;
     ownerObjects = {
@@ -100,6 +108,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       deviceId,
       commandId,
       invitationId,
+      linkId,
       userId,
       keyId: owner.key.keyId,
     };
@@ -111,6 +120,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       deviceId: 'dev_00000000',
       commandId: 'no-such-command',
       invitationId: 'no-such-invitation',
+      linkId: 'no-such-link',
       userId: '4711',
       keyId: 'ak_aaaaaaaaaaaaaaaaaaaa',
     };
@@ -232,6 +242,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       },
       'a token of a false key': { token: await signAccessToken(signedBy(kid, 'x'.repeat(40)), user.userId, 's') },
       'a refresh token': { token: refreshToken },
+      'the token of a guest link': { token: guestToken },
       'the id of an API key': { token: key.keyId },
       'the value of an API key': { token: key.apiKey },
       'a messaging password': { token: device.mqtt.password },
@@ -397,6 +408,27 @@ describe.each(ways)('with a device connected %s', (way) => {
           const published = await socket.ask({ action: 'publish', topic: topic(action), payload: {} });
           expect(published, `${role} ${action}`).toMatchObject({ code: 403 });
         }
+      }
+    });
+
+    it('is nobody who has a guest link, but for its page', async () => {
+      const socket = await openRelay();
+      expect(await socket.ask({ action: 'auth', token: guestToken })).toMatchObject({ code: 401 });
+      const body = { productKey: ownerObjects['productKey'], deviceSN: 'SN-2' };
+      const claim = await send('POST', `/t/${guestToken}/api/v1/devices/activate`, { body });
+      expect(claim.status).toBe(400);
+      const page = (token: string) => send('GET', `/g/${encodeURIComponent(token)}`);
+      expect((await page(guestToken)).status).toBe(200);
+      const secrets = Object.values(badCredentials).flatMap(({ token, key }) => [token, key?.keyId, key?.apiKey]);
+      for (const secret of [
+        ...secrets,
+        owner.user.token,
+        owner.key.apiKey,
+        device.mqtt.password,
+        ownerObjects['linkId'],
+      ]) {
+        if (!secret || secret === guestToken) continue;
+        expect((await page(secret)).status, secret).toBe(404);
       }
     });
 

@@ -24,6 +24,9 @@ export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'transfer_withdrawn':
     case 'transfer_answered':
     case 'pairing_window_set':
+    case 'guest_link_made':
+    case 'guest_link_revoked':
+    case 'guest_link_used':
       return refuse({ kind: 'not_found', what: 'device' });
     case 'messages_received':
       return rejectAll(event.messages.length);

@@ -25,6 +25,7 @@ import { noProjection } from './projection.ts';
 import { noProperties } from './properties.ts';
 import { noRecordCheck } from './record-check.ts';
 import { endRelaySessions } from './relay-sessions.ts';
+import { noGuestLinks } from './guest-links.ts';
 import { notShared } from './sharing.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 
@@ -136,6 +137,7 @@ function newDevice(
     floods: [],
     lastRejected: null,
     sharing: notShared,
+    guests: noGuestLinks,
     alarm: noAlarm,
     coalesced: nothingCoalesced,
     budgets: noneSpent,

@@ -5,6 +5,7 @@ import { endGenerations, replacePasswords } from './credentials.ts';
 import { closeEdgeSession, revokeEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { EventOf, Handled } from './events.ts';
+import { endGuestLinks } from './guest-links.ts';
 import { note } from './ownership.ts';
 import { applyPresence } from './presence.ts';
 import { markProjectionBehind } from './projection.ts';
@@ -26,9 +27,10 @@ export function administer(
   const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
   const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
   // A disabled device is announced as offline, an enabled one as what it is.
-  const ended = change.isDisabled === true ? closeEdgeSession(changed, 'disabled', nowMs, effects) : changed;
+  const isToEnd = change.isDisabled === true;
+  const ended = isToEnd ? closeEdgeSession(endGuestLinks(changed), 'disabled', nowMs, effects) : changed;
   const next = applyPresence(ended, { kind: 'due' }, nowMs, effects).state;
-  if (change.isDisabled === true) endRelaySessions(next, 'disabled', nowMs, effects);
+  if (isToEnd) endRelaySessions(next, 'disabled', nowMs, effects);
   const { name, isDisabled } = next.identity;
   return { state: next, result: { ok: true, value: { name, isDisabled } } };
 }

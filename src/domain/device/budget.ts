@@ -5,7 +5,7 @@
 export type Spent = { ms: number; atMs: number };
 
 export const unspent: Spent = { ms: 0, atMs: 0 };
-export const noneSpent = { messages: unspent, transitions: unspent, announcements: unspent };
+export const noneSpent = { messages: unspent, transitions: unspent, announcements: unspent, guestUses: unspent };
 
 const fullMs = 60_000;
 /** Batches differ in how long they were on their way: what is older by more comes from another bridge's backlog,

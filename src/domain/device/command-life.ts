@@ -14,6 +14,8 @@ export type Command = {
   params: ControlParams;
   /** Absent before it was stored. */
   givenBy?: CommandGiver;
+  /** Of the guest link that sent it. */
+  guestLinkId?: string;
   acceptedAtMs: number;
   /** No reply is expected after it; a queued command is not published after it. */
   expiresAtMs: number;
@@ -51,15 +53,12 @@ export function isIdempotent(params: ControlParams): boolean {
 }
 
 export function acceptCommand(
-  { commandId, number, params, givenBy }: Required<Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy'>>,
+  source: Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'guestLinkId'>,
   ttlSeconds: number | undefined,
   nowMs: number,
 ): Command {
   return {
-    commandId,
-    number,
-    params,
-    givenBy,
+    ...source,
     acceptedAtMs: nowMs,
     expiresAtMs: nowMs + (ttlSeconds === undefined ? lifeMs : ttlSeconds * 1000),
     isQueued: ttlSeconds !== undefined,

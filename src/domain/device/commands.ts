@@ -6,7 +6,7 @@ import type { Actor } from '../access.ts';
 import { encodeControl, type ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
 import { isCertainlyUnpublished, type PublishOutcome } from '../publish-outcome.ts';
-import { refuse, type Outcome } from '../refusal.ts';
+import { refuse, type Outcome, type Refusal } from '../refusal.ts';
 import { topicOf } from '../topics.ts';
 import {
   acceptCommand,
@@ -48,21 +48,22 @@ export const noCommands: CommandsSlice = { loaded: [], records: [], inFlight: []
 /** `commandId` and `number` are fresh ones for the case that the command is new. */
 export function acceptRequest(
   state: DeviceState,
-  { request, actor, commandId, number }: { request: CommandRequest; actor: Actor; commandId: string; number: number },
+  given: { request: CommandRequest; commandId: string; number: number } & ({ actor: Actor } | { guestLinkId: string }),
   nowMs: number,
   effects: Effect[],
 ): { state: DeviceState; result: Outcome<AcceptedCommand> } {
+  const { request, commandId, number } = given;
   const { params, ttlSeconds, idempotencyKey: key } = request;
-  const { identity } = state;
   const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null]);
   const known = state.commands.records.find((record) => record.key === key);
   if (known !== undefined) return { state, result: known.digest === digest ? { ok: true, value: known } : keyIsTaken };
-  if (identity.isDisabled) return { state, result: refuse({ kind: 'device_disabled', deviceId: identity.deviceId }) };
-  if (identity.controlMode === 'readonly') {
-    return { state, result: refuse({ kind: 'product_readonly', productKey: identity.productKey }) };
-  }
-  const givenBy = { userId: actor.userId, withKey: actor.scopes !== null };
-  const command = acceptCommand({ commandId, number, params, givenBy }, ttlSeconds, nowMs);
+  const refusal = refuseCommand(state);
+  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  const source =
+    'actor' in given
+      ? { givenBy: { userId: given.actor.userId, withKey: given.actor.scopes !== null } }
+      : { guestLinkId: given.guestLinkId };
+  const command = acceptCommand({ commandId, number, params, ...source }, ttlSeconds, nowMs);
   const deviceOnline = state.presence.connection.isOnline;
   const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
   const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: nowMs };
@@ -71,6 +72,13 @@ export function acceptRequest(
     records: record === undefined ? state.commands.records : [...state.commands.records, record],
   });
   return { state: publish(next, command, record, nowMs, effects), result: { ok: true, value: accepted } };
+}
+
+/** Why the device takes no command at all, whoever sends it. */
+export function refuseCommand({ identity }: DeviceState): Refusal | undefined {
+  const { isDisabled, deviceId, controlMode, productKey } = identity;
+  if (isDisabled) return { kind: 'device_disabled', deviceId };
+  return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
 }
 
 /** The broker has the command, or why not. */

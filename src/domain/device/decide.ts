@@ -16,6 +16,7 @@ import { checkEdgeSession, endEdgeSession, endSocket } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, EventOf, Ingested, Results } from './events.ts';
 import { countDropped } from './floods.ts';
+import { applyGuestUse, makeGuestLink, returnGuestUse, revokeGuestLink } from './guest-links.ts';
 import { applyProductChange } from './identity.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from './inbox.ts';
 import { answerTransfer, offerTransfer, release, setPairingWindow, withdrawTransfer } from './owner-change.ts';
@@ -149,7 +150,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   command_requested: allowed('control', acceptRequest),
 
   publication_ended: (state, event, nowMs, effects) => ({
-    state: applyPublication(state, event, nowMs, effects),
+    state: returnGuestUse(state, applyPublication(state, event, nowMs, effects), event.commandId, nowMs),
     result: null,
   }),
 
@@ -204,6 +205,12 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const refusal = event.change === 'invitation_declined' ? undefined : refuseUnless(state, event.actor, 'share');
     return refusal === undefined ? noteInvitation(state, event, nowMs) : { state, result: refuse(refusal) };
   },
+
+  guest_link_made: allowed('share', makeGuestLink),
+
+  guest_link_revoked: allowed('share', revokeGuestLink),
+
+  guest_link_used: applyGuestUse,
 
   members_written: (state, event, nowMs) => ({ state: noteMembersWritten(state, event, nowMs), result: null }),
 

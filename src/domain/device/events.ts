@@ -10,6 +10,7 @@ import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts
 import type { TransferOffer } from './ownership.ts';
 import type { PresenceEvent } from './connection.ts';
 import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
+import type { GuestLinkView, GuestUse, NewGuestLink } from './guest-links.ts';
 import type { ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
@@ -80,6 +81,9 @@ export type DeviceEvent =
   | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
   | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean; address: string | null }
   | { kind: 'pairing_window_set'; actor: Actor; untilMs: number | null; address: string | null }
+  | { kind: 'guest_link_made'; actor: Actor; link: NewGuestLink; address: string | null }
+  | { kind: 'guest_link_revoked'; actor: Actor; linkId: string; address: string | null }
+  | ({ kind: 'guest_link_used' } & GuestUse)
   | { kind: 'product_changed'; facts: ProductFacts }
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
@@ -142,6 +146,9 @@ export type Results = {
   invitation_changed: Outcome<null>;
   members_written: null;
   subscriptions_ended: null;
+  guest_link_made: Outcome<GuestLinkView>;
+  guest_link_revoked: Outcome<null>;
+  guest_link_used: Outcome<AcceptedCommand>;
   product_changed: null;
   deleted: null;
   announcement_ended: null;

@@ -1,7 +1,12 @@
-// What a device remembers of its past: the last transitions of presence, positions, changes of ownership and of members. Bounded rings in
-// storage, one row an entry; the core only appends.
+// What a device remembers of its past: the last transitions of presence, positions, changes of ownership and of members,
+// uses of guest links. Bounded rings in storage, one row an entry; the core only appends.
 import type { Position } from '../../protocol/mqtt.ts';
-import type { MembershipChange, OwnershipChange, TransitionReason } from '../../protocol/vocabulary.ts';
+import type {
+  GuestLinkChange,
+  MembershipChange,
+  OwnershipChange,
+  TransitionReason,
+} from '../../protocol/vocabulary.ts';
 import type { MemberRole } from '../access.ts';
 
 export type Transition = {
@@ -17,12 +22,14 @@ export type JournalEntry = { time: number; address: string | null } & (
   /** `email`: whom it is about. `role`: the one from then on; null where it ended. */
   | { reason: MembershipChange; email: string; role: MemberRole | null }
 );
+export type GuestEntry = { reason: GuestLinkChange; linkId: string; time: number; address: string | null };
 export type PositionChange = { position: Position; time: number };
 
 export type HistoryEntry =
   | { kind: 'transition'; number: number; entry: Transition }
   | { kind: 'position'; number: number; entry: PositionChange }
-  | { kind: 'journal'; number: number; entry: JournalEntry };
+  | { kind: 'journal'; number: number; entry: JournalEntry }
+  | { kind: 'guest'; number: number; entry: GuestEntry };
 
 /** Entries of each kind that a device keeps. */
 export const historySize = 100;

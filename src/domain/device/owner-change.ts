@@ -8,6 +8,7 @@ import { noCommands } from './commands.ts';
 import { endGenerations, endPasswords, keepSessionPassword } from './credentials.ts';
 import { revokeEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
+import { noGuestLinks } from './guest-links.ts';
 import type { IdentitySlice } from './identity.ts';
 import { noOwnership, note, openOffer } from './ownership.ts';
 import type { TransferOffer } from './ownership.ts';
@@ -117,6 +118,7 @@ export function beginLife(
     properties: noProperties,
     commands: noCommands,
     sharing,
+    guests: noGuestLinks,
     subscriptions: [],
     coalesced: nothingCoalesced,
     loginRefusals: [],

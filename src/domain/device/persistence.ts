@@ -6,6 +6,7 @@ import { maxOpen } from './commands.ts';
 import { isEdgeWorthSaving } from './edge-session.ts';
 import { areActivationsWorthSaving } from './ownership.ts';
 import { areFloodsWorthSaving } from './floods.ts';
+import { noGuestLinks } from './guest-links.ts';
 import { isRejectedWorthSaving } from './last-rejected.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { resolutionOf } from './presence.ts';
@@ -23,14 +24,15 @@ export type SavedRows = {
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
   floods: Pick<DeviceState, 'floods'>;
   sharing: Pick<DeviceState, 'sharing'>;
+  guest_links: Pick<DeviceState, 'guests'>;
   activations: Pick<DeviceState, 'activations'>;
   last_rejected: Pick<DeviceState, 'lastRejected'>;
 };
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
-  const { identity, ownership, credentials, recordCheck, loginRefusals, floods, activations, sharing, lastRejected } =
-    state;
+  const { identity, ownership, credentials, recordCheck } = state;
+  const { loginRefusals, floods, activations, sharing, guests, lastRejected } = state;
   const isAdministrationNew =
     saved?.identity !== identity ||
     saved.ownership !== ownership ||
@@ -43,6 +45,7 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
     ...(areRefusalsWorthSaving(saved?.loginRefusals ?? [], loginRefusals) && { login_refusals: { loginRefusals } }),
     ...(areFloodsWorthSaving(saved?.floods ?? [], floods) && { floods: { floods } }),
     ...((saved?.sharing ?? notShared) !== sharing && { sharing: { sharing } }),
+    ...((saved?.guests ?? noGuestLinks) !== guests && { guest_links: { guests } }),
     ...(areActivationsWorthSaving(saved?.activations ?? [], activations) && { activations: { activations } }),
     ...(isRejectedWorthSaving(saved?.lastRejected ?? null, lastRejected) && { last_rejected: { lastRejected } }),
   };
@@ -57,6 +60,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { loginRefusals } = rows.login_refusals === undefined ? saved : state;
   const { floods } = rows.floods === undefined ? saved : state;
   const { sharing } = rows.sharing === undefined ? saved : state;
+  const { guests } = rows.guest_links === undefined ? saved : state;
   const { activations } = rows.activations === undefined ? saved : state;
   const { lastRejected } = rows.last_rejected === undefined ? saved : state;
   const { settings, commands, newHistory, coalesced, budgets, projection } = state;
@@ -81,6 +85,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     loginRefusals,
     floods,
     sharing,
+    guests,
     activations,
     lastRejected,
   };

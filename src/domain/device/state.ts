@@ -1,6 +1,7 @@
 // The state of one device, slice by slice, as plain data. Only decide.ts makes a new one; each slice's rules are in the
 // slice's own file.
 import type { MemberRole } from '../access.ts';
+import type { ControlParams } from '../control-command.ts';
 import type { Json } from '../json.ts';
 import type { PublishFailure } from '../publish-outcome.ts';
 import type { Spent } from './budget.ts';
@@ -30,12 +31,13 @@ export type DeviceState = {
   deduplication: DeduplicationSlice;
   coalesced: CoalescedSlice;
   /** Memory only: what the device has used up of its limits. */
-  budgets: Readonly<Record<'messages' | 'transitions' | 'announcements', Spent>>;
+  budgets: Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses', Spent>>;
   loginRefusals: readonly LoginRefusal[];
   activations: readonly ActivationCount[];
   recordCheck: RecordCheckSlice;
   floods: readonly HourlyCount[];
   sharing: SharingSlice;
+  guests: GuestLinksSlice;
   lastRejected: LastRejected | null;
   alarm: AlarmSlice;
   /** Entries of the histories that are not in storage yet. */
@@ -59,6 +61,10 @@ type DeviceLimits = Record<
   | 'edgeWatchSeconds'
   | 'edgeReconnectGraceSeconds'
   | 'membersPerDevice'
+  | 'guestLinksPerDevice'
+  | 'guestLinkUses'
+  | 'guestLinkDays'
+  | 'deviceGuestUsesPerMinute'
   | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
   number
 >;
@@ -162,6 +168,27 @@ export type AlarmSlice = {
   setAtMs: number | null;
   /** It is set for the device's inactivity, and so records when its last message was. */
   isForInactivity: boolean;
+};
+
+/** See guest-links.ts. */
+export type GuestLinksSlice = {
+  /** Oldest first. */
+  links: readonly GuestLink[];
+  /** Number of the last entry in their history. */
+  entries: number;
+};
+
+export type GuestLink = {
+  linkId: string;
+  params: ControlParams;
+  createdBy: number;
+  createdAtMs: number;
+  expiresAtMs: number;
+  maxUses: number;
+  uses: number;
+  lastUsedAtMs: number | null;
+  /** The device was disabled. */
+  isEnded: boolean;
 };
 
 export type Member = { userId: number; role: MemberRole; sinceMs: number };

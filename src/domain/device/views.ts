@@ -11,6 +11,7 @@ import type {
   ActivationRefusalReason,
   DeviceStatusText,
   FloodReason,
+  GuestLinkChange,
   LoginRefusalReason,
   MembershipChange,
   OwnershipChange,
@@ -19,7 +20,7 @@ import type {
 import type { MemberRole } from '../access.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
-import type { JournalEntry, PositionChange, Transition } from './history.ts';
+import type { GuestEntry, JournalEntry, PositionChange, Transition } from './history.ts';
 import type { LastRejected } from './last-rejected.ts';
 import type { DeviceState } from './state.ts';
 
@@ -83,7 +84,9 @@ export type EventView =
       address: string | null;
       email: string;
       role: MemberRole | null;
-    };
+    }
+  /** `detail` is the id of the link. */
+  | { status: 'guest_link'; reason: GuestLinkChange; detail: string; time: string; address: string | null };
 
 /** The status view of contract 2.6. */
 export function viewStatus({ identity, presence, properties }: DeviceState): StatusView {
@@ -116,10 +119,15 @@ export function viewPresent({ identity, presence, properties }: DeviceState, now
   return { productKey, messages: [said, { action: topicActions.propertyPost, body }] };
 }
 
-/** Newest first. @param recorded @param journal newest first */
-export function viewEvents(state: DeviceState, recorded: Transition[], journal: JournalEntry[], page: PageRequest) {
+/** Newest first. @param stored newest first */
+export function viewEvents(
+  state: DeviceState,
+  stored: { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] },
+  page: PageRequest,
+) {
   const { loginRefusals, floods, activations, presence } = state;
-  const transitions = presence.waiting === null ? recorded : [presence.waiting.entry, ...recorded];
+  const { waiting } = presence;
+  const transitions = waiting === null ? stored.transitions : [waiting.entry, ...stored.transitions];
   const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
     return { status: 'login_refused', reason, detail: '', time, count, address } as const;
   });
@@ -129,14 +137,17 @@ export function viewEvents(state: DeviceState, recorded: Transition[], journal: 
   const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
     return { status, reason, detail: '', time, count, address } as const;
   });
-  const noted = journal.map((entry) => {
+  const guests = stored.guests.map(({ reason, linkId, time, address }) => {
+    return { status: 'guest_link', reason, detail: linkId, time, address } as const;
+  });
+  const noted = stored.journal.map((entry) => {
     return 'email' in entry
       ? ({ status: 'sharing', detail: '', ...entry } as const)
       : ({ status: 'ownership', detail: '', ...entry } as const);
   });
   // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
   const counted = mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), activated);
-  const events = mergeByTime(counted, noted);
+  const events = mergeByTime(mergeByTime(counted, noted), guests);
   return pageOf(
     events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
     page,
