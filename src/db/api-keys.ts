@@ -1,7 +1,8 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, count, desc, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
+import { lengthOf } from './list-counts.ts';
 import { apiKeys, users } from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
@@ -33,7 +34,7 @@ export async function insertApiKey(
       select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${JSON.stringify(row.scopes)}, ${row.productKey},
         ${row.createdAt}
       from ${users} where id = ${row.userId}
-        and (select count(*) from ${apiKeys} where user_id = ${row.userId}) < ${max}
+        and ${lengthOf('api_keys', row.userId)} < ${max}
       returning key_id`,
     sql`select ${max} as max from ${users} where id = ${row.userId}`,
   ]);
@@ -41,12 +42,22 @@ export async function insertApiKey(
   return user.results[0] ?? 'no-user';
 }
 
+/** Newest first. Pages begin at a row that the index alone finds. */
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
   const mine = eq(apiKeys.userId, userId);
-  const rows = database.select().from(apiKeys).where(mine).orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId));
-  // At most `apiKeysPerUser`, by the index alone.
-  const counted = database.select({ total: count() }).from(apiKeys).where(mine);
-  const [[all], found] = await database.batch([counted, rows.limit(page.size).offset(offsetOf(page))]);
+  const begin = sql`(${apiKeys.createdAt}, ${apiKeys.keyId}) <= (select created_at, key_id from ${apiKeys} where ${mine}
+    order by created_at desc, key_id desc limit 1 offset ${offsetOf(page)})`;
+  const rows = database
+    .select()
+    .from(apiKeys)
+    .where(and(mine, page.page === 1 ? undefined : begin))
+    .orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId))
+    .limit(page.size);
+  const counted = database
+    .select({ total: lengthOf('api_keys', userId) })
+    .from(users)
+    .where(eq(users.id, userId));
+  const [[all], found] = await database.batch([counted, rows]);
   return { total: all?.total ?? 0, rows: found };
 }
 

@@ -1,10 +1,11 @@
 // Members of devices and open invitations. `writeMembers` copies what the device's object decided; invitations are here
 // alone: they give no right until the object has taken one.
-import { and, asc, count, desc, eq, gt, sql, type SQL } from 'drizzle-orm';
+import { and, asc, count, desc, eq, gt, lte, sql, type SQL } from 'drizzle-orm';
 import type { SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
 import type { MemberRole } from '../domain/access.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
+import { lengthOf } from './list-counts.ts';
 import { deviceInvitations, deviceMembers, devices, users } from './schema.ts';
 
 type InvitationRow = typeof deviceInvitations.$inferSelect;
@@ -86,9 +87,17 @@ export async function listInvitationsOf(db: Database, deviceRow: number, page: P
   return readPage(db, deviceInvitations, mine, rows.$dynamic(), page);
 }
 
-/** Open ones for an email, newest first, with who invites to what. */
+/**
+ * Open ones for an email, newest first, with who invites to what. Anybody may send some: the total is the counter without
+ * those that have expired since the last minute, and pages begin at a row that the index alone finds.
+ */
 export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
-  const mine = and(eq(deviceInvitations.foldedEmail, foldedEmail), gt(deviceInvitations.expiresAt, nowMs));
+  const mine = eq(deviceInvitations.foldedEmail, foldedEmail);
+  // The plus keeps SQLite on the index that is sorted.
+  const open = and(mine, sql`+${deviceInvitations.expiresAt} > ${nowMs}`);
+  const begin = sql`(${deviceInvitations.createdAt}, ${deviceInvitations.id}) <= (
+    select created_at, id from ${deviceInvitations} where ${open}
+    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
   const rows = db
     .select({
       invitation: deviceInvitations,
@@ -98,9 +107,16 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
     .from(deviceInvitations)
     .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
     .innerJoin(users, eq(users.id, deviceInvitations.invitedBy))
-    .where(mine)
-    .orderBy(desc(deviceInvitations.createdAt), desc(deviceInvitations.id));
-  return readPage(db, deviceInvitations, mine, rows.$dynamic(), page);
+    .where(and(open, page.page === 1 ? undefined : begin))
+    .orderBy(desc(deviceInvitations.createdAt), desc(deviceInvitations.id))
+    .limit(page.size);
+  const expired = and(mine, lte(deviceInvitations.expiresAt, nowMs));
+  const counted = db
+    .select({ total: sql<number>`${lengthOf('invitations', foldedEmail)} - count(*)` })
+    .from(deviceInvitations)
+    .where(expired);
+  const [[all], found] = await db.batch([counted, rows]);
+  return { total: all?.total ?? 0, rows: found };
 }
 
 export async function findInvitation(db: Database, id: string, foldedEmail: string, nowMs: number) {
@@ -143,7 +159,7 @@ export async function deleteInvitationsOfUser(db: Database, deviceRow: number, u
     .where(and(eq(deviceInvitations.deviceRow, deviceRow), eq(deviceInvitations.foldedEmail, email)));
 }
 
-/** Of lists that a limit keeps short: what stands before the page is read. */
+/** Of the lists of one device, which `membersPerDevice` keeps short: their rows are counted, and what stands before the page is read. */
 async function readPage<Query extends SQLiteSelect>(
   db: Database,
   table: SQLiteTable,

@@ -50,7 +50,7 @@ export async function deleteTransfer(database: Database, deviceId: string, offer
   await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));
 }
 
-/** What this user is offered, newest first. */
+/** What this user is offered, newest first: as many as `transferOffersPerUser` of each other user, counted by the index alone. */
 export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
   const wanted = and(eq(deviceTransfers.toUserId, toUserId), gt(deviceTransfers.expiresAt, nowMs));
   const rows = database

@@ -1,6 +1,7 @@
 // Queries for what an operator does to whole accounts and to all devices, slice by slice.
 import { and, asc, eq, gt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
+import { lengthOf } from './list-counts.ts';
 import {
   apiKeys,
   devices,
@@ -82,11 +83,11 @@ export async function eraseUser(database: Database, userId: number, nowMs: numbe
 }
 
 export async function countUsers(database: Database): Promise<{ users: number; disabled: number }> {
-  const row = await database
-    .select({ users: sql<number>`count(*)`, disabled: sql<number>`count(${users.disabledAt})` })
-    .from(users)
-    .get();
-  return row ?? { users: 0, disabled: 0 };
+  const [counted] = await runTogether<[{ enabled: number; disabled: number }]>(database, [
+    sql`select ${lengthOf('users', 'enabled')} as enabled, ${lengthOf('users', 'disabled')} as disabled`,
+  ]);
+  const { enabled, disabled } = counted.results[0] ?? { enabled: 0, disabled: 0 };
+  return { users: enabled + disabled, disabled };
 }
 
 export async function hasDevices(database: Database, userId: number): Promise<boolean> {

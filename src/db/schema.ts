@@ -366,9 +366,24 @@ export const deviceInvitations = sqliteTable(
   },
   (table) => [
     uniqueIndex('device_invitations_device').on(table.deviceRow, table.foldedEmail),
-    index('device_invitations_email').on(table.foldedEmail, table.createdAt, table.id),
+    index('device_invitations_email').on(table.foldedEmail, table.createdAt, table.id, table.expiresAt),
+    index('device_invitations_email_expiry').on(table.foldedEmail, table.expiresAt),
     index('device_invitations_expiry').on(table.expiresAt),
   ],
+);
+
+/**
+ * How long lists are that grow with what others do, or with a limit that an operator may lift. Triggers keep it with the rows
+ * of its lists; rows that have expired count until they are deleted. `subject` is a user id, an email, or a state.
+ */
+export const listCounts = sqliteTable(
+  'list_counts',
+  {
+    list: text('list', { enum: ['api_keys', 'invitations', 'users'] }).notNull(),
+    subject: text('subject').notNull(),
+    entries: integer('entries').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.list, table.subject] })],
 );
 
 /**
@@ -438,7 +453,7 @@ export const deviceTransfers = sqliteTable(
   },
   (table) => [
     index('device_transfers_from').on(table.fromUserId, table.expiresAt),
-    index('device_transfers_to').on(table.toUserId, table.offeredAt, table.deviceId),
+    index('device_transfers_to').on(table.toUserId, table.offeredAt, table.deviceId, table.expiresAt),
     index('device_transfers_expiry').on(table.expiresAt),
   ],
 );

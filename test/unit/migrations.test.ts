@@ -71,6 +71,59 @@ it('count the devices and products that were there before', () => {
   expect(categories()).toEqual(['1 door 3', '2 lamp 1']);
 });
 
+it('count the API keys, invitations and users that were there before, and those that come and go', () => {
+  const database = new DatabaseSync(':memory:');
+  const before = files.findIndex((name) => name.endsWith('_list_counts.sql'));
+  apply(database, files.slice(0, before));
+  const addUser = (id: number, disabledAt: number | null) =>
+    database.exec(`
+      insert into users (id, username, email, folded_username, folded_email, password_hash, project_id, created_at, disabled_at)
+      values (${id}, 'u${id}', 'u${id}', 'u${id}', 'u${id}', '', '', 0, ${disabledAt})`);
+  const addKey = (id: string, userId: number) =>
+    database.exec(`
+      insert into api_keys (key_id, user_id, secret_hash, description, created_at) values ('${id}', ${userId}, '', '', 0)`);
+  const invite = (device: number, email: string) =>
+    database.exec(`
+      insert into device_invitations (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)
+      values ('${device} ${email}', ${device}, '${email}', '${email}', 'viewer', 1, 0, 0)
+      on conflict (device_row, folded_email) do update set created_at = 1`);
+  addUser(1, null);
+  addUser(2, 5);
+  addKey('a', 1);
+  database.exec(`
+    insert into products (id, product_key, owner_id, project_id, name, description, category, control_mode, ui_template,
+      icon_name, icon_color, manufacturer, model, status, created_at, updated_at)
+    values (1, 'key', 1, '', '', '', '', 'generic', '', '', '', '', '', 1, 0, 0);
+    insert into devices (id, device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
+      connection_status, created_at)
+    values (1, 'dev_1', 1, '1', 1, '', '', '', '', 0, 0), (2, 'dev_2', 1, '2', 1, '', '', '', '', 0, 0)`);
+  invite(1, 'a@b');
+  apply(database, files.slice(before));
+  const counts = () => rowsOf(database, 'select list, subject, entries from list_counts');
+  expect(counts()).toEqual(['api_keys 1 1', 'invitations a@b 1', 'users disabled 1', 'users enabled 1']);
+  addKey('b', 1);
+  addKey('c', 2);
+  invite(1, 'a@b');
+  invite(1, 'c@d');
+  invite(2, 'a@b');
+  addUser(3, null);
+  database.exec(
+    "update users set disabled_at = null, username = 'x' where id = 2; update users set email = 'y' where id = 1",
+  );
+  expect(counts()).toEqual([
+    'api_keys 1 2',
+    'api_keys 2 1',
+    'invitations a@b 2',
+    'invitations c@d 1',
+    'users disabled 0',
+    'users enabled 3',
+  ]);
+  // With the device go its invitations.
+  database.exec(`
+    delete from api_keys where user_id = 1; delete from devices where id = 1; update users set disabled_at = 7 where id = 1`);
+  expect(counts()).toEqual(['api_keys 2 1', 'invitations a@b 1', 'users disabled 1', 'users enabled 2']);
+});
+
 function rowsOf(database: DatabaseSync, query: string): string[] {
   return database
     .prepare(query)

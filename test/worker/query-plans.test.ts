@@ -38,6 +38,7 @@ async function callEveryRoute(): Promise<void> {
   const withKey = { 'X-API-Key': key.keyId, 'X-API-Secret': key.apiKey };
   await send('GET', '/users/me', withKey);
   await send('GET', '/users/api-keys', inPerson);
+  await send('GET', '/users/api-keys?page=2', inPerson);
   await send('POST', '/products', withKey, { productKey: 'planned', name: 'Planned' });
   await send('GET', '/products', withKey);
   await send('GET', '/products?category=general&page=2', withKey);
@@ -66,6 +67,7 @@ async function callEveryRoute(): Promise<void> {
     const { invitationId } = (await send('POST', members, withKey, invitation)) as Invitation;
     await send('GET', `/devices/${device.deviceId}/invitations`, withKey);
     await send('GET', '/invitations', asGuest);
+    await send('GET', '/invitations?page=2', asGuest);
     if (accepted) await send('POST', `/invitations/${invitationId}/accept`, asGuest);
     else await send('DELETE', `/invitations/${invitationId}`, asGuest);
   }

@@ -101,6 +101,7 @@ describe('an invitation', () => {
     const fourth = (await invite(device, friend, 'operator')).data.invitationId;
     expect(await incomingOf(friend)).toMatchObject({ total: 1, list: [{ role: 'operator' }] });
     await env.DB.prepare('update device_invitations set expires_at = 1 where id = ?').bind(fourth).run();
+    expect(await incomingOf(friend)).toMatchObject({ total: 0, list: [] });
     for (const id of [first, second, third, fourth]) expect(await accept(id, friend)).toMatchObject({ code: 404 });
     expect(await statusFor(device, friend)).toMatchObject({ code: 403 });
   });
