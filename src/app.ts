@@ -6,6 +6,7 @@ import type { AppEnv } from './http/app-env.ts';
 import { trustGateway } from './http/client-address.ts';
 import { allowOrigins } from './http/cross-origin.ts';
 import { onError, onNotFound } from './http/on-error.ts';
+import { paceRefusals } from './http/rate-limit.ts';
 import { readBody } from './http/request-body.ts';
 import { logRequest } from './http/request-log.ts';
 import { createRouter } from './http/router.ts';
@@ -60,7 +61,7 @@ export function createApp() {
 
   app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
   for (const path of ['/api/*', '/t/*']) {
-    app.use(path, allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
+    app.use(path, paceRefusals, allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
   }
   app.route('/api/v1', createApi());
   app.route('/t/:token/api/v1', claimRoutes);

@@ -1,5 +1,5 @@
-// What runs every minute (wrangler.toml, triggers): work left over from requests, the reconciliation of records with sessions, and the removal of expired rows. Each
-// job runs by itself: one that fails does not keep the others from running.
+// What runs every minute (wrangler.toml, triggers): work left over from requests, the reconciliation of records with sessions,
+// and the removal of expired rows. Each job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
 import { describeError, log } from './log.ts';
@@ -14,7 +14,8 @@ const jobs = {
   reconcilePresence,
   deliverOutbox,
   reconcileOnSchedule,
-  deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
+  deleteExpired: ({ primary, config }: ServiceContext) =>
+    deleteExpiredRows(primary(), Date.now(), config.limits.expiredRowsPerMinute),
 };
 
 export async function runScheduledJobs(env: Env): Promise<void> {

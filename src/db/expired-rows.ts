@@ -1,6 +1,6 @@
-// Deletes expired rows, table by table, each by the index on its expiry.
-import { lt } from 'drizzle-orm';
-import type { Database } from './client.ts';
+// Deletes expired rows, some of each table at a time, by the index on their expiry.
+import { lt, sql, type SQL } from 'drizzle-orm';
+import { runTogether, type Database } from './client.ts';
 import {
   brokerOutbox,
   claimTokens,
@@ -15,15 +15,22 @@ import {
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
 const deliveredEntryLifeMs = 60 * 60_000;
 
-export async function deleteExpiredRows(database: Database, nowMs: number): Promise<void> {
-  await database.batch([
-    database.delete(refreshTokens).where(lt(refreshTokens.expiresAt, nowMs)),
-    database.delete(loginAttempts).where(lt(loginAttempts.expiresAt, nowMs)),
-    database.delete(loginDevices).where(lt(loginDevices.expiresAt, nowMs)),
-    database.delete(deviceInvitations).where(lt(deviceInvitations.expiresAt, nowMs)),
-    database.delete(passwordResets).where(lt(passwordResets.expiresAt, nowMs)),
-    database.delete(claimTokens).where(lt(claimTokens.expiresAt, nowMs)),
-    database.delete(deviceTransfers).where(lt(deviceTransfers.expiresAt, nowMs)),
-    database.delete(brokerOutbox).where(lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs)),
+const expiring = [
+  refreshTokens,
+  loginAttempts,
+  loginDevices,
+  deviceInvitations,
+  passwordResets,
+  claimTokens,
+  deviceTransfers,
+] as const;
+
+/** At most `maxRows` of each table: what is left is deleted the next time. */
+export async function deleteExpiredRows(database: Database, nowMs: number, maxRows: number): Promise<void> {
+  const someOf = (table: (typeof expiring)[number] | typeof brokerOutbox, isOver: SQL) =>
+    sql`delete from ${table} where rowid in (select rowid from ${table} where ${isOver} limit ${maxRows})`;
+  await runTogether<unknown[]>(database, [
+    ...expiring.map((table) => someOf(table, lt(table.expiresAt, nowMs))),
+    someOf(brokerOutbox, lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs)),
   ]);
 }

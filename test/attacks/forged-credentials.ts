@@ -4,7 +4,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { nameOf } from '../rig/hostile-requests.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { Tally, type Attack, type Target } from './attack.ts';
-import { addressOf, endOf, send } from './traffic.ts';
+import { addressOf, endOf, send, times } from './traffic.ts';
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
@@ -69,33 +69,31 @@ export const forgedCredentials: Attack[] = [
     name: 'forged-credentials',
     title: 'forged and spoiled tokens and key pairs over every route that asks for one',
     holds: '401 everywhere',
-    run: async (target, { seconds }) => {
+    run: async (target, { seconds, clients }) => {
       const tally = new Tally();
       const { document, operations } = await readReference(target.url);
       const signed = operations.filter(isSigned);
       if (signed.length < 15) tally.problem(`the reference has ${signed.length} routes that ask for a credential`);
+      // The service paces refusals: in a moment each route is tried with some of them, in turn.
+      const every = seconds < 1 ? 4 : 1;
       const untilMs = endOf(seconds);
-      let number = 0;
       do {
         const headers = [...forgedTokens(target).map((token) => ({ Authorization: `Bearer ${token}` })), ...pairs()];
-        for (const operation of signed) {
+        const all = signed.flatMap((operation, index) =>
+          headers.filter((_, at) => (at + index) % every === 0).map((given) => ({ operation, given })),
+        );
+        await times(clients, all.length, async (number) => {
+          const { operation, given } = all[number]!;
           const { deviceId, productKey } = target.victim;
           const path = pathFor(operation.path, { deviceId, productKey, keyId: 'ak_00000000000000000000' });
           const body = operation.method === 'GET' ? undefined : JSON.stringify(exampleBody(document, operation) ?? {});
-          for (const given of headers) {
-            const address = addressOf(number++);
-            const { status } = await send(`${target.url}${path}`, {
-              method: operation.method,
-              headers: given,
-              body,
-              address,
-            });
-            tally.note(status);
-            if (status !== 401 && status !== 429) {
-              tally.problem(`${nameOf(operation)} answers ${status} to ${JSON.stringify(given)}`);
-            }
+          const request = { method: operation.method, headers: given, body, address: addressOf(number) };
+          const { status } = await send(`${target.url}${path}`, request);
+          tally.note(status);
+          if (status !== 401 && status !== 429) {
+            tally.problem(`${nameOf(operation)} answers ${status} to ${JSON.stringify(given)}`);
           }
-        }
+        });
       } while (performance.now() < untilMs);
       return tally.result();
     },

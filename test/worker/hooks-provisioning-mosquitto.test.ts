@@ -334,9 +334,9 @@ it('removes delivered entries after an hour', async () => {
   await provisionRefused(connected, { kind: 'disable' }, other);
   // What a delivered entry leaves has no other effect than its row.
   const countEntries = async () => (await sealedPasswords()).length;
-  await deleteExpiredRows(contextOf(withMosquitto).primary(), Date.now());
+  await deleteExpiredRows(contextOf(withMosquitto).primary(), Date.now(), 100);
   expect(await countEntries()).toBe(2);
-  await deleteExpiredRows(contextOf(withMosquitto).primary(), Date.now() + 3_600_001);
+  await deleteExpiredRows(contextOf(withMosquitto).primary(), Date.now() + 3_600_001, 100);
   expect(await countEntries(), 'what was not delivered stays').toBe(1);
   const rest = takeCommands(connected);
   await deliverWaiting(withMosquitto);

@@ -6,6 +6,7 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { keepLoginDevice } from '../../src/db/login-devices.ts';
+import { runScheduledJobs } from '../../src/scheduled.ts';
 import { beginLoginAttempt, countFailure } from '../../src/services/login-attempts.ts';
 import { inTurn } from '../../src/services/password-turns.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
@@ -329,4 +330,19 @@ describe('the flood shields of a deployment', () => {
       expect.stringMatching(/^user \d+$/),
     ]);
   });
+});
+
+it('expired rows are deleted some at a time, minute after minute', async () => {
+  const few = { ...env, LIMITS: 'expiredRowsPerMinute=2' } as unknown as Env;
+  await env.DB.prepare('delete from login_attempts').run();
+  await env.DB.prepare(
+    `insert into login_attempts (throttle_key, failures, retry_at, is_trusted, expires_at)
+    select value, 1, 0, 0, iif(value = 'open', 9e15, 1) from json_each('["a", "b", "c", "open"]')`,
+  ).run();
+  const left: number[] = [];
+  for (let minute = 0; minute < 3; minute++) {
+    await runScheduledJobs(few);
+    left.push((await env.DB.prepare('select throttle_key from login_attempts').all()).results.length);
+  }
+  expect(left).toEqual([2, 1, 1]);
 });

@@ -104,6 +104,34 @@ describe('a refusal of a flood shield', () => {
   });
 });
 
+describe('refusals of the API', () => {
+  it('are answered at once up to a burst, then evenly apart, and at most for the delay of a refusal', async () => {
+    const waits: { ms: number; end: () => void }[] = [];
+    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
+    const LIMITS = 'refusalBurst=2,refusalsPerSecond=10,refusalDelayMs=150';
+    const changed = { ...production, LIMITS } as unknown as Env;
+    vi.useFakeTimers({ toFake: ['Date'] });
+    for (const path of ['/api/v1/users/me', '/api/v1/nothing']) {
+      expect((await ask(changed, path, {})).status).toBeGreaterThanOrEqual(401);
+    }
+    expect(waits).toEqual([]);
+    const held = Array.from({ length: 3 }, () => ask(changed, '/api/v1/users/me', {}));
+    // `vi.waitFor` would let the clock go on.
+    while (waits.length < 3) await new Promise((resolve) => setTimeout(resolve, 1));
+    vi.useRealTimers();
+    expect(waits.map(({ ms }) => ms)).toEqual([100, 150, 150]);
+    for (const { end } of waits) end();
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([401, 401, 401]);
+    // Who may do what he asks for does not wait, and nobody waits where limits are relaxed.
+    const { token } = await createUser();
+    expect((await ask(changed, '/api/v1/users/me', { Authorization: `Bearer ${token}` })).status).toBe(200);
+    const relaxed = { ...changed, RATE_LIMITS: 'relaxed' } as unknown as Env;
+    expect((await ask(relaxed, '/api/v1/users/me', {})).status).toBe(401);
+    expect(waits).toHaveLength(3);
+    vi.restoreAllMocks();
+  });
+});
+
 describe('a signed-in user', () => {
   it('is refused what is too much for one user, and others are not', async () => {
     const [{ token }, other] = [await createUser(), await createUser()];
