@@ -11,6 +11,7 @@ import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
 
 // What most visits do not need is loaded with its first use.
+const AddDevice = later(async () => (await import('./screens/add-device.tsx')).AddDevice);
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);
 const Settings = later(async () => (await import('./screens/settings.tsx')).Settings);
@@ -46,6 +47,8 @@ function Screen({ here }: { here: Route }) {
       return <Devices />;
     case 'device':
       return <DeviceScreen deviceId={here.deviceId} />;
+    case 'add':
+      return <AddDevice />;
     case 'products':
       return <Products />;
     case 'product':
@@ -58,6 +61,7 @@ function Screen({ here }: { here: Route }) {
 const sectionOf: Record<Route['screen'], Route['screen']> = {
   devices: 'devices',
   device: 'devices',
+  add: 'devices',
   products: 'products',
   product: 'products',
   settings: 'settings',

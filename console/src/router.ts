@@ -4,6 +4,7 @@ import { signal } from '@preact/signals';
 
 export type Route =
   | { screen: 'devices' }
+  | { screen: 'add' }
   | { screen: 'device'; deviceId: string }
   | { screen: 'products' }
   | { screen: 'product'; productKey: string | null }
@@ -20,6 +21,7 @@ export function hrefOf(to: Route): string {
       return `#/devices/${encodeURIComponent(to.deviceId)}`;
     case 'product':
       return to.productKey === null ? '#/products/+' : `#/products/${encodeURIComponent(to.productKey)}`;
+    case 'add':
     case 'products':
     case 'settings':
       return `#/${to.screen}`;
@@ -37,7 +39,7 @@ function parse(hash: string): Route {
   if (screen === 'products' && parameter !== undefined) {
     return { screen: 'product', productKey: parameter === '+' ? null : parameter };
   }
-  if (screen === 'products' || screen === 'settings') return { screen };
+  if (screen === 'add' || screen === 'products' || screen === 'settings') return { screen };
   return { screen: 'devices' };
 }
 

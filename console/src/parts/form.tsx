@@ -17,16 +17,24 @@ type FieldProps = {
   min?: number;
   max?: number;
   maxLength?: number;
+  onInput?: (value: string) => void;
 };
 
-export function Field({ label, hint, name, value = '', ...rest }: FieldProps) {
+export function Field({ label, hint, name, value = '', onInput, ...rest }: FieldProps) {
   const id = useId();
   // Which attributes go with which type is checked by Preact's types, for a type that is known here.
   const attributes = rest as Record<string, unknown>;
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      <input id={id} name={name} defaultValue={value} aria-describedby={hint && `${id}-hint`} {...attributes} />
+      <input
+        id={id}
+        name={name}
+        defaultValue={value}
+        aria-describedby={hint && `${id}-hint`}
+        onInput={(event) => onInput?.(event.currentTarget.value)}
+        {...attributes}
+      />
       {hint && (
         <p id={`${id}-hint`} class="hint">
           {hint}
@@ -141,7 +149,7 @@ type ActionProps = {
   /** What it is called where several on a screen have the same label. */
   name?: string;
   onPress: () => Promise<void>;
-  kind?: 'primary' | 'danger';
+  kind?: 'primary' | 'danger' | undefined;
   disabled?: boolean;
 };
 

@@ -70,7 +70,7 @@ function List({ filter }: { filter: { productKey: string; status: string } }) {
     <>
       <div class="bar">
         <p aria-live="polite">{announced}</p>
-        <MakeSwitch />
+        <Ways />
       </div>
       <Problem text={problem.value} />
       <div role="table" aria-label={words.title} aria-rowcount={(list.total.value ?? 0) + 1} class="devices">
@@ -119,6 +119,17 @@ function Cells({ row }: { row: Signal<Row> }) {
   );
 }
 
+function Ways() {
+  return (
+    <div class="ways">
+      <MakeSwitch />
+      <a class="button" href={hrefOf({ screen: 'add' })}>
+        {words.add}
+      </a>
+    </div>
+  );
+}
+
 function MakeSwitch() {
   return (
     <Action
@@ -135,7 +146,8 @@ function Empty({ isFiltered }: { isFiltered: boolean }) {
     <section class="empty">
       <h2>{words.none}</h2>
       <p>{words.noneHint}</p>
-      <MakeSwitch />
+      <Ways />
+      <p class="hint">{words.addHint}</p>
     </section>
   );
 }

@@ -1,0 +1,111 @@
+// Adding a device: over Bluetooth from this page, or by hand with an address that makes the device yours.
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { bluetoothOf } from '../bluetooth/link.ts';
+import { ManualWay } from '../parts/manual-way.tsx';
+import { AddingProgress } from '../parts/adding-progress.tsx';
+import { Field } from '../parts/form.tsx';
+import { hrefOf } from '../router.ts';
+import { DeviceAdding } from '../state/adding.ts';
+import { isLoopback } from '../state/claim.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.add;
+
+export function AddDevice() {
+  const bluetooth = bluetoothOf(navigator);
+  const base = useSignal(location.origin);
+  return (
+    <main id="content" class="narrow">
+      <p>
+        <a href={hrefOf({ screen: 'devices' })}>← {texts.device.back}</a>
+      </p>
+      <h1>{words.title}</h1>
+      <p class="hint">{words.intro}</p>
+      {bluetooth === undefined ? <NoBluetooth /> : <OverBluetooth bluetooth={bluetooth} base={base.value} />}
+      <section class="card" aria-label={words.address}>
+        <Field
+          label={words.address}
+          hint={words.addressHint}
+          name="base"
+          value={base.value}
+          onInput={(value) => (base.value = value.trim())}
+        />
+        {isLoopback(base.value) && <p class="notice warn">{words.loopback(base.value)}</p>}
+      </section>
+      <ManualWay base={base.value} isOnlyWay={bluetooth === undefined} />
+    </main>
+  );
+}
+
+function NoBluetooth() {
+  return (
+    <section class="card" aria-label={words.bluetooth}>
+      <h2>{words.bluetooth}</h2>
+      <p class="notice">{isSecureContext ? words.noBluetooth : words.insecure}</p>
+    </section>
+  );
+}
+
+function OverBluetooth({ bluetooth, base }: { bluetooth: NonNullable<ReturnType<typeof bluetoothOf>>; base: string }) {
+  const adding = useMemo(() => new DeviceAdding(), []);
+  const isAvailable = useSignal(true);
+  const isShown = useSignal(false);
+  useEffect(() => {
+    const look = (): void => {
+      // Where the browser does not say, choosing will tell.
+      bluetooth.getAvailability().then(
+        (is) => (isAvailable.value = is),
+        () => (isAvailable.value = true),
+      );
+    };
+    look();
+    bluetooth.addEventListener('availabilitychanged', look);
+    return () => {
+      bluetooth.removeEventListener('availabilitychanged', look);
+      adding.cancel();
+    };
+  }, []);
+  const state = adding.state.value;
+  const isUnderWay = state.step !== 'idle' && state.step !== 'error' && state.step !== 'activated';
+  return (
+    <section class="card" aria-label={words.bluetooth}>
+      <h2>{words.bluetooth}</h2>
+      {!isAvailable.value && <p class="notice warn">{words.adapterOff}</p>}
+      {state.step !== 'activated' && (
+        <form
+          hidden={isUnderWay}
+          autocomplete="off"
+          onSubmit={(event) => {
+            event.preventDefault();
+            const given = new FormData(event.currentTarget);
+            const { ssid, password } = { ssid: given.get('ssid'), password: given.get('wifi-password') };
+            if (typeof ssid === 'string' && typeof password === 'string')
+              adding.begin(bluetooth, { ssid, password }, base);
+          }}
+        >
+          <Field label={words.ssid} hint={words.ssidHint} name="ssid" required autoComplete="off" />
+          <Field
+            label={words.password}
+            hint={words.passwordHint}
+            name="wifi-password"
+            type={isShown.value ? 'text' : 'password'}
+            autoComplete="off"
+          />
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={isShown.value}
+              onChange={(event) => (isShown.value = event.currentTarget.checked)}
+            />
+            {words.showPassword}
+          </label>
+          <button type="submit" class="primary">
+            {words.choose}
+          </button>
+        </form>
+      )}
+      <AddingProgress adding={adding} />
+    </section>
+  );
+}
