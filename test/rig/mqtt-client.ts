@@ -85,7 +85,7 @@ export class MqttTestClient {
 /** Why a login was refused: the CONNACK's code, or that there was none. */
 export async function refusalOf(url: string, options: IClientOptions): Promise<string> {
   try {
-    const client = await MqttTestClient.open(url, { connectTimeout: 5_000, ...options });
+    const client = await MqttTestClient.open(url, { connectTimeout: 20_000, ...options });
     await client.leave();
     return 'accepted';
   } catch (error) {

@@ -53,7 +53,7 @@ async function isFree(port: number): Promise<boolean> {
 }
 
 /** @throws Error where nothing listens in time */
-export function untilListening(port: number, timeoutMs = 10_000): Promise<void> {
+export function untilListening(port: number, timeoutMs = 30_000): Promise<void> {
   return eventually(`a listener on port ${port}`, () => isListening(port), timeoutMs);
 }
 

@@ -13,7 +13,7 @@ import {
 } from '../../../src/protocol/bridge.ts';
 import { call } from './client.ts';
 
-const patienceMs = 5_000;
+const patienceMs = 15_000;
 const secret = 'bridge-secret-of-the-worker-tests-only';
 
 export class TestBridge {

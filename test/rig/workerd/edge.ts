@@ -5,7 +5,7 @@ import { PacketReader, type RawPacket } from '../../../src/protocol/mqtt-codec/p
 import { messagingName } from '../../../src/domain/topics.ts';
 import type { TestDevice } from './provision.ts';
 
-const patienceMs = 5_000;
+const patienceMs = 15_000;
 const encoder = new TextEncoder();
 
 export type Level = 4 | 5;
