@@ -4,8 +4,10 @@ import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { PublishFrame } from '../../src/protocol/bridge.ts';
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
+import { CommandLanes } from './command-lanes.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Deliveries } from './deliveries.ts';
 import { runDetached } from './detached.ts';
@@ -38,6 +40,7 @@ export class Bridge {
   readonly #broker: Broker;
   readonly #loginCheck: LoginCheck;
   readonly #link: WorkerLink;
+  readonly #lanes: CommandLanes;
   readonly #downlink: Downlink;
   readonly #health: Server;
   readonly #sessionDigest: string;
@@ -95,22 +98,39 @@ export class Bridge {
       onTakenOver: () => this.#link.restart(),
     });
     this.#loginCheck = new LoginCheck(config.mqtt, config.loginCheck, log);
-    this.#link = new WorkerLink({
+    const linkOptions = {
       workerUrl: config.workerUrl,
       secret: config.bridgeSecret,
       bridgeId: config.bridgeId,
+      instanceId: randomUUID(),
       spoolId: spool.spoolId,
       sessionDigest: this.#sessionDigest,
       log,
-      readBroker: () => this.#readBroker(),
-      onRole: (role, resumes) => this.#setRole(role, resumes),
-      onPublish: (frame) => this.#downlink.take(frame),
-      onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
+      onPublish: (frame: PublishFrame, link: WorkerLink) => this.#downlink.take(frame, link),
       onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
+    };
+    this.#link = new WorkerLink({
+      ...linkOptions,
+      lane: null,
+      readBroker: () => this.#readBroker(),
+      onRole: (role, resumes, lanes) => this.#setRole(role, resumes, lanes),
+      onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
       // The other process is connected to the broker under the same client id by now, or will be.
-      onReplaced: () => this.#setRole('standby', false),
+      onReplaced: () => this.#setRole('standby', false, 0),
       onRefused: (remedy) => this.#reportRefusal(remedy),
     });
+    this.#lanes = new CommandLanes(
+      (lane) =>
+        new WorkerLink({
+          ...linkOptions,
+          lane,
+          readBroker: () => ({ connected: this.#broker.isConnected }),
+          onRole: () => undefined,
+          onConnectedChange: (isConnected, lastFrameAtMs, link) =>
+            this.#downlink.noteLinkChange(link, isConnected, lastFrameAtMs),
+          onReplaced: () => undefined,
+        }),
+    );
     this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
     this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
@@ -141,7 +161,7 @@ export class Bridge {
     this.#intake.stop();
     await this.#spool.flush(flushMs);
     await this.#broker.stop();
-    await this.#link.stop();
+    await Promise.all([this.#link.stop(), this.#lanes.stop()]);
     await this.#uplink.drain(uplinkDrainMs);
     this.#stallWatch.stop();
     this.#health.close();
@@ -150,13 +170,14 @@ export class Bridge {
     this.#log.info('left', { depth: this.#spool.depth });
   }
 
-  #setRole(role: Role, resumes: boolean): void {
+  #setRole(role: Role, resumes: boolean, lanes: number): void {
     // Promoted while stopping: the session is for the next bridge.
     if (this.#isStopping) return;
     if (role !== this.#role) this.#log.info('role', { role });
     this.#role = role;
     if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
+    this.#lanes.setCount(role === 'active' ? lanes : 0);
     if (role === 'active') {
       this.#loginCheck.stop();
       this.#broker.start(resumes);
@@ -171,6 +192,7 @@ export class Bridge {
     if (!isConnected) this.#intake.noteConnectionEnd();
     const { connected, session } = this.#readBroker();
     this.#link.send({ type: 'broker', connected, ...(session === undefined ? {} : { session }) });
+    this.#lanes.send({ type: 'broker', connected });
     this.#downlink.refuseWaiting();
     this.#reportState();
   }
@@ -184,10 +206,8 @@ export class Bridge {
 
   #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
     this.#broker.setWorkerReachable(isConnected);
-    if (isConnected) {
-      this.#stallWatch.report();
-      this.#downlink.noteLinkBack();
-    } else this.#downlink.noteLinkLost(lastFrameAtMs);
+    if (isConnected) this.#stallWatch.report();
+    this.#downlink.noteLinkChange(this.#link, isConnected, lastFrameAtMs);
     this.#reportState();
   }
 
@@ -228,6 +248,11 @@ export class Bridge {
       'standby_login_failed',
       '1 while the broker would not let this standby in',
       () => this.#loginCheck.hasFailed,
+    );
+    observe(
+      'command_lanes_connected',
+      'Lanes of commands that the Worker answers on',
+      () => this.#lanes.connectedCount,
     );
     observe('active', '1 while this bridge is the active one', () => this.#role === 'active');
   }

@@ -1,4 +1,4 @@
-// Commands from the Worker: each is published once and before it expires, or reported as not published with the reason.
+// Publishes that the Worker asks for, commands and announcements: each is published once and before it expires, or reported as not published with the reason.
 // It keeps no command for later.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { BridgeFrame, NotPublishedReason, PublishFrame } from '../../src/protocol/bridge.ts';
@@ -11,7 +11,8 @@ import type { Role, WorkerLink } from './worker-link.ts';
 
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
 /** `sentAtMs` is null while the Worker may not have received the result. */
-type Command = { result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
+type Command = { link: WorkerLink; result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
+/** `link`: the one that decides on the role. What comes over another one is a command of a user. */
 type Parts = { broker: Broker; link: WorkerLink; log: Log; metrics: Metrics };
 type Waiting = { frame: PublishFrame; sinceMs: number };
 
@@ -29,8 +30,9 @@ const maxTopicBytes = 65_535;
 export class Downlink {
   readonly #parts: Parts;
   readonly #commands = new Map<string, Command>();
-  /** Commands that wait because the broker's receive maximum is reached. */
-  #waiting: Waiting[] = [];
+  /** What waits because the broker's receive maximum is reached; users' commands go first. */
+  #waitingCommands: Waiting[] = [];
+  #waitingOthers: Waiting[] = [];
   #role: Role = 'standby';
   #underWay = 0;
   #isStopped = false;
@@ -47,30 +49,33 @@ export class Downlink {
 
   /** Answers the waiting commands that cannot be published now. */
   refuseWaiting(): void {
-    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
+    const isRefused = ({ frame }: Waiting): boolean => this.#refuse(frame);
+    this.#waitingCommands = this.#waitingCommands.filter((waiting) => !isRefused(waiting));
+    this.#waitingOthers = this.#waitingOthers.filter((waiting) => !isRefused(waiting));
   }
 
-  noteLinkLost(lastFrameAtMs: number): void {
+  /** Results that the Worker may have missed are sent again when the link is back. */
+  noteLinkChange(link: WorkerLink, isConnected: boolean, lastFrameAtMs: number): void {
     for (const command of this.#commands.values()) {
-      if (command.sentAtMs !== null && command.sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
+      if (command.link !== link) continue;
+      const { sentAtMs } = command;
+      if (!isConnected && sentAtMs !== null && sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
+      if (isConnected && sentAtMs === null) this.#sendResult(command);
     }
   }
 
-  /** Sends the results again that the Worker may have missed. */
-  noteLinkBack(): void {
-    for (const command of this.#commands.values()) if (command.sentAtMs === null) this.#sendResult(command);
-  }
-
-  take(frame: PublishFrame): void {
+  /** @param link where the result goes */
+  take(frame: PublishFrame, link: WorkerLink): void {
     this.#forgetOld();
     const known = this.#commands.get(frame.id);
     if (known !== undefined) {
       this.#sendResult(known);
       return;
     }
-    this.#commands.set(frame.id, { result: null, sentAtMs: null, finishedAtMs: 0 });
+    this.#commands.set(frame.id, { link, result: null, sentAtMs: null, finishedAtMs: 0 });
     if (this.#refuse(frame)) return;
-    this.#waiting.push({ frame, sinceMs: performance.now() });
+    const waiting = link === this.#parts.link ? this.#waitingOthers : this.#waitingCommands;
+    waiting.push({ frame, sinceMs: performance.now() });
     this.#publishWaiting();
   }
 
@@ -85,7 +90,7 @@ export class Downlink {
 
   #publishWaiting(): void {
     while (this.#parts.broker.mayPublishMore) {
-      const next = this.#waiting.shift();
+      const next = this.#waitingCommands.shift() ?? this.#waitingOthers.shift();
       if (next === undefined) return;
       if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
     }
@@ -139,7 +144,7 @@ export class Downlink {
   }
 
   #sendResult(command: Command): void {
-    if (command.result !== null && this.#parts.link.send(command.result)) command.sentAtMs = Date.now();
+    if (command.result !== null && command.link.send(command.result)) command.sentAtMs = Date.now();
   }
 
   #forgetOld(): void {

@@ -1,12 +1,12 @@
 // The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
 // It must not decide what a role or a command means.
-import { randomUUID } from 'node:crypto';
 import { WebSocket, type RawData } from 'ws';
 import {
   linkCloseReasons,
   linkPath,
   linkPing,
   linkPong,
+  laneParameter,
   workerFrameSchema,
   type BridgeFrame,
   type BrokerSession,
@@ -22,23 +22,27 @@ export type BrokerState = { connected: boolean; session?: BrokerSession };
 
 type LinkOptions = {
   workerUrl: string;
+  /** Of commands; null for the link that decides on the role. */
+  lane: number | null;
   secret: string;
   bridgeId: string;
+  /** Another one after a restart, because the new process does not know what the old one has published. */
+  instanceId: string;
   spoolId: string;
   /** Digest of the MQTT client id. Other bridges of the system must have the same. */
   sessionDigest: string;
   log: Log;
   readBroker: () => BrokerState;
-  /** `resumes`: no other bridge was active since this process was. */
-  onRole: (role: Role, resumes: boolean) => void;
-  onPublish: (frame: PublishFrame) => void;
+  /** `resumes`: no other bridge was active since this process was. `lanes`: how many of commands it opens while active. */
+  onRole: (role: Role, resumes: boolean, lanes: number) => void;
+  onPublish: (frame: PublishFrame, link: WorkerLink) => void;
   /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
-  onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
+  onConnectedChange: (isConnected: boolean, lastFrameAtMs: number, link: WorkerLink) => void;
   onRetry: () => void;
   /** Another process has connected as this bridge. */
   onReplaced: () => void;
-  /** The first hello of this process was refused, by what an operator has to change. */
-  onRefused: (remedy: string) => void;
+  /** The first hello of this process was refused, by what an operator has to change: it is not tried again. */
+  onRefused?: (remedy: string) => void;
 };
 
 const pingEveryMs = 5000;
@@ -60,8 +64,6 @@ const remedies = {
 export class WorkerLink {
   readonly #options: LinkOptions;
   #clock = new WorkerClock();
-  /** Another one after a restart, because the new process does not know what the old one has published. */
-  readonly #instanceId = randomUUID();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
   #isWelcome = false;
@@ -123,8 +125,9 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const { workerUrl, secret } = this.#options;
-    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}`, {
+    const { workerUrl, secret, lane } = this.#options;
+    const query = lane === null ? '' : `?${laneParameter}=${lane}`;
+    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}${query}`, {
       headers: { authorization: `Bearer ${secret}` },
       perMessageDeflate: false,
       handshakeTimeout: handshakeTimeoutMs,
@@ -161,7 +164,7 @@ export class WorkerLink {
     const hello: BridgeFrame = {
       type: 'hello',
       bridgeId: this.#options.bridgeId,
-      instanceId: this.#instanceId,
+      instanceId: this.#options.instanceId,
       spoolId: this.#options.spoolId,
       sessionDigest: this.#options.sessionDigest,
       brokerConnected: connected,
@@ -203,7 +206,7 @@ export class WorkerLink {
       return;
     }
     if (frame.type === 'publish') {
-      this.#options.onPublish(frame);
+      this.#options.onPublish(frame, this);
       return;
     }
     this.#clock.noteFrame(frame.nowMs, Date.now());
@@ -211,10 +214,10 @@ export class WorkerLink {
       this.#isWelcome = true;
       this.#wasEverWelcome = true;
       this.#welcomeAtMs = Date.now();
-      this.#options.log.info('connected to the Worker');
-      this.#options.onConnectedChange(true, this.#lastFrameAtMs);
+      if (this.#options.lane === null) this.#options.log.info('connected to the Worker');
+      this.#options.onConnectedChange(true, this.#lastFrameAtMs, this);
     }
-    this.#options.onRole(frame.role, frame.resumes ?? false);
+    this.#options.onRole(frame.role, frame.resumes ?? false, frame.lanes ?? 0);
   }
 
   #noteClose(cause: string, refusedStatus: number | null, reason: string): void {
@@ -222,14 +225,15 @@ export class WorkerLink {
     this.#socket = null;
     const wasWelcome = this.#isWelcome;
     this.#isWelcome = false;
-    if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs);
+    if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs, this);
     if (!this.#isWanted) return;
     this.#options.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
     if (reason === linkCloseReasons.replaced) this.#options.onReplaced();
     let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
-    if (remedy !== undefined && !this.#wasEverWelcome) {
-      this.#options.onRefused(remedy);
+    const { onRefused, lane } = this.#options;
+    if (remedy !== undefined && !this.#wasEverWelcome && onRefused !== undefined) {
+      onRefused(remedy);
       return;
     }
     let delayMs = remedy === undefined ? this.#backOff.nextDelayMs() : standBackMs;
@@ -239,6 +243,7 @@ export class WorkerLink {
     }
     this.#options.log[remedy === undefined ? 'warn' : 'error']('no link to the Worker', {
       cause,
+      ...(lane === null ? {} : { lane }),
       retryInMs: Math.round(delayMs),
       ...(remedy === undefined ? {} : { alarm: true, remedy }),
     });

@@ -1,8 +1,10 @@
 // Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
 // Keeps the sockets' attachments, which instance was active last and which sessions the broker had. Roles are decided in
-// bridge-roles.ts, what a session says in broker-sessions.ts.
+// bridge-roles.ts, what a session says in broker-sessions.ts. A lane of commands is another object of this class, to which
+// the active bridge alone dials in.
 import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
+import { readConfig } from '../config.ts';
 import { parseJson } from '../domain/json.ts';
 import type { PublishOutcome } from '../domain/publish-outcome.ts';
 import { log } from '../log.ts';
@@ -59,6 +61,7 @@ const reconciliationKey = 'reconciliation';
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
+  readonly #commandLanes = readConfig(this.env).limits.commandLanes;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -81,6 +84,11 @@ export class BrokerLink extends DurableObject<Env> {
     const outcome = await this.#publishes.publish(request, this.#recipient());
     if (!outcome.ok) log('warn', 'message not published', { topic: request.topic, reason: outcome.reason });
     return outcome;
+  }
+
+  /** The same where a bridge that has its broker is connected; otherwise undefined, and nothing happens. */
+  async publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {
+    return this.#recipient() === undefined ? undefined : await this.publish(request);
   }
 
   health(): LinkHealth {
@@ -192,7 +200,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...known, role, changedAtMs: nowMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
-    send(socket, { type: 'welcome', nowMs, role, resumes });
+    send(socket, { type: 'welcome', nowMs, role, resumes, lanes: this.#commandLanes });
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -224,7 +232,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...read(socket), role: 'active', changedAtMs: nowMs });
     logRole(bridgeId, 'active', cause);
     const resumes = this.#recordActive(instanceId);
-    send(socket, { type: 'role', nowMs, role: 'active', resumes });
+    send(socket, { type: 'role', nowMs, role: 'active', resumes, lanes: this.#commandLanes });
     this.#publishes.sendWaiting(this.#recipient());
   }
 

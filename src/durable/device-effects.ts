@@ -14,7 +14,7 @@ import { describeError, log } from '../log.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
 import type { EdgeDelivery } from './edge-sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
-import { callProjectionWriter, callRelay, OrderedBrokerLink } from './stubs.ts';
+import { callProjectionWriter, callRelay, commandLaneOf, OrderedBrokerLink } from './stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
@@ -44,6 +44,8 @@ export class DeviceEffects {
   readonly #report: (event: Report) => void;
   readonly #readers: () => readonly number[];
   readonly #link: OrderedBrokerLink;
+  /** For commands, where there are lanes. */
+  readonly #lane: OrderedBrokerLink | undefined;
   readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -64,6 +66,8 @@ export class DeviceEffects {
     this.#report = report;
     this.#readers = readers;
     this.#link = new OrderedBrokerLink(env);
+    const lane = commandLaneOf(this.#deviceId, readConfig(env).limits.commandLanes);
+    this.#lane = lane === undefined ? undefined : new OrderedBrokerLink(env, lane);
     this.#edge = edge;
     this.pushes = new RelayPushes(env, readConfig(env).limits.edgeGatherMs, (work) => this.inBackground('push', work));
   }
@@ -171,7 +175,10 @@ export class DeviceEffects {
     const { commandId, topic, payload, expiresAtMs, messageExpirySeconds } = effect;
     const outcome =
       outcomeOf(this.#edge().publish(topic, payload, commandId), commandId) ??
-      (await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds }));
+      (await this.#publish(async () => {
+        const request = { topic, payload, expiresAtMs, messageExpirySeconds };
+        return (await this.#lane?.publishIfServed(request)) ?? (await this.#link.publish(request));
+      }));
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();
     this.#publications.delete(commandId);
@@ -188,18 +195,18 @@ export class DeviceEffects {
       this.#report({ kind: 'announcement_ended', time, isPublished: true });
       return;
     }
-    const outcome = await this.#publish({ topic, payload, expiresAtMs });
+    const outcome = await this.#publish(() => this.#link.publish({ topic, payload, expiresAtMs }));
     if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
     this.#report({ kind: 'announcement_ended', time, isPublished: outcome.ok });
   }
 
-  async #publish(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
+  async #publish(publish: () => Promise<PublishOutcome>): Promise<PublishOutcome> {
     // As a broker answers for a device that is away.
     if (!readConfig(this.#env).hasBroker) {
       return { ok: true, id: '', publishedAtMs: Date.now(), hasSubscribers: false };
     }
     try {
-      return await this.#link.publish(request);
+      return await publish();
     } catch (error) {
       // The call has logged it.
       if (error instanceof RefusedError) return { ok: false, reason: 'unreachable' };

@@ -3,6 +3,8 @@
 import { RefusedError, type ObjectFailure, type ObjectName } from '../domain/refusal.ts';
 import { readConfig } from '../config.ts';
 import { describeError, log } from '../log.ts';
+import type { PublishOutcome } from '../domain/publish-outcome.ts';
+import type { PublishRequest } from './pending-publishes.ts';
 
 /** The methods of an object as its callers see them. The platform's own type splits results that are unions. */
 type Remote<Namespace> =
@@ -57,8 +59,18 @@ export function callBrokerLink<T>(
   operation: string,
   repetition: Repetition,
   run: (stub: RemoteLink) => Promise<T>,
+  name = brokerLinkName,
 ): Promise<T> {
-  return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
+  return call('BrokerLink', name, operation, repetition, () => run(openBrokerLink(env, name)));
+}
+
+export function commandLaneName(lane: number): string {
+  return `broker-commands-${lane}`;
+}
+
+/** Stable, so that the commands of a device keep their order; undefined where there are no lanes. */
+export function commandLaneOf(deviceId: string, lanes: number): string | undefined {
+  return lanes === 0 ? undefined : commandLaneName(hashOf(deviceId) % lanes);
 }
 
 /** @throws RefusedError `object_failed` */
@@ -96,18 +108,32 @@ export function callPropagator<T>(
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
 export class OrderedBrokerLink {
   readonly #env: Env;
+  readonly #name: string;
   #stub: RemoteLink | undefined;
 
-  constructor(env: Env) {
+  constructor(env: Env, name = brokerLinkName) {
     this.#env = env;
+    this.#name = name;
   }
 
   /** @throws RefusedError `object_failed` */
-  publish(request: Parameters<RemoteLink['publish']>[0]): ReturnType<RemoteLink['publish']> {
-    const stub = (this.#stub ??= openBrokerLink(this.#env));
-    return call('BrokerLink', brokerLinkName, 'publish', 'once', async () => {
+  publish(request: PublishRequest): Promise<PublishOutcome> {
+    return this.#call((stub) => stub.publish(request));
+  }
+
+  /**
+   * Undefined where no bridge can have it now: the lane did nothing then.
+   * @throws RefusedError `object_failed`
+   */
+  publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {
+    return this.#call((stub) => stub.publishIfServed(request));
+  }
+
+  #call<T>(run: (stub: RemoteLink) => Promise<T>): Promise<T> {
+    const stub = (this.#stub ??= openBrokerLink(this.#env, this.#name));
+    return call('BrokerLink', this.#name, 'publish', 'once', async () => {
       try {
-        return await stub.publish(request);
+        return await run(stub);
       } catch (error) {
         if (this.#stub === stub) this.#stub = undefined;
         throw error;
@@ -118,17 +144,22 @@ export class OrderedBrokerLink {
 
 /** The shard of a client address; stable, so that one address does not wake them all. */
 export function relayShardOf(address: string, shards: number): string {
+  return `relay-${hashOf(address) % shards}`;
+}
+
+/** FNV-1a. */
+function hashOf(text: string): number {
   let hash = 0x811c9dc5;
-  for (const byte of new TextEncoder().encode(address)) hash = Math.imul(hash ^ byte, 0x01000193);
-  return `relay-${(hash >>> 0) % shards}`;
+  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return hash >>> 0;
 }
 
 const brokerLinkName = 'broker-main';
 const fleetDirectoryName = 'fleets';
 const projectionWriterName = 'projections';
 
-function openBrokerLink(env: Env): RemoteLink {
-  return env.BROKER_LINK.getByName(brokerLinkName, placeOf(env));
+function openBrokerLink(env: Env, name: string): RemoteLink {
+  return env.BROKER_LINK.getByName(name, placeOf(env));
 }
 
 /** Where an object is made that is called for the first time; one that exists stays where it is. */

@@ -5,6 +5,11 @@ import { z } from 'zod';
 /** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
+/**
+ * An active bridge also opens each lane of commands, `?lane=0` and so on: a link of its own for the commands of a part of
+ * the devices, which no announcement of the service can delay.
+ */
+export const laneParameter = 'lane';
 
 /** Where an operator asks for a reconciliation (`npm run reconcile`), with the same secret. */
 export const reconcilePath = '/bridge/reconcile';
@@ -191,7 +196,13 @@ export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>
  * `nowMs` is the Worker's clock, which `expiresAtMs` refers to. `resumes`: no other bridge was active since this instance
  * was, so that no other had its session with the broker.
  */
-const roleFields = { nowMs: z.int(), role: z.enum(['active', 'standby']), resumes: z.boolean().optional() };
+const roleFields = {
+  nowMs: z.int(),
+  role: z.enum(['active', 'standby']),
+  resumes: z.boolean().optional(),
+  /** How many lanes of commands the active bridge opens. Without effect on a lane. */
+  lanes: z.int().nonnegative().optional(),
+};
 
 export const workerFrameSchema = z.discriminatedUnion('type', [
   /** Answer to `hello`. */

@@ -3,11 +3,18 @@ import { RefusedError, type Limit } from '../domain/refusal.ts';
 import { isDeviceId } from '../domain/topics.ts';
 import { edgeAddressHeader } from '../durable/edge-sockets.ts';
 import { relayAddressHeader } from '../durable/relay-socket.ts';
-import { callBrokerLink, callDevice, callRelay, relayShardOf } from '../durable/stubs.ts';
+import { callBrokerLink, callDevice, callRelay, commandLaneName, relayShardOf } from '../durable/stubs.ts';
+import { laneParameter } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 
-export function openBridgeLink({ env }: ServiceContext, request: Request): Promise<Response> {
-  return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
+/** @throws RefusedError `invalid_input`, `object_failed` */
+export function openBridgeLink({ env, config }: ServiceContext, request: Request): Promise<Response> {
+  const lane = new URL(request.url).searchParams.get(laneParameter);
+  if (lane !== null && !(/^\d{1,2}$/.test(lane) && Number(lane) < config.limits.commandLanes)) {
+    throw new RefusedError({ kind: 'invalid_input', path: laneParameter, problem: 'there is no such lane' });
+  }
+  const name = lane === null ? undefined : commandLaneName(Number(lane));
+  return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request), name);
 }
 
 /**

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { WebSocketServer, type WebSocket } from 'ws';
 import {
   bridgeFrameSchema,
+  laneParameter,
   linkPath,
   linkPing,
   linkPong,
@@ -14,6 +15,7 @@ import {
   uplinkItemSchema,
   uplinkPath,
   type BridgeFrame,
+  type PublishFrame,
   type UplinkItem,
   type UplinkResult,
   type WorkerFrame,
@@ -84,6 +86,9 @@ export class WorkerSide {
   readonly effects: string[] = [];
   readonly frames: BridgeFrame[] = [];
   readonly bridges = new Map<string, Bridge>();
+  /** How many lanes of commands bridges are to open, and those that are open. */
+  lanes = 0;
+  readonly openLanes = new Map<number, WebSocket>();
   mostUnderWay = 0;
   violations: string[] = [];
   assignRole: (bridgeId: string) => Role;
@@ -102,11 +107,16 @@ export class WorkerSide {
     this.assignRole = assignRole;
     this.#server = createServer((request, response) => inBackground(this.#takeRequest(request, response)));
     this.#server.on('upgrade', (request, socket, head) => {
-      if (request.url !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
+      const url = new URL(request.url ?? '', 'http://worker.test');
+      if (url.pathname !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
         socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
         return;
       }
-      this.#links.handleUpgrade(request, socket, head, (link) => this.#serveLink(link));
+      this.#links.handleUpgrade(request, socket, head, (link) => {
+        const lane = url.searchParams.get(laneParameter);
+        if (lane === null) this.#serveLink(link);
+        else this.#serveLane(link, Number(lane));
+      });
     });
   }
 
@@ -157,7 +167,7 @@ export class WorkerSide {
     if (bridge === undefined) throw new Error(`${bridgeId} is not there`);
     bridge.role = role;
     const resumes = role === 'active' && this.#noteActive(bridge.instanceId);
-    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes });
+    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes, lanes: this.lanes });
   }
 
   /** A bridge that no test needs to start. */
@@ -175,9 +185,12 @@ export class WorkerSide {
     this.bridges.get(bridgeId)?.socket.send(JSON.stringify(frame));
   }
 
-  publish(command: Partial<Extract<WorkerFrame, { type: 'publish' }>> & { id: string; topic: string }): void {
+  /** @param lane where there is one; otherwise over the link that decides on the role */
+  publish(command: Partial<PublishFrame> & { id: string; topic: string }, lane?: number): void {
     const defaults = { payload: '{}', expiresAtMs: Date.now() + 5000, messageExpirySeconds: 5 };
-    this.send('bridge-1', { type: 'publish', ...defaults, ...command });
+    const frame: WorkerFrame = { type: 'publish', ...defaults, ...command };
+    if (lane === undefined) this.send('bridge-1', frame);
+    else this.openLanes.get(lane)!.send(JSON.stringify(frame));
   }
 
   /** The answer to a command; fails after a while without one. */
@@ -214,7 +227,15 @@ export class WorkerSide {
         const { instanceId, brokerConnected: isBrokerConnected } = frame;
         this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected, pings: 0 });
         const resumes = role === 'active' && this.#noteActive(instanceId);
-        link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role, resumes } satisfies WorkerFrame));
+        link.send(
+          JSON.stringify({
+            type: 'welcome',
+            nowMs: Date.now(),
+            role,
+            resumes,
+            lanes: this.lanes,
+          } satisfies WorkerFrame),
+        );
       } else if (frame.type === 'broker' && bridgeId !== null) {
         const bridge = this.bridges.get(bridgeId);
         if (bridge?.socket === link) bridge.isBrokerConnected = frame.connected;
@@ -224,6 +245,27 @@ export class WorkerSide {
     });
     link.on('close', () => {
       if (bridgeId !== null && this.bridges.get(bridgeId)?.socket === link) this.bridges.delete(bridgeId);
+      this.changes.note();
+    });
+  }
+
+  #serveLane(link: WebSocket, lane: number): void {
+    link.on('message', (data) => {
+      const text = (data as Buffer).toString();
+      if (text === linkPing) {
+        link.send(linkPong);
+        return;
+      }
+      const frame = bridgeFrameSchema.parse(JSON.parse(text));
+      if (frame.type === 'hello') {
+        this.openLanes.set(lane, link);
+        link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role: 'active' } satisfies WorkerFrame));
+      }
+      if ('id' in frame) this.frames.push(frame);
+      this.changes.note();
+    });
+    link.on('close', () => {
+      if (this.openLanes.get(lane) === link) this.openLanes.delete(lane);
       this.changes.note();
     });
   }

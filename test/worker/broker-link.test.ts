@@ -43,6 +43,7 @@ describe('dialling in', () => {
       role: 'active',
       nowMs: expect.any(Number) as number,
       resumes: false,
+      lanes: 1,
     });
     expect((welcome as { nowMs: number }).nowMs).toBeGreaterThanOrEqual(before);
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
@@ -112,7 +113,7 @@ describe('roles', () => {
     const { bridge: second } = await dialIn('two');
     const { bridge: third } = await dialIn('three');
     active.close();
-    const promotion = { type: 'role', role: 'active', nowMs: expect.any(Number) as number, resumes: false };
+    const promotion = { type: 'role', role: 'active', nowMs: expect.any(Number) as number, resumes: false, lanes: 1 };
     expect(await second.next()).toEqual(promotion);
     expect(await third.ask(linkPing), 'the other one still stands by').toBe(linkPong);
   });
