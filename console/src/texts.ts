@@ -309,6 +309,7 @@ export const texts = {
       pairing_opened: 'pairing window opened',
       pairing_closed: 'pairing window closed',
       credentials_replaced: 'new messaging password',
+      session_restored: 'its session was lost: it has to activate again',
       invited: 'invited',
       invitation_withdrawn: 'invitation withdrawn',
       invitation_declined: 'invitation declined',

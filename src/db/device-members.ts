@@ -41,6 +41,14 @@ export async function findMemberRole(db: Database, deviceRow: number, userId: nu
   return row?.role;
 }
 
+/** As its object had them. */
+export async function findMembers(db: Database, deviceRow: number) {
+  return db
+    .select({ userId: deviceMembers.userId, role: deviceMembers.role, sinceMs: deviceMembers.since })
+    .from(deviceMembers)
+    .where(eq(deviceMembers.deviceRow, deviceRow));
+}
+
 /** In the order of their user ids. */
 export async function listMembers(db: Database, deviceRow: number, page: PageRequest) {
   const mine = eq(deviceMembers.deviceRow, deviceRow);

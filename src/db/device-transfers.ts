@@ -44,6 +44,28 @@ export async function findTransfer(
   return found?.offerId;
 }
 
+/** The open offer of the device by that user, where somebody has the e-mail. */
+export async function findOpenOffer(database: Database, deviceId: string, fromUserId: number, nowMs: number) {
+  return database
+    .select({
+      offerId: deviceTransfers.offerId,
+      email: users.email,
+      toUserId: users.id,
+      offeredAtMs: deviceTransfers.offeredAt,
+      expiresAtMs: deviceTransfers.expiresAt,
+    })
+    .from(deviceTransfers)
+    .innerJoin(users, eq(users.id, deviceTransfers.toUserId))
+    .where(
+      and(
+        eq(deviceTransfers.deviceId, deviceId),
+        eq(deviceTransfers.fromUserId, fromUserId),
+        gt(deviceTransfers.expiresAt, nowMs),
+      ),
+    )
+    .get();
+}
+
 /** @param offerId only this one; undefined: whichever there is */
 export async function deleteTransfer(database: Database, deviceId: string, offerId?: string): Promise<void> {
   const isTheOne = offerId === undefined ? undefined : eq(deviceTransfers.offerId, offerId);

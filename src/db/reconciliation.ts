@@ -30,6 +30,8 @@ export async function listRecords(db: Database, cursor: number, limit: number) {
       productKey: products.productKey,
       status: devices.status,
       projectionVersion: devices.projectionVersion,
+      membersVersion: devices.membersVersion,
+      claimedAt: devices.claimedAt,
       createdAt: devices.createdAt,
     })
     .from(devices)

@@ -3,7 +3,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { createId, isEqualDigest } from '../crypto/secrets.ts';
 import type { Actor, MemberRole } from '../domain/access.ts';
-import type { Activation, Provisioned } from '../domain/device/activation.ts';
+import type { Activation, LostDevice, Provisioned } from '../domain/device/activation.ts';
 import { viewCommand, type AcceptedCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
 import { liveGenerations } from '../domain/device/credentials.ts';
 import type { ConnectionReport, Ingested } from '../domain/device/events.ts';
@@ -48,7 +48,7 @@ export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
   passwordDigest: string;
   /** Of the secret that came with the activation. */
   givenSecretDigest?: string | undefined;
-} & Partial<Pick<Activation, 'defaultName' | 'policy' | 'claimantId' | 'address'>>;
+} & Partial<Pick<Activation, 'defaultName' | 'policy' | 'claimantId' | 'address' | 'wasActivated'>>;
 
 export type LoginAttempt = {
   productKey: string;
@@ -74,12 +74,13 @@ export class DeviceSession extends DurableObject<Env> {
 
   /**
    * Makes the device, or gives one that exists a further messaging password where it may have one (decision: activation,
-   * decision: ownership). One that was deleted stays deleted: `device_not_found`. With a claim D1 has the owner when this answers,
+   * decision: ownership). One that was deleted stays deleted: `device_not_found`. One that D1 knows and that has no session has to
+   * be restored first: `device_not_activated`. With a claim D1 has the owner when this answers,
    * unless D1 is away.
    */
   async provision(given: Provisioning): Promise<Outcome<Provisioned>> {
     const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = given;
-    const { defaultName = more.name, policy = null, claimantId, address = null, ...facts } = more;
+    const { defaultName = more.name, policy = null, claimantId, address = null, wasActivated = false, ...facts } = more;
     const { present } = this.#device;
     const secretDigestBefore = typeof present === 'string' ? '' : present.credentials.secretDigest;
     const provisioned = this.#device.decide({
@@ -87,7 +88,7 @@ export class DeviceSession extends DurableObject<Env> {
       deviceId: this.ctx.id.name ?? '',
       settings: this.#device.settings(),
       facts: { ...facts, isDisabled },
-      ...{ secretDigest, passwordDigest, defaultName, policy, claimantId, address },
+      ...{ secretDigest, passwordDigest, defaultName, policy, claimantId, address, wasActivated },
       isSecretRight: givenSecretDigest !== undefined && isEqualDigest(secretDigestBefore, givenSecretDigest),
     });
     if (claimantId !== undefined) await this.#device.effects.ended();
@@ -392,10 +393,17 @@ export class DeviceSession extends DurableObject<Env> {
     this.#device.decide({ kind: 'product_changed', facts });
   }
 
-  /** Whether the device is there; then it writes its projection again where D1 has another one. */
-  compareRecord(projectionVersion: number): 'present' | 'unused' | 'deleted' {
+  /** Makes the session of a device again that was lost, from what D1 has of it; nothing where there is one, or was deleted. */
+  async restore(lost: Omit<LostDevice, 'deviceId' | 'settings'>): Promise<void> {
+    const { name: deviceId = '' } = this.ctx.id;
+    this.#device.decide({ kind: 'record_restored', deviceId, settings: this.#device.settings(), ...lost });
+    await this.#device.effects.ended();
+  }
+
+  /** Whether the device is there; then it writes its projection and members again where D1 has others. */
+  compareRecord(projectionVersion: number, membersVersion: number): 'present' | 'unused' | 'deleted' {
     if (typeof this.#device.present === 'string') return this.#device.present;
-    this.#device.decide({ kind: 'record_compared', projectionVersion });
+    this.#device.decide({ kind: 'record_compared', projectionVersion, membersVersion });
     return 'present';
   }
 

@@ -109,7 +109,7 @@ export const activationRefusalReasons = [
 ] as const;
 export type ActivationRefusalReason = (typeof activationRefusalReasons)[number];
 
-/** What an owner, or a claim, did to whose the device is and to what opens it. */
+/** What an owner, a claim or the service did to whose the device is and to what opens it. */
 export const ownershipChanges = [
   'claimed',
   'released',
@@ -120,6 +120,7 @@ export const ownershipChanges = [
   'pairing_opened',
   'pairing_closed',
   'credentials_replaced',
+  'session_restored',
 ] as const;
 export type OwnershipChange = (typeof ownershipChanges)[number];
 

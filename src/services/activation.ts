@@ -27,6 +27,7 @@ import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from './context.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
+import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import { inStrangersTurn } from './stranger-turns.ts';
 
@@ -91,22 +92,27 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   const { env, config } = context;
   const db = context.primary();
   const deviceSecret = createSecret('sk_', 32);
-  const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
-  const { deviceId, ownerId, name, isDisabled, claimedAt: claimedAtMs } = device;
+  const { productKey } = product;
+  const { deviceId } = device;
   const identity = { productKey, deviceId };
   const password = await createMessagingPassword(config.messagingSecrets, identity);
   const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
-  const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs };
-  const settings = { controlMode, offlineGraceSeconds, productChangedAtMs, policy: product.reactivation };
-  const facts = { productKey, ...ownership, name, isDisabled, ...settings };
   const { deviceSecret: given } = request;
   const givenSecretDigest = typeof given === 'string' ? await digestOf(given) : undefined;
-  const proof = { givenSecretDigest, claimantId, address, defaultName: nameOf(product.name, device.deviceSN) };
-  const provisioned = await callDevice(env, deviceId, 'provision', 'once', (session) =>
-    session.provision({ ...facts, ...digests, ...proof }),
-  );
+  const defaultName = nameOf(product.name, device.deviceSN);
+  const proof = { policy: product.reactivation, givenSecretDigest, claimantId, address, defaultName };
+  const provision = (wasActivated: boolean) =>
+    callDevice(env, deviceId, 'provision', 'once', (session) =>
+      session.provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated }),
+    );
+  let provisioned = await provision(hadSession(device));
+  const isLost = !provisioned.ok && provisioned.refusal.kind === 'device_not_activated';
+  if (isLost) {
+    await restoreSession(context, device, product);
+    provisioned = await provision(true);
+  }
   if (provisioned.ok) {
-    if (provisioned.value.isNew) {
+    if (provisioned.value.isNew || isLost) {
       await renewProjection(env, device);
       await catchUpWithProduct(env, db, product, deviceId);
     }
@@ -162,10 +168,12 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   );
 }
 
-/** Where the session of a known device was lost, the record has its projection, which the new one has to replace. */
-async function renewProjection(env: Env, { deviceId, projectionVersion }: DeviceRow): Promise<void> {
-  if (projectionVersion === 0) return;
-  await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) => device.compareRecord(projectionVersion));
+/** Of a record that a reconciliation found without a session, and with nothing to restore. */
+async function renewProjection(env: Env, { deviceId, projectionVersion, membersVersion }: DeviceRow): Promise<void> {
+  if (projectionVersion >= 0) return;
+  await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) =>
+    device.compareRecord(projectionVersion, membersVersion),
+  );
 }
 
 /**

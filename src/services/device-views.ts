@@ -7,6 +7,7 @@ import { isDeviceId } from '../domain/topics.ts';
 import type { EventView, PropertiesView, StatusView } from '../domain/device/views.ts';
 import { callDevice, type RemoteDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
+import { restoreById } from './lost-sessions.ts';
 import { orNotActivated } from './not-activated.ts';
 
 /** @throws RefusedError device_not_found, forbidden */
@@ -33,14 +34,20 @@ export function readProperties(context: ServiceContext, actor: Actor, deviceId: 
   }));
 }
 
-/** An idempotent call to a device's object. @throws RefusedError device_not_found, and what the object refuses */
+/**
+ * An idempotent call to a device's object. One whose session was lost gets it back first.
+ * @throws RefusedError device_not_found, and what the object refuses
+ */
 export async function askDevice<T>(
-  { env }: ServiceContext,
+  context: ServiceContext,
   deviceId: string,
   operation: string,
   ask: (device: RemoteDevice) => Promise<Outcome<T>>,
 ): Promise<T> {
-  return unwrap<T>(await callDevice(env, requireDeviceId(deviceId), operation, 'idempotent', ask));
+  const call = () => callDevice(context.env, requireDeviceId(deviceId), operation, 'idempotent', ask);
+  const outcome = await call();
+  const isAbsent = !outcome.ok && outcome.refusal.kind === 'not_found' && outcome.refusal.what === 'device';
+  return unwrap<T>(isAbsent && (await restoreById(context, deviceId)) ? await call() : outcome);
 }
 
 /** @throws RefusedError device_not_found for text that is no device id: each would wake an object of its own. */

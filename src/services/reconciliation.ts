@@ -15,6 +15,7 @@ import { callDevice } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import type { ServiceContext } from './context.ts';
+import { hadSession, restoreById } from './lost-sessions.ts';
 
 const dayMs = 24 * 3_600_000;
 /** An activation makes the record first, then the session. */
@@ -60,12 +61,13 @@ async function compare(
   context: ServiceContext,
   record: ComparedRecord,
 ): Promise<'same' | 'inactive' | 'deleted' | 'failed'> {
-  const { deviceId, productKey, projectionVersion } = record;
+  const { deviceId, productKey, projectionVersion, membersVersion } = record;
   try {
     const session = await callDevice(context.env, deviceId, 'compareRecord', 'idempotent', (device) =>
-      device.compareRecord(projectionVersion),
+      device.compareRecord(projectionVersion, membersVersion),
     );
-    if (session === 'present' || record.status === 0 || Date.now() - record.createdAt < activationMs) return 'same';
+    const isKnownLoss = record.status === 0 && !hadSession(record);
+    if (session === 'present' || isKnownLoss || Date.now() - record.createdAt < activationMs) return 'same';
     const db = context.primary();
     // The deletion was cut off, or D1 was restored to a time before it.
     if (session === 'deleted') {
@@ -74,6 +76,7 @@ async function compare(
       log('warn', 'reconciliation: record of a deleted device removed', { deviceId });
       return 'deleted';
     }
+    if (await restoreById(context, deviceId)) return 'inactive';
     await markInactive(db, record);
     log('warn', 'reconciliation: record without a session, the device has to activate again', { deviceId });
     return 'inactive';

@@ -31,7 +31,13 @@ const limits = limitsSchema.parse('');
 
 /** What an activation with nothing to show has beside its facts. */
 export function proofOf(passwordDigest: string) {
-  const nothing = { policy: null, claimantId: undefined, isSecretRight: false, address: '192.0.2.7' };
+  const nothing = {
+    policy: null,
+    claimantId: undefined,
+    isSecretRight: false,
+    address: '192.0.2.7',
+    wasActivated: false,
+  };
   return { secretDigest: 'secret', passwordDigest, defaultName: 'A switch', ...nothing };
 }
 

@@ -177,7 +177,7 @@ describe('a device that is compared with its record', () => {
     device.effects.splice(0);
     // Writes of a projection keep a distance.
     device.nowMs += 60_000;
-    device.run({ kind: 'record_compared', projectionVersion: versionInD1 });
+    device.run({ kind: 'record_compared', projectionVersion: versionInD1, membersVersion: 0 });
     return device.effects.flatMap((effect) => (effect.kind === 'write_projection' ? [effect.projection.version] : []));
   }
 

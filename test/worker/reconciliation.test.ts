@@ -4,7 +4,7 @@ import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../src/domain/access.ts';
-import { createId } from '../../src/crypto/secrets.ts';
+import { createId, digestOf } from '../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../src/db/broker-outbox.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { DeviceEffects } from '../../src/durable/device-effects.ts';
@@ -21,6 +21,7 @@ const hourMs = 3_600_000;
 const secret = 'bridge-secret-of-the-worker-tests-only';
 let owner: TestUser;
 let productKey: string;
+const passwords = new Map<string, string>();
 beforeEach(async () => {
   owner = await createUser();
   productKey = `restored-${crypto.randomUUID()}`;
@@ -32,7 +33,9 @@ afterEach(async () => {
 });
 
 async function activate(deviceSN = 'SN-1'): Promise<string> {
-  const { data } = await call<Device>('POST', '/devices/activate', { body: { productKey, deviceSN } });
+  const body = { productKey, deviceSN };
+  const { data } = await call<Device & { mqtt: { password: string } }>('POST', '/devices/activate', { body });
+  passwords.set(data.deviceId, data.mqtt.password);
   return data.deviceId;
 }
 
@@ -58,7 +61,10 @@ async function statusInList(): Promise<string | undefined> {
   return (await listDevices())[0]?.status;
 }
 
+/** With the password of its last activation. */
 async function connect(deviceId: string): Promise<void> {
+  const passwordDigest = await digestOf(passwords.get(deviceId) ?? '');
+  expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
   await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
 }
 

@@ -47,6 +47,7 @@ export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'projection_ended':
     case 'record_checked':
     case 'record_compared':
+    case 'record_restored':
     case 'alarm_fired':
       return null;
   }

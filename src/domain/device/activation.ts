@@ -10,6 +10,8 @@ import { noCommands } from './commands.ts';
 import {
   addPassword,
   firstCredentials,
+  isActivated,
+  lostCredentials,
   replacePasswords,
   type CredentialsSlice,
   type IssuedSecrets,
@@ -19,15 +21,15 @@ import { noEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { IdentitySlice } from './identity.ts';
 import { beginLife, endSession, markOwnerChanged } from './owner-change.ts';
-import { countActivation, judgeActivation, noOwnership, note } from './ownership.ts';
+import { countActivation, judgeActivation, noOwnership, note, type TransferOffer } from './ownership.ts';
 import { noPresence } from './presence.ts';
-import { noProjection } from './projection.ts';
+import { markProjectionBehind, noProjection } from './projection.ts';
 import { noProperties } from './properties.ts';
-import { noRecordCheck } from './record-check.ts';
+import { compareProjection, noRecordCheck } from './record-check.ts';
 import { endRelaySessions } from './relay-sessions.ts';
 import { noGuestLinks } from './guest-links.ts';
 import { notShared } from './sharing.ts';
-import type { DeviceSettings, DeviceState } from './state.ts';
+import type { DeviceSettings, DeviceState, Member } from './state.ts';
 
 export type Activation = IssuedSecrets & {
   facts: Omit<IdentitySlice, 'deviceId'>;
@@ -38,6 +40,19 @@ export type Activation = IssuedSecrets & {
   claimantId: number | undefined;
   isSecretRight: boolean;
   address: string | null;
+  /** D1 has more of it than its record: it had a session once. */
+  wasActivated: boolean;
+};
+
+/** What D1 has of a device whose session was lost. */
+export type LostDevice = {
+  deviceId: string;
+  settings: DeviceSettings;
+  facts: Omit<IdentitySlice, 'deviceId'>;
+  members: readonly Member[];
+  membersVersion: number;
+  offer: TransferOffer | null;
+  projectionVersion: number;
 };
 
 /** `endsSessions`: sessions at the broker that were opened with earlier passwords are over. */
@@ -61,7 +76,9 @@ export function activateAgain(
     result: refuse(refusal),
   });
   if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
-  const judged = judgeActivation(state, activation, nowMs);
+  // The secret was lost with the session: then its owner has to let it in.
+  const isSecretLost = activation.policy === 'secret' && !isActivated(state.credentials);
+  const judged = judgeActivation(state, isSecretLost ? { ...activation, policy: 'owner' } : activation, nowMs);
   if (!judged.isAllowed) {
     return refused(judged.reason, { kind: 'reactivation_refused', deviceId, because: judged.reason });
   }
@@ -86,31 +103,39 @@ export function activateAgain(
     const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
     return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
   }
-  const next = count({ ...state, ownership: { ...ownership, isReleased: false }, credentials });
+  const known = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
+  const next = count({ ...known, ownership: { ...ownership, isReleased: false }, credentials });
   if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials rotated', nowMs, effects);
   return { state: next, result: { ok: true, value: { isNew: false, endsSessions: false } } };
 }
 
-/** A serial that is new, or whose session was lost: then what D1 knows of its owner still counts. */
+/** A serial that is new. One whose session was lost has to be restored before: D1 knows whose it is. */
 export function activateFirst(
   event: Activation & { deviceId: string; settings: DeviceSettings },
   nowMs: number,
 ): { state: DeviceState | 'unused'; result: Outcome<Provisioned> } {
-  const { deviceId, settings, facts, address, claimantId } = event;
+  const { deviceId, settings, facts, address, claimantId, wasActivated } = event;
+  if (wasActivated) return { state: 'unused', result: refuse({ kind: 'device_not_activated', deviceId }) };
   if (facts.isDisabled) return { state: 'unused', result: refuse({ kind: 'device_disabled', deviceId }) };
-  if (facts.claimedAtMs !== null) {
-    const judged = judgeActivation({ identity: facts, ownership: noOwnership }, event, nowMs);
-    if (!judged.isAllowed) {
-      const refusal = { kind: 'reactivation_refused', deviceId, because: judged.reason } as const;
-      return { state: 'unused', result: refuse(refusal) };
-    }
-  }
-  const isClaim = claimantId !== undefined && facts.claimedAtMs === null;
-  const owner = isClaim ? { ownerId: claimantId, claimedAtMs: nowMs } : {};
+  const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs };
   const made = newDevice({ deviceId, ...facts, ...owner }, settings, firstCredentials(event, nowMs), nowMs);
   const counted = countActivation(made, { status: 'activated', reason: 'first' }, address, nowMs);
   const result = { ok: true, value: { isNew: true, endsSessions: false } } as const;
-  return { state: isClaim ? markOwnerChanged(note(counted, 'claimed', address, nowMs)) : counted, result };
+  if (claimantId === undefined) return { state: counted, result };
+  return { state: markOwnerChanged(note(counted, 'claimed', address, nowMs)), result };
+}
+
+/** A session was lost: what D1 knows of the device is its state. It has to activate again. */
+export function restore(
+  { deviceId, settings, facts, members, membersVersion, offer, projectionVersion }: LostDevice,
+  nowMs: number,
+): DeviceState {
+  const credentials = lostCredentials(settings.asksAtLogin, nowMs);
+  const made = newDevice({ deviceId, ...facts }, settings, credentials, nowMs);
+  const sharing = { ...notShared, members, version: membersVersion, writtenVersion: membersVersion };
+  const ownership = { ...noOwnership, offer };
+  const noted = note({ ...made, sharing, ownership }, 'session_restored', null, nowMs);
+  return compareProjection(noted, projectionVersion);
 }
 
 function newDevice(

@@ -1,7 +1,7 @@
 // What its owner changes of a device: its name, whether it is disabled, its messaging credentials. Whose it is changes in
 // owner-change.ts.
 import { refuse } from '../refusal.ts';
-import { endGenerations, replacePasswords } from './credentials.ts';
+import { endGenerations, isActivated, replacePasswords } from './credentials.ts';
 import { closeEdgeSession, revokeEdgeSession } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { EventOf, Handled } from './events.ts';
@@ -44,7 +44,8 @@ export function replaceCredentials(
   const { credentials, settings, identity } = state;
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
   const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, nowMs);
-  const next = revokeEdgeSession({ ...state, credentials: replaced }, nowMs, effects);
+  const known = isActivated(credentials) ? state : markProjectionBehind(state, true);
+  const next = revokeEdgeSession({ ...known, credentials: replaced }, nowMs, effects);
   endRelaySessions(next, 'credentials rotated', nowMs, effects);
   const { productKey, deviceId } = identity;
   return {

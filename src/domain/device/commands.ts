@@ -22,6 +22,7 @@ import {
   markUnpublished,
   type Command,
 } from './command-life.ts';
+import { isActivated } from './credentials.ts';
 import type { Effect } from './effects.ts';
 import type { CommandsSlice, DeviceState, IdempotencyRecord } from './state.ts';
 
@@ -75,8 +76,9 @@ export function acceptRequest(
 }
 
 /** Why the device takes no command at all, whoever sends it. */
-export function refuseCommand({ identity }: DeviceState): Refusal | undefined {
+export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
   const { isDisabled, deviceId, controlMode, productKey } = identity;
+  if (!isActivated(credentials)) return { kind: 'device_not_activated', deviceId };
   if (isDisabled) return { kind: 'device_disabled', deviceId };
   return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
 }

@@ -52,6 +52,16 @@ export function firstCredentials(issued: IssuedSecrets, nowMs: number): Credenti
   return issue(noCredentials, issued, nowMs, {});
 }
 
+/** Of a device whose session was lost: nobody knows what was valid. */
+export function lostCredentials(isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
+  return { ...noCredentials, isAwaitingLogin, acceptedFromMs: nowMs };
+}
+
+/** False for a device whose session was lost and that has not activated since. */
+export function isActivated({ passwords, lastGeneration }: CredentialsSlice): boolean {
+  return passwords.length > 0 || lastGeneration > 0;
+}
+
 /** As an earlier version saved them, too. */
 export function readCredentials(saved: Partial<CredentialsSlice>): CredentialsSlice {
   const passwords = (saved.passwords ?? []).map((one) => ({

@@ -5,7 +5,7 @@ import type { Actor, DeviceAction } from '../access.ts';
 import { refuse, type Outcome, type Refusal } from '../refusal.ts';
 import { matchesFilter, topicOf } from '../topics.ts';
 import { rejectAll, resultOfAbsent } from './absent.ts';
-import { activateAgain, activateFirst } from './activation.ts';
+import { activateAgain, activateFirst, restore } from './activation.ts';
 import { administer, replaceCredentials } from './administration.ts';
 import { adoptAlarm, planAlarm } from './alarm.ts';
 import { logIn, noteConnection } from './broker-session.ts';
@@ -28,6 +28,7 @@ import { refuseUnless } from './rights.ts';
 import {
   addMember,
   changeMember,
+  compareMembers,
   noteInvitation,
   noteMembersWritten,
   noteSubscriptionsEnded,
@@ -78,9 +79,10 @@ function handle<Kind extends EventKind>(
   return { ...decided, result: decided.result as Results[Kind] };
 }
 
-/** Only an activation makes a device, and never again a deleted one. */
+/** Only an activation makes a device, or a record of one whose session was lost; never again a deleted one. */
 function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: number) {
   if (event.kind === 'provisioned' && device === 'unused') return activateFirst(event, nowMs);
+  if (event.kind === 'record_restored' && device === 'unused') return { state: restore(event, nowMs), result: null };
   return { state: device, result: resultOfAbsent(event) };
 }
 
@@ -243,10 +245,12 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: next, result: null };
   },
 
-  record_compared: (state, { projectionVersion }) => ({
-    state: compareProjection(state, projectionVersion),
+  record_compared: (state, { projectionVersion, membersVersion }) => ({
+    state: compareMembers(compareProjection(state, projectionVersion), membersVersion),
     result: null,
   }),
+
+  record_restored: (state) => ({ state, result: null }),
 
   alarm_fired: (state, { scheduledAtMs }, nowMs, effects) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, nowMs) : state;

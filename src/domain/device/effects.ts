@@ -59,7 +59,7 @@ export type Projection = {
   version: number;
   name: string;
   isDisabled: boolean;
-  connectionStatus: 1 | 2;
+  connectionStatus: 0 | 1 | 2;
   lastOnlineAt: number | null;
   /** Null where D1 knows whose it is. */
   owner: { ownerId: number; claimedAt: number | null } | null;

@@ -5,7 +5,7 @@ import type { Actor, MemberRole } from '../access.ts';
 import type { Outcome } from '../refusal.ts';
 import type { PublishOutcome } from '../publish-outcome.ts';
 import type { DeviceIdentity } from '../topics.ts';
-import type { Activation, Provisioned } from './activation.ts';
+import type { Activation, LostDevice, Provisioned } from './activation.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts';
 import type { TransferOffer } from './ownership.ts';
 import type { PresenceEvent } from './connection.ts';
@@ -21,6 +21,8 @@ import type { Subscription } from './subscriptions.ts';
 export type DeviceEvent =
   /** An activation: makes the device, or gives one that exists a further messaging password. */
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
+  /** D1 has a record of a device that has no session any more. */
+  | ({ kind: 'record_restored' } & LostDevice)
   /** A login at the broker or at a relay shard. `matchedDigest`: the stored digest that equals the password's. */
   | {
       kind: 'login_attempted';
@@ -90,8 +92,8 @@ export type DeviceEvent =
   | { kind: 'projection_ended'; version: number; outcome: ProjectionOutcome }
   /** D1 answered whether it has the device's record. */
   | { kind: 'record_checked'; isThere: boolean }
-  /** The version of the projection in D1, where a reconciliation found the record. */
-  | { kind: 'record_compared'; projectionVersion: number }
+  /** The versions of projection and members in D1, where a reconciliation found the record. */
+  | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
   /** `scheduledAtMs`: when the alarm was to fire. */
   | { kind: 'alarm_fired'; scheduledAtMs: number };
 
@@ -155,5 +157,6 @@ export type Results = {
   projection_ended: null;
   record_checked: null;
   record_compared: null;
+  record_restored: null;
   alarm_fired: null;
 };

@@ -1,6 +1,7 @@
 // Slice: the copy of the device in D1. One write is under way at a time, beside one that the owner waits for. Writes keep
 // a distance, and what D1 did not take is tried again later and later, spread so that not all devices come back at once.
 // An alarm stands behind each step.
+import { isActivated } from './credentials.ts';
 import type { Effect, Projection } from './effects.ts';
 import { fingerprint } from './fingerprint.ts';
 import type { DeviceState, ProjectionSlice } from './state.ts';
@@ -68,13 +69,13 @@ export function projectionDueAtMs({ presence, projection }: DeviceState): number
   return presence.isProjectionBehind ? Math.ceil(projection.nextAtMs) : Infinity;
 }
 
-function projectionOf({ identity, ownership, presence }: DeviceState): Projection {
+function projectionOf({ identity, ownership, presence, credentials }: DeviceState): Projection {
   const { isOnline, lastOnlineAtMs } = presence.connection;
   return {
     version: presence.projectionVersion,
     name: identity.name,
     isDisabled: identity.isDisabled,
-    connectionStatus: isOnline ? 1 : 2,
+    connectionStatus: isOnline ? 1 : isActivated(credentials) ? 2 : 0,
     lastOnlineAt: lastOnlineAtMs,
     owner: ownership.ownerVersion === null ? null : { ownerId: identity.ownerId, claimedAt: identity.claimedAtMs },
   };

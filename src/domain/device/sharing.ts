@@ -100,6 +100,13 @@ function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): Dev
   return { ...state, sharing: { ...sharing, ending, retryAtMs: 0 } };
 }
 
+/** Writes the members again where D1 has others: either side may have been restored. */
+export function compareMembers(state: DeviceState, versionInD1: number): DeviceState {
+  const { version, writtenVersion, members } = state.sharing;
+  if (versionInD1 === version || (writtenVersion < version && versionInD1 < version)) return state;
+  return withMembers({ ...state, sharing: { ...state.sharing, version: Math.max(version, versionInD1) } }, members);
+}
+
 /** D1 took the members of that version, or not. */
 export function noteMembersWritten(
   state: DeviceState,

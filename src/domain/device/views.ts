@@ -20,6 +20,7 @@ import type {
 import type { MemberRole } from '../access.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
+import { isActivated } from './credentials.ts';
 import type { GuestEntry, JournalEntry, PositionChange, Transition } from './history.ts';
 import type { LastRejected } from './last-rejected.ts';
 import type { DeviceState } from './state.ts';
@@ -89,7 +90,7 @@ export type EventView =
   | { status: 'guest_link'; reason: GuestLinkChange; detail: string; time: string; address: string | null };
 
 /** The status view of contract 2.6. */
-export function viewStatus({ identity, presence, properties }: DeviceState): StatusView {
+export function viewStatus({ identity, presence, properties, credentials }: DeviceState): StatusView {
   const { isOnline, lastOnlineAtMs } = presence.connection;
   const position = positionSchema.safeParse(properties.values.find(([name]) => name === 'position')?.[1]);
   return {
@@ -97,7 +98,7 @@ export function viewStatus({ identity, presence, properties }: DeviceState): Sta
     deviceName: identity.name,
     online: isOnline && !identity.isDisabled,
     position: position.success ? position.data : null,
-    status: describeStatus(isOnline ? 1 : 2, identity.isDisabled).status,
+    status: describeStatus(isOnline ? 1 : isActivated(credentials) ? 2 : 0, identity.isDisabled).status,
     lastOnlineAt: lastOnlineAtMs === null ? null : toIso(lastOnlineAtMs),
   };
 }
