@@ -1,9 +1,10 @@
-// The local MQTT broker: aedes behind TCP and WebSocket. The Worker decides logins and topics and is told of every
+// The local MQTT broker: aedes behind TCP, TLS and WebSocket. The Worker decides logins and topics and is told of every
 // session. MQTT 3.1 and 3.1.1 only. Everything is kept in memory and ends with the process.
 import { type EventEmitter, once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
-import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { createServer as createTlsServer } from 'node:tls';
 import { Aedes, type AuthenticateError, type Client } from 'aedes';
 import { createWebSocketStream, WebSocketServer } from 'ws';
 import { SuspensionWatch } from '../broker-bridge/src/suspension.ts';
@@ -35,6 +36,7 @@ type BrokerOptions = {
   mqttPort: number;
   wsPort: number;
   adminPort: number;
+  tls: { port: number; cert: Buffer; key: Buffer } | undefined;
   limits: BrokerLimits;
   log: Log;
 };
@@ -60,6 +62,7 @@ export async function startBroker(options: BrokerOptions) {
   const tcp = createTcpServer({ noDelay: true }, (socket) => {
     if (gate.admit(socket, 'mqtt')) serve(socket);
   });
+  const tls = options.tls && createTlsFront(options.tls, gate, limits, serve);
   const web = createWebSocketFront(gate, limits, serve);
   const suspension = new SuspensionWatch(() => {
     for (const client of connectedClients(aedes)) client._keepaliveTimer?.refresh();
@@ -68,6 +71,7 @@ export async function startBroker(options: BrokerOptions) {
   const reports = createSessionReports(callHook('/hooks/emqx/events'), log);
   const sessions = trackSessions(aedes, reports, (client) => logins.get(client)?.username ?? '');
   const admin = createAdminServer({ ...options, kick: sessions.kick, has: sessions.has });
+  if (tls !== undefined && options.tls !== undefined) await listen(tls, options.tls.port, host);
   const ready = {
     mqttPort: await listen(tcp, options.mqttPort, host),
     wsPort: await listen(web, options.wsPort, host),
@@ -77,6 +81,7 @@ export async function startBroker(options: BrokerOptions) {
   async function stop(): Promise<void> {
     suspension.stop();
     tcp.close();
+    tls?.close();
     web.close();
     admin.close();
     admin.closeAllConnections();
@@ -181,6 +186,19 @@ function refusal(returnCode: 2 | 3 | 4 | 5, reason: string): AuthenticateError {
 function connectedClients(aedes: Aedes): { _keepaliveTimer: NodeJS.Timeout | null }[] {
   const { clients } = aedes as unknown as { clients: Record<string, { _keepaliveTimer: NodeJS.Timeout | null }> };
   return Object.values(clients);
+}
+
+function createTlsFront(
+  { cert, key }: { cert: Buffer; key: Buffer },
+  gate: BrokerGate,
+  { connectSeconds }: BrokerLimits,
+  serve: (conn: Duplex) => void,
+): Server {
+  const server = createTlsServer({ cert, key, noDelay: true, handshakeTimeout: connectSeconds * 1000 }, serve);
+  server.prependListener('connection', (socket: Socket) => gate.admit(socket, 'http'));
+  // A client that does not trust the authority hangs up.
+  server.on('tlsClientError', (_error, socket) => socket.destroy());
+  return server;
 }
 
 function createWebSocketFront(

@@ -1,5 +1,6 @@
 // The local broker as a process: `node dev/broker.ts`, settings from the environment (below). Must not choose ports or
 // secrets: the supervisor does.
+import { readFileSync } from 'node:fs';
 import { createJsonLog, requireSetting, runPart } from '../test/rig/part-process.ts';
 import { readBrokerLimits } from './broker-limits.ts';
 import { startBroker } from './broker-server.ts';
@@ -16,7 +17,13 @@ runPart(log, () =>
     mqttPort: Number(process.env['MQTT_PORT'] ?? 1883),
     wsPort: Number(process.env['MQTT_WS_PORT'] ?? 8083),
     adminPort: Number(process.env['BROKER_ADMIN_PORT'] ?? 18083),
+    tls: readTls(process.env),
     limits: readBrokerLimits(process.env['BROKER_LIMITS'] ?? ''),
     log,
   }),
 );
+
+function readTls({ MQTT_TLS_PORT: port, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: NodeJS.ProcessEnv) {
+  if (port === undefined || certFile === undefined || keyFile === undefined) return undefined;
+  return { port: Number(port), cert: readFileSync(certFile), key: readFileSync(keyFile) };
+}

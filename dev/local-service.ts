@@ -7,6 +7,7 @@ import { buildWorker } from '../test/rig/built-worker.ts';
 import { readCommandLine } from '../test/rig/command-line.ts';
 import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../test/rig/parts.ts';
 import { startDemo } from './demo.ts';
+import { prepareLocalCertificate } from './local-certificate.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
 import { claimStateDir, releaseStateDir } from './parts-file.ts';
 import { choosePorts } from './ports.ts';
@@ -22,7 +23,7 @@ const usage = `Usage: npm start
   everything. Settings come from the environment, e.g. API_PORT=9000 npm start:
 
   API_PORT           port of the API, the console and the relay (8787); a default that is in use moves to the next free one
-  MQTT_PORT          port for devices (1883); also MQTT_WS_PORT (8083), BROKER_ADMIN_PORT (18083), HEALTH_PORT (18084)
+  MQTT_PORT          port for devices (1883); also MQTT_TLS_PORT (8883), MQTT_WS_PORT (8083), BROKER_ADMIN_PORT (18083), HEALTH_PORT (18084)
   PUBLIC_HOST        a LAN address or name: all parts listen beyond loopback, so that real boards can join
   STATE_DIR          database, objects, spool, secrets and logs (.latchwork); npm run reset deletes it
   DEMO=no            without the demo user, product and virtual switch
@@ -105,10 +106,13 @@ async function choosePlace(settings: Settings): Promise<Place> {
   await claimStateDir(stateDir);
   claimedDir = stateDir;
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
-  const { ws, brokerAdmin, ...always } = settings.ports;
+  const { ws, brokerAdmin, mqttTls, ...always } = settings.ports;
   const ofBroker = hasBroker ? await choosePorts({ ws, brokerAdmin }, bindHost) : { ws: 0, brokerAdmin: 0 };
   const ports = { ...(await choosePorts(always, bindHost)), ...ofBroker };
-  return { stateDir, bindHost, shownHost: publicHost ?? '127.0.0.1', hasBroker, ports, secrets };
+  const shownHost = publicHost ?? '127.0.0.1';
+  const { mqttTls: tlsPort } = await choosePorts({ mqttTls }, bindHost);
+  const { certFile, keyFile } = prepareLocalCertificate(stateDir, shownHost);
+  return { stateDir, bindHost, shownHost, hasBroker, ports, tls: { port: tlsPort, certFile, keyFile }, secrets };
 }
 
 function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
@@ -126,15 +130,18 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
   print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
   print(`  Relay   ${relay}`);
   const tcp = `${mqttHost}:${mqttPort}`;
+  const tls = `mqtts://${mqttHost}:${place.tls?.port ?? 0}`;
   if (place.hasBroker) {
-    print(`  MQTT    ${tcp}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
+    print(`  MQTT    ${tcp}, ${tls}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
     print(`  Edge    ${relay}/DEVICE_ID (MQTT without the broker)`);
     print(`  Bridge  ${pid('bridge')}`);
   } else {
-    print(`  MQTT    ${tcp} through the gateway   ${pid('gateway')}`);
+    print(`  MQTT    ${tcp}, ${tls} through the gateway   ${pid('gateway')}`);
     print(`  Edge    ${relay}/DEVICE_ID (MQTT over WebSocket)`);
   }
-  print(`  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env)`);
+  print(
+    `  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env, tls/ca.pem to trust for mqtts)`,
+  );
   print(colours.dim(`  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
   print();
 }

@@ -1,7 +1,6 @@
 // Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Claims each, so
 // that two starts at the same moment choose different ones: the part takes its port a moment later.
 import { createServer } from 'node:net';
-import type { Ports } from '../test/rig/parts.ts';
 import { claim } from './claims.ts';
 import type { Settings } from './settings.ts';
 import { print } from './terminal.ts';
@@ -9,10 +8,10 @@ import { print } from './terminal.ts';
 const triesForNext = 50;
 
 /** @throws Error when a port that was chosen by a setting is taken */
-export async function choosePorts<Part extends keyof Ports>(
+export async function choosePorts<Part extends keyof Settings['ports']>(
   wanted: Pick<Settings['ports'], Part>,
   host: string,
-): Promise<Pick<Ports, Part>> {
+): Promise<Record<Part, number>> {
   const chosen = new Map<string, number>();
   for (const [part, { name, port, isExplicit }] of Object.entries<Settings['ports'][Part]>(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
@@ -25,7 +24,7 @@ export async function choosePorts<Part extends keyof Ports>(
     if (candidate !== port) print(`Port ${port} is taken, using ${candidate} instead (choose with ${name}=<port>)`);
     chosen.set(part, candidate);
   }
-  return Object.fromEntries(chosen) as Pick<Ports, Part>;
+  return Object.fromEntries(chosen) as Record<Part, number>;
 }
 
 async function take(port: number, host: string): Promise<boolean> {

@@ -6,7 +6,7 @@ import type { Ports } from '../test/rig/parts.ts';
 type WantedPort = { name: string; port: number; isExplicit: boolean };
 
 export type Settings = {
-  ports: Record<keyof Ports, WantedPort>;
+  ports: Record<keyof Ports | 'mqttTls', WantedPort>;
   stateDir: string;
   hasDemo: boolean;
   /** Without one devices connect to the Worker itself, over WebSocket or through the gateway. */
@@ -26,6 +26,7 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     ports: {
       api: readPort(env, 'API_PORT', 8787),
       mqtt: readPort(env, 'MQTT_PORT', 1883),
+      mqttTls: readPort(env, 'MQTT_TLS_PORT', 8883),
       ws: readPort(env, 'MQTT_WS_PORT', 8083),
       brokerAdmin: readPort(env, 'BROKER_ADMIN_PORT', 18083),
       health: readPort(env, 'HEALTH_PORT', 18084),

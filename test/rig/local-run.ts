@@ -12,7 +12,14 @@ import { makeTempDir } from './temp-dirs.ts';
 const startScript = fileURLToPath(new URL('../../dev/start.js', import.meta.url));
 const patienceMs = 60_000;
 
-const portNames = ['API_PORT', 'MQTT_PORT', 'MQTT_WS_PORT', 'BROKER_ADMIN_PORT', 'HEALTH_PORT'] as const;
+const portNames = [
+  'API_PORT',
+  'MQTT_PORT',
+  'MQTT_TLS_PORT',
+  'MQTT_WS_PORT',
+  'BROKER_ADMIN_PORT',
+  'HEALTH_PORT',
+] as const;
 
 export type LocalPlace = { stateDir: string; ports: Record<(typeof portNames)[number], string> };
 

@@ -32,6 +32,8 @@ export type Place = {
   /** Without one the gateway listens in its place. */
   hasBroker: boolean;
   ports: Ports;
+  /** Where devices may connect with TLS as well. */
+  tls?: { port: number; certFile: string; keyFile: string };
   secrets: LocalSecrets;
 };
 
@@ -43,7 +45,7 @@ export type Part = {
   askForLife: (child: ChildProcess, signal: AbortSignal) => Promise<void>;
 };
 
-export function brokerPart({ bindHost, ports, secrets }: Place): Part {
+export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
   const env = {
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
     BROKER_HOOK_SECRET: secrets.BROKER_HOOK_SECRETS,
@@ -53,8 +55,14 @@ export function brokerPart({ bindHost, ports, secrets }: Place): Part {
     MQTT_PORT: String(ports.mqtt),
     MQTT_WS_PORT: String(ports.ws),
     BROKER_ADMIN_PORT: String(ports.brokerAdmin),
+    ...tlsEnvironment(tls),
   };
   return { name: 'broker', spawn: () => spawnLocalBroker(env), askForLife: askByMessage };
+}
+
+function tlsEnvironment(tls: Place['tls']): Record<string, string> {
+  if (tls === undefined) return {};
+  return { MQTT_TLS_PORT: String(tls.port), TLS_CERT_FILE: tls.certFile, TLS_KEY_FILE: tls.keyFile };
 }
 
 /** dev/broker.ts names the settings. */
@@ -71,7 +79,7 @@ export function spawnLocalBroker(env: Record<string, string>): ChildProcess {
 export const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
 
 /** Vars and secrets of a Worker beside the local broker or the gateway. */
-function workerBindings({ shownHost, hasBroker, ports, secrets }: Place): Record<string, string> {
+function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Place): Record<string, string> {
   const ofBroker = {
     BROKER_REPORTS_CONNECTIONS: 'true',
     BROKER_API_URL: `http://127.0.0.1:${ports.brokerAdmin}`,
@@ -81,6 +89,7 @@ function workerBindings({ shownHost, hasBroker, ports, secrets }: Place): Record
     BROKER: hasBroker ? 'bridge' : 'none',
     MQTT_HOST: shownHost,
     MQTT_PORT: String(ports.mqtt),
+    ...(tls !== undefined && { MQTT_TLS_PORT: String(tls.port) }),
     ...(hasBroker && ofBroker),
     CORS_ORIGINS: process.env['CORS_ORIGINS'] ?? localOrigins,
     RATE_LIMITS: process.env['RATE_LIMITS'] ?? 'relaxed',
@@ -120,13 +129,14 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
   };
 }
 
-export function gatewayPart({ bindHost, ports, secrets }: Place): Part {
+export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
   const env = {
     ...process.env,
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
     GATEWAY_SECRET: secrets.GATEWAY_SECRETS,
     LISTEN_HOST: bindHost,
     MQTT_PORT: String(ports.mqtt),
+    ...tlsEnvironment(tls),
     // All devices of a local run may come from one address, and come back at once.
     MAX_UNAUTHENTICATED_PER_ADDRESS: '1000',
     DRAIN_SECONDS: '0',

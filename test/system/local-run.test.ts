@@ -1,7 +1,7 @@
 // `npm start` as a newcomer meets it: the story on the terminal, parts that heal, nothing left behind. Runs the real
 // command on free ports with a state folder of its own.
 import { once } from 'node:events';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { connectAsync } from 'mqtt';
@@ -58,6 +58,10 @@ test.each([
     username,
     reconnectPeriod: 0,
   };
+  const ca = readFileSync(join(at.stateDir, 'tls', 'ca.pem'));
+  const tls = { protocol: 'mqtts', port: (board['mqtt'] as { portTLS: number }).portTLS, ca } as const;
+  const secure = await connectAsync({ ...login, ...tls, password });
+  await secure.endAsync();
   await expect(connectAsync({ ...login, password: `${password}x` })).rejects.toThrow();
   await run.untilTold(new RegExp(`device +${id}: login from 127.0.0.1 refused, wrong password`));
   const mistaken = await connectAsync({ ...login, password });
