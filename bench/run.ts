@@ -9,14 +9,19 @@ import { describeMachine, readLoadAverage } from './machine.ts';
 import { readCommandLine } from '../test/rig/command-line.ts';
 import { mosquittoMissing } from '../test/rig/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
+import { growthRig, growthSizes, growthVariants, measureGrowth } from './growth.ts';
+import { measureRequests, requestVariants, startRequests } from './requests.ts';
 import { BenchRig, benchSettings } from './rig.ts';
+import type { BenchOptions } from './rounds.ts';
+import { WorkerRig } from '../test/rig/worker-rig.ts';
 import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
 const usage = `Usage: npm run bench -- [options]
 
-  --only B2|B2e|B3|B3e  one benchmark alone
-  --variant NAME   one variant of B2 or B2e alone, by its name in the output
+  --only NAME      one benchmark alone: B1, B2, B2e, B3, B3e, B5
+  --variant NAME   one variant of B1, B2, B2e or B5 alone, by its name in the output; goes with --only
   --rounds N       rounds a variant (5; fewer are no measurement)
+  --scale N        devices of the largest database of B5 (1000000)
   --quick          one short round of each, to see that everything works; judges no target
   --json FILE      writes everything found, every round of it
   --profile DIR    leaves a V8 CPU profile of each bridge process there`;
@@ -25,6 +30,7 @@ type Options = {
   only: string | null;
   variant: string | null;
   rounds: number;
+  scale: number;
   isQuick: boolean;
   jsonFile: string | null;
   profileDir: string | null;
@@ -35,6 +41,7 @@ function readOptions(): Options {
     only: { type: 'string' },
     variant: { type: 'string' },
     rounds: { type: 'string' },
+    scale: { type: 'string' },
     quick: { type: 'boolean', default: false },
     json: { type: 'string' },
     profile: { type: 'string' },
@@ -42,62 +49,94 @@ function readOptions(): Options {
   return readCommandLine({ name: 'npm run bench', usage, options }, ({ values }) => {
     const { only = null, variant = null, quick: isQuick } = values;
     const rounds = Number(values.rounds ?? (isQuick ? 1 : 5));
+    const scale = Number(values.scale ?? (isQuick ? 10_000 : 1_000_000));
     if (only !== null && !benchmarks.some(({ name }) => name === only)) {
       throw new Error(`--only ${only}: there are ${benchmarks.map(({ name }) => name).join(', ')}`);
     }
     if (variant !== null) checkVariant(variant, only);
     if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
+    if (!Number.isInteger(scale) || scale < 2_000) throw new Error('--scale takes a whole number from 2000');
     const jsonFile = values.json === undefined ? null : resolve(values.json);
     const profileDir = values.profile === undefined ? null : resolve(values.profile);
-    return { only, variant, rounds, isQuick, jsonFile, profileDir };
+    return { only, variant, rounds, scale, isQuick, jsonFile, profileDir };
   });
 }
 
+const nothing: Pick<Benchmark, 'name' | 'variants'> = { name: '', variants: [] };
+
 /** @throws Error naming the right ones */
 function checkVariant(variant: string, only: string | null): void {
-  const named = only === 'B2e' ? edgeVariants : only === null || only === 'B2' ? uplinkVariants : undefined;
-  if (named === undefined) throw new Error('--variant is of B2 and B2e: it does not go with --only B3 or B3e');
-  if (named.includes(variant)) return;
-  throw new Error(`--variant '${variant}': there are ${named.map((name) => `'${name}'`).join(', ')}`);
+  const { name, variants } = benchmarks.find((one) => one.name === (only ?? 'B2')) ?? nothing;
+  if (variants.length === 0) {
+    const others = benchmarks.filter((one) => one.variants.length > 0).map((one) => one.name);
+    throw new Error(`--variant is of ${others.join(', ')}: it does not go with --only ${name}`);
+  }
+  if (variants.includes(variant)) return;
+  throw new Error(`--variant '${variant}': there are ${variants.map((one) => `'${one}'`).join(', ')}`);
 }
 
-const benchmarks = [
+type Part = { stop: () => Promise<void> };
+/** What runs at the moment, to be stopped in any case; the last one first. */
+const running: Part[] = [];
+
+async function keep<T extends Part>(starting: Promise<T>): Promise<T> {
+  const part = await starting;
+  running.push(part);
+  return part;
+}
+
+async function stopAll(): Promise<void> {
+  for (let part = running.pop(); part !== undefined; part = running.pop()) await part.stop();
+}
+
+type Benchmark = {
+  name: string;
+  variants: readonly string[];
+  measure: (options: BenchOptions, profileDir: string | null) => Promise<BenchResult>;
+};
+
+/** On a broker with devices; `only` is the variant. */
+function onBroker(
+  deviceCount: number,
+  measure: (rig: BenchRig, options: BenchOptions & { only: string | null }) => Promise<BenchResult>,
+): Benchmark['measure'] {
+  return async (options, profileDir) => {
+    const rig = await keep(BenchRig.start({ deviceCount, profileDir }));
+    return measure(rig, { ...options, only: options.variant });
+  };
+}
+
+const benchmarks: Benchmark[] = [
   {
-    name: 'B2',
-    deviceCount: uplinkDevices,
-    measure: (rig: BenchRig, { variant, ...shared }: Options, say: Say) =>
-      measureUplink(rig, { ...shared, only: variant, say }),
+    name: 'B1',
+    variants: requestVariants,
+    measure: async (options) => measureRequests(await keep(startRequests()), options),
   },
+  { name: 'B2', variants: uplinkVariants, measure: onBroker(uplinkDevices, measureUplink) },
+  { name: 'B2e', variants: edgeVariants, measure: onBroker(edgeDevices, measureEdge) },
+  { name: 'B3', variants: [], measure: onBroker(commandDevices, measureCommands) },
+  { name: 'B3e', variants: [], measure: onBroker(edgeCommandDevices, measureEdgeCommands) },
   {
-    name: 'B2e',
-    deviceCount: edgeDevices,
-    measure: (rig: BenchRig, { variant, ...shared }: Options, say: Say) =>
-      measureEdge(rig, { ...shared, only: variant, say }),
-  },
-  {
-    name: 'B3e',
-    deviceCount: edgeCommandDevices,
-    measure: (rig: BenchRig, shared: Options, say: Say) => measureEdgeCommands(rig, { ...shared, say }),
-  },
-  {
-    name: 'B3',
-    deviceCount: commandDevices,
-    measure: (rig: BenchRig, shared: Options, say: Say) => measureCommands(rig, { ...shared, say }),
+    name: 'B5',
+    variants: growthVariants,
+    measure: async (options) => {
+      const rigs: WorkerRig[] = [];
+      for (const size of growthSizes(options.scale))
+        rigs.push(await keep(WorkerRig.start(growthRig(size, options.say))));
+      return measureGrowth(rigs, options);
+    },
   },
 ];
-type Say = (line: string) => void;
 
 /** Each benchmark has a rig of its own: a Worker that has served others before is another Worker. */
-async function runAll(options: Options): Promise<BenchResult[]> {
+async function runAll({ only, variant, profileDir, ...options }: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
-  for (const { name, deviceCount, measure } of benchmarks) {
-    if (options.only !== null && options.only !== name) continue;
+  for (const { name, measure } of benchmarks) {
+    if (only !== null && only !== name) continue;
     // A variant of one is none of another.
-    if (options.variant !== null && name !== (options.only ?? 'B2')) continue;
-    rig = await BenchRig.start({ deviceCount, profileDir: options.profileDir });
-    results.push(await measure(rig, options, (line) => console.log(line)));
-    await rig.stop();
-    rig = undefined;
+    if (variant !== null && name !== (only ?? 'B2')) continue;
+    results.push(await measure({ ...options, variant, say: (line) => console.log(line) }, profileDir));
+    await stopAll();
   }
   return results;
 }
@@ -117,12 +156,11 @@ console.log(versions.join(', '));
 console.log(`commit ${machine.commit}; load average before ${machine.loadAverageBefore.join(' ')}`);
 for (const setting of benchSettings) console.log(setting);
 
-let rig: BenchRig | undefined;
 let isStopping = false;
 const stopBySignal = (): void => {
   if (isStopping) return;
   isStopping = true;
-  Promise.resolve(rig?.stop()).then(
+  stopAll().then(
     () => process.exit(130),
     (error: unknown) => fail(error, 1),
   );
@@ -134,8 +172,9 @@ let results: BenchResult[];
 try {
   results = await runAll(options);
 } catch (error) {
-  await rig?.stop();
-  fail(error, rig === undefined ? 2 : 1);
+  const code = running.length === 0 ? 2 : 1;
+  await stopAll();
+  fail(error, code);
 }
 const loadAverageAfter = readLoadAverage();
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { makeTempDir } from './temp-dirs.ts';
+import type { Neighbour } from './worker-runtime.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -44,10 +45,13 @@ export type WorkerOptions = {
   port: number;
   /** Vars and secrets. */
   bindings: Record<string, string>;
+  neighbours?: Neighbour[];
+  frontModule?: string | undefined;
 };
 
 /** Spawns worker-process.ts as leader of its own process group, because workerd outlives a killed parent. */
-export function spawnWorker({ buildDir, stateDir, host, port, bindings }: WorkerOptions): ChildProcess {
+export function spawnWorker(options: WorkerOptions): ChildProcess {
+  const { buildDir, stateDir, host, port, bindings, neighbours = [], frontModule } = options;
   const persistDir = join(stateDir, 'worker');
   mkdirSync(persistDir, { recursive: true });
   // Miniflare leaves a folder there when it is killed.
@@ -70,6 +74,8 @@ export function spawnWorker({ buildDir, stateDir, host, port, bindings }: Worker
       BUILD_DIR: buildDir,
       PERSIST_DIR: persistDir,
       BIND_HOST: host,
+      NEIGHBOURS: JSON.stringify(neighbours),
+      ...(frontModule !== undefined && { FRONT_MODULE: frontModule }),
       API_PORT: String(port),
     },
   });
@@ -79,18 +85,22 @@ export type BuiltWorker = { url: string; pid: number; stop: () => Promise<void> 
 
 let bundle: Promise<string> | undefined;
 
-async function buildOnce(): Promise<string> {
+async function build(): Promise<string> {
   const buildDir = join(makeTempDir('bundle'), 'build');
   await buildWorker(buildDir);
   return buildDir;
+}
+
+/** The folder of the bundle that `wrangler deploy` would upload, built once a process. */
+export function buildOnce(): Promise<string> {
+  return (bundle ??= build());
 }
 
 /** Builds the Worker once a process. Port 0 is any free one; `onLine` is called with the log lines. */
 export async function startBuiltWorker(
   options: Omit<WorkerOptions, 'buildDir' | 'host'> & { onLine?: (line: string) => void },
 ): Promise<BuiltWorker> {
-  bundle ??= buildOnce();
-  const child = spawnWorker({ ...options, buildDir: await bundle, host: '127.0.0.1' });
+  const child = spawnWorker({ ...options, buildDir: await buildOnce(), host: '127.0.0.1' });
   const lastLines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     if (stream === null) continue;

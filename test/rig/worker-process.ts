@@ -1,9 +1,9 @@
 // The Worker as a process: `node test/rig/worker-process.ts`. The environment holds its place (API_PORT, BIND_HOST, BUILD_DIR,
-// PERSIST_DIR), SCHEDULE_SECONDS (60), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml to override.
+// PERSIST_DIR), SCHEDULE_SECONDS (60), what else workerd runs (NEIGHBOURS, FRONT_MODULE), the vars and secrets that WORKER_BINDINGS names, and any var of wrangler.toml to override.
 // Passes the Worker's log lines on. Must not build, choose ports or make secrets.
 import { fileURLToPath } from 'node:url';
 import { createJsonLog, isLogLevel, requireSetting, runPart } from './part-process.ts';
-import { runWorker } from './worker-runtime.ts';
+import { runWorker, type Neighbour } from './worker-runtime.ts';
 
 const log = createJsonLog('worker');
 
@@ -41,6 +41,8 @@ runPart(log, async () => {
     port: Number(process.env['API_PORT'] ?? 8787),
     bindings: pickBindings(requireSetting('WORKER_BINDINGS').split(',')),
     env: process.env,
+    neighbours: JSON.parse(process.env['NEIGHBOURS'] ?? '[]') as Neighbour[],
+    frontModule: process.env['FRONT_MODULE'],
     scheduleEveryMs: Number(process.env['SCHEDULE_SECONDS'] ?? 60) * 1000,
     onLog: passOn,
     onSchedule: (outcome) => log('failure' in outcome ? 'warn' : 'info', 'schedule_ran', outcome),

@@ -16,6 +16,7 @@ import { eventually } from './changes.ts';
 import { gatewaySecret } from './gateway-process.ts';
 import { findFreePort } from './ports.ts';
 import { makeTempDir } from './temp-dirs.ts';
+import type { Neighbour } from './worker-runtime.ts';
 import { RelayClient } from './relay-client.ts';
 
 export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
@@ -34,7 +35,12 @@ export const workerVars = {
   LOG_INFO_SHARE: '1',
 };
 
-export type WorkerRigOptions = { vars?: Record<string, string>; onWorkerLine?: (line: string) => void };
+export type WorkerRigOptions = {
+  vars?: Record<string, string>;
+  onWorkerLine?: (line: string) => void;
+  neighbours?: Neighbour[];
+  frontModule?: string;
+};
 export type BridgeOptions = {
   workerUrl?: string;
   mqttUrl?: string;
@@ -48,6 +54,8 @@ export class WorkerRig {
   readonly port: number;
   /** Given to devices at activation. The caller starts a broker there, later, because that may need the Worker. */
   readonly mqttPort: number;
+  /** Other Workers in the same workerd. */
+  readonly neighbours: readonly Neighbour[];
   readonly #startWorker: () => Promise<BuiltWorker>;
   readonly #bridges: BridgeProcess[] = [];
   #worker: BuiltWorker | undefined;
@@ -56,9 +64,11 @@ export class WorkerRig {
   #activated = 0;
   productKey = '';
 
-  private constructor(port: number, mqttPort: number, { vars, onWorkerLine }: WorkerRigOptions) {
+  private constructor(port: number, mqttPort: number, options: WorkerRigOptions) {
+    const { vars, onWorkerLine, neighbours = [], frontModule } = options;
     this.port = port;
     this.mqttPort = mqttPort;
+    this.neighbours = neighbours;
     const bindings = {
       MQTT_HOST: '127.0.0.1',
       MQTT_PORT: String(mqttPort),
@@ -73,7 +83,8 @@ export class WorkerRig {
       GATEWAY_SECRETS: gatewaySecret,
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
-    this.#startWorker = () => startBuiltWorker({ stateDir: this.stateDir, port, bindings, ...onLine });
+    this.#startWorker = () =>
+      startBuiltWorker({ stateDir: this.stateDir, port, bindings, neighbours, frontModule, ...onLine });
     // A stopped process does not notice that its parent is gone.
     process.once('exit', () => this.thawWorker());
   }
@@ -164,6 +175,15 @@ export class WorkerRig {
     this.#worker = await this.#startWorker();
     const ask = () => fetch(`${this.url}/health`, { signal: AbortSignal.timeout(2_000) }).then(isTrue, isFalse);
     await eventually('an answer of the Worker after its restart', ask, patienceMs);
+  }
+
+  async stopWorker(): Promise<void> {
+    await this.#worker?.stop();
+  }
+
+  /** At the same address, with its data. */
+  async startWorkerAgain(): Promise<void> {
+    this.#worker = await this.#startWorker();
   }
 
   /** Its sockets belong to the system: it takes connections and answers nothing. */

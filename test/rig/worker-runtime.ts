@@ -3,8 +3,8 @@
 // every request several times slower. Must not build: that is built-worker.ts. Must not use Miniflare's objects for
 // bindings and Workers: they block this process until workerd answers, and workerd may be waiting for this process to
 // read its log.
-import { readdirSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import {
   convertV4MiniflareOptions,
   Miniflare,
@@ -28,12 +28,27 @@ export type RuntimeOptions = {
   bindings: Record<string, string>;
   /** Wins by name over the vars of wrangler.toml and a .dev.vars. */
   env: Record<string, string | undefined>;
+  /** Other Workers in the same workerd. */
+  neighbours: Neighbour[];
+  /** A module of our own that is the entry in place of the built one, which it imports as `./index.js`. */
+  frontModule: string | undefined;
   /** How often the scheduled job runs; every minute in production (wrangler.toml, triggers). */
   scheduleEveryMs: number;
   onLog: (line: { level: string; message: string }) => void;
   onSchedule: (outcome: ScheduleOutcome) => void;
   /** workerd died and Miniflare has started it again. */
   onRestart: () => void;
+};
+
+/** What the built Worker is compared with: it shares workerd and the database, and has objects of its own. */
+export type Neighbour = {
+  name: string;
+  /** A bundled module. */
+  modulePath: string;
+  port: number;
+  /** Classes of its objects by the binding. */
+  objects: Record<string, string>;
+  bindings: Record<string, string>;
 };
 
 const assetsName = 'latchwork-assets';
@@ -56,7 +71,7 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
   const worker = {
     ...Object.fromEntries(Object.entries(workerOptions).filter(([name]) => !foreign.includes(name))),
     name: 'latchwork',
-    modules: listModules(buildDir, basename(main ?? 'index.ts').replace(/\.\w+$/, '.js')),
+    modules: listModules(buildDir, basename(main ?? 'index.ts').replace(/\.\w+$/, '.js'), options.frontModule),
     modulesRoot: buildDir,
     bindings: { ...overrideVars(workerOptions.bindings as Record<string, unknown>, options.env), ...options.bindings },
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
@@ -86,6 +101,7 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
       workers: [
         worker,
         assetsWorker,
+        ...options.neighbours.map((neighbour) => neighbourWorker(neighbour, workerOptions as V4WorkerOptions)),
         createMigrator(join(root, 'migrations'), workerOptions.d1Databases as V4WorkerOptions['d1Databases']),
       ],
     }),
@@ -152,11 +168,32 @@ const moduleTypes = {
   '.sql': 'Text',
 } as const;
 
+function neighbourWorker(
+  { name, modulePath, port, objects, bindings }: Neighbour,
+  { compatibilityDate, d1Databases }: V4WorkerOptions,
+): V4WorkerOptions {
+  const classes = Object.entries(objects).map(([binding, className]) => [binding, { className, useSQLite: true }]);
+  return {
+    name,
+    modules: [{ type: 'ESModule', path: modulePath }],
+    modulesRoot: dirname(modulePath),
+    bindings,
+    durableObjects: Object.fromEntries(classes) as NonNullable<V4WorkerOptions['durableObjects']>,
+    ...(compatibilityDate !== undefined && { compatibilityDate }),
+    ...(d1Databases !== undefined && { d1Databases }),
+    unsafeDirectSockets: [{ host: '127.0.0.1', port }],
+  };
+}
+
 /** The entry first, then what wrangler put beside it (imports that are not JavaScript). */
-function listModules(buildDir: string, entry: string): V4ModuleDefinition[] {
+function listModules(buildDir: string, entry: string, frontModule: string | undefined): V4ModuleDefinition[] {
   const others = readdirSync(buildDir).flatMap((name): V4ModuleDefinition[] => {
     const type = Object.entries(moduleTypes).find(([ending]) => name.endsWith(ending))?.[1];
     return type === undefined ? [] : [{ type, path: join(buildDir, name) }];
   });
-  return [{ type: 'ESModule', path: join(buildDir, entry) }, ...others];
+  const front: V4ModuleDefinition[] =
+    frontModule === undefined
+      ? []
+      : [{ type: 'ESModule', path: join(buildDir, 'front.js'), contents: readFileSync(frontModule, 'utf8') }];
+  return [...front, { type: 'ESModule', path: join(buildDir, entry) }, ...others];
 }

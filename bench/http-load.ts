@@ -1,0 +1,88 @@
+// Sends HTTP/1.1 requests over a few connections, the next one when an answer is complete, and looks at every answer. With
+// sockets of its own: Node's HTTP client would take longer than the Worker that it measures.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+
+export type HttpRequest = { path: string; token?: string | undefined; expected: string };
+export type LoadOutcome = { perSecond: number; timesMs: number[]; problems: string[] };
+
+const headEnd = '\r\n\r\n';
+const lastChunk = '0\r\n\r\n';
+const answersWithinMs = 60_000;
+
+/** `count` requests in all, in turn those of `requests`, over new connections: workerd closes one that rests for 5 s. */
+export async function loadHttp(
+  port: number,
+  connections: number,
+  requests: readonly HttpRequest[],
+  count: number,
+): Promise<LoadOutcome> {
+  const ready = requests.map((request) => ({ bytes: encode(port, request), expected: request.expected }));
+  const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
+  const timesMs: number[] = [];
+  const problems = new Set<string>();
+  let next = 0;
+  const lane = async (socket: Socket): Promise<void> => {
+    for (;;) {
+      const request = next < count ? ready[next % ready.length] : undefined;
+      if (request === undefined) return;
+      next += 1;
+      const sentAtMs = performance.now();
+      const answer = await ask(socket, request.bytes);
+      timesMs.push(performance.now() - sentAtMs);
+      if (!answer.startsWith('HTTP/1.1 200')) problems.add(`answered ${answer.slice(0, 400)}`);
+      else if (!answer.includes(request.expected))
+        problems.add(`an answer lacks ${request.expected}: ${answer.slice(-300)}`);
+    }
+  };
+  try {
+    const startedAtMs = performance.now();
+    await Promise.all(sockets.map(lane));
+    const perSecond = (count * 1000) / (performance.now() - startedAtMs);
+    return { perSecond, timesMs, problems: [...problems].slice(0, 3) };
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
+}
+
+async function open(port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  await once(socket, 'connect');
+  return socket;
+}
+
+function encode(port: number, { path, token }: HttpRequest): Buffer {
+  const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`;
+  return Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${authorization}\r\n`);
+}
+
+/** Resolves with the whole answer as text. */
+function ask(socket: Socket, request: Buffer): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let text = '';
+  const take = (chunk: Buffer): void => {
+    text += chunk.toString('latin1');
+    if (isComplete(text)) finish(() => resolve(text));
+  };
+  const fail = (error?: Error): void => finish(() => reject(error ?? new Error('the connection was closed')));
+  const timer = setTimeout(() => fail(new Error(`no complete answer: ${text.slice(0, 300)}`)), answersWithinMs);
+  const finish = (end: () => void): void => {
+    clearTimeout(timer);
+    socket.off('data', take);
+    socket.off('error', fail);
+    socket.off('close', fail);
+    end();
+  };
+  socket.on('data', take);
+  socket.on('error', fail);
+  socket.on('close', fail);
+  socket.write(request);
+  return promise;
+}
+
+function isComplete(text: string): boolean {
+  const bodyAt = text.indexOf(headEnd) + headEnd.length;
+  if (bodyAt < headEnd.length) return false;
+  const length = /\r\ncontent-length: (\d+)/i.exec(text.slice(0, bodyAt))?.[1];
+  return length === undefined ? text.endsWith(lastChunk) : text.length >= bodyAt + Number(length);
+}
