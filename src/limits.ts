@@ -21,6 +21,7 @@ export const limitSpecs = {
   devicesPerProduct: { default: 100_000, min: 1, max: 10_000_000 },
   newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
   devicesPerDeletion: { default: 100, min: 1, max: 400 },
+  searchedDevices: { default: 500, min: 10, max: 10_000 },
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
   reconcileEveryDays: { default: 30, min: 1, max: 3_650 },
   recordsPerReconciliation: { default: 100, min: 1, max: 400 },

@@ -265,6 +265,8 @@ export const devices = sqliteTable(
     projectId: text('project_id').notNull(),
     claimedAt: integer('claimed_at'),
     name: text('name').notNull(),
+    /** The name in lower case. Triggers keep it, so that a projection that leaves the name as it is rewrites no index. */
+    searchName: text('search_name'),
     firmwareVersion: text('firmware_version').notNull(),
     chipModel: text('chip_model').notNull(),
     isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
@@ -292,6 +294,8 @@ export const devices = sqliteTable(
     index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
     index('devices_owner_status').on(table.ownerId, table.status, table.createdAt, table.id),
     index('devices_owner_product_status').on(table.ownerId, table.productId, table.status, table.createdAt, table.id),
+    index('devices_owner_name').on(table.ownerId, table.searchName),
+    index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
   ],
 );
 

@@ -110,6 +110,10 @@ export const devicePageSchema = pageSchema(deviceSchema)
       description: 'With `after`: where the list goes on; null at its end.',
       example: null,
     }),
+    isCut: z.boolean().optional().openapi({
+      description: 'With `search`: more may begin like this than were looked at. Search for more of the name.',
+      example: false,
+    }),
   })
   .openapi('DevicePage');
 
@@ -134,6 +138,17 @@ export const listDevicesQuerySchema = z.object({
     .enum(['owner', ...memberRoles])
     .optional()
     .openapi({ description: 'Only own devices, or only devices shared with you in this role.' }),
+  search: z
+    .string()
+    .trim()
+    .max(100)
+    .optional()
+    .openapi({
+      description:
+        'Only devices whose name or serial number begins with this, in either case of A-Z, or whose `deviceId` it is; by name ' +
+        'in place of newest first. Not with `after`.',
+      example: 'hall',
+    }),
   after: cursorSchema.optional(),
   ...pageQuery,
 });

@@ -77,7 +77,9 @@ const listRoute = createRoute({
   path: '/',
   tags,
   summary: 'List your own devices and those shared with you, newest first',
-  description: 'A long list is read to its end with an empty `after` first, then with `next` of each answer.',
+  description:
+    'A long list is read to its end with an empty `after` first, then with `next` of each answer. With `search` it is what ' +
+    'was found among the first devices that begin like that, by name.',
   ...signedInFor('readDevice'),
   request: { query: listDevicesQuerySchema },
   responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized', 'forbidden'),
@@ -166,8 +168,8 @@ export const deviceRoutes = createRouter()
     answer(c, await activateDevice(c.var.context, c.req.valid('json'), { clientAddress: readClientAddress(c) })),
   )
   .openapi(listRoute, async (c) => {
-    const { productKey, status, role, after, page, size } = c.req.valid('query');
-    const filter = { productKey, statusCode: status, role };
+    const { productKey, status, role, search, after, page, size } = c.req.valid('query');
+    const filter = { productKey, statusCode: status, role, search };
     return answer(c, await pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
   })
   .openapi(readRoute, async (c) =>

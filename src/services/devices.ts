@@ -3,6 +3,7 @@
 import { createMessagingPassword } from '../crypto/messaging-password.ts';
 import { digestOf } from '../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../db/device-lists.ts';
+import { searchDevices } from '../db/device-search.ts';
 import type { DeviceWithProduct } from '../db/devices.ts';
 import { type Actor, type Role } from '../domain/access.ts';
 import { nameOf } from '../domain/device-name.ts';
@@ -21,6 +22,7 @@ export type DeviceView = ReturnType<typeof describeDevice>;
 
 /**
  * A product key that is not the caller's matches nothing, so that filters reveal no foreign products.
+ * @param asked an empty `search` is none
  * @param after where another page ended, in place of `page.page`; then the answer has `next`, and the members of the
  *   contract alone otherwise
  * @throws RefusedError invalid_request for a page that only a cursor reaches
@@ -28,17 +30,23 @@ export type DeviceView = ReturnType<typeof describeDevice>;
 export async function pageDevices(
   context: ServiceContext,
   actor: Actor,
-  asked: Omit<DeviceFilter, 'userId'>,
+  { search, ...asked }: Omit<DeviceFilter, 'userId'> & { search: string | undefined },
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
-): Promise<Page<DeviceView> & { next?: string | null }> {
+): Promise<Page<DeviceView> & { next?: string | null; isCut?: boolean }> {
   const db = context.replica();
   const filter = { ...asked, userId: actor.userId };
   // A key that is for one product sees its devices alone.
   if (actor.productKey !== null && asked.productKey !== undefined && asked.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
-  const { pagedDevices } = context.config.limits;
+  const { pagedDevices, searchedDevices } = context.config.limits;
+  if (search !== undefined && search !== '') {
+    if (after !== undefined)
+      throw new RefusedError({ kind: 'invalid_input', path: 'after', problem: 'not with search' });
+    const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, searchedDevices);
+    return { list: rows.map((row) => describeDevice(row, row.role)), total, ...page, isCut };
+  }
   if (after === undefined && offsetOf(page) >= pagedDevices) {
     const total = await countDevices(db, filter);
     if (offsetOf(page) >= total) return { list: [], total, ...page };

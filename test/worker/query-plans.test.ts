@@ -57,6 +57,7 @@ async function callEveryRoute(): Promise<void> {
     for (const where of ['page=1', 'page=2', 'page=999999', 'after=1-1'])
       await send('GET', `/devices?${filter}${where}`, withKey);
   }
+  await send('GET', '/devices?search=pla&productKey=planned&status=2', withKey);
   await send('GET', `/devices/${device.deviceId}`, withKey);
   const guest = await createUser();
   const asGuest = { Authorization: `Bearer ${guest.token}` };
