@@ -5,7 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { activate, addProduct, signUp } from '../rig/accounts.ts';
 import { connectApi, dataOf } from '../rig/api.ts';
 import { browserMissing } from '../rig/browser.ts';
-import { findBarriers, Stage } from '../rig/console-visit.ts';
+import { Stage } from '../rig/console-stage.ts';
+import { findBarriers } from '../rig/console-visit.ts';
 import { EmulatedBoard } from '../rig/emulated-board.ts';
 
 const wifiPassword = 'correct horse battery';

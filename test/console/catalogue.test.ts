@@ -4,7 +4,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { addProduct, activate, newProductKey, signUp } from '../rig/accounts.ts';
 import { connectApi, dataOf } from '../rig/api.ts';
 import { browserMissing, type Browser } from '../rig/browser.ts';
-import { findBarriers, signIn, Stage } from '../rig/console-visit.ts';
+import { Stage } from '../rig/console-stage.ts';
+import { findBarriers, signIn } from '../rig/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and the settings', () => {
   let stage: Stage;

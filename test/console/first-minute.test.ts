@@ -3,7 +3,8 @@ import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualDevice } from '../../dev/virtual-device.ts';
 import { browserMissing } from '../rig/browser.ts';
-import { findBarriers, openDevice, signIn, Stage } from '../rig/console-visit.ts';
+import { Stage } from '../rig/console-stage.ts';
+import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => {
   let stage: Stage;

@@ -4,7 +4,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { activate, signUp, type Session } from '../rig/accounts.ts';
 import { connectApi, dataOf } from '../rig/api.ts';
 import { browserMissing } from '../rig/browser.ts';
-import { findBarriers, openDevice, signIn, Stage } from '../rig/console-visit.ts';
+import { Stage } from '../rig/console-stage.ts';
+import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a device', () => {
   let stage: Stage;

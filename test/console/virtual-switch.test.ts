@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-visit.ts';
+import { Stage } from '../rig/console-stage.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch', () => {
   let stage: Stage;

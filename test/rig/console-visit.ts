@@ -2,48 +2,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
-import { inject } from 'vitest';
-import { VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
-import { addProduct, signUp, type Session } from './accounts.ts';
-import { connectApi } from './api.ts';
-import { Browser } from './browser.ts';
-
-/** A browser, and an account of its own with a product at the service that all files share. */
-export class Stage {
-  readonly url: string;
-  readonly browser: Browser;
-  readonly owner: Session;
-  readonly productKey: string;
-
-  private constructor(url: string, browser: Browser, owner: Session, productKey: string) {
-    this.url = url;
-    this.browser = browser;
-    this.owner = owner;
-    this.productKey = productKey;
-  }
-
-  static async open(): Promise<Stage> {
-    const { url, browser: endpoint } = inject('console');
-    const browser = await Browser.join(endpoint, url);
-    const owner = await signUp((credentials) => connectApi(url, credentials));
-    return new Stage(url, browser, owner, await addProduct(owner));
-  }
-
-  /** A page that is signed in as the owner. */
-  async visit(options: Parameters<Browser['open']>[1] = {}): Promise<Page> {
-    const page = await this.browser.open('/', options);
-    await signIn(page, this.owner);
-    return page;
-  }
-
-  makeDevice(serial: string, options: Partial<VirtualDeviceOptions> = {}): VirtualDevice {
-    return new VirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options });
-  }
-
-  close(): Promise<void> {
-    return this.browser.stop();
-  }
-}
 
 export async function signIn(page: Page, owner: { email: string; password: string }): Promise<void> {
   await page.getByLabel('Email or user name').fill(owner.email);
