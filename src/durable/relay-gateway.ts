@@ -1,15 +1,13 @@
-// One shard of the WebSocket relay (contract 6): its sockets, their frames, and pushing to them. Credentials are checked
-// by DeviceSession; a relay session never reaches the broker nor changes a device's presence.
+// One shard of the WebSocket relay (contract 6): its sockets, how they end, and pushing to them; what clients ask for is in
+// relay-requests.ts. A relay session never reaches the broker nor changes a device's presence.
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
-import { parseJson } from '../domain/json.ts';
-import { RefusedError, refuse, wireErrorOf, type Outcome } from '../domain/refusal.ts';
 import type { RevokeCause } from '../domain/revoke-cause.ts';
-import { parseFilter, parseMessagingName } from '../domain/topics.ts';
+import { parseFilter } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
-import { maxRelayFrameBytes, relayRequestSchema, type RelayReply, type RelayRequest } from '../protocol/relay.ts';
+import { maxRelayFrameBytes } from '../protocol/relay.ts';
 import { answerClose, closeIfOpen } from './open-socket.ts';
-import { RelayAuthentication, type AuthRequest } from './relay-authentication.ts';
+import { RelayAuthentication } from './relay-authentication.ts';
 import { RelayCensus } from './relay-census.ts';
 import { RelayFloods } from './relay-floods.ts';
 import { RelayFrameRates } from './relay-frame-rates.ts';
@@ -17,38 +15,15 @@ import { RelayIndex } from './relay-index.ts';
 import { RelayMqtt } from './relay-mqtt.ts';
 import type { RelayRun } from './relay-push.ts';
 import { framesOf, PushedMessages } from './relay-pushed.ts';
-import {
-  checkPublish,
-  checkSubscription,
-  deadlineOf,
-  dueDevices,
-  hideForeign,
-  identityKey,
-  isSameIdentity,
-  notAuthenticated,
-  type RelayClient,
-  type SubscriptionTarget,
-} from './relay-rules.ts';
+import { deadlineOf, dueDevices, identityKey, type RelayClient, type RelayIdentity } from './relay-rules.ts';
+import { RelayRequests } from './relay-requests.ts';
 import { RelaySender } from './relay-sender.ts';
 import { RelaySnapshots } from './relay-snapshots.ts';
-import {
-  maxAttachmentBytes,
-  readClient,
-  relayAddressHeader,
-  relayCodeOf,
-  writeClient,
-  type CloseCause,
-} from './relay-socket.ts';
-import { callDevice } from './stubs.ts';
+import { readClient, relayAddressHeader, writeClient, type CloseCause } from './relay-socket.ts';
 
-const maxFailedAuths = 3;
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
 const lookAgainMs = 60_000;
-const relayActions = ['auth', 'subscribe', 'unsubscribe', 'publish'] as const;
-
-type TopicRequest = Extract<RelayRequest, { topic: string }>;
-type PublishRequest = Extract<RelayRequest, { action: 'publish' }>;
 
 export class RelayGateway extends DurableObject<Env> {
   readonly #shard = this.ctx.id.name ?? '';
@@ -68,8 +43,24 @@ export class RelayGateway extends DurableObject<Env> {
   readonly #pushed = new PushedMessages(this.#config.limits.relayRememberedDevices);
   readonly #snapshots = new RelaySnapshots(this.env);
   readonly #mqtt = new RelayMqtt(this.env, (socket) => this.#noteMqtt(socket));
-  /** Frames of one socket are handled one after the other: `subscribe` may follow `auth` without waiting. */
-  readonly #queues = new Map<WebSocket, Promise<void>>();
+  readonly #requests = new RelayRequests(
+    this.env,
+    {
+      config: this.#config,
+      index: this.#index,
+      census: this.#census,
+      rates: this.#rates,
+      authentication: this.#authentication,
+      snapshots: this.#snapshots,
+    },
+    {
+      change: (socket, client) => this.#change(socket, client),
+      end: (socket, code, cause) => this.#end(socket, code, cause),
+      send: (socket, frames) => void this.#send(socket, frames, bytesOf(frames)),
+      signedIn: (who) => this.#signedIn(who),
+      log: (level, event, socket, fields) => this.#log(level, event, socket, fields),
+    },
+  );
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -162,10 +153,7 @@ export class RelayGateway extends DurableObject<Env> {
       this.#floods.end(socket);
       return;
     }
-    const queued = (this.#queues.get(socket) ?? Promise.resolve()).then(() => this.#handle(socket, data));
-    this.#queues.set(socket, queued);
-    await queued;
-    if (this.#queues.get(socket) === queued) this.#queues.delete(socket);
+    await this.#requests.receive(socket, data);
   }
 
   override webSocketClose(socket: WebSocket, code: number): void {
@@ -209,6 +197,11 @@ export class RelayGateway extends DurableObject<Env> {
     );
   }
 
+  async #signedIn(who: RelayIdentity): Promise<void> {
+    if (this.#isRated) this.ctx.waitUntil(this.#floods.endPingFloodsSoon());
+    if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
+  }
+
   #noteMqtt(socket: WebSocket): void {
     const client = this.#index.clientOf(socket);
     if (client === undefined) return;
@@ -248,148 +241,6 @@ export class RelayGateway extends DurableObject<Env> {
     const lost = this.#sender.send(socket, frames, bytes);
     if (lost === undefined) this.#end(socket, 1013, 'too much unread');
     return lost ?? frames.length;
-  }
-
-  #reply(socket: WebSocket, message: RelayReply): void {
-    const frame = JSON.stringify(message);
-    this.#send(socket, [frame], frame.length);
-  }
-
-  /** Never rejects: the frames behind this one wait for it. */
-  async #handle(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
-    const client = this.#index.clientOf(socket);
-    // Ended by an earlier frame.
-    if (client === undefined) return;
-    const body = typeof data === 'string' ? parseJson(data) : undefined;
-    const request = relayRequestSchema.safeParse(body);
-    const sender = client.who === null ? `address ${client.address}` : identityKey(client.who);
-    const isTooFast = this.#isRated && !this.#rates.mayBeSentBy(sender, Date.now());
-    if (isTooFast || !request.success) {
-      const named = typeof body === 'object' && body !== null && 'action' in body ? body.action : undefined;
-      const action = relayActions.find((known) => known === named) ?? 'error';
-      const message = isTooFast ? 'too_many_requests' : 'invalid_request';
-      this.#log('info', 'relay frame not handled', socket, { action, message });
-      this.#reply(socket, { action, code: 400, message });
-      return;
-    }
-    const { action } = request.data;
-    try {
-      await this.#answer(socket, request.data);
-    } catch (error) {
-      // Nothing is in effect; the client may try again.
-      const reason = error instanceof RefusedError ? error.refusal : describeError(error);
-      this.#log('warn', 'relay request failed', socket, { action, ...reason });
-      this.#reply(socket, { action, code: 500, message: 'internal_error' });
-    }
-  }
-
-  async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
-    if (request.action === 'ping') {
-      this.#reply(socket, { action: 'pong' });
-      return;
-    }
-    if (request.action === 'auth') return this.#authenticate(socket, request);
-    const { action, topic } = request;
-    const outcome = await this.#use(socket, request);
-    if (outcome.ok) {
-      this.#reply(socket, { action, topic, code: 200, message: 'success' });
-      return;
-    }
-    this.#log('info', 'relay request refused', socket, { action, topic, ...outcome.refusal });
-    const { message, detail } = wireErrorOf(
-      action === 'subscribe' ? hideForeign(outcome.refusal, topic) : outcome.refusal,
-    );
-    const text = detail === undefined ? message : `${message}: ${detail}`;
-    this.#reply(socket, { action, topic, code: relayCodeOf(message), message: text });
-  }
-
-  #use(socket: WebSocket, request: TopicRequest): Outcome<null> | Promise<Outcome<null>> {
-    switch (request.action) {
-      case 'subscribe':
-        return this.#subscribe(socket, request.topic, request.snapshot === true);
-      case 'unsubscribe':
-        return this.#unsubscribe(socket, request.topic);
-      case 'publish':
-        return this.#publish(socket, request);
-    }
-  }
-
-  async #authenticate(socket: WebSocket, request: AuthRequest): Promise<void> {
-    const { address } = readClient(socket);
-    const outcome = await this.#authentication.authenticate(request, address);
-    const client = this.#index.clientOf(socket);
-    if (client === undefined) return;
-    if (!outcome.ok) {
-      const failedAuths = client.failedAuths + 1;
-      this.#change(socket, { ...client, failedAuths });
-      const deviceId = 'username' in request ? parseMessagingName(request.username)?.deviceId : undefined;
-      this.#log('info', 'relay request refused', socket, { action: 'auth', deviceId, ...outcome.refusal });
-      // Always 401, whatever HTTP would answer (decision: relay).
-      this.#reply(socket, { action: 'auth', code: 401, message: wireErrorOf(outcome.refusal).message });
-      if (failedAuths >= maxFailedAuths) this.#end(socket, 1008, 'too many failed authentications');
-      return;
-    }
-    const who = outcome.value;
-    // Another identity inherits no subscriptions.
-    this.#change(socket, { ...client, who, filters: isSameIdentity(client.who, who) ? client.filters : [] });
-    const max = this.#config.limits[who.kind === 'user' ? 'relaySocketsPerUser' : 'relaySocketsPerDevice'];
-    for (const oldest of this.#census.signIn(socket, identityKey(who), max)) {
-      this.#end(oldest, 1008, `too many sockets of this ${who.kind}`);
-    }
-    this.#reply(socket, { action: 'auth', code: 200, message: 'success' });
-    if (this.#isRated) this.ctx.waitUntil(this.#floods.endPingFloodsSoon());
-    if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
-  }
-
-  async #subscribe(socket: WebSocket, filter: string, wantsSnapshot: boolean): Promise<Outcome<null>> {
-    const checked = checkSubscription(this.#index.clientOf(socket), filter);
-    if (!checked.ok) return checked;
-    const { target, isNew } = checked.value;
-    const devices = wantsSnapshot ? await this.#snapshots.devicesOf(target) : undefined;
-    if (devices?.ok === false) return devices;
-    const added = isNew ? await this.#register(socket, filter, target) : done;
-    if (!added.ok || devices === undefined) return added;
-    await this.#snapshots.send(socket, filter, target.who, devices.value, (frames) => {
-      this.#send(socket, frames, bytesOf(frames));
-    });
-    return done;
-  }
-
-  #register(socket: WebSocket, filter: string, target: SubscriptionTarget): Outcome<null> | Promise<Outcome<null>> {
-    const add = () => this.#addFilter(socket, filter);
-    if (target.kind === 'fleet') return this.#authentication.registerFleet(target.who.userId, add);
-    // The shard is registered with the device since its socket authenticated.
-    if (target.who.kind === 'device') return add();
-    return this.#authentication.registerForUser(target.who.userId, target.device, filter, add);
-  }
-
-  #addFilter(socket: WebSocket, filter: string): Outcome<null> {
-    const client = this.#index.clientOf(socket);
-    if (client === undefined) return refuse({ kind: 'credential_refused', credential: 'session', problem: 'expired' });
-    if (this.#change(socket, { ...client, filters: [...client.filters, filter] })) return done;
-    return refuse({ kind: 'limit_reached', limit: { name: 'relay_attachment_bytes', max: maxAttachmentBytes } });
-  }
-
-  #unsubscribe(socket: WebSocket, topic: string): Outcome<null> {
-    const client = this.#index.clientOf(socket);
-    if (client === undefined || client.who === null) return notAuthenticated;
-    this.#change(socket, { ...client, filters: client.filters.filter((filter) => filter !== topic) });
-    return done;
-  }
-
-  /** As if the broker had brought the message; what it does is decided by the device's session. */
-  async #publish(socket: WebSocket, { topic, payload }: PublishRequest): Promise<Outcome<null>> {
-    const checked = checkPublish(this.#index.clientOf(socket)?.who, topic);
-    if (!checked.ok) return checked;
-    const { device, action } = checked.value;
-    const { productKey, deviceId, generation } = device;
-    const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
-    const outcome = await callDevice(this.env, deviceId, 'publish', 'once', (session) =>
-      session.publish({ productKey, generation }, action, text),
-    );
-    if (!outcome.ok) return outcome;
-    if (outcome.value.result !== 'rejected') return done;
-    return refuse({ kind: 'invalid_input', path: 'payload', problem: outcome.value.reason });
   }
 
   #hasSubscribers(deviceId: string): boolean {
@@ -444,5 +295,3 @@ export class RelayGateway extends DurableObject<Env> {
 function bytesOf(frames: readonly string[]): number {
   return frames.reduce((sum, frame) => sum + frame.length, 0);
 }
-
-const done: Outcome<null> = { ok: true, value: null };
