@@ -71,6 +71,22 @@ describe('a password reset by mail', () => {
     expect((await call('POST', '/users/login', { body: { email, password } })).status).toBe(401);
   });
 
+  it('is good for as long as the setting says', async () => {
+    const email = await register();
+    const mails = catchMails();
+    await ask(email, { ...withMail, LIMITS: 'passwordResetMinutes=5' });
+    await vi.waitFor(() => {
+      expect(mails).toHaveLength(1);
+    });
+    expect(mails[0]?.text).toContain('Within 5 minutes');
+    const token = /#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
+    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 301_000);
+    const answer = await call('PUT', '/users/password-reset', { body: { token, newPassword } });
+    expect(answer).toMatchObject({ status: 400, message: 'invalid_request: token: is unknown, used or expired' });
+    now.mockRestore();
+    expect((await call('PUT', '/users/password-reset', { body: { token, newPassword } })).status).toBe(200);
+  });
+
   it('answers the same for addresses without an account, and sends nothing', async () => {
     await register();
     const mails = catchMails();

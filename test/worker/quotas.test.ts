@@ -1,5 +1,5 @@
-// How much one user may store: products, product keys, devices, new serials by the hour, API keys. Each quota is reached,
-// by requests at the same time as well, and can be set for one user.
+// How much one user may store: products, product keys, devices, new serials by the hour, API keys, claim tokens, offers. Each
+// quota is reached, by requests at the same time as well; some can be set for one user.
 import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
@@ -184,4 +184,64 @@ it('API keys have a limit of their own for a user for whom the operator has set 
   await setLimit(owner, 'apiKeysPerUser', 2);
   const answers = await inParallel(4, () => call('POST', '/users/api-keys', { token: owner.token, body: {} }));
   expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
+});
+
+describe('claim tokens of a user', () => {
+  it('are bounded, also when they are made at once, and one that is used makes room', async () => {
+    const [owner, maker] = [await createUser(), await createUser()];
+    const make = () =>
+      callLimited<{ token: string }>('claimTokensPerUser=2', 'POST', '/devices/claim-tokens', { token: owner.token });
+    const answers = await inParallel(4, make);
+    expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
+    const refused = answers.find(({ status }) => status === 400);
+    expect(refused).toMatchObject({ message: 'too_many_claim_tokens', data: null });
+    const { productKey } = (await createProduct(maker)).data;
+    const { token } = answers.find(({ status }) => status === 200)!.data;
+    const body = { productKey, deviceSN: 'SN-1' };
+    const path = `/t/${token}/api/v1/devices/activate`;
+    expect((await call('POST', path, { body })).status).toBe(200);
+    expect(statusesOf(await inParallel(2, make))).toEqual([200, 400]);
+  });
+});
+
+describe('devices that a user offers to others', () => {
+  it('are bounded, and an offer of the same device takes the place of the one before', async () => {
+    const [owner, other] = [await createUser(), await createUser()];
+    const { productKey } = (await createProduct(owner)).data;
+    const devices = [(await activate(productKey, '1')).data, (await activate(productKey, '2')).data];
+    const offer = (of: { deviceId: string }) =>
+      callLimited('transferOffersPerUser=1', 'POST', `/devices/${of.deviceId}/transfer`, {
+        token: owner.token,
+        body: { email: other.email },
+      });
+    expect(statusesOf(await Promise.all(devices.map(offer)))).toEqual([200, 400]);
+    const offered = (await call<{ list: { deviceId: string }[] }>('GET', '/devices/transfers', { token: other.token }))
+      .data.list[0]!;
+    const rest = devices.find(({ deviceId }) => deviceId !== offered.deviceId)!;
+    expect(await offer(rest)).toMatchObject({ status: 400, message: 'too_many_transfers', data: null });
+    expect((await offer(offered)).status).toBe(200);
+  });
+});
+
+it('an invitation and a pairing window are open for as long as the settings say', async () => {
+  const [owner, guest] = [await createUser(), await createUser()];
+  const { productKey } = (await createProduct(owner)).data;
+  const { deviceId } = (await activate(productKey, 'SN-1')).data;
+  const { token } = owner;
+  const body = { email: guest.email, role: 'viewer' };
+  const path = `/devices/${deviceId}`;
+  const before = Date.now();
+  const invited = await callLimited<{ expiresAt: string }>('invitationDays=1', 'POST', `${path}/members`, {
+    token,
+    body,
+  });
+  const limits = 'pairingWindowSeconds=10';
+  const opened = await callLimited<{ pairingUntil: string }>(limits, 'POST', `${path}/pairing-window`, { token });
+  for (const [until, openMs] of [
+    [invited.data.expiresAt, 24 * 3_600_000],
+    [opened.data.pairingUntil, 10_000],
+  ] as const) {
+    expect(Date.parse(until) - openMs).toBeGreaterThanOrEqual(before);
+    expect(Date.parse(until) - openMs).toBeLessThanOrEqual(Date.now());
+  }
 });
