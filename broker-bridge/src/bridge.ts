@@ -82,6 +82,7 @@ export class Bridge {
       metrics,
       dropped,
       maxTries: config.uplink.maxTries,
+      roundTripMs: () => this.#link.roundTripMs,
     });
     this.#stallWatch = new StallWatch(this.#uplink.progress, config.uplink.stalledAfterMs, log, (stall) =>
       this.#link.send({ type: 'uplink', stall }),

@@ -22,6 +22,7 @@ import type { Spool } from './spool.ts';
 import type { UplinkClient, UplinkOutcome } from './uplink-client.ts';
 import { prepare, type UplinkMessage } from './uplink-message.ts';
 import { UplinkProgress } from './uplink-progress.ts';
+import { UplinkWindow } from './uplink-window.ts';
 
 type Parts = {
   spool: Spool;
@@ -32,13 +33,13 @@ type Parts = {
   dropped: DroppedMessages;
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
+  /** Of the way to the Worker and back; null where it is not known. */
+  roundTripMs: () => number | null;
 };
 /** What is still to be delivered of a batch, and whether its device is to back off; whether all sending pauses. */
 type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
 type Refused = { queued: UplinkMessage; reason: string };
 
-/** Enough full ones for a Worker 30 ms away; with more, a device's messages would gather less and its calls be more. */
-const maxBatchesUnderWay: Record<QueueName, number> = { usual: 3, held: 1 };
 /** How long a message waits for others while batches are under way. */
 const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
@@ -62,6 +63,7 @@ export class Uplink {
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #failed: FailedMessages;
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
+  readonly #window = new UplinkWindow();
   readonly progress: UplinkProgress;
   #failuresInARow = 0;
   #pausedUntilMs = 0;
@@ -164,14 +166,19 @@ export class Uplink {
     // While the Worker fails, one batch at a time finds out whether it is back.
     if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
     const isOpen = (name: QueueName): boolean =>
-      this.#queue.readyItems(name) > 0 && this.#underWay[name] < maxBatchesUnderWay[name];
+      this.#queue.readyItems(name) > 0 && this.#underWay[name] < (name === 'usual' ? this.#window.size : 1);
     return (['held', 'usual'] as const).find(isOpen);
   }
 
   async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
     this.#underWay[name] += 1;
+    const fillsWindow = this.#underWay.usual >= this.#window.size && batch.length >= maxBatchItems / 2;
+    const sentAtMs = performance.now();
     const { items } = await this.#deliver(batch);
     this.#underWay[name] -= 1;
+    if (fillsWindow && items.size === 0) {
+      this.#window.noteAnswer(performance.now() - sentAtMs, this.#parts.roundTripMs());
+    }
     this.#parts.metrics.retries.inc(items.size);
     this.#queue.finish(batch, items);
     this.#checkIdle();

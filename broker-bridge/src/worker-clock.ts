@@ -15,6 +15,11 @@ export class WorkerClock {
     this.#shortestRoundTripMs = Math.min(this.#shortestRoundTripMs ?? Infinity, durationMs);
   }
 
+  /** The shortest so far; null before the first. */
+  get roundTripMs(): number | null {
+    return this.#shortestRoundTripMs;
+  }
+
   nowMs(ourNowMs: number): number {
     return ourNowMs + (this.#offsetMs ?? 0) + (this.#shortestRoundTripMs ?? 0) / 2;
   }

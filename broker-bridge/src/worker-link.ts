@@ -95,6 +95,11 @@ export class WorkerLink {
     return this.#clock.nowMs(Date.now());
   }
 
+  /** Of the way to the Worker and back, without what either side does; null before it was measured. */
+  get roundTripMs(): number | null {
+    return this.#clock.roundTripMs;
+  }
+
   start(): void {
     this.#isWanted = true;
     this.#connect();

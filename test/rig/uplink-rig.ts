@@ -54,6 +54,7 @@ export class UplinkRig {
       metrics: createMetrics(),
       dropped: new DroppedMessages(),
       maxTries: 3,
+      roundTripMs: () => null,
     });
     this.uplink.start();
   }
