@@ -1,4 +1,5 @@
-// Migrations of a database that has rows: what later ones add counts the rows that were there before.
+// Migrations of a database that has rows: what later ones add counts the rows that were there before, and code that is older
+// than they are reads and writes as it did, because a deployment goes back to it and leaves the database as it is.
 import { readdirSync, readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it } from 'vitest';
@@ -131,3 +132,56 @@ function rowsOf(database: DatabaseSync, query: string): string[] {
     .map((row) => Object.values(row).join(' '))
     .toSorted();
 }
+
+type Snapshot = {
+  tables: Record<
+    string,
+    {
+      columns: Record<string, { type: string; generated?: unknown }>;
+      indexes: Record<string, { columns: string[]; isUnique: boolean }>;
+    }
+  >;
+};
+const snapshots = files.map((file) => {
+  const snapshot = readFileSync(new URL(`meta/${file.slice(0, 4)}_snapshot.json`, folder), 'utf8');
+  return { version: file.replace('.sql', ''), tables: (JSON.parse(snapshot) as Snapshot).tables };
+});
+
+it.each(files.slice(1))('%s takes nothing away that code before it names', (file) => {
+  const statements = readFileSync(new URL(file, folder), 'utf8')
+    .split('--> statement-breakpoint')
+    .map((text) => text.replaceAll(/^--.*$/gm, '').trim())
+    .filter(Boolean);
+  expect(statements.filter((text) => /\b(drop (table|view|column)|rename)\b/i.test(text))).toEqual([]);
+  const columns = statements.filter((text) => /^alter table/i.test(text));
+  expect(columns.filter((text) => /\bnot null\b/i.test(text) && !/\bdefault\b/i.test(text))).toEqual([]);
+});
+
+it.each(snapshots.slice(0, -1))('code of $version writes and reads in the newest database', ({ tables }) => {
+  const database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: false });
+  apply(database, files);
+  expect(Object.keys(tables).length).toBeGreaterThan(5);
+  for (const [table, { columns, indexes }] of Object.entries(tables)) {
+    database.exec('begin');
+    // As statements of that version name them: columns that came later are left out.
+    const written = Object.keys(columns).filter((name) => columns[name]?.generated === undefined);
+    const values = written.map((name, at) => (columns[name]?.type === 'text' ? `text ${at}` : at + 1));
+    const list = (names: string[]) => names.map((name) => `"${name}"`).join(', ');
+    const insert = `insert into "${table}" (${list(written)}) values (${written.map(() => '?').join(', ')})`;
+    database.prepare(insert).run(...values);
+    const rows = database.prepare(`select ${list(written)} from "${table}"`).all();
+    expect(
+      rows.map((row) => Object.values(row)),
+      table,
+    ).toEqual([values]);
+    database.prepare(`select ${list(Object.keys(columns))} from "${table}"`).all();
+    // Upserts name the columns of a unique index, which has to be there still.
+    for (const { columns: unique } of Object.values(indexes).filter(({ isUnique }) => isUnique)) {
+      database.prepare(`${insert} on conflict (${list(unique)}) do nothing`).run(...values);
+    }
+    const [first = ''] = written;
+    expect(database.prepare(`update "${table}" set "${first}" = "${first}"`).run().changes, table).toBe(1);
+    expect(database.prepare(`delete from "${table}"`).run().changes, table).toBe(1);
+    database.exec('rollback');
+  }
+});
