@@ -5,9 +5,7 @@ import type { Limits } from '../limits.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../protocol/mqtt-codec/packet-reader.ts';
 import { readAttachment, writeAttachment, type EdgeAttachment } from './edge-attachment.ts';
 import { sendIfOpen } from './open-socket.ts';
-
-/** In `edgeGatherMs`: a device that waits for each acknowledgement is not slowed down. */
-const framesAlone = 4;
+import { PacketGathering } from './packet-gathering.ts';
 
 export class EdgeConnection {
   readonly socket: WebSocket;
@@ -18,12 +16,10 @@ export class EdgeConnection {
   session: EdgeSession | null;
   /** Its CONNECT is being checked. */
   isLoggingIn = false;
+  readonly gathering = new PacketGathering();
   readonly #reader = new PacketReader();
   #tokens: number | undefined;
   #tokensAtMs = 0;
-  #windowStartMs = 0;
-  #framesInWindow = 0;
-  #gathering: ReturnType<typeof setTimeout> | null = null;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
   private constructor(socket: WebSocket, attached: EdgeAttachment) {
@@ -79,23 +75,9 @@ export class EdgeConnection {
     return tokens >= 1;
   }
 
-  /** Whether its frames are few enough to be taken one by one. */
-  mayTakeAlone(gatherMs: number, nowMs: number): boolean {
-    if (this.#gathering !== null) return false;
-    if (nowMs - this.#windowStartMs >= gatherMs) {
-      this.#windowStartMs = nowMs;
-      this.#framesInWindow = 0;
-    }
-    this.#framesInWindow += 1;
-    return this.#framesInWindow <= framesAlone;
-  }
-
-  /** Once for all frames that come until then. */
-  gather(gatherMs: number, take: () => void): void {
-    this.#gathering ??= setTimeout(() => {
-      this.#gathering = null;
-      take();
-    }, gatherMs);
+  /** The type of the packet that may be read; undefined where none is whole. */
+  nextType(maxBytes: number): number | undefined {
+    return this.#reader.isReady(maxBytes) ? (this.#reader.rest()[0] ?? 0) >> 4 : undefined;
   }
 
   send(bytes: Uint8Array): boolean {

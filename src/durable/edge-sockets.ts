@@ -149,10 +149,13 @@ export class EdgeSockets {
       return;
     }
     connection.receive(new Uint8Array(data));
+    const { edgePacketBytes, edgeGatherMs } = this.#config.limits;
     if (connection.phase === 'connecting') await this.#connect(connection);
-    else if (connection.mayTakeAlone(this.#config.limits.edgeGatherMs, Date.now())) this.#drain(connection);
-    // One write for all that a busy device sends in this moment.
-    else connection.gather(this.#config.limits.edgeGatherMs, () => this.#drain(connection));
+    else {
+      const type = connection.nextType(edgePacketBytes);
+      if (type !== undefined) connection.gathering.come(type === 3, edgeGatherMs, () => this.#drain(connection));
+      else if (!connection.hasDeadline) this.#awaitRest(connection);
+    }
   }
 
   /** The connection is gone: cleanly only where a DISCONNECT came before. */
@@ -239,10 +242,10 @@ export class EdgeSockets {
   }
 
   /** Takes all whole packets: one decision, one write, and the answers once it is written. */
-  #drain(connection: EdgeConnection): void {
+  #drain(connection: EdgeConnection): number {
     const { session } = connection;
     const rules = this.#rulesOf();
-    if (!connection.isOpen() || session === null || rules === undefined) return;
+    if (!connection.isOpen() || session === null || rules === undefined) return 0;
     const nowMs = Date.now();
     const counter = { packets: 0, isTooFast: false };
     const step = takePackets(session, this.#packetsOf(connection, counter, nowMs), rules, nowMs);
@@ -254,12 +257,13 @@ export class EdgeSockets {
       // Nothing was written, and nothing is acknowledged: the device sends it again.
       this.#log('error', 'edge packets not saved', describeError(error));
       this.#endByService(connection, { reason: 'failed' });
-      return;
+      return 0;
     }
-    if (!connection.isOpen()) return;
+    if (!connection.isOpen()) return 0;
     if (connection.waitingBytes === 0) connection.clearDeadline();
     else if (counter.packets > 0 || !connection.hasDeadline) this.#awaitRest(connection);
     connection.save();
+    return step.unacknowledged;
   }
 
   *#packetsOf(

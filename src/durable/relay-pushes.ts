@@ -1,5 +1,5 @@
-// Gathers what one device has to push to relay shards: the first push goes at once, those of the next moment together. Keeps
-// their order. Never holds anything back for longer than that moment.
+// Gathers what one device has to push to relay shards: what comes while a push is under way goes together when it has ended.
+// Keeps their order. Never holds anything back for longer than `gatherMs`.
 import type { Subscription } from '../domain/device/subscriptions.ts';
 import { mayListen, readFleets } from './fleet-listeners.ts';
 import { pushToRelays, type RelayRun } from './relay-push.ts';
@@ -26,19 +26,21 @@ export class RelayPushes {
       this.#waiting.push(...wanted);
       return;
     }
-    this.#inBackground(this.#push(wanted));
+    const pushed = this.#push(wanted);
+    this.#inBackground(pushed);
     if (this.#gatherMs === 0) return;
     this.#waiting = [];
-    this.#inBackground(this.#sendGathered());
+    this.#inBackground(this.#sendGathered(pushed));
   }
 
-  async #sendGathered(): Promise<void> {
-    for (;;) {
-      await scheduler.wait(this.#gatherMs);
+  async #sendGathered(first: Promise<void>): Promise<void> {
+    for (let before = first; ;) {
+      await Promise.race([before, scheduler.wait(this.#gatherMs)]);
       const gathered = this.#waiting ?? [];
       this.#waiting = gathered.length > 0 ? [] : undefined;
       if (gathered.length === 0) return;
-      this.#inBackground(this.#push(gathered));
+      before = this.#push(gathered);
+      this.#inBackground(before);
     }
   }
 

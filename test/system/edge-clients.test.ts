@@ -1,9 +1,11 @@
 // Real clients without a broker: the built Worker, the production gateway, mqtt.js in both versions over each way in, paho and
 // mosquitto's clients as their packages bring them.
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import type { Activation } from '../rig/accounts.ts';
 import { dataOf } from '../rig/api.ts';
 import { makeCertificates, type Certificates } from '../rig/certificates.ts';
@@ -47,6 +49,16 @@ describe.each(Object.keys(ways) as (keyof typeof ways)[])('mqtt.js over %s', (wa
     it('keeps devices apart', () => expectSeparateTopics(job('foreign')));
     it('carries reports up and commands down', () => expectReportsAndCommands(job('job')));
   });
+});
+
+it('a client that offers to compress is served without', async () => {
+  const device = await service.rig.activate('compression');
+  for (const url of [service.edgeUrl(device), service.bareUrl]) {
+    const socket = new WebSocket(url, 'mqtt', { perMessageDeflate: true });
+    await once(socket, 'open');
+    expect(socket.extensions).toBe('');
+    socket.terminate();
+  }
 });
 
 describe.skipIf(mosquittoClientsMissing !== null)("mosquitto's clients through the gateway", () => {

@@ -24,8 +24,23 @@ export class PacketReader {
     this.#length += chunk.length;
   }
 
+  /** Whether `next` has something to give. */
+  isReady(maxBytes: number): boolean {
+    return this.#measure(maxBytes) !== undefined;
+  }
+
   /** The next packet; undefined where its end has not come. After a problem there is nothing more to read. */
   next(maxBytes: number): RawPacket | Unreadable | undefined {
+    const measured = this.#measure(maxBytes);
+    if (measured === undefined || 'malformed' in measured) return measured;
+    const { headerBytes, length } = measured;
+    const bytes = this.rest();
+    this.#keep(bytes.subarray(length));
+    const first = bytes[0] ?? 0;
+    return { type: first >> 4, flags: first & 15, body: bytes.subarray(headerBytes, length) };
+  }
+
+  #measure(maxBytes: number): { headerBytes: number; length: number } | Unreadable | undefined {
     if (this.#length < this.#needed) return undefined;
     const bytes = this.rest();
     const header = readHeader(bytes);
@@ -37,13 +52,9 @@ export class PacketReader {
     const { headerBytes, bodyBytes } = header;
     const length = headerBytes + bodyBytes;
     if (length > maxBytes) return { malformed: 'packet_too_large' };
-    if (bytes.length < length) {
-      this.#needed = length;
-      return undefined;
-    }
-    this.#keep(bytes.subarray(length));
-    const first = bytes[0] ?? 0;
-    return { type: first >> 4, flags: first & 15, body: bytes.subarray(headerBytes, length) };
+    if (bytes.length >= length) return { headerBytes, length };
+    this.#needed = length;
+    return undefined;
   }
 
   /** All bytes that were not read. */

@@ -1,0 +1,28 @@
+// When the packets of one connection are taken: at once where the device waits for each acknowledgement; together with those
+// that follow where it does not, so that a busy device's messages share a write. Reads no packet.
+
+export class PacketGathering {
+  #isPipelining = false;
+  /** What comes now had been sent before the last acknowledgement could be read. */
+  #isUnread = false;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  /**
+   * @param isMessage the packet that has come is one that the device may wait for an answer to
+   * @param take takes everything that has come, and answers how many messages it acknowledged
+   */
+  come(isMessage: boolean, gatherMs: number, take: () => number): void {
+    if (this.#timer !== null) return;
+    if (isMessage && (this.#isUnread || this.#isPipelining)) {
+      this.#timer = setTimeout(() => {
+        this.#timer = null;
+        this.#isPipelining = take() > 1;
+      }, gatherMs);
+      return;
+    }
+    if (take() === 0 || this.#isUnread) return;
+    this.#isUnread = true;
+    // Behind everything that has come already.
+    setTimeout(() => (this.#isUnread = false), 0);
+  }
+}

@@ -1,0 +1,82 @@
+// When packets are taken at once and when together. Time is faked; the order of frames and timers in the real runtime is
+// in test/worker/edge-frames.test.ts.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { PacketGathering } from '../../src/durable/packet-gathering.ts';
+
+const gatherMs = 5;
+
+class Device {
+  readonly #gathering = new PacketGathering();
+  #waiting = 0;
+  /** How many messages each acknowledgement was for. */
+  readonly taken: number[] = [];
+
+  send(): void {
+    this.#waiting += 1;
+    this.#come(true);
+  }
+
+  acknowledge(): void {
+    this.#come(false);
+  }
+
+  #come(isMessage: boolean): void {
+    this.#gathering.come(isMessage, gatherMs, () => {
+      const messages = this.#waiting;
+      this.#waiting = 0;
+      this.taken.push(messages);
+      return messages;
+    });
+  }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('packets of a device', () => {
+  it('that waits for each acknowledgement are taken one by one, at once', () => {
+    const device = new Device();
+    for (let sent = 1; sent <= 5; sent += 1) {
+      device.send();
+      expect(device.taken).toHaveLength(sent);
+      vi.advanceTimersByTime(1);
+    }
+    expect(device.taken).toEqual([1, 1, 1, 1, 1]);
+  });
+
+  it('that waits for none are taken together from the second on', () => {
+    const device = new Device();
+    for (let sent = 1; sent <= 10; sent += 1) device.send();
+    expect(device.taken).toEqual([1]);
+    vi.advanceTimersByTime(gatherMs);
+    expect(device.taken).toEqual([1, 9]);
+    for (let sent = 1; sent <= 10; sent += 1) device.send();
+    vi.advanceTimersByTime(gatherMs);
+    expect(device.taken).toEqual([1, 9, 10]);
+  });
+
+  it('that waits again are taken at once again, after one that was held back', () => {
+    const device = new Device();
+    for (let sent = 1; sent <= 10; sent += 1) device.send();
+    vi.advanceTimersByTime(gatherMs);
+    device.send();
+    expect(device.taken).toEqual([1, 9]);
+    vi.advanceTimersByTime(gatherMs);
+    expect(device.taken).toEqual([1, 9, 1]);
+    device.send();
+    expect(device.taken).toEqual([1, 9, 1, 1]);
+  });
+
+  it('that answer a command behind a report hold back no report that follows', () => {
+    const device = new Device();
+    device.send();
+    device.acknowledge();
+    vi.advanceTimersByTime(1);
+    device.send();
+    expect(device.taken).toEqual([1, 0, 1]);
+  });
+});
