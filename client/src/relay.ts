@@ -6,8 +6,14 @@ import { RelaySocket, type Frame, type Loss, type WebSocketConstructor } from '.
 import { matchesFilter } from './topics.ts';
 
 export type Token = { token: string; renewAtMs: number };
-/** Messaging credentials of one device, or a source of access tokens; `refused` is one that the relay did not take. */
-export type RelayLogin = { username: string; password: string } | ((refused?: string) => Promise<Token>);
+/**
+ * Messaging credentials of one device, an API key (its `keyId` and its value) with the scope `read`, or a source of access
+ * tokens; `refused` is one that the relay did not take.
+ */
+export type RelayLogin =
+  | { username: string; password: string }
+  | { apiKey: string; apiSecret: string }
+  | ((refused?: string) => Promise<Token>);
 
 export type RelayState = 'connecting' | 'open' | 'waiting' | 'ended';
 
@@ -61,7 +67,13 @@ type Entry = Listener & {
 };
 
 /** A new connection would be closed again. */
-const finalCauses = ['deleted', 'disabled', 'credentials rotated', 'too many failed authentications'];
+const finalCauses = [
+  'deleted',
+  'disabled',
+  'credentials rotated',
+  'too many failed authentications',
+  'API key deleted',
+];
 const longestTimerMs = 3_600_000;
 const renewAgainMs = 5_000;
 
@@ -170,7 +182,7 @@ export class Relay {
       return;
     }
     const error = new RelayError(Number(code), String(message));
-    if (code !== 401) this.#restart(error.message);
+    if (code !== 401 || message === 'too_many_requests') this.#restart(error.message);
     else if (this.#token === undefined || this.#hasTokenFailed) this.#finish(error);
     else {
       this.#hasTokenFailed = true;

@@ -18,6 +18,18 @@ export async function findApiKey(database: Database, keyId: string): Promise<Api
     .get();
 }
 
+/** Which of them there are; not those of disabled accounts. */
+export async function findApiKeys(database: Database, keyIds: readonly string[]): Promise<string[]> {
+  // One binding, however many there are.
+  const asked = sql`(select value from json_each(${JSON.stringify(keyIds)}))`;
+  const rows = await database
+    .select({ keyId: apiKeys.keyId })
+    .from(apiKeys)
+    .innerJoin(users, and(eq(users.id, apiKeys.userId), isNull(users.disabledAt)))
+    .where(sql`${apiKeys.keyId} in ${asked}`);
+  return rows.map(({ keyId }) => keyId);
+}
+
 /**
  * One conditional statement, so that simultaneous creations cannot exceed the limit together.
  * @returns the user's limit where it is reached

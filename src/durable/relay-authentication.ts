@@ -3,12 +3,12 @@
 // registration removed again: therefore registrations under way count as subscribers.
 import { readConfig } from '../config.ts';
 import { verifyAccessToken } from '../crypto/tokens.ts';
-import { inPerson } from '../domain/access.ts';
 import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../domain/topics.ts';
 import type { RelayRequest } from '../protocol/relay.ts';
 import { guardLogin } from './login-guard.ts';
-import type { RelayIdentity } from './relay-rules.ts';
+import { RelayKeys } from './relay-keys.ts';
+import { actorOf, type RelayIdentity, type RelayUser } from './relay-rules.ts';
 import { callDevice, callFleetDirectory } from './stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
@@ -24,6 +24,7 @@ type Registration = {
 export class RelayAuthentication {
   readonly #env: Env;
   readonly #shard: string;
+  readonly keys: RelayKeys;
   /** Registrations under way. */
   readonly #registrations = new Set<Registration>();
 
@@ -33,6 +34,7 @@ export class RelayAuthentication {
   constructor(env: Env, shard: string) {
     this.#env = env;
     this.#shard = shard;
+    this.keys = new RelayKeys(env);
   }
 
   isRegistering(deviceId: string): boolean {
@@ -50,6 +52,7 @@ export class RelayAuthentication {
   /** @throws RefusedError `object_failed` */
   async authenticate(request: AuthRequest, clientAddress: string): Promise<Outcome<RelayIdentity>> {
     if ('username' in request) return this.#checkDevice(request, clientAddress);
+    if ('apiKey' in request) return this.keys.check(request, clientAddress);
     const access = await verifyAccessToken(readConfig(this.#env), request.token);
     if (!access.ok) return access;
     const { userId, expiresAtMs } = access.value;
@@ -74,17 +77,17 @@ export class RelayAuthentication {
    * @throws RefusedError `object_failed`
    */
   registerForUser<T>(
-    userId: number,
+    user: RelayUser,
     { productKey, deviceId }: DeviceIdentity,
     filter: string,
     subscribe: () => Outcome<T>,
   ): Promise<Outcome<T>> {
     return this.#register(deviceId, async ({ endedUserIds }) => {
       const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'idempotent', (device) =>
-        device.subscribe(inPerson(userId), productKey, this.#shard, filter),
+        device.subscribe(actorOf(user), productKey, this.#shard, filter),
       );
       // The right ended before the answer was here: there was no subscription yet to be ended.
-      if (endedUserIds.includes(userId)) return refuse({ kind: 'not_owner', of: 'device', id: deviceId });
+      if (endedUserIds.includes(user.userId)) return refuse({ kind: 'not_owner', of: 'device', id: deviceId });
       return outcome.ok ? subscribe() : outcome;
     });
   }

@@ -125,6 +125,14 @@ export class RelayGateway extends DurableObject<Env> {
     if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
   }
 
+  /** Ends the sockets that were opened with an API key. */
+  endKey(keyId: string): void {
+    this.#authentication.keys.onEnded(keyId);
+    for (const [socket, { who }] of [...this.#index.clients()]) {
+      if (who?.kind === 'user' && who.key?.keyId === keyId) this.#end(socket, 1008, 'API key deleted');
+    }
+  }
+
   /** Ends what a user follows of a device that is not shared with them any more. */
   endSubscriptions(deviceId: string, userId: number): void {
     for (const socket of this.#index.socketsOf(deviceId)) {
@@ -172,10 +180,14 @@ export class RelayGateway extends DurableObject<Env> {
 
   /**
    * Closes sockets that did not authenticate in time, those whose token has expired, and what only a look from time to time
-   * finds: floods of pings, and devices' sockets whose credentials ended while this shard could not be told.
+   * finds: floods of pings, and sockets whose credentials or API keys ended while this shard could not be told.
    */
   override async alarm(): Promise<void> {
-    await Promise.all([this.#isRated ? this.#floods.endPingFloods() : undefined, this.#endMissedRevocations()]);
+    await Promise.all([
+      this.#isRated ? this.#floods.endPingFloods() : undefined,
+      this.#endMissedRevocations(),
+      this.#endMissedKeys(),
+    ]);
     let nextMs = Date.now() + lookAgainMs;
     for (const [socket, client] of this.#index.clients()) {
       const deadlineMs = deadlineOf(client);
@@ -199,7 +211,15 @@ export class RelayGateway extends DurableObject<Env> {
 
   async #signedIn(who: RelayIdentity): Promise<void> {
     if (this.#isRated) this.ctx.waitUntil(this.#floods.endPingFloodsSoon());
-    if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs);
+    if (who.kind === 'user') await this.#wakeBy(who.expiresAtMs ?? Date.now() + lookAgainMs);
+  }
+
+  /** One read of the database a minute, however many keys there are. */
+  async #endMissedKeys(): Promise<void> {
+    const known = [...this.#index.clients()].flatMap(([, { who }]) =>
+      who?.kind === 'user' && who.key !== undefined ? [who.key.keyId] : [],
+    );
+    for (const keyId of await this.#authentication.keys.findEnded(new Set(known))) this.endKey(keyId);
   }
 
   #noteMqtt(socket: WebSocket): void {

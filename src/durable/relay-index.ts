@@ -1,6 +1,6 @@
 // Which sockets of a relay shard subscribe to which device, or to all devices of which user. Memory only: rebuilt from the attachments when the object wakes.
 import { matchesFilter, parseFilter, parseFleetFilter } from '../domain/topics.ts';
-import type { RelayClient } from './relay-rules.ts';
+import { narrowFilter, type RelayClient } from './relay-rules.ts';
 
 export class RelayIndex {
   readonly #socketsByDevice = new Map<string, Map<WebSocket, string[]>>();
@@ -15,10 +15,14 @@ export class RelayIndex {
       const sockets = this.#socketsByDevice.get(deviceId) ?? new Map<WebSocket, string[]>();
       this.#socketsByDevice.set(deviceId, sockets.set(socket, filters));
     }
-    const fleetFilters = client.filters.filter((filter) => parseFleetFilter(filter) !== undefined);
-    if (client.who?.kind !== 'user' || fleetFilters.length === 0) return;
-    const fleets = this.#fleetsByUser.get(client.who.userId) ?? new Map<WebSocket, string[]>();
-    this.#fleetsByUser.set(client.who.userId, fleets.set(socket, fleetFilters));
+    const { who } = client;
+    if (who?.kind !== 'user') return;
+    const fleetFilters = client.filters
+      .filter((filter) => parseFleetFilter(filter) !== undefined)
+      .map((filter) => narrowFilter(filter, who));
+    if (fleetFilters.length === 0) return;
+    const fleets = this.#fleetsByUser.get(who.userId) ?? new Map<WebSocket, string[]>();
+    this.#fleetsByUser.set(who.userId, fleets.set(socket, fleetFilters));
   }
 
   /** @returns the devices the socket was listed under */

@@ -176,7 +176,7 @@ export class RelayRequests {
     if (target.kind === 'fleet') return this.#parts.authentication.registerFleet(target.who.userId, add);
     // The shard is registered with the device since its socket authenticated.
     if (target.who.kind === 'device') return add();
-    return this.#parts.authentication.registerForUser(target.who.userId, target.device, filter, add);
+    return this.#parts.authentication.registerForUser(target.who, target.device, filter, add);
   }
 
   #addFilter(socket: WebSocket, filter: string): Outcome<null> {

@@ -1,10 +1,12 @@
 // What the relay knows of a client, and what follows from that alone. Pure; whether a device exists and whose it is, only
 // its session knows.
 import { z } from 'zod';
+import type { Actor } from '../domain/access.ts';
 import { refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { mayUse, rightsOfDevice } from '../domain/topic-rights.ts';
 import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
+import { keyScopes } from '../protocol/vocabulary.ts';
 
 /** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
@@ -22,7 +24,16 @@ export const relayClientSchema = z.object({
         /** Of the credential with which it authenticated. Sockets of an older version have none. */
         generation: z.number().default(-1),
       }),
-      z.object({ kind: z.literal('user'), userId: z.number(), expiresAtMs: z.number() }),
+      z.object({
+        kind: z.literal('user'),
+        userId: z.number(),
+        /** Of its token; null for an API key. */
+        expiresAtMs: z.number().nullable(),
+        /** Of the API key with which it signed in. */
+        key: z
+          .object({ keyId: z.string(), scopes: z.array(z.enum(keyScopes)), productKey: z.string().nullable() })
+          .optional(),
+      }),
     ])
     .nullable(),
   filters: z.array(z.string()),
@@ -46,7 +57,7 @@ type Who = RelayClient['who'] | undefined;
 export function deadlineOf({ who, openedAtMs, isMqtt }: RelayClient): number {
   if (isMqtt) return Infinity;
   if (who === null) return openedAtMs + authenticateWithinMs;
-  return who.kind === 'user' ? who.expiresAtMs : Infinity;
+  return who.kind === 'user' ? (who.expiresAtMs ?? Infinity) : Infinity;
 }
 
 /** The sockets of devices of which it is to be asked now whether their credentials still count: each once in `everyMinutes`. */
@@ -64,7 +75,8 @@ export function dueDevices<Socket>(
 
 export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
   if (one?.kind === 'device' && other.kind === 'device') return messagingName(one) === messagingName(other);
-  return one?.kind === 'user' && other.kind === 'user' && one.userId === other.userId;
+  if (one?.kind !== 'user' || other.kind !== 'user') return false;
+  return one.userId === other.userId && one.key?.keyId === other.key?.keyId;
 }
 
 /** One text for each user and device. */
@@ -72,12 +84,23 @@ export function identityKey(who: RelayIdentity): string {
   return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
 }
 
-type User = Extract<RelayIdentity, { kind: 'user' }>;
+export type RelayUser = Extract<RelayIdentity, { kind: 'user' }>;
+
+/** What the user may, in person or with the API key. */
+export function actorOf({ userId, key }: RelayUser): Actor {
+  return { userId, scopes: key?.scopes ?? null, productKey: key?.productKey ?? null };
+}
+
+/** A filter over all devices, as far as the API key reaches. */
+export function narrowFilter(filter: string, { key }: RelayUser): string {
+  const productKey = key?.productKey ?? null;
+  return productKey === null ? filter : filter.replace(/^\/sys\/[^/]+\//, `/sys/${productKey}/`);
+}
 
 /** What a filter is about: one device, or all devices of the user, perhaps of one product. */
 export type SubscriptionTarget =
   | { kind: 'device'; who: RelayIdentity; device: DeviceIdentity }
-  | { kind: 'fleet'; who: User; productKey: string | undefined };
+  | { kind: 'fleet'; who: RelayUser; productKey: string | undefined };
 
 /** The device that `filter` stays inside of, where the user's right to it is still to be checked, or the user's devices. */
 export function checkSubscription(
@@ -96,8 +119,13 @@ export function checkSubscription(
   return { ok: true, value: { target, isNew } };
 }
 
-function fleetTarget(who: User, { productKey }: { productKey: string | undefined }): SubscriptionTarget {
-  return { kind: 'fleet', who, productKey };
+function fleetTarget(
+  who: RelayUser,
+  { productKey }: { productKey: string | undefined },
+): SubscriptionTarget | undefined {
+  const own = who.key?.productKey ?? undefined;
+  if (own !== undefined && productKey !== undefined && own !== productKey) return undefined;
+  return { kind: 'fleet', who, productKey: own ?? productKey };
 }
 
 function deviceTarget(who: RelayIdentity, filter: string): SubscriptionTarget | undefined {

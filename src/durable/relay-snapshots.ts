@@ -3,10 +3,9 @@
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
 import { listDevices } from '../db/device-lists.ts';
-import { inPerson } from '../domain/access.ts';
 import { RefusedError, refuse, type Outcome } from '../domain/refusal.ts';
 import { matchesFilter, topicOf } from '../domain/topics.ts';
-import type { RelayIdentity, SubscriptionTarget } from './relay-rules.ts';
+import { actorOf, type RelayIdentity, type SubscriptionTarget } from './relay-rules.ts';
 import { callDevice } from './stubs.ts';
 
 /** Asked at the same time. */
@@ -27,12 +26,12 @@ export class RelaySnapshots {
     return held !== undefined;
   }
 
-  /** The devices whose state is to be sent: refused where there are too many. @throws Error where D1 does not answer */
+  /** The own and shared devices whose state is to be sent: refused where there are too many. @throws Error where D1 does not answer */
   async devicesOf(target: SubscriptionTarget): Promise<Outcome<string[]>> {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
     const { relaySnapshotDevices: max } = readConfig(this.#env).limits;
     const { productKey, who } = target;
-    const filter = { userId: who.userId, role: 'owner' as const, productKey, statusCode: undefined };
+    const filter = { userId: who.userId, role: undefined, productKey, statusCode: undefined };
     const page = { page: 1, size: max };
     const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
     if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });
@@ -64,7 +63,7 @@ export class RelaySnapshots {
 
   async #ask(deviceId: string, filter: string, who: RelayIdentity): Promise<string[]> {
     try {
-      const actor = who.kind === 'user' ? inPerson(who.userId) : undefined;
+      const actor = who.kind === 'user' ? actorOf(who) : undefined;
       const outcome = await callDevice(this.#env, deviceId, 'present', 'idempotent', (device) => device.present(actor));
       if (!outcome.ok) return [];
       const { productKey, messages } = outcome.value;

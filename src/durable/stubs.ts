@@ -154,6 +154,11 @@ function hashOf(text: string): number {
   return hash >>> 0;
 }
 
+/** All of them. */
+export function relayShardNames(shards: number): string[] {
+  return Array.from({ length: shards }, (_, index) => `relay-${index}`);
+}
+
 const brokerLinkName = 'broker-main';
 const fleetDirectoryName = 'fleets';
 const projectionWriterName = 'projections';

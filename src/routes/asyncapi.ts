@@ -80,14 +80,22 @@ const relayMessages: Record<string, Message> = {
     examples: [{ action: 'auth', username: exampleName, password: 'tk_9bX2...' }],
   },
   UserAuth: {
-    summary: "Signs in with a user's access token; the topics of all devices of that user may be subscribed to.",
+    summary:
+      "Signs in with a user's access token; the topics of all devices of that user, and of those shared with the user, may be subscribed to.",
     schema: relayRequestSchemas.userAuth,
     examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
   },
+  KeyAuth: {
+    summary:
+      'Signs in with an API key (`keyId` and its value, either way round) that has the scope `read`: as its user, and only ' +
+      'for the product of the key where it has one.',
+    schema: relayRequestSchemas.keyAuth,
+    examples: [{ action: 'auth', apiKey: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiSecret: 'sk_Qm7R...' }],
+  },
   Subscribe: {
     summary:
-      'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token also `/sys/+/+/...`, ' +
-      "everything that is the user's, and `/sys/{productKey}/+/...`; devices that come later are in it. With `snapshot` " +
+      'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token or an API key also `/sys/+/+/...`, ' +
+      "everything that is the user's or shared with the user, and `/sys/{productKey}/+/...`; devices that come later are in it. With `snapshot` " +
       'the present state is pushed first, before the reply: a status and, where the device has reported, a report.',
     schema: relayRequestSchemas.subscribe,
     examples: [
@@ -180,7 +188,7 @@ const provisioningMessages: Record<string, Message> = {
 };
 
 const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
-const relayRequests = ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
+const relayRequests = ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
 /**
@@ -226,8 +234,9 @@ export function describeMessaging(version: string, broker: { host: string; port:
         description:
           'A WebSocket without sub-protocol, of text frames. The next frame need not wait for a reply. A socket has ' +
           `10 s to authenticate, then it is closed with 1008; a frame above ${maxRelayFrameBytes} bytes closes with ` +
-          '1009; 20 subscriptions with device credentials, 200 with an access token. Deleting or disabling a device, or ' +
-          'giving it new credentials, closes the sockets that were opened with its credentials.',
+          '1009; 20 subscriptions with device credentials, 200 with an access token or an API key. Deleting or disabling a ' +
+          'device, or giving it new credentials, closes the sockets that were opened with its credentials, and deleting an ' +
+          'API key those that were opened with it.',
         servers: [{ $ref: '#/servers/relay' }],
         messages: refs(Object.keys(relayMessages)),
         bindings: { ws: { method: 'GET' } },

@@ -8,6 +8,7 @@ import { scopes, type Actor } from '../domain/access.ts';
 import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import type { ApiKeyBody } from '../protocol/http-api-keys.ts';
+import { callRelay, relayShardNames } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 import { inStrangersTurn } from './stranger-turns.ts';
 import { isWithinShield, refusedBy } from './flood-shield.ts';
@@ -85,11 +86,21 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   const isDeleted = await deleteApiKey(database, userId, keyId);
   deletionCount += 1;
   knownKeys.delete(keyId);
-  if (isDeleted) return { keyId };
+  if (isDeleted) {
+    await endAtRelays(context, keyId);
+    return { keyId };
+  }
   const isKnown = (await findApiKey(database, keyId)) !== undefined;
   throw new RefusedError(
     isKnown ? { kind: 'not_owner', of: 'api_key', id: keyId } : { kind: 'not_found', what: 'api_key', id: keyId },
   );
+}
+
+/** A shard that cannot be reached finds out within a minute; the call has logged it. */
+async function endAtRelays({ env, config }: ServiceContext, keyId: string): Promise<void> {
+  const shards = relayShardNames(config.relayShards);
+  const endings = shards.map((shard) => callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId)));
+  await Promise.allSettled(endings);
 }
 
 /**

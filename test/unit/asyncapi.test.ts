@@ -80,7 +80,7 @@ describe('the AsyncAPI document', () => {
     for (const command of examplesOf('Command')) {
       expect(parseControl(propertySetSchema.parse(command).params).ok).toBe(true);
     }
-    for (const name of ['DeviceAuth', 'UserAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping']) {
+    for (const name of ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping']) {
       for (const request of examplesOf(name)) expect(relayRequestSchema.safeParse(request).success, name).toBe(true);
     }
   });

@@ -7,7 +7,17 @@ import { RelayGateway } from '../../src/durable/relay-gateway.ts';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
 import { callLimited } from '../rig/workerd/limited.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
-import { comeOnline, forbidden, openRelay, ping, pong, shard, subscribed } from '../rig/workerd/relay.ts';
+import {
+  comeOnline,
+  forbidden,
+  itemOf,
+  openRelay,
+  ping,
+  pong,
+  report,
+  shard,
+  subscribed,
+} from '../rig/workerd/relay.ts';
 
 type Device = { deviceId: string; productKey: string };
 type Listed = { total: number; list: { deviceId: string; role: string }[]; next?: string | null };
@@ -260,6 +270,44 @@ describe('members of a device', () => {
   });
 });
 
+describe('at the same moment', () => {
+  it('a transfer and the removal of a member leave the new owner alone with the device', async () => {
+    for (const role of ['viewer', 'operator']) {
+      const [one, buyer] = [await activate(), await createUser()];
+      await share(one, friend, role);
+      const path = `/devices/${one.deviceId}/transfer`;
+      await call('POST', path, { token: owner.token, body: { email: buyer.email } });
+      const [accepted, removed] = await Promise.all([
+        call('POST', `${path}/accept`, { token: buyer.token }),
+        remove(one, friend),
+      ]);
+      expect(accepted).toMatchObject({ code: 200 });
+      // The former owner was in time, or had no right any more.
+      expect([200, 403]).toContain(removed.code);
+      for (const former of [owner, friend]) {
+        expect(await statusFor(one, former)).toMatchObject({ code: 403 });
+        expect((await listFor(former)).list.filter(({ deviceId }) => deviceId === one.deviceId)).toEqual([]);
+      }
+      expect(await statusFor(one, buyer)).toMatchObject({ code: 200 });
+      const members = await call('GET', `/devices/${one.deviceId}/members`, { token: buyer.token });
+      expect(members).toMatchObject({ data: { total: 0, list: [] } });
+    }
+  });
+
+  it('a transfer and an acceptance make nobody a member of what is somebody else’s', async () => {
+    const [one, buyer] = [await activate(), await createUser()];
+    const { invitationId } = (await invite(one, friend)).data;
+    const path = `/devices/${one.deviceId}/transfer`;
+    await call('POST', path, { token: owner.token, body: { email: buyer.email } });
+    const [transferred] = await Promise.all([
+      call('POST', `${path}/accept`, { token: buyer.token }),
+      accept(invitationId, friend),
+    ]);
+    expect(transferred).toMatchObject({ code: 200 });
+    expect(await statusFor(one, friend)).toMatchObject({ code: 403 });
+  });
+});
+
 describe('lists', () => {
   it('show own and shared devices with their roles, newest first, in pages and to the end', async () => {
     const user = await createUser();
@@ -340,6 +388,29 @@ describe('the relay', () => {
     expect(await viewer.socket.ask(ping), 'nothing was pushed').toEqual(pong);
     expect(await viewer.socket.ask({ action: 'subscribe', topic })).toEqual(forbidden(topic));
   });
+
+  it.each(['viewer', 'operator'])(
+    'brings a %s all that is shared, its state first, and nothing of it from the removal on',
+    async (role) => {
+      const everything = '/sys/+/+/status';
+      await share(device, friend, role);
+      await comeOnline(device);
+      const own = await follow(friend, everything);
+      expect(own.answer).toEqual(subscribed(everything));
+      const { socket } = own;
+      socket.send({ action: 'subscribe', topic: everything, snapshot: true });
+      const topic = topicOf(device, 'status');
+      expect(await socket.next()).toEqual({ topic, payload: { status: 'online', time: expect.any(Number) as number } });
+      expect(await socket.next()).toEqual(subscribed(everything));
+      await report(itemOf(topic, '{"status":"offline"}'));
+      expect(await socket.next()).toEqual({ topic, payload: { status: 'offline' } });
+      expect(await remove(device, friend)).toMatchObject({ code: 200 });
+      await report(itemOf(topic, '{"status":"online"}'));
+      socket.send({ action: 'subscribe', topic: everything, snapshot: true });
+      expect(await socket.next()).toEqual(subscribed(everything));
+      expect(await socket.ask(ping)).toEqual(pong);
+    },
+  );
 
   it('is told again of a removal that it missed', async () => {
     const topic = topicOf(device, 'status');

@@ -1,0 +1,92 @@
+// API keys at the relay: whose one is, and which of those that opened sockets here have ended. Their deletion is told to every
+// shard; what a shard missed is found when it looks from time to time. Memory beside D1: what failed, by shard.
+import { readConfig } from '../config.ts';
+import { digestOf, isEqualDigest } from '../crypto/secrets.ts';
+import { findApiKey, findApiKeys, touchApiKey } from '../db/api-keys.ts';
+import { openDatabase } from '../db/client.ts';
+import { hasScope, scopes } from '../domain/access.ts';
+import { rememberNewest } from '../domain/newest.ts';
+import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
+import { describeError, log } from '../log.ts';
+import type { RelayUser } from './relay-rules.ts';
+
+const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
+const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
+const blockedMs = 60_000;
+const maxBlocked = 10_000;
+const touchEveryMs = 60_000;
+
+export class RelayKeys {
+  readonly #env: Env;
+  /** Look-ups under way, by their key. */
+  readonly #underWay = new Set<{ keyId: string; isEnded: boolean }>();
+  /** Client addresses that tried too many wrong pairs. */
+  readonly #blockedUntilMs = new Map<string, number>();
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /** The pair either way round, as over HTTP. @throws Error where D1 does not answer */
+  async check(
+    { apiKey, apiSecret }: { apiKey: string; apiSecret: string },
+    address: string,
+  ): Promise<Outcome<RelayUser>> {
+    const pair = [apiKey.trim(), apiSecret.trim()];
+    const keyId = pair.find((part) => keyIdPattern.test(part));
+    const secret = pair.find((part) => apiKeyPattern.test(part));
+    if (keyId === undefined || secret === undefined) return refuse(credentialRefused('api_key', 'malformed'));
+    const { limits } = readConfig(this.#env);
+    const blockedForMs = (this.#blockedUntilMs.get(address) ?? 0) - Date.now();
+    if (blockedForMs > 0 || this.#underWay.size >= limits.strangerQueue) {
+      const retryAfterSeconds = Math.max(1, Math.ceil(blockedForMs / 1000));
+      const limit = blockedForMs > 0 ? 'KEY_FAILURE_LIMIT' : 'strangerQueue';
+      return refuse({ kind: 'rate_limited', limit, retryAfterSeconds });
+    }
+    const lookup = { keyId, isEnded: false };
+    this.#underWay.add(lookup);
+    try {
+      const database = openDatabase(this.#env.DB, 'first-primary');
+      const row = await findApiKey(database, keyId);
+      const isRight = row !== undefined && isEqualDigest(await digestOf(secret), row.secretHash);
+      if (!isRight) {
+        await this.#countFailure(address);
+        return refuse(credentialRefused('api_key', 'wrong'));
+      }
+      // Deleted while it was read.
+      if (lookup.isEnded) return refuse(credentialRefused('api_key', 'revoked'));
+      const nowMs = Date.now();
+      await touchApiKey(database, keyId, nowMs, nowMs - touchEveryMs);
+      const { userId, productKey } = row;
+      const key = { keyId, scopes: [...(row.scopes ?? scopes)], productKey };
+      if (!hasScope({ userId, ...key }, 'readReports')) {
+        return refuse({ kind: 'key_lacks_right', lacks: 'scope', action: 'readReports' });
+      }
+      return { ok: true, value: { kind: 'user', userId, expiresAtMs: null, key } };
+    } finally {
+      this.#underWay.delete(lookup);
+    }
+  }
+
+  onEnded(keyId: string): void {
+    for (const lookup of this.#underWay) if (lookup.keyId === keyId) lookup.isEnded = true;
+  }
+
+  /** Those that are none any more, also because their account is disabled. None where D1 does not answer. */
+  async findEnded(keyIds: ReadonlySet<string>): Promise<string[]> {
+    if (keyIds.size === 0) return [];
+    try {
+      const found = new Set(await findApiKeys(openDatabase(this.#env.DB, 'first-primary'), [...keyIds]));
+      return [...keyIds].filter((keyId) => !found.has(keyId));
+    } catch (error) {
+      log('warn', 'API keys of the relay not checked', describeError(error));
+      return [];
+    }
+  }
+
+  async #countFailure(address: string): Promise<void> {
+    if (readConfig(this.#env).rateLimits !== 'production') return;
+    if ((await this.#env.KEY_FAILURE_LIMIT.limit({ key: address })).success) return;
+    rememberNewest(this.#blockedUntilMs, address, Date.now() + blockedMs, maxBlocked);
+  }
+}
