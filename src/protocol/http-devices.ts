@@ -194,12 +194,10 @@ export const deviceEventPageSchema = pageSchema(
             'device activate, or what was done to whose it is, to with whom it is shared, and with guest links.',
           example: 'disconnected',
         }),
-      detail: z
-        .string()
-        .openapi({
-          description: "The broker's own word for it, with `guest_link` the `linkId`, or empty.",
-          example: 'tcp_closed',
-        }),
+      detail: z.string().openapi({
+        description: "The broker's own word for it, with `guest_link` the `linkId`, or empty.",
+        example: 'tcp_closed',
+      }),
       time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
       count: z.int().min(1).optional().openapi({
         description:

@@ -103,6 +103,21 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a devi
     expect(stage.browser.problems.splice(0)).toEqual([expect.stringContaining('400')]);
   });
 
+  it('hand out a link with a button for somebody without an account, and revoke it', async () => {
+    const links = part(owners, 'Guest links');
+    await links.getByText('No guest link.').waitFor();
+    await links.getByLabel('What the button does').selectOption('Move it down');
+    await press(owners, 'Make a guest link');
+    const address = await owners.getByRole('dialog').locator('.once code').textContent();
+    await press(owners, 'Close');
+    await links.getByText(/^used 0 of 1 · until /).waitFor();
+    expect(await owners.getByText(address ?? '').count()).toBe(0);
+    expect((await fetch(address ?? '')).status).toBe(200);
+    await press(owners, 'Revoke the link: Move it down');
+    await links.getByRole('button', { name: /^Revoke/ }).waitFor({ state: 'detached' });
+    expect((await fetch(address ?? '')).status).not.toBe(200);
+  });
+
   it('let a device pair again for a while', async () => {
     const ownership = part(owners, 'Ownership');
     await press(owners, 'Open the pairing window');

@@ -1,7 +1,7 @@
 // Fields, buttons and forms: a form shows that it works, what went wrong, and is not sent twice.
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 import { describeError } from '../errors.ts';
 
 type FieldProps = {
@@ -57,6 +57,39 @@ export function TextArea({ label, name, hint, rows = 6 }: TextAreaProps) {
           {hint}
         </p>
       )}
+    </div>
+  );
+}
+
+type SearchProps = { label: string; hint: string; value: string; onChange: (text: string) => void };
+
+/** What is typed counts once the typing rests. */
+const searchAfterMs = 300;
+
+export function Search({ label, hint, value, onChange }: SearchProps) {
+  const id = useId();
+  const text = useSignal(value);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  // It was emptied from outside.
+  useEffect(() => {
+    if (text.peek().trim() !== value) text.value = value;
+  }, [value]);
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        type="search"
+        placeholder={hint}
+        maxLength={100}
+        value={text.value}
+        onInput={(event) => {
+          text.value = event.currentTarget.value;
+          clearTimeout(timer.current);
+          timer.current = setTimeout(() => onChange(text.peek().trim()), searchAfterMs);
+        }}
+      />
     </div>
   );
 }

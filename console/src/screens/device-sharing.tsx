@@ -8,6 +8,7 @@ import { goTo } from '../router.ts';
 import type { Device } from '../state/device.ts';
 import { session } from '../state/session.ts';
 import { texts } from '../texts.ts';
+import { DeviceGuestLinks } from './device-guest-links.tsx';
 import { DeviceMembers } from './device-members.tsx';
 import { DeviceOwnership } from './device-ownership.tsx';
 
@@ -16,10 +17,12 @@ const words = texts.sharing;
 export function DeviceSharing({ device }: { device: Device }) {
   const { deviceId, role } = device;
   if (role === 'operator' || role === 'viewer') return <Membership deviceId={deviceId} role={role} />;
-  if (role !== 'owner') return null;
+  // A registered serial number is shared and passed on once it is a device.
+  if (role !== 'owner' || device.activatedAt === null) return null;
   return (
     <>
       <DeviceMembers deviceId={deviceId} />
+      <DeviceGuestLinks device={device} />
       <DeviceOwnership device={device} />
     </>
   );

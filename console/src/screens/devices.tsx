@@ -1,24 +1,29 @@
 // All devices, live.
 import { dataOf } from '@latchwork/client';
-import { useComputed, useSignal, useSignalEffect, type Signal } from '@preact/signals';
+import { effect, signal, useComputed, useSignal, useSignalEffect, type Signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { describeError } from '../errors.ts';
-import { Action, Problem, Select } from '../parts/form.tsx';
+import { Action, Problem, Search, Select } from '../parts/form.tsx';
 import { Offers } from '../parts/offers.tsx';
 import { PositionText, Status } from '../parts/status.tsx';
 import { Window } from '../parts/window.tsx';
 import { goTo, hrefOf } from '../router.ts';
 import { ago } from '../state/clock.ts';
-import { DeviceList, type Row } from '../state/device-list.ts';
-import { session } from '../state/session.ts';
+import { DeviceList, type Filter, type Row } from '../state/device-list.ts';
+import { isSignedIn, session } from '../state/session.ts';
 import { addSwitch } from '../state/switches.ts';
 import { texts } from '../texts.ts';
 
 const words = texts.devices;
 
+/** Outside of the screen: whoever comes back from a device finds the list as it was left. */
+const noFilter: Filter = { search: '', productKey: '', status: '', role: '' };
+const filter = signal(noFilter);
+effect(() => {
+  if (!isSignedIn.value) filter.value = noFilter;
+});
+
 export function Devices() {
-  const productKey = useSignal('');
-  const status = useSignal('');
   const products = useSignal<readonly (readonly [string, string])[]>([]);
   const problem = useSignal('');
   const version = useSignal(0);
@@ -29,42 +34,56 @@ export function Devices() {
       (error: unknown) => (problem.value = describeError(error)),
     );
   }, []);
-  const filter = { productKey: productKey.value, status: status.value };
+  const { search, productKey, status, role } = filter.value;
+  const change = (changed: Partial<Filter>) => (filter.value = { ...filter.value, ...changed });
   return (
     <main id="content">
       <h1>{words.title}</h1>
       <div class="filters">
+        <Search
+          label={words.search}
+          hint={words.searchHint}
+          value={search}
+          onChange={(text) => change({ search: text })}
+        />
         <Select
           label={words.filterProduct}
           name="product"
-          value={productKey.value}
+          value={productKey}
           options={[['', words.allProducts], ...products.value]}
-          onChange={(value) => (productKey.value = value)}
+          onChange={(value) => change({ productKey: value })}
         />
         <Select
           label={words.filterStatus}
           name="status"
-          value={status.value}
+          value={status}
           options={[['', words.allStates], ...Object.entries(texts.status)]}
-          onChange={(value) => (status.value = value)}
+          onChange={(value) => change({ status: value })}
+        />
+        <Select
+          label={words.filterRole}
+          name="role"
+          value={role}
+          options={Object.entries(words.roles)}
+          onChange={(value) => change({ role: value as Filter['role'] })}
         />
       </div>
       <Problem text={problem.value} />
       <Offers onAccept={() => (version.value += 1)} />
-      <List key={JSON.stringify([filter, version.value])} filter={filter} />
+      <List key={JSON.stringify([filter.value, version.value])} />
     </main>
   );
 }
 
-function List({ filter }: { filter: { productKey: string; status: string } }) {
-  const list = useMemo(() => new DeviceList(filter), []);
+function List() {
+  const list = useMemo(() => new DeviceList(filter.peek()), []);
   useEffect(() => () => list.end(), []);
   const problem = useComputed(() => (list.error.value === null ? '' : describeError(list.error.value)));
   const announced = useSignal('');
   useSignalEffect(() => {
     announced.value = list.total.value === null ? words.loading : words.total(list.total.value);
   });
-  if (list.total.value === 0) return <Empty isFiltered={filter.productKey !== '' || filter.status !== ''} />;
+  if (list.total.value === 0) return <Empty />;
   const rows = list.rows.value;
   return (
     <>
@@ -73,6 +92,7 @@ function List({ filter }: { filter: { productKey: string; status: string } }) {
         <Ways />
       </div>
       <Problem text={problem.value} />
+      {list.isCut.value && <p class="notice">{words.isCut}</p>}
       <div role="table" aria-label={words.title} aria-rowcount={(list.total.value ?? 0) + 1} class="devices">
         <div role="rowgroup">
           <div role="row" aria-rowindex={1} class="row head">
@@ -140,8 +160,17 @@ function MakeSwitch() {
   );
 }
 
-function Empty({ isFiltered }: { isFiltered: boolean }) {
-  if (isFiltered) return <p>{words.noneFound}</p>;
+function Empty() {
+  if (Object.values(filter.value).some((value) => value !== '')) {
+    return (
+      <section class="empty">
+        <p>{words.noneFound}</p>
+        <button type="button" onClick={() => (filter.value = noFilter)}>
+          {words.showAll}
+        </button>
+      </section>
+    );
+  }
   return (
     <section class="empty">
       <h2>{words.none}</h2>

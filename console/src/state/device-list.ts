@@ -5,8 +5,10 @@ import { signal, type Signal } from '@preact/signals';
 import { followFleet, positionIn, readMessage } from './live.ts';
 import { session } from './session.ts';
 
-export type Device = Data<Client['devices']['$get']>['list'][number];
-export type Filter = { productKey: string; status: string };
+type DevicePage = Data<Client['devices']['$get']>;
+export type Device = DevicePage['list'][number];
+/** Empty members filter nothing. */
+export type Filter = { search: string; productKey: string; status: string; role: '' | 'owner' | 'operator' | 'viewer' };
 export type Row = {
   device: Device;
   status: Device['status'];
@@ -23,6 +25,8 @@ const asksAtOnce = 4;
 export class DeviceList {
   readonly rows = signal<readonly Signal<Row>[]>([]);
   readonly total = signal<number | null>(null);
+  /** More devices begin with what is searched for than the service looked at. */
+  readonly isCut = signal(false);
   readonly error = signal<unknown>(null);
   readonly #filter: Filter;
   readonly #rowOf = new Map<string, Signal<Row>>();
@@ -60,8 +64,9 @@ export class DeviceList {
     this.#readPage(this.#next)
       .then((page) => {
         if (this.#hasEnded) return;
-        this.#next = page.next ?? null;
+        this.#next = this.#after(page);
         this.total.value = page.total;
+        this.isCut.value = page.isCut === true;
         const added = page.list.filter(({ deviceId }) => !this.#rowOf.has(deviceId)).map((device) => this.#add(device));
         this.rows.value = [...this.rows.value, ...added];
       })
@@ -75,10 +80,18 @@ export class DeviceList {
     this.#ask();
   }
 
-  #readPage(after: string) {
-    const { productKey, status } = this.#filter;
-    const query = { after, size: String(pageSize), ...(productKey && { productKey }), ...(status && { status }) };
+  /** Lists go on by cursor, what a search found by page. */
+  #readPage(place: string) {
+    const { search, ...others } = this.#filter;
+    const asked = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== ''));
+    const where = search === '' ? { after: place } : { search, page: place === '' ? '1' : place };
+    const query = { ...asked, ...where, size: String(pageSize) };
     return dataOf(session().api.devices.$get({ query }));
+  }
+
+  #after({ page, total, next }: DevicePage): string | null {
+    if (this.#filter.search === '') return next ?? null;
+    return page * pageSize < total ? String(page + 1) : null;
   }
 
   #add(device: Device): Signal<Row> {

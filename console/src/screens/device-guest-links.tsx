@@ -1,0 +1,136 @@
+// Guest links of a device, for its owner: an address that sends one command, for somebody without an account. Its address is
+// shown once.
+import { dataOf, type Client, type ControlBody, type Data } from '@latchwork/client';
+import { useSignal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { Dialog, Once } from '../parts/dialog.tsx';
+import { Action, Field, Form, Select } from '../parts/form.tsx';
+import { Paged } from '../parts/paged.tsx';
+import { ago, clockTime } from '../state/clock.ts';
+import type { Device } from '../state/device.ts';
+import { PagedList } from '../state/paged-list.ts';
+import { session } from '../state/session.ts';
+import { texts } from '../texts.ts';
+
+const words = texts.guestLinks;
+type GuestLink = Data<Client['devices'][':deviceId']['guest-links']['$get']>['list'][number];
+type Mode = Device['product']['controlMode'];
+
+const commands: Record<keyof typeof words.commands, ControlBody> = {
+  up: { action: 'toggle', position: 'up' },
+  middle: { action: 'toggle', position: 'middle' },
+  down: { action: 'toggle', position: 'down' },
+  pulse: { action: 'pulse' },
+  trigger: { action: 'trigger' },
+  right: { angle: 0 },
+  half: { angle: 90 },
+  left: { angle: 180 },
+};
+const commandsOf: Record<Mode, readonly (keyof typeof commands)[]> = {
+  toggle: ['up', 'middle', 'down'],
+  pulse: ['pulse', 'trigger'],
+  dimmer: ['right', 'half', 'left'],
+  readonly: [],
+  generic: ['trigger', 'pulse', 'up', 'middle', 'down'],
+};
+const hourMs = 3_600_000;
+const lives = { hour: hourMs, day: 24 * hourMs, week: 7 * 24 * hourMs, month: 30 * 24 * hourMs } as const;
+/** Clocks differ, and the service takes no more than a month. */
+const clockErrorMs = 60_000;
+
+export function DeviceGuestLinks({ device }: { device: Device }) {
+  const { deviceId } = device;
+  const api = session().api.devices[':deviceId']['guest-links'];
+  const param = { deviceId };
+  const list = useMemo(
+    () =>
+      new PagedList<GuestLink>(
+        (query) => dataOf(api.$get({ param, query })),
+        ({ linkId }) => linkId,
+      ),
+    [],
+  );
+  const made = useSignal<string | null>(null);
+  const offered = commandsOf[device.product.controlMode];
+  if (offered.length === 0) return null;
+  return (
+    <section class="card" aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <p class="hint">{words.hint}</p>
+      <Paged list={list} empty={<p>{words.none}</p>}>
+        {(link) => (
+          <Row
+            key={link.linkId}
+            link={link}
+            onRevoke={async () => {
+              await dataOf(api[':linkId'].$delete({ param: { deviceId, linkId: link.linkId } }));
+              await list.reload();
+            }}
+          />
+        )}
+      </Paged>
+      <h3>{words.make}</h3>
+      <Form
+        submit={words.make}
+        onSubmit={async ({ command, life, maxUses = '' }) => {
+          const expiresAt = new Date(Date.now() + lives[life as keyof typeof lives] - clockErrorMs).toISOString();
+          const limited = maxUses === '' ? {} : { maxUses: Number(maxUses) };
+          const json = { command: commands[command as keyof typeof commands], expiresAt, ...limited };
+          made.value = (await dataOf(api.$post({ param, json }))).url;
+          await list.reload();
+        }}
+      >
+        <div class="pair">
+          <Select
+            label={words.command}
+            name="command"
+            value={offered[0] ?? ''}
+            options={offered.map((name) => [name, words.commands[name]])}
+          />
+          <Select label={words.life} name="life" value="day" options={Object.entries(words.lives)} />
+          <Field
+            label={words.maxUses}
+            hint={words.maxUsesHint}
+            name="maxUses"
+            type="number"
+            min={1}
+            max={1000}
+            value="1"
+          />
+        </div>
+      </Form>
+      {made.value !== null && (
+        <Dialog title={words.made} onClose={() => (made.value = null)}>
+          <p>{words.madeHint}</p>
+          <Once label={words.address} value={made.value} />
+        </Dialog>
+      )}
+    </section>
+  );
+}
+
+function Row({ link, onRevoke }: { link: GuestLink; onRevoke: () => Promise<void> }) {
+  const { command, state, uses, maxUses, expiresAt, lastUsedAt } = link;
+  const name = describe(command);
+  const used = lastUsedAt === null ? '' : ` · ${words.lastUsed(ago(Date.parse(lastUsedAt)))}`;
+  const ends = state === 'open' ? words.until(clockTime(Date.parse(expiresAt))) : words.states[state];
+  return (
+    <li class="item">
+      <div>
+        <strong>{name}</strong>
+        <p class="hint">
+          {words.used(uses, maxUses)} · {ends}
+          {used}
+        </p>
+      </div>
+      {state === 'open' && <Action label={words.revoke} name={words.revokeOf(name)} onPress={onRevoke} />}
+    </li>
+  );
+}
+
+/** By the name of the form, where it was made with it. */
+function describe(command: GuestLink['command']): string {
+  const sent = JSON.stringify(command);
+  const [name] = Object.entries(commands).find(([, body]) => JSON.stringify(body) === sent) ?? [];
+  return name === undefined ? Object.values(command).join(' ') : words.commands[name as keyof typeof commands];
+}
