@@ -75,6 +75,7 @@ export const limitSpecs = {
   serialsPerImport: { default: 1_000, min: 1, max: 5_000 },
   claimTokensPerUser: { default: 20, min: 1, max: 10_000 },
   transferOffersPerUser: { default: 50, min: 1, max: 10_000 },
+  transferOfferDays: { default: 7, min: 1, max: 90 },
   passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
   relayRememberedDevices: { default: 20_000, min: 100, max: 200_000 },
   relaySnapshotDevices: { default: 1_000, min: 1, max: 10_000 },

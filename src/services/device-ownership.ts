@@ -15,7 +15,7 @@ import { askDevice, requireDeviceId } from './device-views.ts';
 import { requireDevice } from './device-rights.ts';
 import { orNotActivated } from './not-activated.ts';
 
-const offerLifeMs = 7 * 24 * 3_600_000;
+const dayMs = 24 * 3_600_000;
 
 /** @throws RefusedError device_not_found, forbidden */
 export async function releaseDevice(context: ServiceContext, actor: Actor, deviceId: string) {
@@ -43,14 +43,14 @@ export async function offerDevice(
   { email, address }: { email: string; address: string },
 ) {
   const db = context.primary();
-  const { transferOffersPerUser: max } = context.config.limits;
+  const { transferOffersPerUser: max, transferOfferDays } = context.config.limits;
   await requireDevice(context, actor, deviceId, 'transfer');
   const toUserId = (await findUserByEmail(db, foldName(email)))?.id ?? null;
   if (toUserId === actor.userId) {
     throw new RefusedError({ kind: 'invalid_input', path: 'email', problem: 'is your own' });
   }
   const offeredAtMs = Date.now();
-  const expiresAtMs = offeredAtMs + offerLifeMs;
+  const expiresAtMs = offeredAtMs + transferOfferDays * dayMs;
   const offerId = createId('', 16);
   const row = { deviceId, offerId, fromUserId: actor.userId, toUserId, offeredAt: offeredAtMs, expiresAt: expiresAtMs };
   if (!(await putTransfer(db, row, max))) {
