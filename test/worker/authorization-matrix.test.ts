@@ -11,13 +11,14 @@ import {
   type Action,
   type DeviceAction,
   type MemberRole,
+  type Role,
   type Scope,
 } from '../../src/domain/access.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
 import { memberRoles } from '../../src/protocol/vocabulary.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
-import { openRelay } from '../rig/workerd/relay.ts';
+import { itemOf, openRelay, report } from '../rig/workerd/relay.ts';
 import { deviceAddressHeader } from '../../src/protocol/gateway.ts';
 import { TestBridge } from '../rig/workerd/bridge.ts';
 import { connectPacket, EdgeClient, subscribePacket, type Received } from '../rig/workerd/edge.ts';
@@ -60,6 +61,9 @@ describe.each(ways)('with a device connected %s', (way) => {
   let keyOfOtherProduct: Key;
   /** With whom the device is shared, by role. */
   let members: Record<MemberRole, TestUser>;
+  /** A device of the same product that this user has claimed. */
+  let holder: TestUser;
+  let claimed: Activation;
   let badCredentials: Record<string, CallOptions>;
   /** Of the address of a guest link. */
   let guestToken: string;
@@ -83,6 +87,8 @@ describe.each(ways)('with a device connected %s', (way) => {
       ),
     ) as Record<Scope, Key>;
     keyOfOtherProduct = await createKey(owner.user, { productKey: otherKey });
+    holder = await createUser();
+    claimed = await activateFor(holder, productKey);
     members = { operator: await createUser(), viewer: await createUser() };
     for (const role of memberRoles) await share(deviceId, role);
     const { token } = owner.user;
@@ -185,6 +191,13 @@ describe.each(ways)('with a device connected %s', (way) => {
 
   async function createKey({ token }: TestUser, body: object = {}): Promise<Key> {
     return (await call<Key>('POST', '/users/api-keys', { token, body })).data;
+  }
+
+  async function activateFor({ token }: TestUser, productKey: string): Promise<Activation> {
+    const { data } = await call<{ token: string }>('POST', '/devices/claim-tokens', { token });
+    const body = JSON.stringify({ productKey, deviceSN: 'SN-claimed' });
+    const response = await send('POST', `/t/${data.token}/api/v1/devices/activate`, { body });
+    return (await response.json<{ data: Activation }>()).data;
   }
 
   async function share(deviceId: string, role: MemberRole): Promise<void> {
@@ -395,21 +408,100 @@ describe.each(ways)('with a device connected %s', (way) => {
       expect(wrong).toEqual([]);
     });
 
-    it('follows on the relay what the table allows', async () => {
-      const topic = (action: string) => `/sys/${ownerObjects['productKey']}/${ownerObjects['deviceId']}/${action}`;
-      const callers = { owner: owner.user, ...members, stranger: stranger.user };
-      for (const [role, user] of Object.entries(callers)) {
-        const socket = await openRelay();
-        await socket.ask({ action: 'auth', token: user.token });
-        const mayFollow = role !== 'stranger' && hasRight(role as MemberRole, 'readReports');
-        for (const action of [...Object.values(topicActions), '#', '+', 'thing/#']) {
-          const answered = await socket.ask({ action: 'subscribe', topic: topic(action) });
-          expect(answered, `${role} ${action}`).toMatchObject({ code: mayFollow ? 200 : 403 });
-          const published = await socket.ask({ action: 'publish', topic: topic(action), payload: {} });
-          expect(published, `${role} ${action}`).toMatchObject({ code: 403 });
+    it('is the owner of the product of a claimed device for what the table allows, and for nothing else', async () => {
+      const wrong: string[] = [];
+      const onDevice = operations.filter((one) => one.path.includes('{deviceId}') && !isOffer(one));
+      const objects = { ...ownerObjects, deviceId: claimed.deviceId };
+      for (const credentials of [{ token: owner.user.token }, { key: owner.key }]) {
+        for (const operation of onDevice) {
+          if ('key' in credentials && !takesKeys(operation)) continue;
+          const mayDo = actionsOf(operation).some((one) => hasRight('productOwner', one as DeviceAction));
+          // The example renames as well, which is another right.
+          const body = mayDo ? { body: { disabled: false } } : {};
+          const refused = await lettingIn(operation, objects, { ...credentials, ...body }, /^403 forbidden$/);
+          if (mayDo !== refused.length > 0) wrong.push(`${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
+          if (mayDo) expect(await lettingIn(operation, objects, credentials, /^403 forbidden$/)).toEqual([]);
         }
       }
+      expect(wrong).toEqual([]);
     });
+
+    it('follows on the relay what the table allows', async () => {
+      const [one, other] = [ownerObjects['deviceId'] ?? '', claimed.deviceId];
+      const roles: [Role | 'stranger', TestUser, deviceId: string][] = [
+        ['owner', owner.user, one],
+        ['operator', members.operator, one],
+        ['viewer', members.viewer, one],
+        ['stranger', stranger.user, one],
+        ['owner', holder, other],
+        ['productOwner', owner.user, other],
+      ];
+      for (const [role, user, deviceId] of roles) {
+        const topic = (action: string) => `/sys/${ownerObjects['productKey']}/${deviceId}/${action}`;
+        const mayFollow = role !== 'stranger' && hasRight(role, 'readReports');
+        const key = await createKey(user, { scopes: ['read'] });
+        for (const auth of [{ token: user.token }, { apiKey: key.keyId, apiSecret: key.apiKey }]) {
+          const socket = await openRelay();
+          expect(await socket.ask({ action: 'auth', ...auth })).toMatchObject({ code: 200 });
+          for (const action of [...Object.values(topicActions), '#', '+', 'thing/#']) {
+            const answered = await socket.ask({ action: 'subscribe', topic: topic(action) });
+            expect(answered, `${role} ${action}`).toMatchObject({ code: mayFollow ? 200 : 403 });
+            const published = await socket.ask({ action: 'publish', topic: topic(action), payload: {} });
+            expect(published, `${role} ${action}`).toMatchObject({ code: 403 });
+          }
+          socket.close();
+        }
+        await call('DELETE', `/users/api-keys/${key.keyId}`, { token: user.token });
+      }
+    });
+
+    // Nothing in these depends on the way in.
+    if (way === ways[0]) {
+      it('gets of a subscription to everything what the table allows, the present state included', async () => {
+        const topic = `/sys/${ownerObjects['productKey']}/${claimed.deviceId}/thing/event/property/post`;
+        const filter = '/sys/+/+/thing/event/property/post';
+        await report(itemOf(topic, '{"params":{"position":"up"}}'));
+        for (const [user, mayFollow] of [
+          [holder, true],
+          [owner.user, false],
+          [members.operator, false],
+        ] as const) {
+          const socket = await openRelay();
+          await socket.ask({ action: 'auth', token: user.token });
+          socket.send({ action: 'subscribe', topic: filter, snapshot: true });
+          if (mayFollow) expect(await socket.next()).toMatchObject({ topic, payload: { id: 'snapshot' } });
+          expect(await socket.next()).toMatchObject({ action: 'subscribe', code: 200 });
+          await report(itemOf(topic, '{"params":{"position":"down"}}'));
+          if (mayFollow)
+            expect(await socket.next()).toMatchObject({ topic, payload: { params: { position: 'down' } } });
+          expect(await socket.ask({ action: 'unsubscribe', topic: filter })).toMatchObject({ action: 'unsubscribe' });
+          socket.close();
+        }
+      });
+
+      it('is no API key at the relay that the table does not name for it, nor one for another product', async () => {
+        const topic = `/sys/${ownerObjects['productKey']}/${ownerObjects['deviceId']}/#`;
+        const signIn = async ({ keyId, apiKey }: Key) => {
+          const socket = await openRelay();
+          return { socket, answer: await socket.ask({ action: 'auth', apiKey: keyId, apiSecret: apiKey }) };
+        };
+        for (const scope of scopes) {
+          const mayRead = scopesFor('readReports').includes(scope);
+          const { socket, answer } = await signIn(scopedKeys[scope]);
+          expect(answer, scope).toMatchObject({ code: mayRead ? 200 : 401 });
+          expect(await socket.ask({ action: 'subscribe', topic })).toMatchObject({ code: mayRead ? 200 : 401 });
+        }
+        const { socket } = await signIn(keyOfOtherProduct);
+        for (const filter of [topic, `/sys/${ownerObjects['productKey']}/+/#`]) {
+          expect(await socket.ask({ action: 'subscribe', topic: filter })).toMatchObject({ code: 403 });
+        }
+        for (const [what, { key }] of Object.entries(badCredentials)) {
+          // A good one, which is refused over HTTP for the token beside it.
+          if (key === undefined || key === owner.key) continue;
+          expect((await signIn(key)).answer, what).toMatchObject({ code: 401 });
+        }
+      });
+    }
 
     it('is nobody who has a guest link, but for its page', async () => {
       const socket = await openRelay();
