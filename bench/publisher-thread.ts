@@ -33,7 +33,8 @@ for await (const [loads] of messages) {
 async function openLine({ url, connect: packet }: Line): Promise<Duplex> {
   const socket = dial(url);
   socket.write(packet);
-  const [answer] = (await once(socket, 'data')) as [Buffer];
+  const closed = once(socket, 'close').then(() => [Buffer.alloc(0)]);
+  const [answer] = (await Promise.race([once(socket, 'data'), closed])) as [Buffer];
   if (answer[0] !== 0x20 || answer[3] !== 0) throw new Error(`${url} refuses the publishers`);
   return socket;
 }
@@ -43,7 +44,9 @@ function dial(url: string): Duplex {
   if (protocol === 'tcp:') return connect({ host: hostname, port: Number(port), noDelay: true });
   const socket = new WebSocket(url, 'mqtt', { perMessageDeflate: false });
   socket.on('upgrade', (response) => response.socket.setNoDelay(true));
-  return createWebSocketStream(socket);
+  const stream = createWebSocketStream(socket);
+  socket.once('close', () => stream.destroy());
+  return stream;
 }
 
 function send(

@@ -219,7 +219,12 @@ function createWebSocketFront(
     maxPayload: packetBytes,
     handleProtocols: (offered) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false,
   });
-  sockets.on('connection', (socket, request) => serve(createWebSocketStream(socket), request));
+  sockets.on('connection', (socket, request) => {
+    const conn = createWebSocketStream(socket);
+    // By itself it would end and never close.
+    socket.once('close', () => conn.destroy());
+    serve(conn, request);
+  });
   // `listen` reports the same error of the HTTP server.
   sockets.on('error', () => undefined);
   return http;

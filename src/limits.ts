@@ -96,6 +96,8 @@ export const limitSpecs = {
   edgeGatherMs: { default: 5, min: 0, max: 100 },
   edgeWatchSeconds: { default: 300, min: 10, max: 86_400 },
   edgeReconnectGraceSeconds: { default: 30, min: 0, max: 3_600 },
+  edgeUnprovenPerAddressMinute: { default: 60, min: 0, max: 1_000_000 },
+  edgeUnprovenPerMinute: { default: 1_200, min: 0, max: 1_000_000 },
   edgeUnconnectedPerAddress: { default: 100, min: 1, max: 30_000 },
   edgeUnconnected: { default: 2_000, min: 1, max: 30_000 },
   edgeUntakenBytes: { default: 1_048_576, min: 131_072, max: 16_777_216 },

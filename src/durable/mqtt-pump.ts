@@ -1,5 +1,5 @@
-// Carries one MQTT connection whose address named no device to the object of the device that CONNECT names, byte for byte.
-// Reads CONNECT and nothing else: what is wrong with it, and a guessed password, is answered here and wakes no object.
+// Carries one MQTT connection to the object of the device that CONNECT names, byte for byte. Reads CONNECT and nothing
+// else: what is wrong with it, and a guessed password, is answered here and wakes no object.
 import { readConfig, type Config } from '../config.ts';
 import { closeCodeOf, connackCodeOf, connectRefusalOf, type ConnectRefusal } from '../domain/edge/answer-codes.ts';
 import { readLogin, type EdgeLogin } from '../domain/edge/connect.ts';
@@ -23,6 +23,8 @@ export type PumpedClient = {
   socket: WebSocket;
   /** An IPv6 one by its /64 network. */
   address: string;
+  /** Of the path, where that names one: CONNECT has to name the same. */
+  deviceId?: string | undefined;
   /** The device's object has answered its CONNECT with success. */
   onConnected: () => void;
   onEnded: () => void;
@@ -100,7 +102,7 @@ export class MqttPump {
 
   async #logIn(packet: ConnectPacket): Promise<void> {
     const { level } = packet;
-    const deviceId = parseMessagingName(packet.username ?? '')?.deviceId ?? '';
+    const deviceId = this.#client.deviceId ?? parseMessagingName(packet.username ?? '')?.deviceId ?? '';
     const login = readLogin(packet, deviceId);
     if ('refusal' in login) {
       this.#refuse(level, login.refusal);
@@ -120,15 +122,15 @@ export class MqttPump {
   async #connectObject({ device }: EdgeLogin, level: ProtocolLevel): Promise<Outcome<null>> {
     const opened = await this.#openObject(device.deviceId);
     if (!opened.ok) return opened;
-    if (this.#isEnded()) {
-      closeIfOpen(opened.value, 1001, '');
-      return refuse({ kind: 'internal_error' });
-    }
     const object = opened.value;
-    this.#object = object;
-    const { promise, resolve } = Promise.withResolvers<Outcome<null>>();
     object.binaryType = 'arraybuffer';
     object.accept();
+    if (this.#isEnded()) {
+      closeIfOpen(object, 1001, '');
+      return refuse({ kind: 'internal_error' });
+    }
+    this.#object = object;
+    const { promise, resolve } = Promise.withResolvers<Outcome<null>>();
     object.addEventListener('message', ({ data }) => {
       if (typeof data === 'string') {
         if (data === takenCheck.answer) this.#noteTaken();

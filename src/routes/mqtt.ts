@@ -3,7 +3,7 @@
 import { readClientAddress } from '../http/client-address.ts';
 import { limitRate } from '../http/rate-limit.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
-import { openEdge } from '../services/sockets.ts';
+import { openEdge } from '../services/edge-door.ts';
 
 export const mqttRoutes = createRouter();
 

@@ -1,6 +1,6 @@
 // Sockets of `{ws_url}/mqtt` that ask for MQTT's sub-protocol, and may still speak the relay's language: the first frame
-// tells. Bytes go to the object of the device that CONNECT names, text to the relay's shard. No other socket comes here: it
-// goes to the relay at once and sleeps with its shard.
+// tells. Bytes go to the object of the device that CONNECT names, text to the relay's shard. Beside them only those for a
+// device that edge-door.ts does not let through unseen: the relay's own go to their shard at once and sleep with it.
 import { runInBackground } from '../background.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { MqttPump } from '../durable/mqtt-pump.ts';
@@ -21,15 +21,23 @@ export function asksForMqtt(request: Request): boolean {
   return selectSubprotocol(request) !== undefined;
 }
 
-/** @throws RefusedError `limit_reached` */
-export function openByFirstFrame(context: ServiceContext, request: Request, address: string): Response {
+/**
+ * @param deviceId of the path, where that names one: then it is MQTT of this device or nothing
+ * @throws RefusedError `limit_reached`
+ */
+export function openByFirstFrame(
+  context: ServiceContext,
+  request: Request,
+  address: string,
+  deviceId?: string,
+): Response {
   const { edgeUnconnectedPerAddress: maxPerAddress, edgeUnconnected: max } = context.config.limits;
   const ofAddress = [...unconnected].filter((one) => one.address === address).length;
   if (ofAddress >= maxPerAddress) {
     throw new RefusedError({ kind: 'limit_reached', limit: { name: 'edgeUnconnectedPerAddress', max: maxPerAddress } });
   }
   const { 0: client, 1: server } = new WebSocketPair();
-  unconnected.add(new BareSocket(context, request, server, address));
+  unconnected.add(new BareSocket(context, request, server, { address, deviceId }));
   for (const oldest of [...unconnected].slice(0, Math.max(0, unconnected.size - max))) {
     oldest.end(1013, 'too many connections without CONNECT');
   }
@@ -38,17 +46,24 @@ export function openByFirstFrame(context: ServiceContext, request: Request, addr
 
 class BareSocket {
   readonly address: string;
+  readonly #deviceId: string | undefined;
   readonly #context: ServiceContext;
   readonly #request: Request;
   readonly #socket: WebSocket;
   readonly #deadline: ReturnType<typeof setTimeout>;
   #pump: Pump | undefined;
 
-  constructor(context: ServiceContext, request: Request, socket: WebSocket, address: string) {
+  constructor(
+    context: ServiceContext,
+    request: Request,
+    socket: WebSocket,
+    { address, deviceId }: { address: string; deviceId: string | undefined },
+  ) {
     this.#context = context;
     this.#request = request;
     this.#socket = socket;
     this.address = address;
+    this.#deviceId = deviceId;
     this.#deadline = setTimeout(() => this.#expire(), context.config.limits.edgeConnectSeconds * 1_000);
     socket.binaryType = 'arraybuffer';
     socket.accept();
@@ -65,7 +80,8 @@ class BareSocket {
   }
 
   #receive(data: string | ArrayBuffer): void {
-    this.#pump ??= typeof data === 'string' ? this.#openRelay() : this.#openMqtt();
+    const isRelay = typeof data === 'string' && this.#deviceId === undefined;
+    this.#pump ??= isRelay ? this.#openRelay() : this.#openMqtt();
     runInBackground('carry a frame', this.#pump.receive(data));
   }
 
@@ -73,6 +89,7 @@ class BareSocket {
     return new MqttPump(this.#context.env, {
       socket: this.#socket,
       address: this.address,
+      deviceId: this.#deviceId,
       onConnected: () => this.#settle(),
       onEnded: () => this.#settle(),
     });

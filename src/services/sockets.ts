@@ -1,9 +1,7 @@
 // Passes WebSockets on to the objects that hold them.
 import { RefusedError, type Limit } from '../domain/refusal.ts';
-import { isDeviceId } from '../domain/topics.ts';
-import { edgeAddressHeader } from '../durable/edge-sockets.ts';
 import { relayAddressHeader } from '../durable/relay-socket.ts';
-import { callBrokerLink, callDevice, callRelay, commandLaneName, relayShardOf } from '../durable/stubs.ts';
+import { callBrokerLink, callRelay, commandLaneName, relayShardOf } from '../durable/stubs.ts';
 import { laneParameter } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 
@@ -15,31 +13,6 @@ export function openBridgeLink({ env, config }: ServiceContext, request: Request
   }
   const name = lane === null ? undefined : commandLaneName(Number(lane));
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request), name);
-}
-
-/**
- * MQTT on the object of the device that the path names.
- * @throws RefusedError `not_found`, `invalid_input`, `object_failed`
- */
-export async function openEdge(
-  { env }: ServiceContext,
-  request: Request,
-  deviceId: string,
-  clientAddress: string,
-): Promise<Response> {
-  if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  const subprotocol = selectSubprotocol(request);
-  // MQTT-6.0.0-3; clients that ask for no sub-protocol are served, too.
-  if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
-    throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
-  }
-  const headers = new Headers(request.headers);
-  headers.set(edgeAddressHeader, encodeURIComponent(clientAddress));
-  const response = await callDevice(env, deviceId, 'fetch', 'once', (device) =>
-    device.fetch(new Request(request, { headers })),
-  );
-  if (response.webSocket === null) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  return answerUpgrade(response.webSocket, subprotocol);
 }
 
 /** Of MQTT, where the client asks for one. */

@@ -14,7 +14,10 @@ export type WayIn = (device: Activation) => Duplex;
 export function overWebSocket(port: () => number): WayIn {
   return ({ deviceId }) => {
     const socket = new WebSocket(`ws://127.0.0.1:${port()}/mqtt/${deviceId}`, 'mqtt', { perMessageDeflate: false });
-    return createWebSocketStream(socket);
+    const stream = createWebSocketStream(socket);
+    // By itself it would end and never close, and a device that has nothing to send would not notice.
+    socket.once('close', () => stream.destroy());
+    return stream;
   };
 }
 
