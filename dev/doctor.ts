@@ -200,7 +200,9 @@ async function ask(path: string, headers: Record<string, string> = {}): Promise<
   try {
     return await fetch(`${url}${path}`, { headers, redirect: 'manual', signal: AbortSignal.timeout(answerWithinMs) });
   } catch (error) {
-    throw new Error(`${path}: ${describeFailure(error)}`, { cause: undefined });
+    throw new Error(`${path}: ${describeFailure(error)}: is this the address, and does the service run there?`, {
+      cause: undefined,
+    });
   }
 }
 

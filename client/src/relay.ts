@@ -80,6 +80,7 @@ const renewAgainMs = 5_000;
 export class Relay {
   readonly #url: string;
   readonly #options: RelayOptions;
+  readonly #Socket: WebSocketConstructor;
   readonly #backOff: BackOff;
   readonly #entries = new Set<Entry>();
   #state: RelayState = 'connecting';
@@ -91,9 +92,11 @@ export class Relay {
   #activeSinceMs = Infinity;
 
   /** `baseUrl` is the address of the service. Connects at once. */
+  /** @throws Error where there is no WebSocket */
   constructor(baseUrl: string, options: RelayOptions) {
     this.#url = `${withoutSlash(baseUrl).replace(/^http/, 'ws')}/mqtt`;
     this.#options = options;
+    this.#Socket = options.WebSocket ?? globalSocket();
     this.#backOff = new BackOff(options.backOff);
     this.#connect();
   }
@@ -141,9 +144,8 @@ export class Relay {
   }
 
   #open(auth: Frame): void {
-    const Socket = this.#options.WebSocket ?? globalSocket();
     this.#activeSinceMs = Infinity;
-    this.#socket = new RelaySocket(this.#url, Socket, {
+    this.#socket = new RelaySocket(this.#url, this.#Socket, {
       onOpen: () => this.#socket?.send(auth),
       onFrame: (frame) => this.#take(frame),
       onLost: (loss) => this.#onLost(loss),

@@ -31,6 +31,8 @@ type Report = Extract<
   }
 >;
 
+export type RecordCheck = 'recorded' | 'unrecorded' | 'withoutProduct';
+
 /** The device's own sockets. */
 type Edge = {
   publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
@@ -144,7 +146,7 @@ export class DeviceEffects {
         this.inBackground('write projection', this.#projection);
         break;
       case 'check_record':
-        this.inBackground('check record', this.#checkRecord(effect.productKey));
+        this.inBackground('check record', this.checkRecord(effect.productKey));
         break;
       case 'delete_at_broker':
         log('error', 'device ended: the database has no record of it', this.#about());
@@ -234,13 +236,14 @@ export class DeviceEffects {
   }
 
   /** Reports a definite answer of the primary alone; without one the alarm asks again. */
-  async #checkRecord(productKey: string): Promise<void> {
+  async checkRecord(productKey: string): Promise<RecordCheck> {
     const database = openDatabase(this.#env.DB, 'first-primary');
     const { hasRecord, hasProduct } = await findRecordOf(database, this.#deviceId, productKey);
     if (!hasRecord) {
       log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about(), hasProduct });
     }
     if (hasRecord || hasProduct) this.#report({ kind: 'record_checked', isThere: hasRecord });
+    return hasRecord ? 'recorded' : hasProduct ? 'unrecorded' : 'withoutProduct';
   }
 
   /** Like the deletion by an owner; services/broker-provisioning.ts delivers it. */

@@ -39,6 +39,7 @@ import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
 import type { CommandState } from '../protocol/vocabulary.ts';
+import type { RecordCheck } from './device-effects.ts';
 import { unpackMessages, type MessageColumns } from './message-columns.ts';
 import { StoredDevice } from './stored-device.ts';
 
@@ -405,6 +406,12 @@ export class DeviceSession extends DurableObject<Env> {
     if (typeof this.#device.present === 'string') return this.#device.present;
     this.#device.decide({ kind: 'record_compared', projectionVersion, membersVersion });
     return 'present';
+  }
+
+  /** Asks D1 now whether it has the device's record, as the device does by itself now and then. */
+  async checkRecord(): Promise<RecordCheck | 'absent'> {
+    const { present } = this.#device;
+    return typeof present === 'string' ? 'absent' : this.#device.effects.checkRecord(present.identity.productKey);
   }
 
   /** Ends the device: credentials, session, subscriptions. For a while it remembers that there was one. */

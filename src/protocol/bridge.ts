@@ -26,6 +26,25 @@ export const reconciledSchema = z.object({
   failed: z.int(),
 });
 
+/** The other direction: devices that the operator knows of (`npm run reconcile -- --devices FILE`). */
+export const reconcileDevicesPath = `${reconcilePath}/devices`;
+export const reconcileDevicesSchema = z.object({
+  deviceIds: z
+    .array(z.string().regex(/^dev_[0-9a-z]{1,32}$/))
+    .min(1)
+    .max(100),
+});
+export const reconciledDevicesSchema = z.object({
+  recorded: z.int(),
+  /** There is no session to this id. */
+  absent: z.int(),
+  failed: z.int(),
+  /** They have a session and no record, and end themselves. */
+  unrecorded: z.array(z.string()),
+  /** Neither their record nor their product is there: they stay. */
+  withoutProduct: z.array(z.string()),
+});
+
 /**
  * Limits of one batch: messages, devices, and bytes of the request body (above it the answer is 413). Each device costs
  * a call, and one more where its relay shard has no subscriber left: both must fit into the calls of one request.

@@ -4,8 +4,8 @@ import { answer, answerRefusal } from '../http/envelope.ts';
 import { readBody } from '../http/request-body.ts';
 import { createRouter, requireUpgrade, validJson } from '../http/router.ts';
 import { requireSecret } from '../http/secret-header.ts';
-import { maxBatchBytes, reconcileSchema, uplinkBatchSchema } from '../protocol/bridge.ts';
-import { reconcileSlice } from '../services/reconciliation.ts';
+import { maxBatchBytes, reconcileDevicesSchema, reconcileSchema, uplinkBatchSchema } from '../protocol/bridge.ts';
+import { reconcileDevices, reconcileSlice } from '../services/reconciliation.ts';
 import { openBridgeLink } from '../services/sockets.ts';
 import { takeBatch } from '../services/uplink.ts';
 
@@ -25,6 +25,13 @@ bridgeRoutes.post(
   readBody({ name: 'request_body_bytes', max: 1024 }),
   validJson(reconcileSchema, answerRefusal),
   async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').isNew)),
+);
+
+bridgeRoutes.post(
+  '/reconcile/devices',
+  readBody({ name: 'request_body_bytes', max: 8192 }),
+  validJson(reconcileDevicesSchema, answerRefusal),
+  async (c) => answer(c, await reconcileDevices(c.var.context, c.req.valid('json').deviceIds)),
 );
 
 bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

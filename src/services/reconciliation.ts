@@ -1,6 +1,7 @@
 // Compares the device records in D1 with the sessions in their objects, slice by slice, and mends what a restore of one
 // side alone leaves behind. The other direction, a session without a record, each device finds out itself
-// (domain/device/record-check.ts): objects cannot be listed.
+// (domain/device/record-check.ts), because a Worker cannot list objects; of those that an operator names it is asked at once.
+import type { z } from 'zod';
 import { deleteRecords } from '../db/devices.ts';
 import {
   beginReconciliation,
@@ -13,6 +14,7 @@ import {
 } from '../db/reconciliation.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
+import type { reconciledDevicesSchema } from '../protocol/bridge.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import type { ServiceContext } from './context.ts';
 import { hadSession, restoreById } from './lost-sessions.ts';
@@ -80,6 +82,33 @@ async function compare(
     await markInactive(db, record);
     log('warn', 'reconciliation: record without a session, the device has to activate again', { deviceId });
     return 'inactive';
+  } catch (error) {
+    log('warn', 'reconciliation: device not compared', { deviceId, ...describeError(error) });
+    return 'failed';
+  }
+}
+
+type ReconciledDevices = z.infer<typeof reconciledDevicesSchema>;
+
+/** Has the devices compare themselves with D1; where it has no record they plan their end as they do by themselves. */
+export async function reconcileDevices(context: ServiceContext, deviceIds: string[]): Promise<ReconciledDevices> {
+  const found: ReconciledDevices = { recorded: 0, absent: 0, failed: 0, unrecorded: [], withoutProduct: [] };
+  const ids = [...new Set(deviceIds)];
+  for (let at = 0; at < ids.length; at += comparedAtOnce) {
+    const some = ids.slice(at, at + comparedAtOnce);
+    const answers = await Promise.all(some.map((deviceId) => checkRecord(context, deviceId)));
+    for (const [index, answer] of answers.entries()) {
+      const deviceId = some[index] ?? '';
+      if (answer === 'unrecorded' || answer === 'withoutProduct') found[answer].push(deviceId);
+      else found[answer] += 1;
+    }
+  }
+  return found;
+}
+
+async function checkRecord(context: ServiceContext, deviceId: string): Promise<keyof ReconciledDevices> {
+  try {
+    return await callDevice(context.env, deviceId, 'checkRecord', 'idempotent', (device) => device.checkRecord());
   } catch (error) {
     log('warn', 'reconciliation: device not compared', { deviceId, ...describeError(error) });
     return 'failed';

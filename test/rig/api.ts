@@ -27,5 +27,5 @@ export async function askHealth(workerUrl: string): Promise<string | undefined> 
 /** fetch says "fetch failed" and keeps what happened in `cause`. */
 export function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? error.cause.message : error.message;
+  return error.cause instanceof Error ? describeFailure(error.cause) : error.message;
 }

@@ -1,7 +1,7 @@
 // The client package against the whole service: sessions that renew themselves, a relay that comes back, and commands that
 // are followed to their end, with a virtual switch as the device.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocket as WsSocket } from 'ws';
 import {
   ApiError,
@@ -129,6 +129,16 @@ it('lets a waiting call wait for so long and 5 s more', async () => {
     json: { action: 'toggle' },
   });
   expect(await dataOf(call)).toMatchObject({ state: 'acknowledged' });
+});
+
+it('says at once where there is no WebSocket', async () => {
+  const session = await logIn();
+  vi.stubGlobal('WebSocket', undefined);
+  try {
+    expect(() => session.openRelay()).toThrow('there is no global WebSocket');
+  } finally {
+    vi.unstubAllGlobals();
+  }
 });
 
 it.each([

@@ -1,5 +1,7 @@
 // `npm run reconcile` against the built Worker, as an operator runs it.
 import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { bridgeSecret } from '../rig/bridge-process.ts';
 import { WorkerRig } from '../rig/worker-rig.ts';
@@ -24,6 +26,15 @@ it('compares all records and says what it found', async () => {
   const { code, text } = await reconcile({ BRIDGE_SECRET: bridgeSecret }, '--url', `${rig.url}/`);
   expect({ code, text }).toMatchObject({ code: 0 });
   expect(text).toContain('2 compared\n4 compared\n5 compared: 0 have no session');
+});
+
+it('compares the devices of a file with their records', async () => {
+  const [known] = await rig.activateMany(1);
+  const file = join(rig.stateDir, 'devices.txt');
+  writeFileSync(file, `[{"id":"${known!.deviceId}"}] sys/key/dev_00000000/status`);
+  const { code, text } = await reconcile({ BRIDGE_SECRET: bridgeSecret }, '--url', rig.url, '--devices', file);
+  expect({ code, text }).toMatchObject({ code: 0 });
+  expect(text).toContain('2 compared: 1 have their record, 1 have no session,');
 });
 
 it('says why it was refused, and what it needs', async () => {

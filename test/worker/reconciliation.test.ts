@@ -9,7 +9,7 @@ import { claimOutboxEntry } from '../../src/db/broker-outbox.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { DeviceEffects } from '../../src/durable/device-effects.ts';
 import { runScheduledJobs } from '../../src/scheduled.ts';
-import { reconcilePath } from '../../src/protocol/bridge.ts';
+import { reconcileDevicesPath, reconcilePath } from '../../src/protocol/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
 import { insertRecords } from '../rig/workerd/records.ts';
@@ -277,5 +277,43 @@ describe('a session without a record', () => {
     await expect.poll(() => asked.mock.calls.length).toBeGreaterThan(1);
     expect(await readCheck(deviceId)).toMatchObject({ missingSinceMs: null });
     expect(await isThere(deviceId)).toBe(true);
+  });
+});
+
+describe('of devices that an operator names', () => {
+  const ask = (deviceIds: unknown, bearer = secret): Promise<Answer<Record<string, unknown>>> =>
+    call('POST', reconcileDevicesPath, { headers: { Authorization: `Bearer ${bearer}` }, body: { deviceIds } });
+
+  it('tells those whose record is lost, which end as by themselves', async () => {
+    const [kept, lost] = [await activate('KEPT'), await activate('LOST')];
+    await env.DB.prepare('delete from devices where device_id = ?').bind(lost).run();
+    const ids = [kept, lost, lost, 'dev_00000000'];
+    const found = { recorded: 1, absent: 1, failed: 0, unrecorded: [lost], withoutProduct: [] };
+    expect((await ask(ids)).data).toEqual(found);
+    pass(3 * hourMs);
+    await ask([lost]);
+    expect(await sessionOf(lost).compareRecord(0, 0)).toBe('present');
+    pass(7 * hourMs);
+    await ask([lost]);
+    expect(await sessionOf(lost).compareRecord(0, 0)).toBe('deleted');
+    expect((await ask(ids)).data).toEqual({ ...found, absent: 2, unrecorded: [] });
+  });
+
+  it('leaves those alone whose product is lost, too', async () => {
+    const lost = await activate('LOST');
+    await env.DB.prepare('delete from devices where device_id = ?').bind(lost).run();
+    await env.DB.prepare('delete from products where product_key = ?').bind(productKey).run();
+    const found = { recorded: 0, absent: 0, failed: 0, unrecorded: [], withoutProduct: [lost] };
+    expect((await ask([lost])).data).toEqual(found);
+    pass(7 * hourMs);
+    expect((await ask([lost])).data).toEqual(found);
+  });
+
+  it.each([[[]], [['dev_../../x']], ['dev_00000000'], [Array(101).fill('dev_00000000')]])('refuses %j', async (ids) => {
+    expect((await ask(ids)).message).toMatch(/^invalid_request/);
+  });
+
+  it('is for who has the bridge secret', async () => {
+    expect((await ask(['dev_00000000'], 'x')).status).toBe(401);
   });
 });
