@@ -1,4 +1,5 @@
 // Products, their serial numbers and the settings of an account in the console, in a real browser against the whole service.
+import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { addProduct, activate, newProductKey, signUp } from '../rig/accounts.ts';
@@ -169,6 +170,18 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       wasRefused();
     });
 
+    it('whose page cannot be loaded is said not to be, with a way out', async () => {
+      const other = await stage.visit();
+      await other.route('**/console/*.js', (route) => route.abort());
+      await go(`#/products/${productKey}`, other);
+      await says('This part of the page could not be loaded', other);
+      await other.unroute('**/console/*.js');
+      await press('Load the page again', other);
+      await other.getByRole('heading', { level: 1, name: 'Hallway switch' }).waitFor();
+      await other.context().close();
+      expect(browser.problems.splice(0).join()).toMatch(/^console: Failed to load resource: net::ERR_FAILED$/);
+    });
+
     it('that does not exist is said not to', async () => {
       await go('#/products/no-such-product');
       await says('There is no such product.');
@@ -238,11 +251,29 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await other.context().close();
     });
 
-    it('sign out everywhere', async () => {
+    it('sign out everywhere, after a question that the keyboard can answer', async () => {
+      await page.getByRole('button', { name: 'Sign out everywhere' }).focus();
+      await page.keyboard.press('Enter');
+      await page.getByRole('dialog', { name: 'Sign out everywhere' }).waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('Sign out everywhere');
       await press('Sign out everywhere');
       await press('End all sessions');
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     });
+  });
+
+  it('load less than 40 KB of scripts before anything is asked for', async () => {
+    const visitor = await browser.open();
+    await visitor.getByRole('heading', { name: 'Sign in' }).waitFor();
+    const loaded = await visitor.evaluate<string[]>("performance.getEntriesByType('resource').map(({ name }) => name)");
+    const scripts = loaded.filter((name) => name.endsWith('.js'));
+    const sizes = scripts.map(async (url) => gzipSync(await (await fetch(url)).arrayBuffer()).length);
+    const bytes = (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(bytes).toBeLessThan(40 * 1024);
+    await visitor.context().close();
   });
 
   it('keep nobody out, in light and in dark, and fit a phone', async () => {
