@@ -43,7 +43,7 @@ export function createApp() {
   app.use(logRequest);
   // Pages: their headers let them run the scripts of this origin.
   app.route('/', pageRoutes);
-  app.use('/g/*', createServiceContext);
+  app.use('/g/*', createServiceContext, paceRefusals);
   app.route('/g', guestPageRoutes);
 
   app.use(setAnswerHeaders);

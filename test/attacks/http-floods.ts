@@ -123,6 +123,22 @@ export const httpFloods: Attack[] = [
   ),
   flood(
     {
+      name: 'guest-links',
+      title: 'guesses at addresses of guest links, looked at and used, from many addresses',
+      holds: 'none is a page that does something; refused',
+    },
+    ({ victim }, number) => {
+      const code =
+        secret(16)
+          .toLowerCase()
+          .replaceAll(/[ilou]/g, '0') + secret(26);
+      const method = number % 2 === 0 ? 'GET' : 'POST';
+      return { path: `/g/${victim.deviceId.slice('dev_'.length)}${code}`, method, address: addressOf(number) };
+    },
+    (status) => status === 404 || status === 429,
+  ),
+  flood(
+    {
       name: 'status-views',
       title: 'a signed-in user reads a status view as fast as it goes',
       holds: 'served or refused with 429',
