@@ -39,7 +39,7 @@ export type Attack = {
   title: string;
   /** What must hold, in one line. */
   holds: string;
-  /** It waits for a deadline longer than a round. */
+  /** It waits, for a deadline or for its turns, longer than a round. */
   isOnce?: true;
   run: (target: Target, effort: Effort) => Promise<Result>;
 };

@@ -7,7 +7,7 @@ type Shot = { path: string } & HttpRequest;
 
 /** One closed-loop flood: no answer may be a 5xx other than those allowed, and none may be a success it must not be. */
 function flood(
-  attack: Pick<Attack, 'name' | 'title' | 'holds'>,
+  attack: Pick<Attack, 'name' | 'title' | 'holds' | 'isOnce'>,
   shotOf: (target: Target, number: number) => Shot,
   isAllowed: (status: number) => boolean,
 ): Attack {
@@ -70,6 +70,7 @@ export const httpFloods: Attack[] = [
       name: 'register',
       title: 'registrations from many addresses, each worth a password hash',
       holds: 'at most a few hashes at once, the others refused with 429',
+      isOnce: true,
     },
     (_target, number) => ({
       path: '/api/v1/users/register',
@@ -84,6 +85,7 @@ export const httpFloods: Attack[] = [
       name: 'login-guesses',
       title: "guesses at the victim's password, each from another address",
       holds: 'none succeeds; the guesses of a day are bounded',
+      isOnce: true,
     },
     ({ victim }, number) => ({
       path: '/api/v1/users/login',

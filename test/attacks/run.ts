@@ -17,7 +17,7 @@ const usage = `Usage: npm run test:attacks -- [options]
   --rounds N          how often each is tried, a quiet period before each (3)
   --seconds N         how long each round lasts (3), and each quiet period at most (2)
   --sockets N         relay sockets and connections of an attack (500)
-  --inputs N          generated requests of the run behind the attacks (100000); 0: none
+  --inputs N          generated requests of the run behind the attacks (50000); 0: none
   --seed N            the same inputs again; printed with every run
   --json FILE         writes everything found
   --write             puts the result into docs/security.md`;
@@ -61,7 +61,7 @@ function readOptions() {
       effort,
       plan: { rounds: whole('rounds', 3), quietSeconds: Math.min(quietSeconds, seconds) },
       isLong,
-      longInputs: whole('inputs', isLong ? 1_000_000 : values.only === undefined ? 100_000 : 0, 0),
+      longInputs: whole('inputs', isLong ? 1_000_000 : values.only === undefined ? 50_000 : 0, 0),
       jsonFile: values.json === undefined ? null : resolve(values.json),
       isWritten: values.write === true,
     };
@@ -73,7 +73,7 @@ const startedAt = performance.now();
 const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
 const settings = isLong
   ? `--long --inputs ${longInputs} --seed ${effort.seed}`
-  : `--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --inputs ${longInputs} --seed ${effort.seed}`;
+  : `${chosen.length < attacks.length ? `--only ${chosen.map(({ name }) => name).join(',')} ` : ''}--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --inputs ${longInputs} --seed ${effort.seed}`;
 console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
 console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
 console.log(settings);
