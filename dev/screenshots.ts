@@ -94,6 +94,8 @@ async function photograph(
   const page = await browser.open('/', { ...visitor, prepare: board.install });
   const take = async (name: string, fullPage = true): Promise<void> => {
     if (only !== undefined && only !== name) return;
+    await page.evaluate('scrollTo(0, 0)');
+    await page.mouse.move(0, 0);
     await page.waitForTimeout(400);
     await page.screenshot({ path: join(folder, `${name}-${look}.png`), fullPage });
   };

@@ -3,7 +3,6 @@ import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route, type Route } from './router.ts';
 import { later } from './parts/later.tsx';
-import { DeviceScreen } from './screens/device.tsx';
 import { Devices } from './screens/devices.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { liveState } from './state/live.ts';
@@ -11,6 +10,7 @@ import { isSignedIn } from './state/session.ts';
 import { texts } from './texts.ts';
 
 // What most visits do not need is loaded with its first use.
+const DeviceScreen = later(async () => (await import('./screens/device.tsx')).DeviceScreen);
 const AddDevice = later(async () => (await import('./screens/add-device.tsx')).AddDevice);
 const Products = later(async () => (await import('./screens/products.tsx')).Products);
 const ProductScreen = later(async () => (await import('./screens/product.tsx')).ProductScreen);

@@ -12,6 +12,7 @@ export function Journey({ command, error }: { command: Command | null; error: un
       {command !== null && (
         <>
           <Outcome command={command} />
+          <p class="means hint">{texts.command.means[command.state]}</p>
           <Steps command={command} />
         </>
       )}
@@ -39,18 +40,25 @@ export function Outcome({ command }: { command: Command }) {
 }
 
 function Steps({ command: { steps } }: { command: Command }) {
-  const named = Object.entries(texts.command.steps) as [keyof typeof steps, string][];
+  const words = texts.command.steps;
+  // Of a broker nobody knows when the device has it, unless it replies.
+  const isAtEdge = steps.deliveredAt !== null;
+  const shown = [
+    [words.accepted, steps.accepted],
+    [words.published, steps.published],
+    [isAtEdge ? words.atEdge : words.brokerAcknowledged, steps.brokerAcknowledged],
+    ...(isAtEdge ? [[words.deliveredAt, steps.deliveredAt] as const] : []),
+    [words.deviceAcknowledged, steps.deviceAcknowledged],
+    [words.confirmed, steps.confirmed],
+  ] as const;
   return (
     <ol class="steps">
-      {named.map(([name, label]) => {
-        const atMs = steps[name];
-        return (
-          <li key={name} class={atMs === null ? 'open' : 'done'}>
-            <span>{label}</span>
-            <span>{atMs === null ? '–' : texts.command.ms(atMs - steps.accepted)}</span>
-          </li>
-        );
-      })}
+      {shown.map(([label, atMs]) => (
+        <li key={label} class={atMs === null ? 'open' : 'done'}>
+          <span>{label}</span>
+          <span>{atMs === null ? '–' : texts.command.ms(atMs - steps.accepted)}</span>
+        </li>
+      ))}
     </ol>
   );
 }

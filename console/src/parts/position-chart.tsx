@@ -23,6 +23,11 @@ export function PositionChart({ changes }: { changes: readonly Change[] }) {
     .join(' ');
   return (
     <figure class="chart">
+      <div class="levels" aria-hidden="true">
+        {Object.keys(lines).map((position) => (
+          <span key={position}>{texts.position[position as keyof typeof lines]}</span>
+        ))}
+      </div>
       <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={texts.device.history} preserveAspectRatio="none">
         {Object.values(lines).map((y) => (
           <line key={y} x1="0" x2={width} y1={y} y2={y} class="grid" />

@@ -6,5 +6,7 @@ export function Status({ status }: { status: keyof typeof texts.status }) {
 }
 
 export function PositionText({ position }: { position: 'up' | 'middle' | 'down' | null }) {
-  return <span class="position">{texts.position[position ?? 'unknown']}</span>;
+  return (
+    <span class={position === null ? 'position unknown' : 'position'}>{texts.position[position ?? 'unknown']}</span>
+  );
 }

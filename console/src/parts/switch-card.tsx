@@ -8,7 +8,7 @@ const words = texts.virtualSwitch;
 const leverAt: Record<Position, number> = { up: 24, middle: 50, down: 76 };
 const positions: readonly Position[] = ['up', 'middle', 'down'];
 
-export function SwitchCard({ device }: { device: VirtualSwitch }) {
+export function SwitchCard({ device, status }: { device: VirtualSwitch; status: string }) {
   const connection = device.connection.value;
   const isPlugged = connection !== 'unplugged';
   const { position } = device.lever.value;
@@ -26,11 +26,21 @@ export function SwitchCard({ device }: { device: VirtualSwitch }) {
         <p class="hint">{words.hint}</p>
         <p role="status">
           <strong>{words.connection[connection]}</strong>
+          {connection === 'unplugged' && (
+            <span class="hint"> {status === 'online' ? words.notNoticed : words.noticed}</span>
+          )}
         </p>
+        <span class="caption">{words.byHand}</span>
         <div class="segments" role="group" aria-label={words.byHand}>
           {positions.map((one) => (
-            <button key={one} type="button" aria-pressed={one === position} onClick={() => device.moveByHand(one)}>
-              {words.handTo(texts.position[one])}
+            <button
+              key={one}
+              type="button"
+              aria-label={words.handTo(texts.position[one])}
+              aria-pressed={one === position}
+              onClick={() => device.moveByHand(one)}
+            >
+              {texts.position[one]}
             </button>
           ))}
         </div>

@@ -17,7 +17,7 @@ export function AddDevice() {
   const base = useSignal(location.origin);
   return (
     <main id="content" class="narrow">
-      <p>
+      <p class="back">
         <a href={hrefOf({ screen: 'devices' })}>← {texts.device.back}</a>
       </p>
       <h1>{words.title}</h1>

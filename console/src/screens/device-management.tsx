@@ -29,12 +29,14 @@ export function DeviceManagement({ view, device }: { view: DeviceView; device: D
         onPress={() => view.change({ disabled: !isDisabled })}
       />
       <p class="hint">{words.credentialsHint}</p>
-      <button type="button" onClick={() => (open.value = 'credentials')}>
-        {words.credentials}
-      </button>
-      <button type="button" class="danger" onClick={() => (open.value = 'remove')}>
-        {words.remove}
-      </button>
+      <div class="actions">
+        <button type="button" onClick={() => (open.value = 'credentials')}>
+          {words.credentials}
+        </button>
+        <button type="button" class="danger" onClick={() => (open.value = 'remove')}>
+          {words.remove}
+        </button>
+      </div>
       {open.value === 'credentials' && (
         <Dialog title={words.credentials} onClose={close}>
           <p>{words.credentialsHint}</p>

@@ -27,6 +27,8 @@ export function Devices() {
   const products = useSignal<readonly (readonly [string, string])[]>([]);
   const problem = useSignal('');
   const version = useSignal(0);
+  /** Nothing to filter. */
+  const isBare = useSignal(false);
   useEffect(() => {
     const query = { page: '1', size: '100' } as never;
     dataOf(session().api.products.$get({ query })).then(
@@ -39,48 +41,51 @@ export function Devices() {
   return (
     <main id="content">
       <h1>{words.title}</h1>
-      <div class="filters">
-        <Search
-          label={words.search}
-          hint={words.searchHint}
-          value={search}
-          onChange={(text) => change({ search: text })}
-        />
-        <Select
-          label={words.filterProduct}
-          name="product"
-          value={productKey}
-          options={[['', words.allProducts], ...products.value]}
-          onChange={(value) => change({ productKey: value })}
-        />
-        <Select
-          label={words.filterStatus}
-          name="status"
-          value={status}
-          options={[['', words.allStates], ...Object.entries(texts.status)]}
-          onChange={(value) => change({ status: value })}
-        />
-        <Select
-          label={words.filterRole}
-          name="role"
-          value={role}
-          options={Object.entries(words.roles)}
-          onChange={(value) => change({ role: value as Filter['role'] })}
-        />
-      </div>
+      {!isBare.value && (
+        <div class="filters">
+          <Search
+            label={words.search}
+            hint={words.searchHint}
+            value={search}
+            onChange={(text) => change({ search: text })}
+          />
+          <Select
+            label={words.filterProduct}
+            name="product"
+            value={productKey}
+            options={[['', words.allProducts], ...products.value]}
+            onChange={(value) => change({ productKey: value })}
+          />
+          <Select
+            label={words.filterStatus}
+            name="status"
+            value={status}
+            options={[['', words.allStates], ...Object.entries(texts.status)]}
+            onChange={(value) => change({ status: value })}
+          />
+          <Select
+            label={words.filterRole}
+            name="role"
+            value={role}
+            options={Object.entries(words.roles)}
+            onChange={(value) => change({ role: value as Filter['role'] })}
+          />
+        </div>
+      )}
       <Problem text={problem.value} />
       <Offers onAccept={() => (version.value += 1)} />
-      <List key={JSON.stringify([filter.value, version.value])} />
+      <List key={JSON.stringify([filter.value, version.value])} isBare={isBare} />
     </main>
   );
 }
 
-function List() {
+function List({ isBare }: { isBare: Signal<boolean> }) {
   const list = useMemo(() => new DeviceList(filter.peek()), []);
   useEffect(() => () => list.end(), []);
   const problem = useComputed(() => (list.error.value === null ? '' : describeError(list.error.value)));
   const announced = useSignal('');
   useSignalEffect(() => {
+    isBare.value = list.total.value === 0 && Object.values(filter.peek()).every((value) => value === '');
     announced.value = list.total.value === null ? words.loading : words.total(list.total.value);
   });
   if (list.total.value === 0) return <Empty />;
@@ -173,6 +178,7 @@ function Empty() {
   }
   return (
     <section class="empty">
+      <img src="icon.svg" alt="" width="72" height="72" />
       <h2>{words.none}</h2>
       <p>{words.noneHint}</p>
       <Ways />

@@ -18,7 +18,7 @@ const words = texts.products;
 export function ProductScreen({ productKey }: { productKey: string | null }) {
   return (
     <main id="content" class={productKey === null ? 'narrow' : undefined}>
-      <p>
+      <p class="back">
         <a href={hrefOf({ screen: 'products' })}>← {words.back}</a>
       </p>
       {productKey === null ? <NewProduct /> : <ExistingProduct productKey={productKey} />}

@@ -106,8 +106,8 @@ export class DeviceList {
       const deviceId = this.#waiting.shift() as string;
       this.#asked.add(deviceId);
       this.#asking += 1;
-      dataOf(session().api.devices[':deviceId'].status.$get({ param: { deviceId } }))
-        .then((view) => this.#change(deviceId, { status: view.status, position: view.position }))
+      this.#readLive(deviceId)
+        .then((live) => this.#change(deviceId, live))
         .catch((error: unknown) => {
           // It is asked again when it comes into view again.
           this.#asked.delete(deviceId);
@@ -118,6 +118,20 @@ export class DeviceList {
           this.#ask();
         });
     }
+  }
+
+  async #readLive(deviceId: string): Promise<Partial<Row>> {
+    const { status, properties } = session().api.devices[':deviceId'];
+    const [view, { list }] = await Promise.all([
+      dataOf(status.$get({ param: { deviceId } })),
+      dataOf(properties.$get({ param: { deviceId } })),
+    ]);
+    const times = list.map(({ time }) => Date.parse(time));
+    return {
+      ...{ status: view.status, position: view.position },
+      // A report that is pushed meanwhile is newer.
+      ...(times.length > 0 && { reportedAtMs: Math.max(...times, this.#rowOf.get(deviceId)?.value.reportedAtMs ?? 0) }),
+    };
   }
 
   #askAgain(deviceId: string): void {

@@ -13,6 +13,7 @@ import {
 import { signal } from '@preact/signals';
 import { currentRelay, positionIn, readMessage } from './live.ts';
 import { session } from './session.ts';
+import { texts } from '../texts.ts';
 
 export type Device = Data<Client['devices'][':deviceId']['$get']>;
 export type EventView = Data<Client['devices'][':deviceId']['events']['$get']>['list'][number];
@@ -32,8 +33,11 @@ export class DeviceView {
   readonly commands = signal<readonly Command[]>([]);
   /** The command that is followed now, or the last one that was. */
   readonly followed = signal<{ body: ControlBody; command: Command | null; error: unknown } | null>(null);
+  /** Names of those who gave commands, by user, as far as they are known. */
+  readonly givers = signal<ReadonlyMap<number, string>>(new Map());
   readonly error = signal<unknown>(null);
   #subscription: Subscription | null = null;
+  readonly #asked = new Set<number>();
   #hasEnded = false;
   #reading: ReturnType<typeof setTimeout> | undefined;
 
@@ -132,5 +136,22 @@ export class DeviceView {
     this.events.value = eventPage.list;
     this.properties.value = values;
     this.commands.value = commandPage.list;
+    await this.#readGivers();
+  }
+
+  /** Members are shown to the owner alone: others read that it was somebody else. */
+  async #readGivers(): Promise<void> {
+    const unknown = this.commands.value.filter(({ givenBy }) => givenBy !== null && !this.#asked.has(givenBy.userId));
+    if (unknown.length === 0) return;
+    for (const { givenBy } of unknown) if (givenBy !== null) this.#asked.add(givenBy.userId);
+    const { users, devices } = session().api;
+    const { userId } = await dataOf(users.me.$get());
+    const names = new Map(this.givers.value).set(userId, texts.command.you);
+    const isOwner = this.device.value?.role === 'owner';
+    if (isOwner && unknown.some(({ givenBy }) => givenBy?.userId !== userId)) {
+      const { list } = await dataOf(devices[':deviceId'].members.$get({ param: this.#param, query: { size: '100' } }));
+      for (const member of list) names.set(member.userId, member.email);
+    }
+    this.givers.value = names;
   }
 }

@@ -1,0 +1,96 @@
+// What happened to a device, newest first: presence, logins and messages that were refused, commands and who gave them.
+import type { Command } from '@latchwork/client';
+import type { ComponentChildren } from 'preact';
+import { ago, clockTime } from '../state/clock.ts';
+import type { DeviceView, EventView, Properties } from '../state/device.ts';
+import { texts } from '../texts.ts';
+import { Outcome } from './journey.tsx';
+
+type Rejected = NonNullable<Properties['lastRejected']>;
+type Entry = { key: string; kind: string; timeMs: number; title: ComponentChildren; detail: ComponentChildren };
+const shownAtOnce = 40;
+
+export function Timeline({ view }: { view: DeviceView }) {
+  const rejected = view.properties.value?.lastRejected ?? null;
+  const entries = [
+    ...view.events.value.map(entryOfEvent),
+    ...view.commands.value.map((command) => entryOfCommand(command, view.givers.value)),
+    ...(rejected === null ? [] : [entryOfRejected(rejected)]),
+  ];
+  if (entries.length === 0) return <p class="hint">{texts.device.timelineEmpty}</p>;
+  entries.sort((one, other) => other.timeMs - one.timeMs);
+  return (
+    <ol class="timeline">
+      {entries.slice(0, shownAtOnce).map(({ key, kind, timeMs, title, detail }) => (
+        <li key={key} class={kind}>
+          <span>{title}</span>
+          <time dateTime={new Date(timeMs).toISOString()} title={clockTime(timeMs)}>
+            {ago(timeMs)}
+          </time>
+          <span class="detail">{detail}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** Why, how often, by whom and from where. */
+export function explainEvent({ reason, detail, count, email, role, address }: EventView): string {
+  return [
+    texts.events.reasons[reason] ?? reason,
+    detail,
+    count === undefined || count === 1 ? '' : texts.events.times(count),
+    [email, role].filter((one) => typeof one === 'string').join(', '),
+    typeof address === 'string' && address !== 'unknown' ? texts.events.from(address) : '',
+  ]
+    .filter((text) => text !== '')
+    .join(', ');
+}
+
+function entryOfEvent(event: EventView): Entry {
+  const { time, status, reason } = event;
+  return {
+    key: `${time} ${status} ${reason}`,
+    kind: status,
+    timeMs: Date.parse(time),
+    title: <strong>{texts.events[status]}</strong>,
+    detail: explainEvent(event),
+  };
+}
+
+function entryOfCommand(command: Command, givers: ReadonlyMap<number, string>): Entry {
+  const { commandId, params, givenBy, steps } = command;
+  const words = texts.command;
+  const name = givenBy === null ? undefined : (givers.get(givenBy.userId) ?? words.somebody);
+  const by = name === undefined ? '' : givenBy?.withKey === true ? words.byKey(name) : words.by(name);
+  return {
+    key: commandId,
+    kind: 'command',
+    timeMs: steps.accepted,
+    title: (
+      <>
+        <strong>{words.title}</strong> <code>{Object.values(params).join(' ')}</code>
+      </>
+    ),
+    detail: (
+      <>
+        <Outcome command={command} /> {by}
+      </>
+    ),
+  };
+}
+
+function entryOfRejected({ time, reason, dropped, text }: Rejected): Entry {
+  const words = texts.rejected;
+  return {
+    key: `rejected ${time}`,
+    kind: 'rejected',
+    timeMs: Date.parse(time),
+    title: <strong>{dropped.length === 0 ? words.title : words.partly(dropped.join(', '))}</strong>,
+    detail: (
+      <>
+        {words.reasons[reason]}: <code>{text}</code>
+      </>
+    ),
+  };
+}
