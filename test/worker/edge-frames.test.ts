@@ -16,6 +16,7 @@ import {
   EdgeClient,
   pingreq,
   publishPacket,
+  pubackPacket,
   subscribePacket,
 } from '../rig/workerd/edge.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
@@ -135,25 +136,39 @@ describe('time', () => {
   }, 20_000);
 });
 
-describe('garbage', () => {
-  it('never harms the object: it ends the connection or is waited for, and the device connects again', async () => {
+describe('ten thousand malformed packets', () => {
+  const connections = 100;
+  const packetsEach = 100;
+
+  it('end their connections with a reason or are waited for, and harm nothing', async () => {
     const device = await provisionDevice();
-    const bytes = fc.oneof(
-      fc.uint8Array({ minLength: 1, maxLength: 80 }),
-      fc.tuple(fc.nat(), fc.nat({ max: 255 })).map(([at, byte]) => {
-        const packet = joined(connectPacket(device), report(device, 1, 1), pingreq);
-        packet[at % packet.length] = byte;
-        return packet;
-      }),
+    const login = connectPacket(device);
+    const whole = fc.constantFrom(
+      report(device, 1, 1),
+      publishPacket(topicOf(device, status), '{"status":"online"}'),
+      subscribePacket(topicOf(device, status)),
+      pubackPacket(1),
+      pingreq,
     );
-    for (const sample of fc.sample(bytes, { numRuns: 200, seed: fuzzSeed })) {
+    const malformed = fc.oneof(
+      fc.uint8Array({ minLength: 1, maxLength: 80 }),
+      fc.tuple(whole, fc.nat(), fc.nat({ max: 255 })).map(([bytes, at, byte]) => bytes.with(at % bytes.length, byte)),
+      fc.tuple(whole, fc.nat()).map(([bytes, cut]) => bytes.subarray(0, cut % bytes.length)),
+    );
+    const streams = fc.array(malformed, { minLength: packetsEach, maxLength: packetsEach });
+    const codes = new Set<number | undefined>();
+    for (const [index, packets] of fc.sample(streams, { numRuns: connections, seed: fuzzSeed }).entries()) {
       const client = await EdgeClient.open(device.deviceId);
-      client.send(sample);
-      if (client.end === undefined) client.drop();
+      // Every tenth comes before the session has begun.
+      client.send(...(index % 10 === 0 ? [] : [login]), ...packets);
+      client.drop();
+      codes.add((await client.untilClosed()).code);
     }
+    expect([...codes].filter((code) => ![1000, 1002, 1003, 1008, 1009].includes(code ?? 0))).toEqual([]);
+    expect(codes).toContain(1002);
     const client = await EdgeClient.connect(device);
     client.send(report(device, 9, 1));
     expect((await client.next()).type).toBe(4);
     expect(await angleOf(device)).toBe(9);
-  });
+  }, 60_000);
 });
