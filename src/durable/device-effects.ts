@@ -12,7 +12,7 @@ import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.t
 import { RefusedError } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
-import type { EdgeDelivery } from './edge-sockets.ts';
+import type { EdgeDelivery } from './edge-exchange.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, commandLaneOf, OrderedBrokerLink } from './stubs.ts';
 

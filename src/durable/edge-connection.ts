@@ -1,6 +1,7 @@
 // One socket of a device at the edge: its bytes in and out, the time it is given, and what survives a sleep. Decides
 // nothing about packets: domain/edge does, and edge-sockets.ts carries it out.
 import type { EdgeSession } from '../domain/edge/session.ts';
+import type { Config } from '../config.ts';
 import type { Limits } from '../limits.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../protocol/mqtt-codec/packet-reader.ts';
 import { readAttachment, writeAttachment, type EdgeAttachment } from './edge-attachment.ts';
@@ -60,6 +61,25 @@ export class EdgeConnection {
     return this.#reader.next(maxBytes);
   }
 
+  /** All whole packets, up to one that cannot be read. @param read is told of each, and where the device sends too many */
+  *packets(
+    { limits, rateLimits }: Pick<Config, 'limits' | 'rateLimits'>,
+    read: { packets: number; isTooFast: boolean },
+    nowMs: number,
+  ): Generator<RawPacket | Unreadable> {
+    for (;;) {
+      const raw = this.#reader.next(limits.edgePacketBytes);
+      if (raw === undefined) return;
+      read.packets += 1;
+      if (rateLimits === 'production' && !this.#mayReceive(limits, nowMs)) {
+        read.isTooFast = true;
+        return;
+      }
+      yield raw;
+      if ('malformed' in raw) return;
+    }
+  }
+
   /** Whether what has come may be the beginning of a CONNECT. */
   mayBeConnect(): boolean {
     const [first = 0x10] = this.#reader.rest();
@@ -67,7 +87,7 @@ export class EdgeConnection {
   }
 
   /** False where the device sends too many packets. */
-  mayReceive({ edgePacketBurst, edgePacketsPerSecond }: Limits, nowMs: number): boolean {
+  #mayReceive({ edgePacketBurst, edgePacketsPerSecond }: Limits, nowMs: number): boolean {
     const refilled = ((nowMs - this.#tokensAtMs) / 1000) * edgePacketsPerSecond;
     const tokens = Math.min(edgePacketBurst, (this.#tokens ?? edgePacketBurst) + Math.max(0, refilled));
     this.#tokens = Math.max(0, tokens - 1);
@@ -77,7 +97,7 @@ export class EdgeConnection {
 
   /** The type of the packet that may be read; undefined where none is whole. */
   nextType(maxBytes: number): number | undefined {
-    return this.#reader.isReady(maxBytes) ? (this.#reader.rest()[0] ?? 0) >> 4 : undefined;
+    return this.#reader.nextType(maxBytes);
   }
 
   send(bytes: Uint8Array): boolean {

@@ -1,12 +1,14 @@
-// What goes over one connection at the edge: the CONNECT that comes first, and the answers to the packets of one wake-up.
-// Writes no state and decides nothing about the device.
+// What goes over one connection at the edge: the CONNECT that comes first, the answers to the packets of one wake-up, what
+// they say to others, and messages for the device. Writes no state and decides nothing about the device.
 import { closeCodeOf, pubackCodeOf, type ConnectRefusal } from '../domain/edge/answer-codes.ts';
-import { unreadable, type EdgeStep } from '../domain/edge/session.ts';
+import { grantedQos, notePublished, unreadable, type EdgeSession, type EdgeStep } from '../domain/edge/session.ts';
 import type { EdgeTaken } from '../domain/device/events.ts';
+import type { Limits } from '../limits.ts';
 import { droppedReason } from '../protocol/bridge.ts';
 import { readPacket, type ConnectPacket, type ProtocolLevel } from '../protocol/mqtt-codec/client-packets.ts';
-import { encodePuback } from '../protocol/mqtt-codec/server-packets.ts';
+import { encodePuback, encodePublish } from '../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeConnection } from './edge-connection.ts';
+import type { RelayRun } from './relay-push.ts';
 
 /** CONNECT has to fit into it: the documented names and password are shorter by far (contract 5). */
 export const maxConnectBytes = 1_024;
@@ -75,4 +77,44 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
     at += part.length;
   }
   return bytes;
+}
+
+/** How a message for the device went; undefined where it has no session here. */
+export type EdgeDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
+
+/** Writes a message to a session, as it has subscribed to it. */
+export function deliver(
+  connection: EdgeConnection,
+  session: EdgeSession,
+  { topic, payload, commandId }: { topic: string; payload: string; commandId: string | null },
+  { edgeInFlight, edgeUnreadBytes }: Limits,
+): EdgeDelivery | 'too_much_unread' {
+  const { level, maxPacketBytes } = session;
+  const qos = grantedQos(session, topic);
+  if (qos === undefined) return 'not_subscribed';
+  const noted = qos === 1 ? notePublished(session, commandId, edgeInFlight) : undefined;
+  if (qos === 1 && noted === undefined) return 'busy';
+  const bytes = encodePublish(level, topic, payload, noted?.packetId ?? 0);
+  // MQTT5-3.1.2-24
+  if (bytes.length > maxPacketBytes) return 'busy';
+  const unreadBytes = session.unreadBytes + (qos === 0 ? bytes.length : 0);
+  if (unreadBytes > edgeUnreadBytes) return 'too_much_unread';
+  connection.session = { ...(noted?.session ?? session), unreadBytes };
+  connection.save();
+  return connection.send(bytes) ? 'written' : undefined;
+}
+
+/** For the relay: messages that follow each other on one topic together. */
+export function runsOf(
+  deviceId: string,
+  heard: readonly { topic: string; payload: string }[],
+  { generations, readers }: EdgeTaken,
+): RelayRun[] {
+  const runs: RelayRun[] = [];
+  for (const { topic, payload } of heard) {
+    let run = runs.at(-1);
+    if (run?.topic !== topic) runs.push((run = { deviceId, topic, payloads: [], generations, readers }));
+    run.payloads.push(payload);
+  }
+  return runs;
 }

@@ -13,7 +13,7 @@ import { readLogin } from '../domain/edge/connect.ts';
 import {
   beginSession,
   grantedQos,
-  notePublished,
+  rulesOf,
   silentFromMs,
   takePackets,
   type EdgeEnd,
@@ -23,18 +23,16 @@ import {
 } from '../domain/edge/session.ts';
 import type { EdgeSessionEnd, OpenSession } from '../domain/device/edge-session.ts';
 import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../domain/device/events.ts';
-import { rightsOfDevice } from '../domain/topic-rights.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../protocol/mqtt-codec/client-packets.ts';
 import { malformedClauses } from '../protocol/mqtt-codec/malformed.ts';
-import type { RawPacket, Unreadable } from '../protocol/mqtt-codec/packet-reader.ts';
-import { encodeConnack, encodeDisconnect, encodePublish } from '../protocol/mqtt-codec/server-packets.ts';
+import { publishType } from '../protocol/mqtt-codec/packet-reader.ts';
+import { encodeConnack, encodeDisconnect } from '../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
-import { answer, readConnect, sortMessages } from './edge-exchange.ts';
+import { answer, deliver, readConnect, runsOf, sortMessages, type EdgeDelivery } from './edge-exchange.ts';
 import { EdgeConnection } from './edge-connection.ts';
 import { answerClose, closeIfOpen } from './open-socket.ts';
-import type { RelayRun } from './relay-push.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
@@ -57,9 +55,6 @@ export type EdgeDevice = {
   /** Undefined where there is no such device. */
   identity: () => DeviceIdentity | undefined;
 };
-
-/** How a message for the device went; undefined where it has no session here. */
-export type EdgeDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
 
 export class EdgeSockets {
   readonly #ctx: DurableObjectState;
@@ -115,23 +110,10 @@ export class EdgeSockets {
     const open = this.#open();
     if (open === undefined) return undefined;
     const { connection, session } = open;
-    const { level, maxPacketBytes } = session;
-    const qos = grantedQos(session, topic);
-    if (qos === undefined) return 'not_subscribed';
-    const { edgeInFlight, edgeUnreadBytes } = this.#config.limits;
-    const noted = qos === 1 ? notePublished(session, commandId, edgeInFlight) : undefined;
-    if (qos === 1 && noted === undefined) return 'busy';
-    const bytes = encodePublish(level, topic, payload, noted?.packetId ?? 0);
-    // MQTT5-3.1.2-24
-    if (bytes.length > maxPacketBytes) return 'busy';
-    const unreadBytes = session.unreadBytes + (qos === 0 ? bytes.length : 0);
-    if (unreadBytes > edgeUnreadBytes) {
-      this.#endByService(connection, { reason: 'too_much_unread' });
-      return 'busy';
-    }
-    connection.session = { ...(noted?.session ?? session), unreadBytes };
-    connection.save();
-    return connection.send(bytes) ? 'written' : undefined;
+    const delivery = deliver(connection, session, { topic, payload, commandId }, this.#config.limits);
+    if (delivery !== 'too_much_unread') return delivery;
+    this.#endByService(connection, { reason: delivery });
+    return 'busy';
   }
 
   /** Ends the session that the core has ended. */
@@ -151,9 +133,10 @@ export class EdgeSockets {
     connection.receive(new Uint8Array(data));
     const { edgePacketBytes, edgeGatherMs } = this.#config.limits;
     if (connection.phase === 'connecting') await this.#connect(connection);
-    else {
+    else if (!connection.gathering.isWaiting) {
       const type = connection.nextType(edgePacketBytes);
-      if (type !== undefined) connection.gathering.come(type === 3, edgeGatherMs, () => this.#drain(connection));
+      if (type !== undefined)
+        connection.gathering.come(type === publishType, edgeGatherMs, () => this.#drain(connection));
       else if (!connection.hasDeadline) this.#awaitRest(connection);
     }
   }
@@ -247,9 +230,9 @@ export class EdgeSockets {
     const rules = this.#rulesOf();
     if (!connection.isOpen() || session === null || rules === undefined) return 0;
     const nowMs = Date.now();
-    const counter = { packets: 0, isTooFast: false };
-    const step = takePackets(session, this.#packetsOf(connection, counter, nowMs), rules, nowMs);
-    if (counter.isTooFast) step.end ??= { reason: 'too_many_packets' };
+    const read = { packets: 0, isTooFast: false };
+    const step = takePackets(session, connection.packets(this.#config, read, nowMs), rules, nowMs);
+    if (read.isTooFast) step.end ??= { reason: 'too_many_packets' };
     connection.session = step.session;
     try {
       this.#apply(connection, step);
@@ -261,28 +244,9 @@ export class EdgeSockets {
     }
     if (!connection.isOpen()) return 0;
     if (connection.waitingBytes === 0) connection.clearDeadline();
-    else if (counter.packets > 0 || !connection.hasDeadline) this.#awaitRest(connection);
+    else if (read.packets > 0 || !connection.hasDeadline) this.#awaitRest(connection);
     connection.save();
     return step.unacknowledged;
-  }
-
-  *#packetsOf(
-    connection: EdgeConnection,
-    counter: { packets: number; isTooFast: boolean },
-    nowMs: number,
-  ): Generator<RawPacket | Unreadable> {
-    const { limits, rateLimits } = this.#config;
-    for (;;) {
-      const raw = connection.read(limits.edgePacketBytes);
-      if (raw === undefined) return;
-      counter.packets += 1;
-      if (rateLimits === 'production' && !connection.mayReceive(limits, nowMs)) {
-        counter.isTooFast = true;
-        return;
-      }
-      yield raw;
-      if ('malformed' in raw) return;
-    }
   }
 
   #apply(connection: EdgeConnection, step: EdgeStep): void {
@@ -314,17 +278,10 @@ export class EdgeSockets {
   #pushOn(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken): void {
     const { heard, refusedBecause } = sortMessages(step, taken);
     if (refusedBecause.length > 0) this.#log('info', 'edge messages not accepted', { reasons: refusedBecause });
-    const runs: RelayRun[] = [];
-    for (const { topic, payload } of heard) {
-      if (connection.isOpen() && grantedQos(step.session, topic, true) !== undefined) {
-        this.publish(topic, payload, null);
-      }
-      let run = runs.at(-1);
-      if (run?.topic !== topic) {
-        const { generations, readers } = taken;
-        runs.push((run = { deviceId: this.#ctx.id.name ?? '', topic, payloads: [], generations, readers }));
-      }
-      run.payloads.push(payload);
+    const runs = runsOf(this.#ctx.id.name ?? '', heard, taken);
+    for (const { topic, payloads } of runs) {
+      if (!connection.isOpen() || grantedQos(step.session, topic, true) === undefined) continue;
+      for (const payload of payloads) this.publish(topic, payload, null);
     }
     this.#pushes.add(runs.map((run) => ({ run, subscriptions: taken.subscriptions })));
   }
@@ -393,7 +350,7 @@ export class EdgeSockets {
     const device = this.#device.identity();
     if (device === undefined) return undefined;
     const { edgeSubscriptions: maxSubscriptions, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
-    return (this.#rules ??= { device, rights: rightsOfDevice(device), maxSubscriptions, receiveMaximum });
+    return (this.#rules ??= rulesOf(device, { maxSubscriptions, receiveMaximum }));
   }
 
   #log(level: 'info' | 'error', event: string, fields: object): void {

@@ -7,12 +7,17 @@ export class PacketGathering {
   #isUnread = false;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
+  /** Whatever comes is taken when the time has passed. */
+  get isWaiting(): boolean {
+    return this.#timer !== null;
+  }
+
   /**
    * @param isMessage the packet that has come is one that the device may wait for an answer to
    * @param take takes everything that has come, and answers how many messages it acknowledged
    */
   come(isMessage: boolean, gatherMs: number, take: () => number): void {
-    if (this.#timer !== null) return;
+    if (this.isWaiting) return;
     if (isMessage && (this.#isUnread || this.#isPipelining)) {
       this.#timer = setTimeout(() => {
         this.#timer = null;

@@ -123,10 +123,15 @@ describe('packets of a connection', () => {
     const limits = limitsSchema.parse('edgePacketBurst=10,edgePacketsPerSecond=5');
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
     const connection = EdgeConnection.open(socket, '', startMs);
-    const sent = (count: number, atMs: number) =>
-      Array.from({ length: count }, () => connection.mayReceive(limits, atMs)).filter((isTaken) => isTaken).length;
-    expect(sent(20, startMs)).toBe(10);
-    expect(sent(20, startMs + 1_000)).toBe(5);
-    expect(sent(20, startMs + 60_000)).toBe(10);
+    const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {
+      connection.receive(Uint8Array.from({ length: sent * 2 }, (_, at) => (at % 2 === 0 ? 0xc0 : 0)));
+      const read = { packets: 0, isTooFast: false };
+      const packets = [...connection.packets({ limits, rateLimits }, read, atMs)];
+      return [packets.length, read.isTooFast];
+    };
+    expect(taken(20, startMs)).toEqual([10, true]);
+    expect(taken(20, startMs + 1_000)).toEqual([5, true]);
+    expect(taken(0, startMs + 60_000, 'relaxed')).toEqual([23, false]);
+    expect(taken(5, startMs + 61_000)).toEqual([5, false]);
   });
 });

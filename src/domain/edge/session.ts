@@ -13,7 +13,7 @@ import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-rea
 import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
-import { mayUse, type TopicRight } from '../topic-rights.ts';
+import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { mentionedCommands } from '../device/messages.ts';
 import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
@@ -44,6 +44,8 @@ type InFlightPublish = { packetId: number; commandId: string | null };
 export type EdgeRules = {
   device: DeviceIdentity;
   rights: readonly TopicRight[];
+  /** By the device's own topics. */
+  actions: ReadonlyMap<string, TopicAction>;
   maxSubscriptions: number;
   /** Of the service, announced to MQTT 5. */
   receiveMaximum: number;
@@ -74,6 +76,14 @@ export type EdgeStep = {
   unacknowledged: number;
   end: EdgeEnd | undefined;
 };
+
+export function rulesOf(
+  device: DeviceIdentity,
+  limits: Pick<EdgeRules, 'maxSubscriptions' | 'receiveMaximum'>,
+): EdgeRules {
+  const actions = new Map(Object.values(topicActions).map((action) => [topicOf(device, action), action]));
+  return { device, rights: rightsOfDevice(device), actions, ...limits };
+}
 
 /** Of all filters of a session, which its attachment has to hold. */
 const maxFiltersLength = 4_096;
@@ -114,7 +124,7 @@ export function takePackets(
     end: undefined,
   };
   for (const raw of packets) {
-    step.session = { ...step.session, lastPacketAtMs: nowMs };
+    if (step.session.lastPacketAtMs !== nowMs) step.session = { ...step.session, lastPacketAtMs: nowMs };
     const packet = 'malformed' in raw ? raw : readPacket(raw, session.level);
     step.end = 'malformed' in packet ? unreadable(packet.malformed) : takePacket(step, packet, rules);
     if (step.end !== undefined) break;
@@ -193,7 +203,7 @@ function takePacket(step: EdgeStep, packet: ClientPacket, rules: EdgeRules): Edg
   }
 }
 
-function takePublish(step: EdgeStep, packet: PublishPacket, { rights, device, receiveMaximum }: EdgeRules) {
+function takePublish(step: EdgeStep, packet: PublishPacket, { rights, actions, receiveMaximum }: EdgeRules) {
   const { topic, payload, qos, isRetained, packetId } = packet;
   const { level } = step.session;
   if (qos === 2) return { reason: 'qos_not_supported', topic } as const;
@@ -201,9 +211,9 @@ function takePublish(step: EdgeStep, packet: PublishPacket, { rights, device, re
   // MQTT-3.3.2-2
   if (topic === '' || /[+#]/.test(topic)) return { reason: 'topic_invalid', topic } as const;
   if (isRetained && level === 5) return { reason: 'retain_not_supported', topic } as const;
-  if (!mayUse(rights, { action: 'publish', topic, isRetained })) return { reason: 'topic_forbidden', topic } as const;
-  const action = Object.values(topicActions).find((one) => topic === topicOf(device, one));
-  if (action === undefined) return { reason: 'topic_forbidden', topic } as const;
+  const action = actions.get(topic);
+  const isAllowed = action !== undefined && mayUse(rights, { action: 'publish', topic, isRetained });
+  if (!isAllowed) return { reason: 'topic_forbidden', topic } as const;
   if (qos === 1) {
     step.replies.push({ kind: 'puback', packetId, message: step.messages.length });
     // Each of them is acknowledged before the next wake-up: what is in flight came at once.

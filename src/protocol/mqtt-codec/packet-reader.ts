@@ -5,6 +5,9 @@ import type { MalformedReason } from './malformed.ts';
 export type RawPacket = { type: number; flags: number; body: Uint8Array };
 export type Unreadable = { malformed: MalformedReason };
 
+/** PUBLISH (MQTT 2.2.1). */
+export const publishType = 3;
+
 const none = new Uint8Array(0);
 
 export class PacketReader {
@@ -24,9 +27,9 @@ export class PacketReader {
     this.#length += chunk.length;
   }
 
-  /** Whether `next` has something to give. */
-  isReady(maxBytes: number): boolean {
-    return this.#measure(maxBytes) !== undefined;
+  /** Of what `next` has to give, readable or not; undefined where it has nothing. */
+  nextType(maxBytes: number): number | undefined {
+    return this.#measure(maxBytes) === undefined ? undefined : (this.rest()[0] ?? 0) >> 4;
   }
 
   /** The next packet; undefined where its end has not come. After a problem there is nothing more to read. */
