@@ -69,6 +69,11 @@ function meteredStatement(sql, statement) {
   };
 }
 
+function addWritten(name, rows) {
+  add('object rows written', rows);
+  add(`${name} rows written`, rows);
+}
+
 /** The object's own, with a storage that counts. */
 function meterStorage(ctx, name) {
   const { storage } = ctx;
@@ -79,7 +84,7 @@ function meterStorage(ctx, name) {
       // It is read to its end before anything is awaited.
       queueMicrotask(() => {
         add('object rows read', cursor.rowsRead);
-        add('object rows written', cursor.rowsWritten);
+        addWritten(name, cursor.rowsWritten);
       });
       return cursor;
     },
@@ -91,7 +96,7 @@ function meterStorage(ctx, name) {
     sql,
     setAlarm: (atMs) => {
       // The price list: each setAlarm is a row written.
-      add('object rows written');
+      addWritten(name, 1);
       add('object alarms set');
       alarms.set(key, { name, id: ctx.id.toString(), atMs: Number(atMs) });
       return storage.setAlarm(Number(atMs) - offsetMs);
