@@ -51,5 +51,6 @@ function printTable(rows: string[][]): void {
 
 function format(value: number): string {
   if (value >= 1000) return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ' ');
-  return value >= 100 ? value.toFixed(0) : value.toFixed(2);
+  if (value >= 100) return value.toFixed(0);
+  return value >= 0.1 || value === 0 ? value.toFixed(2) : value.toPrecision(2);
 }

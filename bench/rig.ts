@@ -4,6 +4,7 @@ import type { BridgeProcess } from '../test/rig/bridge-process.ts';
 import type { Activation } from '../test/rig/accounts.ts';
 import { Mosquitto, mosquittoSettings } from '../test/rig/mosquitto.ts';
 import { RelayClient } from '../test/rig/relay-client.ts';
+import type { Neighbour } from '../test/rig/worker-runtime.ts';
 import { WorkerRig, workerVars } from '../test/rig/worker-rig.ts';
 
 /** Not the 200 that a socket may have: an application would open a second one before that. */
@@ -21,6 +22,15 @@ export const benchSettings = [
   'devices are activated over HTTP; their logins are not checked by the broker',
 ];
 
+export type BenchRigOptions = {
+  deviceCount: number;
+  profileDir: string | null;
+  /** Beside those of every benchmark. */
+  limits?: string[];
+  neighbours?: Neighbour[];
+  brokerConfig?: string;
+};
+
 export class BenchRig {
   readonly broker: Mosquitto;
   readonly worker: WorkerRig;
@@ -34,12 +44,14 @@ export class BenchRig {
     this.#profileDir = profileDir;
   }
 
-  static async start(options: { deviceCount: number; profileDir: string | null }): Promise<BenchRig> {
-    const broker = await Mosquitto.start();
+  static async start(options: BenchRigOptions): Promise<BenchRig> {
+    const { limits = [], neighbours = [], brokerConfig } = options;
+    const broker = await Mosquitto.start(brokerConfig);
     try {
       const worker = await WorkerRig.start({
         mqttPort: broker.port,
-        vars: { LIMITS: [workerVars.LIMITS, ...edgeLimits].join() },
+        vars: { LIMITS: [workerVars.LIMITS, ...edgeLimits, ...limits].join() },
+        neighbours,
         onWorkerLine: (line) => showTrouble('Worker', line),
       });
       return new BenchRig(broker, worker, await worker.activateMany(options.deviceCount), options.profileDir);

@@ -9,6 +9,9 @@ import { describeMachine, readLoadAverage } from './machine.ts';
 import { readCommandLine } from '../test/rig/command-line.ts';
 import { mosquittoMissing } from '../test/rig/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
+import { costRigs, costVariants, measureCost } from './cost.ts';
+import { measureFanOut, startFanOut } from './fan-out.ts';
+import { footprintRig, footprintVariants, measureFootprint } from './footprint.ts';
 import { growthRig, growthSizes, growthVariants, measureGrowth } from './growth.ts';
 import { measureRequests, requestVariants, startRequests } from './requests.ts';
 import { BenchRig, benchSettings } from './rig.ts';
@@ -18,8 +21,8 @@ import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
 const usage = `Usage: npm run bench -- [options]
 
-  --only NAME      one benchmark alone: B1, B2, B2e, B3, B3e, B5
-  --variant NAME   one variant of B1, B2, B2e or B5 alone, by its name in the output; goes with --only
+  --only NAME      one benchmark alone: B1, B2, B2e, B3, B3e, B4, B5, B6, B7
+  --variant NAME   one variant alone, by its name in the output; goes with --only
   --rounds N       rounds a variant (5; fewer are no measurement)
   --scale N        devices of the largest database of B5 (1000000)
   --quick          one short round of each, to see that everything works; judges no target
@@ -117,6 +120,11 @@ const benchmarks: Benchmark[] = [
   { name: 'B3', variants: [], measure: onBroker(commandDevices, measureCommands) },
   { name: 'B3e', variants: [], measure: onBroker(edgeCommandDevices, measureEdgeCommands) },
   {
+    name: 'B4',
+    variants: [],
+    measure: async (options, profileDir) => measureFanOut(await keep(startFanOut(profileDir)), options),
+  },
+  {
     name: 'B5',
     variants: growthVariants,
     measure: async (options) => {
@@ -125,6 +133,20 @@ const benchmarks: Benchmark[] = [
         rigs.push(await keep(WorkerRig.start(growthRig(size, options.say))));
       return measureGrowth(rigs, options);
     },
+  },
+  {
+    name: 'B6',
+    variants: costVariants,
+    measure: async (options) => {
+      const rigs: WorkerRig[] = [];
+      for (const rig of costRigs) rigs.push(await keep(WorkerRig.start(rig)));
+      return measureCost(rigs, options);
+    },
+  },
+  {
+    name: 'B7',
+    variants: footprintVariants,
+    measure: async (options) => measureFootprint(await keep(WorkerRig.start(footprintRig)), options),
   },
 ];
 

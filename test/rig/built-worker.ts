@@ -96,11 +96,11 @@ export function buildOnce(): Promise<string> {
   return (bundle ??= build());
 }
 
-/** Builds the Worker once a process. Port 0 is any free one; `onLine` is called with the log lines. */
+/** Builds the Worker once a process, unless it is given one. Port 0 is any free one; `onLine` is called with the log lines. */
 export async function startBuiltWorker(
-  options: Omit<WorkerOptions, 'buildDir' | 'host'> & { onLine?: (line: string) => void },
+  options: Omit<WorkerOptions, 'buildDir' | 'host'> & { buildDir?: string; onLine?: (line: string) => void },
 ): Promise<BuiltWorker> {
-  const child = spawnWorker({ ...options, buildDir: await buildOnce(), host: '127.0.0.1' });
+  const child = spawnWorker({ ...options, buildDir: options.buildDir ?? (await buildOnce()), host: '127.0.0.1' });
   const lastLines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     if (stream === null) continue;

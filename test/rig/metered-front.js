@@ -146,7 +146,10 @@ function metered(name, Real) {
       add(`${name}.${method}`);
       if (kind === 'alarms') alarms.delete(`${name} ${this.ctx.id.toString()}`);
       const startedAtMs = realNow();
-      const noteEnd = () => add('object ms', realNow() - startedAtMs);
+      const noteEnd = () => {
+        add('object ms', realNow() - startedAtMs);
+        add(`${name} ms`, realNow() - startedAtMs);
+      };
       isInside = true;
       try {
         const result = value.apply(this, args);

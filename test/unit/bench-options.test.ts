@@ -8,10 +8,13 @@ const runPath = fileURLToPath(new URL('../../bench/run.ts', import.meta.url));
 describe('npm run bench', () => {
   it.each([
     [['--variant', '10 device'], /there are '10 devices', .*'1 000 devices, moving'/],
-    [['--variant', '10 devices', '--only', 'B3'], /--variant is of B1, B2, B2e, B5: it does not go with --only B3/],
+    [
+      ['--variant', '10 devices', '--only', 'B3'],
+      /--variant is of B1, B2, B2e, B5, B6, B7: it does not go with --only B3/,
+    ],
     [['--variant', '10 devices, 30 ms away', '--only', 'B2e'], /there are '10 devices', '200 devices'/],
     [['--variant', 'device', '--only', 'B1'], /there are 'device by id', 'list of 20 with its total', 'status view'/],
-    [['--only', 'B9'], /there are B1, B2, B2e, B3, B3e/],
+    [['--only', 'B9'], /there are B1, B2, B2e, B3, B3e, B4, B5, B6, B7/],
     [['--scale', '10'], /a whole number from 2000/],
     [['--rounds', '0'], /a whole number from 1/],
   ])('refuses %j', (options, reason) => {

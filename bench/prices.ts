@@ -1,0 +1,26 @@
+// Cloudflare's list prices beyond what a plan includes, in US dollars; what a device costs is computed from them and from the
+// meter of a run. Data, no logic.
+
+export const priceSources = [
+  'https://developers.cloudflare.com/workers/platform/pricing/',
+  'https://developers.cloudflare.com/durable-objects/platform/pricing/',
+  'https://developers.cloudflare.com/d1/platform/pricing/',
+];
+export const pricesReadOn = '2026-11-22';
+
+/** For one of each. */
+export const prices = {
+  workerRequest: 0.3e-6,
+  workerCpuMs: 0.02e-6,
+  objectRequest: 0.15e-6,
+  /** With 128 MB an object, whatever it uses. */
+  objectGigabyteSecond: 12.5e-6,
+  objectRowRead: 0.001e-6,
+  objectRowWritten: 1e-6,
+  databaseRowRead: 0.001e-6,
+  databaseRowWritten: 1e-6,
+};
+
+export const objectGigabytes = 0.128;
+/** So many messages that come in on a WebSocket are charged as one request. */
+export const messagesARequest = 20;
