@@ -23,7 +23,9 @@ async function ask(path: string, body: object): Promise<{ refusals: unknown[]; t
   const lines: string[] = [];
   vi.spyOn(console, 'info').mockImplementation((line: string) => void lines.push(line));
   await callHook(path.replace(':', hookSecret), JSON.stringify(body), { 'Content-Type': 'application/json' });
-  const parsed = lines.map((line) => JSON.parse(line) as { requestId: string; refusal?: unknown });
+  const parsed = lines
+    .map((line) => JSON.parse(line) as { event: string; requestId: string; refusal?: unknown })
+    .filter(({ event }) => event === 'request');
   expect(new Set(parsed.map(({ requestId }) => requestId)).size).toBe(1);
   return { refusals: parsed.map(({ refusal }) => refusal), text: lines.join('\n') };
 }
