@@ -527,6 +527,25 @@ export const texts = {
     removeOf: (name: string) => `Delete ${name}`,
     removeWarning: 'Whatever uses this key is refused from now on.',
   },
+  bulkDeletion: {
+    title: 'Delete several',
+    label: 'Which of your devices of this product',
+    which: {
+      inactive: 'Those that have not activated',
+      offline: 'Those that are offline',
+      disabled: 'Those that are disabled',
+      online: 'Those that are online',
+      all: 'All',
+    },
+    warning:
+      'Their history, commands and credentials are gone for good. Devices that others have claimed stay. Disable the product ' +
+      'first, where new ones would activate meanwhile.',
+    confirm: 'Delete them for good',
+    progress: (deleted: number, remaining: number) =>
+      `${deleted.toLocaleString('en')} deleted, ${remaining >= 10_000 ? '10,000 or more' : remaining.toLocaleString('en')} left`,
+    done: 'Done.',
+    stuck: (count: number) => `${count.toLocaleString('en')} could not be deleted now. Try again in a while.`,
+  },
   sharing: {
     people: 'People',
     peopleHint: 'With whom this device is shared. An operator presses it, a viewer only looks.',
@@ -653,7 +672,8 @@ export const texts = {
       email_exists: 'There is an account with this email.',
       username_exists: 'There is an account with this name.',
       product_key_exists: 'This product key is taken.',
-      product_has_devices: 'The product still has devices or serial numbers: delete them first.',
+      product_has_devices:
+        'The product still has devices or serial numbers: delete them first, among its serial numbers.',
       too_many_api_keys: 'You have as many API keys as you may have. Delete one that is not used.',
       too_many_products: 'You have as many products as you may have. Delete one that is not used.',
       too_many_members: 'The device has as many members as it may have. Remove one first.',

@@ -137,15 +137,22 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await expect.poll(() => figure('Devices')).toBe('1,201');
     });
 
-    it('that is not empty stays, and one that is empty goes', async () => {
+    it('that is not empty stays, and goes once its devices are deleted', async () => {
       await press('Delete this product');
       await press('Delete for good');
-      await says('The product still has devices or serial numbers: delete them first.');
+      await says('The product still has devices or serial numbers: delete them first, among its serial numbers.');
       wasRefused();
       await press('Close');
       const empty = await addProduct(stage.owner, { name: 'Nothing of it' });
+      const registered = { param: { productKey: empty }, json: { serials: ['N-1', 'N-2'] } };
+      await dataOf(stage.owner.api.products[':productKey'].serials.$post(registered));
       await go(`#/products/${empty}`);
       await page.getByRole('heading', { level: 1, name: 'Nothing of it' }).waitFor();
+      await press('Delete several');
+      await press('Delete them for good');
+      await page.getByRole('dialog').getByText('2 deleted, 0 left').waitFor();
+      await press('Close');
+      await serials().getByText('No serial number yet.').waitFor();
       await press('Delete this product');
       await press('Delete for good');
       await page.getByRole('heading', { level: 1, name: 'Products' }).waitFor();

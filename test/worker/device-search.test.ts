@@ -58,6 +58,11 @@ describe('a search', () => {
     ['Überd', ['Überdach']],
     ['light', []],
     ['%', []],
+    ['\u0000', []],
+    ['hall\u0000', []],
+    ['\u{10FFFF}', []],
+    ['Ü', ['Überdach']],
+    ['ü', []],
     ["' or 1=1 --", []],
   ])('for "%s" finds own devices that begin like that, by name', async (text, names) => {
     const found = await search(owner, text);

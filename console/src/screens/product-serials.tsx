@@ -3,6 +3,7 @@
 import { dataOf, type Client, type Data } from '@latchwork/client';
 import { useSignal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
+import { BulkDeletion } from '../parts/bulk-deletion.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Action } from '../parts/form.tsx';
 import { Paged } from '../parts/paged.tsx';
@@ -27,7 +28,8 @@ export function ProductSerials({ productKey, onChange }: { productKey: string; o
       ),
     [],
   );
-  const isImporting = useSignal(false);
+  const open = useSignal<'none' | 'import' | 'deletion'>('none');
+  const close = () => (open.value = 'none');
   const changed = async (): Promise<void> => {
     onChange();
     await list.reload();
@@ -38,13 +40,21 @@ export function ProductSerials({ productKey, onChange }: { productKey: string; o
         <h2>
           {words.title} <small>{list.items.value !== null && list.total.value.toLocaleString('en')}</small>
         </h2>
-        <button type="button" class="primary" onClick={() => (isImporting.value = true)}>
-          {words.import}
-        </button>
+        <div class="actions">
+          <button type="button" class="primary" onClick={() => (open.value = 'import')}>
+            {words.import}
+          </button>
+          {list.total.value > 0 && (
+            <button type="button" onClick={() => (open.value = 'deletion')}>
+              {texts.bulkDeletion.title}
+            </button>
+          )}
+        </div>
       </div>
       <p class="hint">{words.hint}</p>
-      {isImporting.value && (
-        <Dialog title={words.import} onClose={() => (isImporting.value = false)}>
+      {open.value === 'deletion' && <BulkDeletion productKey={productKey} onClose={close} onChange={changed} />}
+      {open.value === 'import' && (
+        <Dialog title={words.import} onClose={close}>
           <SerialImportForm productKey={productKey} onChange={changed} />
         </Dialog>
       )}
