@@ -263,6 +263,24 @@ it('ends where the relay will never take it, with the reason', async () => {
   expect(relay.state).toBe('ended');
 });
 
+it('follows with an API key until that is deleted', async () => {
+  const session = await logIn();
+  const key = await dataOf(session.api.users['api-keys'].$post({ json: { description: 'hub', scopes: ['read'] } }));
+  const relay = new Relay(service.rig.url, { login: { apiKey: key.keyId, apiSecret: key.apiKey } });
+  relays.push(relay);
+  const messages: RelayMessage[] = [];
+  const refusals: unknown[] = [];
+  const listener = {
+    onMessage: (message: RelayMessage) => messages.push(message),
+    onRefused: (e: unknown) => refusals.push(e),
+  };
+  await relay.subscribe('/sys/+/+/#', { ...listener, snapshot: true }).active;
+  expect(messages.map((one) => one.topic)).toContain(activation.topics.status);
+  await dataOf(session.api.users['api-keys'][':keyId'].$delete({ param: { keyId: key.keyId } }));
+  await eventually('the end', () => relay.state === 'ended');
+  expect(refusals).toMatchObject([{ name: 'RelayError', code: 1008, message: 'API key deleted' }]);
+});
+
 it('refuses a foreign topic alone, and goes on', async () => {
   const session = await logIn();
   const relay = openRelay(session);

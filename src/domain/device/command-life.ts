@@ -5,7 +5,7 @@ import type { Json } from '../json.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
 
 /** A user, in person or with an API key. */
-export type CommandGiver = { userId: number; withKey: boolean };
+type CommandGiver = { userId: number; withKey: boolean };
 
 export type Command = {
   commandId: string;
