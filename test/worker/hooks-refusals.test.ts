@@ -25,7 +25,8 @@ async function ask(path: string, body: object): Promise<{ refusals: unknown[]; t
   await callHook(path.replace(':', hookSecret), JSON.stringify(body), { 'Content-Type': 'application/json' });
   const parsed = lines
     .map((line) => JSON.parse(line) as { event: string; requestId: string; refusal?: unknown })
-    .filter(({ event }) => event === 'request');
+    // The device's own line, which belongs to no request.
+    .filter(({ event }) => event !== 'device login refused');
   expect(new Set(parsed.map(({ requestId }) => requestId)).size).toBe(1);
   return { refusals: parsed.map(({ refusal }) => refusal), text: lines.join('\n') };
 }
