@@ -10,6 +10,11 @@ export type Tokens = { token: string; refreshToken: string; expiresAtMs: number 
 export type SessionOptions = HttpOptions & {
   /** New tokens, also those of the login. */
   onTokens?: (tokens: Tokens) => void;
+  /**
+   * Where several pages or processes share one session: runs `renew` while no other of them does, and gives it the tokens
+   * that are kept now. A refresh token is good for one use; newer tokens than the own ones are taken instead of asking.
+   */
+  exclusively?: (renew: (kept: Tokens | null) => Promise<void>) => Promise<void>;
   /** The service no longer accepts the refresh token: the user has to log in again. */
   onEnded?: (error: ApiError) => void;
 };
@@ -101,8 +106,19 @@ export class Session {
 
   async #renew(): Promise<void> {
     if (this.#end !== undefined) throw this.#end;
-    this.#renewal ??= this.#askForTokens().finally(() => (this.#renewal = undefined));
+    this.#renewal ??= this.#renewAmongOthers().finally(() => (this.#renewal = undefined));
     await this.#renewal;
+  }
+
+  async #renewAmongOthers(): Promise<void> {
+    const { exclusively } = this.#options;
+    if (exclusively === undefined) return this.#askForTokens();
+    await exclusively(async (kept) => {
+      if (kept === null || kept.token === this.#tokens.token) return this.#askForTokens();
+      this.#tokens = kept;
+      this.#renewAtMs = renewalOf(kept.expiresAtMs);
+      if (Date.now() >= this.#renewAtMs) await this.#askForTokens();
+    });
   }
 
   async #askForTokens(): Promise<void> {

@@ -15,7 +15,8 @@ export const texts = {
     registerSubmit: 'Create account',
     toRegister: 'No account yet? Create one',
     toSignIn: 'Have an account? Sign in',
-    ended: 'Your session has ended. Sign in again.',
+    ended:
+      'Your session has ended: it was signed out elsewhere, the password was changed, or it was not used for long. Sign in again.',
   },
   live: {
     open: 'Live',
@@ -244,6 +245,7 @@ export const texts = {
     handTo: (position: string) => `Hand: ${position}`,
     slow: 'Slow: it obeys after 3 seconds',
     lie: 'Lies: it says that it moved, and does not',
+    refuse: 'Refuses: it answers with an error',
     pull: 'Pull the plug',
     plug: 'Plug it in',
   },

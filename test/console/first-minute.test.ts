@@ -2,6 +2,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualDevice } from '../../dev/virtual-device.ts';
+import { dataOf } from '../rig/api.ts';
 import { browserMissing } from '../rig/browser.ts';
 import { Stage } from '../rig/console-stage.ts';
 import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
@@ -138,21 +139,36 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.context().close();
   });
 
-  it('keeps nobody out, in light and in dark', async () => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      const page = await stage.browser.open('/', { colorScheme });
-      expect(await findBarriers(page)).toEqual([]);
-      await signIn(page, stage.owner);
-      await page.getByRole('link', { name: /HALL-1/ }).waitFor();
-      for (const hash of ['#/', '#/products', '#/products/+', '#/settings']) {
-        await page.evaluate(`location.hash = '${hash}'`);
-        await page.waitForTimeout(200);
-        expect(await findBarriers(page)).toEqual([]);
-      }
-      await openDevice(page, /HALL-1/);
-      expect(await findBarriers(page)).toEqual([]);
-      await page.context().close();
+  it.each([
+    ['in light', { colorScheme: 'light' }],
+    ['in dark', { colorScheme: 'dark' }],
+    ['on a phone', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
+  ] as const)('keeps nobody out %s, and fits', async (_, visitor) => {
+    const page = await stage.browser.open('/', visitor);
+    const check = async (where: string): Promise<void> => {
+      expect(await findBarriers(page), where).toEqual([]);
+      const tooWide = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+      expect(await page.evaluate<number>(tooWide), `${where} is too wide`).toBe(0);
+    };
+    await check('sign-in');
+    await signIn(page, stage.owner);
+    await page.getByRole('link', { name: /HALL-1/ }).waitFor();
+    await check('devices');
+    const { deviceId } = (await dataOf(stage.owner.api.devices.$get({ query: { search: 'HALL-1' } }))).list[0] ?? {};
+    const screens = {
+      [`#/devices/${deviceId ?? ''}`]: /HALL-1/,
+      '#/add': 'Add a device',
+      '#/products': 'Products',
+      '#/products/+': 'Create a product',
+      [`#/products/${stage.productKey}`]: 'Servo switch',
+      '#/settings': 'Settings',
+    };
+    for (const [hash, name] of Object.entries(screens)) {
+      await page.evaluate(`location.hash = '${hash}'`);
+      await page.getByRole('heading', { level: 1, name }).waitFor();
+      await check(hash);
     }
+    await page.context().close();
   });
 });
 

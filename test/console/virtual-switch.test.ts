@@ -45,6 +45,25 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
     await page.getByLabel('Lies: it says that it moved, and does not').uncheck();
   });
 
+  it('refuses, which ends the command with what it answered', async () => {
+    await page.getByLabel('Refuses: it answers with an error').check();
+    await control('Up').click();
+    await page.locator('.journey').getByText('Refused by the device').waitFor();
+    await page.locator('.journey').getByText('500').first().waitFor();
+    expect(await control('Up').getAttribute('aria-pressed')).toBe('false');
+    await page.locator('.timeline .command').getByText('Refused by the device').first().waitFor();
+    await page.getByLabel('Refuses: it answers with an error').uncheck();
+  });
+
+  it('is slow, which is not taken for done', async () => {
+    await page.getByLabel('Slow: it obeys after 3 seconds').check();
+    await control('Up').click();
+    await page.locator('.journey').getByText('On its way').waitFor();
+    expect(await control('Up').getAttribute('aria-pressed')).toBe('false');
+    await page.locator('.journey').getByText('Confirmed by a report').waitFor();
+    await page.getByLabel('Slow: it obeys after 3 seconds').uncheck();
+  });
+
   it('has its plug pulled, which is shown with the reason, and comes back', async () => {
     await press('Pull the plug');
     await headSays('Offline');

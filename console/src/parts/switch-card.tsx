@@ -6,6 +6,11 @@ import { Action } from './form.tsx';
 
 const words = texts.virtualSwitch;
 const leverAt: Record<Position, number> = { up: 24, middle: 50, down: 76 };
+const faults = [
+  ['isSlow', words.slow],
+  ['isLying', words.lie],
+  ['isRefusing', words.refuse],
+] as const;
 const positions: readonly Position[] = ['up', 'middle', 'down'];
 
 export function SwitchCard({ device, status }: { device: VirtualSwitch; status: string }) {
@@ -44,22 +49,16 @@ export function SwitchCard({ device, status }: { device: VirtualSwitch; status: 
             </button>
           ))}
         </div>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={device.isSlow.value}
-            onChange={(event) => (device.isSlow.value = event.currentTarget.checked)}
-          />
-          {words.slow}
-        </label>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={device.isLying.value}
-            onChange={(event) => (device.isLying.value = event.currentTarget.checked)}
-          />
-          {words.lie}
-        </label>
+        {faults.map(([fault, label]) => (
+          <label key={fault} class="check">
+            <input
+              type="checkbox"
+              checked={device[fault].value}
+              onChange={(event) => (device[fault].value = event.currentTarget.checked)}
+            />
+            {label}
+          </label>
+        ))}
         {isPlugged ? (
           <button type="button" class="danger" onClick={() => device.pullPlug()}>
             {words.pull}

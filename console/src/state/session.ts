@@ -1,13 +1,17 @@
 // Who is signed in, in this tab and in the others of the browser: the tokens are in local storage, and every tab follows
 // them. The only place that stores anything.
-import { createClient, dataOf, Session, type Relay, type Tokens } from '@latchwork/client';
+import { createClient, dataOf, Session, type Relay, type SessionOptions, type Tokens } from '@latchwork/client';
 import { computed, signal } from '@preact/signals';
 
 const baseUrl = location.origin;
 const tokensKey = 'latchwork.tokens';
+/** Differs with each login, and stays while its tokens are renewed. */
+const loginKey = 'latchwork.login';
+const renewalLock = 'latchwork.renewal';
 const deviceTokenKey = 'latchwork.deviceToken';
 
 const current = signal<Session | null>(null);
+let currentLogin: string | null = null;
 
 /** True after the service ended a session by itself, until the next login. */
 export const hasEnded = signal(false);
@@ -30,6 +34,8 @@ export async function signIn(username: string, password: string): Promise<void> 
   const opened = await Session.logIn(baseUrl, login, options);
   if (opened.deviceToken !== undefined) localStorage.setItem(deviceTokenKey, opened.deviceToken);
   hasEnded.value = false;
+  currentLogin = crypto.getRandomValues(new Uint32Array(2)).join('-');
+  localStorage.setItem(loginKey, currentLogin);
   current.value = opened;
 }
 
@@ -52,27 +58,35 @@ export async function signOutEverywhere(): Promise<void> {
   forget();
 }
 
-const options = {
-  onTokens: (tokens: Tokens) => localStorage.setItem(tokensKey, JSON.stringify(tokens)),
+const options: SessionOptions = {
+  onTokens: (tokens) => localStorage.setItem(tokensKey, JSON.stringify(tokens)),
+  // One tab renews at a time, and the others take what it got. Browsers have locks on secure pages alone; without them the
+  // service answers a refresh token that is used twice within seconds.
+  exclusively: (renew) => {
+    const renewNow = () => renew(readTokens());
+    return 'locks' in navigator ? navigator.locks.request(renewalLock, renewNow) : renewNow();
+  },
   onEnded: () => {
-    // Another tab may have renewed the session at the same moment.
-    const kept = readTokens();
-    if (kept !== null && kept.token !== current.value?.tokens.token) resume();
-    else {
-      hasEnded.value = true;
-      forget();
-    }
+    hasEnded.value = true;
+    forget();
   },
 };
 
 function forget(): void {
   localStorage.removeItem(tokensKey);
+  localStorage.removeItem(loginKey);
+  currentLogin = null;
   current.value = null;
 }
 
 function resume(): void {
   const tokens = readTokens();
+  const login = localStorage.getItem(loginKey);
+  // Another tab has renewed the tokens of this session, which takes them when it needs them.
+  if (tokens !== null && current.value !== null && login === currentLogin) return;
+  currentLogin = login;
   current.value = tokens === null ? null : Session.resume(baseUrl, tokens, options);
+  if (tokens !== null) hasEnded.value = false;
 }
 
 function readTokens(): Tokens | null {
@@ -81,6 +95,6 @@ function readTokens(): Tokens | null {
 }
 
 addEventListener('storage', ({ key }) => {
-  if (key === tokensKey || key === null) resume();
+  if (key === tokensKey || key === loginKey || key === null) resume();
 });
 resume();

@@ -19,6 +19,8 @@ export class VirtualSwitch {
   readonly isSlow = signal(false);
   /** Replies that it has obeyed, and does not move. */
   readonly isLying = signal(false);
+  /** Replies with an error, and does not move. */
+  readonly isRefusing = signal(false);
   readonly #login: SwitchLogin;
   #client: MqttClient | null = null;
   #isWanted = false;
@@ -83,8 +85,12 @@ export class VirtualSwitch {
     const { id, params } = JSON.parse(new TextDecoder().decode(payload)) as SetCommand;
     const obey = (): void => {
       const move = moveSwitch(this.lever.value, params);
-      this.#publish({ method: 'thing.service.property.set_reply', id, code: move === undefined ? 400 : 200 });
-      if (!this.isLying.value) this.#move(params);
+      this.#publish({
+        method: 'thing.service.property.set_reply',
+        id,
+        code: this.isRefusing.value ? 500 : move === undefined ? 400 : 200,
+      });
+      if (!this.isLying.value && !this.isRefusing.value) this.#move(params);
     };
     if (this.isSlow.value) setTimeout(obey, slowReplyMs);
     else obey();
