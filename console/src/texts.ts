@@ -278,6 +278,7 @@ export const texts = {
     somebody: 'somebody else',
     by: (name: string) => `by ${name}`,
     byKey: (name: string) => `by ${name}, with an API key`,
+    byGuest: 'through a guest link',
     steps: {
       accepted: 'accepted',
       published: 'sent',

@@ -59,10 +59,11 @@ function entryOfEvent(event: EventView): Entry {
 }
 
 function entryOfCommand(command: Command, givers: ReadonlyMap<number, string>): Entry {
-  const { commandId, params, givenBy, steps } = command;
+  const { commandId, params, givenBy, guestLinkId, steps } = command;
   const words = texts.command;
   const name = givenBy === null ? undefined : (givers.get(givenBy.userId) ?? words.somebody);
-  const by = name === undefined ? '' : givenBy?.withKey === true ? words.byKey(name) : words.by(name);
+  const byUser = name === undefined ? '' : givenBy?.withKey === true ? words.byKey(name) : words.by(name);
+  const by = guestLinkId === null ? byUser : words.byGuest;
   return {
     key: commandId,
     kind: 'command',
