@@ -62,6 +62,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           provide: fuzzing,
           ...computing,
           testTimeout: 60_000,
@@ -93,7 +94,7 @@ export default defineConfig({
         test: {
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
-          setupFiles: ['test/rig/workerd/setup.ts'],
+          setupFiles: ['test/rig/patient-waits.ts', 'test/rig/workerd/setup.ts'],
           // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
           isolate: false,
           provide: fuzzing,
@@ -106,6 +107,7 @@ export default defineConfig({
         test: {
           name: 'bridge',
           include: ['test/bridge/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,
@@ -115,6 +117,7 @@ export default defineConfig({
         test: {
           name: 'gateway',
           include: ['test/gateway/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,
@@ -125,6 +128,7 @@ export default defineConfig({
         test: {
           name,
           include: ['test/conformance/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           globalSetup: ['test/rig/conformance-service.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
@@ -135,6 +139,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           ...withProcesses,
@@ -144,6 +149,7 @@ export default defineConfig({
         test: {
           name: 'console',
           include: ['test/console/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           globalSetup: ['test/rig/console-service.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
@@ -154,6 +160,7 @@ export default defineConfig({
         test: {
           name: 'attacks',
           include: ['test/attacks/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           provide: fuzzing,
           maxConcurrency: 4,
           testTimeout: 120_000,
@@ -165,6 +172,7 @@ export default defineConfig({
         test: {
           name: 'faults',
           include: ['test/faults/**/*.test.ts'],
+          setupFiles: ['test/rig/patient-waits.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           ...withProcesses,
