@@ -1,11 +1,12 @@
 // B6: what a device costs in a month at one report a minute, at list prices, from what the platform would charge for in this
 // very run: the built Worker with a counter in front of it and a clock that is moved on minute by minute.
-import { connectAsync, type MqttClient } from 'mqtt';
+import type { MqttClient } from 'mqtt';
 import type { Activation } from '../test/rig/accounts.ts';
 import { bridgeSecret } from '../test/rig/bridge-process.ts';
 import { advanceClock, meteredFront, readMeter, reportConnected, resetMeter, type Counts } from '../test/rig/meter.ts';
 import { WorkerRig } from '../test/rig/worker-rig.ts';
 import { CpuMeter } from './cpu-time.ts';
+import { connectFramed } from './framed-client.ts';
 import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources } from './prices.ts';
 import type { BenchResult, Target } from './results.ts';
 import type { BenchOptions } from './rounds.ts';
@@ -205,7 +206,7 @@ class EdgeSender {
   static async connect(rig: WorkerRig, devices: Activation[]): Promise<EdgeSender> {
     const clients = devices.map(({ deviceId, mqtt: { clientId, username, password } }) => {
       const login = { clientId, username, password, protocolVersion: 4 as const, keepalive: 0, reconnectPeriod: 0 };
-      return connectAsync(`${rig.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`, login);
+      return connectFramed(`${rig.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`, login);
     });
     return new EdgeSender(devices, await Promise.all(clients));
   }

@@ -7,11 +7,12 @@ import type { Activation } from '../test/rig/accounts.ts';
 import { GatewayProcess } from '../test/rig/gateway-process.ts';
 import { PlainDevice, postCommand, ReportWatch } from './command.ts';
 import { CpuMeter } from './cpu-time.ts';
+import { connectFramed } from './framed-client.ts';
 import type { BenchResult, Measure } from './results.ts';
 import type { BenchRig } from './rig.ts';
 import { percentile } from './statistics.ts';
 
-const sides = ['bridge', 'edge', 'gateway'] as const;
+const sides = ['bridge', 'edge', 'library', 'gateway'] as const;
 type Side = (typeof sides)[number];
 
 const commandsARound = { full: 300, quick: 20 };
@@ -31,17 +32,20 @@ export async function measureEdgeCommands(rig: BenchRig, options: EdgeCommandOpt
   const watch = new ReportWatch();
   const agent = new Agent({ keepAlive: true });
   const clients: MqttClient[] = [];
-  const connect = async (url: string, device: Activation): Promise<MqttClient> => {
+  const connect = async (side: Side, url: string, device: Activation): Promise<MqttClient> => {
     const { clientId, username, password } = device.mqtt;
     const session = { protocolVersion: 4, clean: true, reconnectPeriod: 0 } as const;
-    const client = await connectAsync(url, { clientId, username, password, ...session });
+    const open = side === 'edge' ? connectFramed : connectAsync;
+    const client = await open(url, { clientId, username, password, ...session });
     if (url.startsWith('mqtt:')) (client.stream as unknown as Socket).setNoDelay(true);
     clients.push(client);
     return client;
   };
+  const overWebSocket = ({ deviceId }: Activation): string => `${worker.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`;
   const urlOf: Record<Side, (device: Activation) => string> = {
     bridge: () => broker.url,
-    edge: ({ deviceId }) => `${worker.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`,
+    edge: overWebSocket,
+    library: overWebSocket,
     gateway: () => `mqtt://127.0.0.1:${gateway.port}`,
   };
   const devices = new Map<Side, { device: Activation; plain: PlainDevice }>();
@@ -50,7 +54,7 @@ export async function measureEdgeCommands(rig: BenchRig, options: EdgeCommandOpt
     if (device === undefined) throw new Error('too few devices');
     devices.set(side, {
       device,
-      plain: await PlainDevice.start(device, () => connect(urlOf[side](device), device), { isAlsoPlain: false }),
+      plain: await PlainDevice.start(device, () => connect(side, urlOf[side](device), device), { isAlsoPlain: false }),
     });
   }
   const relay = await rig.follow(
@@ -90,11 +94,13 @@ export async function measureEdgeCommands(rig: BenchRig, options: EdgeCommandOpt
       Worker,
     }),
     edge: new CpuMeter({ ...own, Worker }),
+    library: new CpuMeter({ ...own, Worker }),
     gateway: new CpuMeter({ ...own, gateway: { pid: gateway.pid, isGroup: false }, Worker }),
   };
   const times: Record<Side, Record<50 | 99, number[]>> = {
     bridge: { 50: [], 99: [] },
     edge: { 50: [], 99: [] },
+    library: { 50: [], 99: [] },
     gateway: { 50: [], 99: [] },
   };
   const count = isQuick ? commandsARound.quick : commandsARound.full;
@@ -119,7 +125,10 @@ export async function measureEdgeCommands(rig: BenchRig, options: EdgeCommandOpt
   return {
     name: 'B3e',
     title: 'command round trip at the edge: HTTP -> Worker -> device -> its report -> relay',
-    settings: ['one after the other; every command moves the switch, its report at QoS 1; mqtt.js as the device'],
+    settings: [
+      'one after the other; every command moves the switch, its report at QoS 1; mqtt.js as the device',
+      'edge: it sends a packet a frame, as firmware does; library: as it is, over WebSocket a frame for each field of a packet',
+    ],
     measures: measuresOf(times, cpu, isQuick),
     failures,
   };
