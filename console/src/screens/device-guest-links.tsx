@@ -50,7 +50,8 @@ export function DeviceGuestLinks({ device }: { device: Device }) {
       ),
     [],
   );
-  const made = useSignal<string | null>(null);
+  /** The dialog: the form, or the address of the link that was made. */
+  const open = useSignal<'form' | { url: string } | null>(null);
   const offered = commandsOf[device.product.controlMode];
   if (offered.length === 0) return null;
   return (
@@ -69,40 +70,45 @@ export function DeviceGuestLinks({ device }: { device: Device }) {
           />
         )}
       </Paged>
-      <h3>{words.make}</h3>
-      <Form
-        submit={words.make}
-        onSubmit={async ({ command, life, maxUses = '' }) => {
-          const expiresAt = new Date(Date.now() + lives[life as keyof typeof lives] - clockErrorMs).toISOString();
-          const limited = maxUses === '' ? {} : { maxUses: Number(maxUses) };
-          const json = { command: commands[command as keyof typeof commands], expiresAt, ...limited };
-          made.value = (await dataOf(api.$post({ param, json }))).url;
-          await list.reload();
-        }}
-      >
-        <div class="pair">
-          <Select
-            label={words.command}
-            name="command"
-            value={offered[0] ?? ''}
-            options={offered.map((name) => [name, words.commands[name]])}
-          />
-          <Select label={words.life} name="life" value="day" options={Object.entries(words.lives)} />
-          <Field
-            label={words.maxUses}
-            hint={words.maxUsesHint}
-            name="maxUses"
-            type="number"
-            min={1}
-            max={1000}
-            value="1"
-          />
-        </div>
-      </Form>
-      {made.value !== null && (
-        <Dialog title={words.made} onClose={() => (made.value = null)}>
-          <p>{words.madeHint}</p>
-          <Once label={words.address} value={made.value} />
+      <button type="button" onClick={() => (open.value = 'form')}>
+        {words.make}
+      </button>
+      {open.value !== null && (
+        <Dialog title={open.value === 'form' ? words.make : words.made} onClose={() => (open.value = null)}>
+          {open.value === 'form' ? (
+            <Form
+              submit={words.create}
+              onSubmit={async ({ command, life, maxUses = '' }) => {
+                const expiresAt = new Date(Date.now() + lives[life as keyof typeof lives] - clockErrorMs).toISOString();
+                const limited = maxUses === '' ? {} : { maxUses: Number(maxUses) };
+                const json = { command: commands[command as keyof typeof commands], expiresAt, ...limited };
+                open.value = { url: (await dataOf(api.$post({ param, json }))).url };
+                await list.reload();
+              }}
+            >
+              <Select
+                label={words.command}
+                name="command"
+                value={offered[0] ?? ''}
+                options={offered.map((name) => [name, words.commands[name]])}
+              />
+              <Select label={words.life} name="life" value="day" options={Object.entries(words.lives)} />
+              <Field
+                label={words.maxUses}
+                hint={words.maxUsesHint}
+                name="maxUses"
+                type="number"
+                min={1}
+                max={1000}
+                value="1"
+              />
+            </Form>
+          ) : (
+            <>
+              <p>{words.madeHint}</p>
+              <Once label={words.address} value={open.value.url} />
+            </>
+          )}
         </Dialog>
       )}
     </section>

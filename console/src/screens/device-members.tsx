@@ -36,6 +36,7 @@ export function DeviceMembers({ deviceId }: { deviceId: string }) {
       ),
     [],
   );
+  const isInviting = useSignal(false);
   return (
     <section class="card" aria-label={words.people}>
       <h2>{words.people}</h2>
@@ -66,21 +67,25 @@ export function DeviceMembers({ deviceId }: { deviceId: string }) {
           </li>
         )}
       </Paged>
-      <h3>{words.invite}</h3>
-      <Form
-        submit={words.invite}
-        done={words.invited}
-        isEmptied
-        onSubmit={async ({ email = '', role }) => {
-          await dataOf(api.members.$post({ param, json: { email, role: role as Role } }));
-          await invitations.reload();
-        }}
-      >
-        <div class="pair">
-          <Field label={words.email} name="email" type="email" required maxLength={254} autoComplete="off" />
-          <Select label={words.role} name="role" value="operator" options={roles} />
-        </div>
-      </Form>
+      <button type="button" onClick={() => (isInviting.value = true)}>
+        {words.invite}
+      </button>
+      {isInviting.value && (
+        <Dialog title={words.invite} onClose={() => (isInviting.value = false)}>
+          <p class="hint">{words.inviteHint}</p>
+          <Form
+            submit={words.send}
+            onSubmit={async ({ email = '', role }) => {
+              await dataOf(api.members.$post({ param, json: { email, role: role as Role } }));
+              isInviting.value = false;
+              await invitations.reload();
+            }}
+          >
+            <Field label={words.email} name="email" type="email" required maxLength={254} autoComplete="off" />
+            <Select label={words.role} name="role" value="operator" options={roles} />
+          </Form>
+        </Dialog>
+      )}
     </section>
   );
 }

@@ -41,6 +41,7 @@ export function Devices() {
   return (
     <main id="content">
       <h1>{words.title}</h1>
+      <Offers onAccept={() => (version.value += 1)} />
       {!isBare.value && (
         <div class="filters">
           <Search
@@ -73,7 +74,6 @@ export function Devices() {
         </div>
       )}
       <Problem text={problem.value} />
-      <Offers onAccept={() => (version.value += 1)} />
       <List key={JSON.stringify([filter.value, version.value])} isBare={isBare} />
     </main>
   );
@@ -169,7 +169,7 @@ function Empty() {
   if (Object.values(filter.value).some((value) => value !== '')) {
     return (
       <section class="empty">
-        <p>{words.noneFound}</p>
+        <p>{filter.value.search === '' ? words.noneFound : words.noneBegins(filter.value.search)}</p>
         <button type="button" onClick={() => (filter.value = noFilter)}>
           {words.showAll}
         </button>
