@@ -1,15 +1,13 @@
 // One device: what may be asked of it. Each call becomes an event for the core in domain/device, which stored-device.ts decides,
 // writes and follows up; or a query, which changes nothing. Never waits for D1 but where it says so.
 import { DurableObject } from 'cloudflare:workers';
-import { createId, isEqualDigest } from '../crypto/secrets.ts';
+import { isEqualDigest } from '../crypto/secrets.ts';
 import type { Actor, MemberRole } from '../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../domain/device/activation.ts';
-import { viewCommand, type AcceptedCommand, type CommandRequest, type CommandView } from '../domain/device/commands.ts';
+import type { CommandRequest, CommandView } from '../domain/device/commands.ts';
 import { liveGenerations } from '../domain/device/credentials.ts';
 import type { ConnectionReport, Ingested } from '../domain/device/events.ts';
 import {
-  countUsesLeft,
-  viewAsGuest,
   viewGuestLinks,
   type GuestLinkView,
   type GuestReceipt,
@@ -38,7 +36,7 @@ import { refuse, type Outcome } from '../domain/refusal.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
-import type { CommandState } from '../protocol/vocabulary.ts';
+import { DeviceCommands, type CommandReceipt } from './device-commands.ts';
 import type { RecordCheck } from './device-effects.ts';
 import { unpackMessages, type MessageColumns } from './message-columns.ts';
 import { StoredDevice } from './stored-device.ts';
@@ -61,16 +59,14 @@ export type LoginAttempt = {
   relayShard?: string;
 };
 
-export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAtMs: number } & (
-  { state?: never; elapsedMs?: never } | { state: CommandState; elapsedMs: number }
-);
-
 export class DeviceSession extends DurableObject<Env> {
   readonly #device: StoredDevice;
+  readonly #commands: DeviceCommands;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#device = new StoredDevice(ctx, env);
+    this.#commands = new DeviceCommands(this.#device);
   }
 
   /**
@@ -218,50 +214,16 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Answers when the broker has the command, or, where the caller asked for that, the device. */
-  async command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
-    this.#device.checkEdge();
-    const owned = this.#device.ask(actor, 'control', () => this.#device.storage.nextCommandNumber());
-    if (!owned.ok) return owned;
-    const commandId = createId('', 16);
-    const accepted = this.#device.decide({ kind: 'command_requested', actor, request, commandId, number: owned.value });
-    return accepted.ok ? this.#followCommand(accepted.value, request.waitSeconds) : accepted;
-  }
-
-  async #followCommand(
-    { publication, ...receipt }: AcceptedCommand,
-    waitSeconds: number | undefined,
-  ): Promise<Outcome<CommandReceipt>> {
-    const outcome =
-      publication === 'pending' ? await this.#device.effects.publicationOf(receipt.commandId) : publication;
-    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
-    if (waitSeconds === undefined) return { ok: true, value: receipt };
-    const isWaiting = () => {
-      const command = this.#findCommand(receipt.commandId);
-      return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
-    };
-    await this.#device.effects.waitForReply(receipt.commandId, waitSeconds * 1000, isWaiting);
-    const command = this.#findCommand(receipt.commandId);
-    const { present } = this.#device;
-    if (command === undefined || typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
-    const { state, deviceAcknowledgedAtMs, acceptedAtMs } = viewCommand(present, command, Date.now());
-    return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
+  command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+    return this.#commands.send(actor, request);
   }
 
   listCommands(actor: Actor, page: PageRequest): Outcome<Page<CommandView>> {
-    return this.#device.ask(actor, 'readCommands', (state) => {
-      const views = this.#device.storage.listCommands().map((command) => viewCommand(state, command, Date.now()));
-      return pageOf(views, page);
-    });
+    return this.#commands.list(actor, page);
   }
 
   readCommand(actor: Actor, commandId: string): Outcome<CommandView> {
-    const found = this.#device.ask(actor, 'readCommands', (state) => {
-      const command = this.#findCommand(commandId);
-      return command && viewCommand(state, command, Date.now());
-    });
-    if (!found.ok) return found;
-    const { value } = found;
-    return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
+    return this.#commands.read(actor, commandId);
   }
 
   cancelCommand(actor: Actor, commandId: string): Outcome<CommandView> {
@@ -368,25 +330,12 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** For whoever has the link. Changes nothing. */
   viewAsGuest(linkId: string): Outcome<GuestView> {
-    this.#device.checkEdge();
-    const { present } = this.#device;
-    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
-    return viewAsGuest(present, linkId, Date.now());
+    return this.#commands.viewAsGuest(linkId);
   }
 
   /** Answers when the device has replied, or after `waitSeconds`. */
-  async useGuestLink(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
-    this.#device.checkEdge();
-    const { present } = this.#device;
-    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
-    const fresh = { commandId: createId('', 16), number: this.#device.storage.nextCommandNumber() };
-    const accepted = this.#device.decide({ kind: 'guest_link_used', ...use, ...fresh });
-    if (!accepted.ok) return accepted;
-    const followed = await this.#followCommand(accepted.value, waitSeconds);
-    if (!followed.ok) return followed;
-    const after = this.#device.present;
-    const usesLeft = typeof after === 'string' ? 0 : countUsesLeft(after, use.linkId, Date.now());
-    return { ok: true, value: { ...followed.value, deviceName: present.identity.name, usesLeft } };
+  useGuestLink(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+    return this.#commands.sendAsGuest(use, waitSeconds);
   }
 
   /** What changed in the product that paths without D1 need. */
@@ -431,10 +380,6 @@ export class DeviceSession extends DurableObject<Env> {
   async #shared<T>(outcome: Outcome<T>): Promise<Outcome<T>> {
     if (outcome.ok) await this.#device.effects.sharingEnded();
     return outcome;
-  }
-
-  #findCommand(commandId: string) {
-    return typeof this.#device.present === 'string' ? undefined : this.#device.storage.findCommand(commandId);
   }
 
   #about() {
