@@ -27,6 +27,7 @@ export const withProduct = {
     controlMode: products.controlMode,
     model: products.model,
     ownerId: sql<number>`${products.ownerId}`.as('product_owner_id'),
+    projectId: sql<string>`${products.projectId}`.as('product_project_id'),
   },
 };
 

@@ -93,7 +93,8 @@ export async function changeDevice(
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
   if (role !== 'productOwner') return describeDevice({ device: { ...device, ...changed }, product }, role);
   // The product's owner: what the device is called and when it is there is its owner's.
-  const hidden = { name: nameOf(product.name, device.deviceSN), connectionStatus: 2, lastOnlineAt: null };
+  const { projectId } = product;
+  const hidden = { name: nameOf(product.name, device.deviceSN), projectId, connectionStatus: 2, lastOnlineAt: null };
   return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
 }
 

@@ -200,11 +200,14 @@ describe("the product's owner", () => {
       },
       { timeout: 8_000 },
     );
-    const disabled = await call('PATCH', `/devices/${deviceId}`, { ...as(maker), body: { disabled: true } });
+    const disable = { ...as(maker), body: { disabled: true } };
+    const disabled = await call<{ projectId: string }>('PATCH', `/devices/${deviceId}`, disable);
     expect(disabled).toMatchObject({
       status: 200,
       data: { status: 'disabled', name: 'Switch SN-1', lastOnlineAt: null },
     });
+    const { data: own } = await call<{ projectId: string }>('GET', `/devices/${deviceId}`, as(anna));
+    expect(own.projectId, "the answer has not its owner's project").not.toBe(disabled.data.projectId);
     expect(await logIn(mqtt)).toBe('device_disabled');
     await call('PATCH', `/devices/${deviceId}`, { ...as(maker), body: { disabled: false } });
     expect(await logIn(mqtt)).toBe('accepted');
