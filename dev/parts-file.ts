@@ -25,7 +25,9 @@ export async function claimStateDir(stateDir: string): Promise<void> {
   const pid = Number(readText(path));
   const isClaimed = await claim(`state-${createHash('sha256').update(stateDir).digest('hex')}`);
   if (!isClaimed || (pid > 0 && pid !== process.pid && isRunning(pid, 'dev/start.'))) {
-    throw new Error(`Latchwork already runs with ${stateDir} (pid ${pid}): stop it, or choose STATE_DIR=<folder>`);
+    // Not written yet where both were started at the same moment.
+    const who = pid > 0 ? ` (pid ${pid})` : '';
+    throw new Error(`Latchwork already runs with ${stateDir}${who}: stop it, or choose STATE_DIR=<folder>`);
   }
   const text = readText(join(stateDir, 'parts.json'));
   const leftOvers = text === '' ? [] : Object.values(JSON.parse(text) as PartPids);
