@@ -46,7 +46,7 @@ export const limitSpecs = {
   userRequestWaitMs: { default: 2_000, min: 0, max: 60_000 },
   requestBodySeconds: { default: 10, min: 1, max: 600 },
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
-  refusalBurst: { default: 50, min: 1, max: 1_000_000 },
+  refusalBurst: { default: 20, min: 1, max: 1_000_000 },
   refusalsPerSecond: { default: 100, min: 1, max: 1_000_000 },
   refusalDelayMs: { default: 1_000, min: 0, max: 10_000 },
   delayedRefusals: { default: 200, min: 1, max: 10_000 },

@@ -30,11 +30,9 @@ export async function listDevices(
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<{ total: number; rows: ListedDevice[] }> {
-  const begin = after ?? (page.page === 1 ? 'begin' : await findFirstOf(db, filter, page));
-  if (begin === undefined) {
-    const [counted] = await db.batch([totalOf(db, filter)]);
-    return { total: sumOf(counted), rows: [] };
-  }
+  const first = after === undefined && page.page > 1 ? await findFirstOf(db, filter, page) : undefined;
+  if (first !== undefined && first.position === undefined) return { total: first.total, rows: [] };
+  const begin = after ?? first?.position ?? 'begin';
   const rowsOf = (role: ListRole) => selectOf(db, filter, role, begin, after === undefined, page.size);
   // A role that is not asked for has no row.
   const [counted, ...found] = await db.batch([
@@ -128,17 +126,23 @@ function selectOf(
 }
 
 /** Where a page begins, found by the indices alone: rows before it are neither read nor joined. */
-async function findFirstOf(db: Database, filter: DeviceFilter, page: PageRequest): Promise<ListPosition | undefined> {
+async function findFirstOf(
+  db: Database,
+  filter: DeviceFilter,
+  page: PageRequest,
+): Promise<{ position: ListPosition | undefined; total: number }> {
   const asked = filter.role === undefined ? listRoles : [filter.role];
   const parts = asked.map((role) => {
     const { table, createdAt, id } = columnsOf(role);
     return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;
   });
-  const [{ results }] = await runTogether<[{ created_at: number; id: number }]>(db, [
+  const [{ results }, counted] = await runTogether<[{ created_at: number; id: number }, { total: number }]>(db, [
     sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
+    totalOf(db, filter),
   ]);
   const [found] = results;
-  return found && { createdAt: found.created_at, id: found.id };
+  const position = found && { createdAt: found.created_at, id: found.id };
+  return { position, total: sumOf(counted.results) };
 }
 
 const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
@@ -153,7 +157,7 @@ function totalOf(db: Database, filter: DeviceFilter) {
   const ofProduct = (table: typeof deviceCounts | typeof memberCounts) =>
     productKey === undefined ? undefined : eq(table.productId, productIdOf(db, productKey));
   const own = db
-    .select({ total: sql<number>`coalesce(sum(${counted(deviceCounts)}), 0)` })
+    .select({ total: sql<number>`coalesce(sum(${counted(deviceCounts)}), 0)`.as('total') })
     .from(deviceCounts)
     .where(
       and(
@@ -163,7 +167,7 @@ function totalOf(db: Database, filter: DeviceFilter) {
       ),
     );
   const shared = db
-    .select({ total: sql<number>`coalesce(sum(${counted(memberCounts)}), 0)` })
+    .select({ total: sql<number>`coalesce(sum(${counted(memberCounts)}), 0)`.as('total') })
     .from(memberCounts)
     .where(
       and(

@@ -1,5 +1,6 @@
 // Every attack, in the order of a run.
 import type { Attack } from './attack.ts';
+import { edgeFloods } from './edge-floods.ts';
 import { forgedCredentials } from './forged-credentials.ts';
 import { halfOpen } from './half-open.ts';
 import { hostileInput } from './hostile-input.ts';
@@ -12,6 +13,7 @@ export const attacks: readonly Attack[] = [
   ...httpFloods,
   ...relayFloods,
   ...mqttFloods,
+  ...edgeFloods,
   ...halfOpen,
   ...hostileInput,
 ];

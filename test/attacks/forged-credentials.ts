@@ -69,6 +69,7 @@ export const forgedCredentials: Attack[] = [
     name: 'forged-credentials',
     title: 'forged and spoiled tokens and key pairs over every route that asks for one',
     holds: '401 everywhere',
+    isOnce: true,
     run: async (target, { seconds, clients }) => {
       const tally = new Tally();
       const { document, operations } = await readReference(target.url);
