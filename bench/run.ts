@@ -9,6 +9,8 @@ import { describeMachine, readLoadAverage } from './machine.ts';
 import { readCommandLine } from '../test/rig/command-line.ts';
 import { mosquittoMissing } from '../test/rig/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './results.ts';
+import { drawCharts } from './charts.ts';
+import { describeChanges, mergeDocuments, readDocument } from './documents.ts';
 import { costRigs, costVariants, measureCost } from './cost.ts';
 import { measureFanOut, startFanOut } from './fan-out.ts';
 import { footprintRig, footprintVariants, measureFootprint } from './footprint.ts';
@@ -27,7 +29,12 @@ const usage = `Usage: npm run bench -- [options]
   --scale N        devices of the largest database of B5 (1000000)
   --quick          one short round of each, to see that everything works; judges no target
   --json FILE      writes everything found, every round of it
+  --against FILE   shows what has changed since a run with --json
+  --charts DIR     where the SVG charts go (a whole run: docs/images; one of --only or --quick: none)
+  --redraw FILE    measures nothing, draws the charts of a run with --json; several: each adds its benchmarks
   --profile DIR    leaves a V8 CPU profile of each bridge process there`;
+
+const chartsOfDocs = resolve(import.meta.dirname, '../docs/images');
 
 type Options = {
   only: string | null;
@@ -36,6 +43,9 @@ type Options = {
   scale: number;
   isQuick: boolean;
   jsonFile: string | null;
+  against: string | null;
+  chartDir: string | null;
+  redraw: string[];
   profileDir: string | null;
 };
 
@@ -47,6 +57,9 @@ function readOptions(): Options {
     scale: { type: 'string' },
     quick: { type: 'boolean', default: false },
     json: { type: 'string' },
+    against: { type: 'string' },
+    charts: { type: 'string' },
+    redraw: { type: 'string', multiple: true },
     profile: { type: 'string' },
   } as const;
   return readCommandLine({ name: 'npm run bench', usage, options }, ({ values }) => {
@@ -60,8 +73,14 @@ function readOptions(): Options {
     if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
     if (!Number.isInteger(scale) || scale < 2_000) throw new Error('--scale takes a whole number from 2000');
     const jsonFile = values.json === undefined ? null : resolve(values.json);
+    const against = values.against === undefined ? null : resolve(values.against);
+    const redraw = (values.redraw ?? []).map((file) => resolve(file));
+    // Charts in the documents are of whole runs.
+    const isWhole = redraw.length > 0 || (only === null && variant === null && !isQuick);
+    const chartDir = values.charts === undefined ? (isWhole ? chartsOfDocs : null) : resolve(values.charts);
+    if (against !== null) readDocument(against);
     const profileDir = values.profile === undefined ? null : resolve(values.profile);
-    return { only, variant, rounds, scale, isQuick, jsonFile, profileDir };
+    return { only, variant, rounds, scale, isQuick, jsonFile, against, chartDir, redraw, profileDir };
   });
 }
 
@@ -169,6 +188,11 @@ function fail(error: unknown, code: number): never {
 }
 
 const options = readOptions();
+if (options.redraw.length > 0) {
+  const { machine: origin, results: read } = mergeDocuments(options.redraw.map(readDocument));
+  for (const file of drawCharts(options.chartDir ?? chartsOfDocs, read, origin)) console.log(file);
+  process.exit(0);
+}
 if (mosquittoMissing !== null) fail(mosquittoMissing, 2);
 
 const machine = describeMachine();
@@ -207,4 +231,7 @@ if (options.jsonFile !== null) {
   const document = { machine: { ...machine, loadAverageAfter }, settings: benchSettings, options, results: judged };
   writeFileSync(options.jsonFile, `${JSON.stringify(document, null, 2)}\n`);
 }
+if (options.against !== null)
+  for (const text of describeChanges(readDocument(options.against), results)) console.log(text);
+if (options.chartDir !== null) for (const file of drawCharts(options.chartDir, results, machine)) console.log(file);
 process.exit(results.some(({ failures }) => failures.length > 0) ? 1 : 0);
