@@ -104,6 +104,16 @@ describe('a session at the edge', () => {
     device.nowMs = startMs + 300_000;
     check();
     expect(isWatched()).toBe(startMs + 600_000);
+    // The longer it has lasted the less often, up to three times the first.
+    for (const [atMs, nextMs] of [
+      [600_000, 1_200_000],
+      [1_200_000, 2_100_000],
+      [86_400_000, 87_300_000],
+    ] as const) {
+      device.nowMs = startMs + atMs;
+      check();
+      expect(isWatched()).toBe(startMs + nextMs);
+    }
   });
 
   it('publishes its announcements only where somebody may hear them', () => {

@@ -11,6 +11,9 @@ import { applyPresence, recordTransition } from './presence.ts';
 import { planRecordCheck } from './record-check.ts';
 import type { DeviceState, EdgeSlice } from './state.ts';
 
+/** Times `edgeWatchSeconds`. */
+const longestWatch = 3;
+
 export const noEdgeSession: EdgeSlice = { session: null, isLast: false, checkAtMs: null };
 
 /** What the socket of the open session knows. */
@@ -32,7 +35,7 @@ export function beginEdgeSession(
   const wasOnline = connection.isOnline;
   const replaced = state.edge.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
   let next = publishWill(state, takenOver?.will ?? null, nowMs, effects);
-  const checkAtMs = nowMs + watchMs(state);
+  const checkAtMs = nowMs + watchMs(state, 0);
   next = { ...next, edge: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
   next = applyPresence(next, { kind: 'connected', sessionStartedAtMs: startedAtMs }, nowMs, effects).state;
   if (wasOnline && replaced !== '') {
@@ -107,7 +110,8 @@ export function checkEdgeSession(
     return endEdgeSession(seen, end, nowMs, effects);
   }
   const isDue = (state.edge.checkAtMs ?? 0) <= nowMs;
-  const watched = isDue ? { ...state, edge: { ...state.edge, checkAtMs: nowMs + watchMs(state) } } : state;
+  const checkAtMs = nowMs + watchMs(state, nowMs - startedAtMs);
+  const watched = isDue ? { ...state, edge: { ...state.edge, checkAtMs } } : state;
   return connection.isOnline ? withLastOnline(watched, open.lastPacketAtMs) : watched;
 }
 
@@ -158,8 +162,10 @@ function withLastOnline(state: DeviceState, atMs: number): DeviceState {
   return { ...state, presence: { ...presence, connection: { ...presence.connection, lastOnlineAtMs: atMs } } };
 }
 
-function watchMs({ settings }: DeviceState): number {
-  return settings.limits.edgeWatchSeconds * 1000;
+/** A session that has lasted is looked at less often: each look is an alarm, which costs more than the reports in between. */
+function watchMs({ settings }: DeviceState, lastedMs: number): number {
+  const leastMs = settings.limits.edgeWatchSeconds * 1000;
+  return Math.min(Math.max(leastMs, lastedMs), longestWatch * leastMs);
 }
 
 function graceMs({ limits }: DeviceState['settings']): number {
