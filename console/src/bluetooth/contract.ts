@@ -79,7 +79,7 @@ export type Bluetooth = EventTarget & {
   }) => Promise<BluetoothDevice>;
 };
 export type BluetoothDevice = EventTarget & { name?: string; gatt?: BluetoothServer };
-export type BluetoothServer = {
+type BluetoothServer = {
   connected: boolean;
   connect: () => Promise<BluetoothServer>;
   disconnect: () => void;
@@ -87,7 +87,7 @@ export type BluetoothServer = {
     uuid: string,
   ) => Promise<{ getCharacteristic: (uuid: string) => Promise<BluetoothCharacteristic> }>;
 };
-export type BluetoothCharacteristic = EventTarget & {
+type BluetoothCharacteristic = EventTarget & {
   value?: DataView;
   properties: { write: boolean; writeWithoutResponse: boolean };
   startNotifications: () => Promise<unknown>;
