@@ -92,12 +92,13 @@ async function photograph(
     ...{ productKey: 'wall-switch', serial: `NEW-${look}`, wifiPassword: 'correct horse' },
   });
   const page = await browser.open('/', { ...visitor, prepare: board.install });
-  const take = async (name: string, fullPage = true): Promise<void> => {
+  const take = async (name: string, height?: number): Promise<void> => {
     if (only !== undefined && only !== name) return;
     await page.evaluate('scrollTo(0, 0)');
     await page.mouse.move(0, 0);
     await page.waitForTimeout(400);
-    await page.screenshot({ path: join(folder, `${name}-${look}.png`), fullPage });
+    const clip = height !== undefined && { clip: { x: 0, y: 0, width: visitor.viewport.width, height } };
+    await page.screenshot({ path: join(folder, `${name}-${look}.png`), fullPage: true, ...clip });
   };
   const go = async (hash: string, heading: string | RegExp): Promise<void> => {
     await page.evaluate(`location.hash = '${hash}'`);
@@ -113,6 +114,8 @@ async function photograph(
   await press(page, 'Down');
   await page.locator('.journey').getByText('Confirmed by a report').waitFor();
   await take('virtual-switch');
+  // For the README.
+  await take('overview', 910);
   await page.getByRole('button', { name: 'Pull the plug' }).click();
   await page.locator('.device-head').getByText('Offline').waitFor();
   await take('plug-pulled');

@@ -22,14 +22,12 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch',
   const control = (name: string) => page.locator('.control').getByRole('button', { name, exact: true });
   const headSays = (text: string) => page.locator('.device-head').getByText(text).waitFor();
 
-  it('is made, pressed and confirmed within ten seconds', async () => {
-    const startedAtMs = performance.now();
+  it('is made, pressed and confirmed', async () => {
     await press('Make a virtual switch');
     await headSays('Online');
     await control('Down').click();
     await page.locator('.journey').getByText('Confirmed by a report').waitFor();
     await page.getByRole('img', { name: 'A switch in the position Down' }).waitFor();
-    expect(performance.now() - startedAtMs).toBeLessThan(10_000);
   });
 
   it('moves by hand, which the service hears', async () => {
