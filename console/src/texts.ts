@@ -274,6 +274,7 @@ export const texts = {
       failed: 'The device got it and refused.',
       cancelled: 'It was taken back before the device had it.',
     },
+    replyOnly: 'The device says that it has done it. No report tells more of such a command.',
     title: 'Command',
     you: 'you',
     somebody: 'somebody else',

@@ -12,7 +12,11 @@ export function Journey({ command, error }: { command: Command | null; error: un
       {command !== null && (
         <>
           <Outcome command={command} />
-          <p class="means hint">{texts.command.means[command.state]}</p>
+          <p class="means hint">
+            {command.state === 'acknowledged' && !isUnproven(command)
+              ? texts.command.replyOnly
+              : texts.command.means[command.state]}
+          </p>
           <Steps command={command} />
         </>
       )}
@@ -28,7 +32,7 @@ export function Journey({ command, error }: { command: Command | null; error: un
 
 export function Outcome({ command }: { command: Command }) {
   const { state, reason, replyCode } = command;
-  const kind = good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
+  const kind = isUnproven(command) ? 'open' : good.includes(state) ? 'good' : bad.includes(state) ? 'bad' : 'open';
   const why = reason === null ? '' : `: ${texts.command.reasons[reason] ?? reason}`;
   return (
     <span class={`outcome ${kind}`}>
@@ -37,6 +41,11 @@ export function Outcome({ command }: { command: Command }) {
       {state === 'failed' && replyCode !== null && ` (${replyCode})`}
     </span>
   );
+}
+
+/** A report would show it, and none has. */
+function isUnproven({ state, params }: Command): boolean {
+  return state === 'acknowledged' && ('position' in params || 'angle' in params);
 }
 
 function Steps({ command: { steps } }: { command: Command }) {
