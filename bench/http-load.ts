@@ -70,18 +70,19 @@ function ask(socket: Socket, request: Buffer): Promise<string> {
     text += chunk.toString('latin1');
     if (isComplete(text)) finish(() => resolve(text));
   };
-  const fail = (error?: Error): void => finish(() => reject(error ?? new Error('the connection was closed')));
+  const fail = (error: Error): void => finish(() => reject(error));
+  const noteClosed = (): void => fail(Object.assign(new Error('the connection was closed'), { code: 'ECONNRESET' }));
   const timer = setTimeout(() => fail(new Error(`no complete answer: ${text.slice(0, 300)}`)), answersWithinMs);
   const finish = (end: () => void): void => {
     clearTimeout(timer);
     socket.off('data', take);
     socket.off('error', fail);
-    socket.off('close', fail);
+    socket.off('close', noteClosed);
     end();
   };
   socket.on('data', take);
   socket.on('error', fail);
-  socket.on('close', fail);
+  socket.on('close', noteClosed);
   socket.write(request);
   return promise;
 }

@@ -7,6 +7,7 @@ import { loadHttp, type HttpRequest } from './http-load.ts';
 import { makeNeighbour } from './neighbours.ts';
 import { recordStatements } from './recorded-statements.ts';
 import type { BenchResult, Target } from './results.ts';
+import { showTrouble } from './rig.ts';
 import { ratiosOf, takeTurns, type BenchOptions } from './rounds.ts';
 import { percentile } from './statistics.ts';
 
@@ -22,8 +23,8 @@ const warmUpRounds = 2;
 /** Of a fresh database. */
 const firstUserId = 1;
 
-/** As wrangler.toml has it: production writes one line in ten. */
-const vars = { LOG_INFO_SHARE: '0.1', LIMITS: workerVars.LIMITS };
+/** As wrangler.toml has it: production writes one line in ten. Without the scheduled job, which no round is to have. */
+const vars = { LOG_INFO_SHARE: '0.1', LIMITS: workerVars.LIMITS, SCHEDULE_SECONDS: '86400' };
 
 export const requestVariants: readonly string[] = ['device by id', 'list of 20 with its total', 'status view'];
 
@@ -35,7 +36,7 @@ export async function startRequests(): Promise<WorkerRig> {
     list: await recordStatements((db) => listDevices(db, filter, page, undefined)),
   };
   const bare = await makeNeighbour('bare', { OBJECT: 'BareObject' }, { STATEMENTS: JSON.stringify(recorded) });
-  return WorkerRig.start({ vars, neighbours: [bare] });
+  return WorkerRig.start({ vars, neighbours: [bare], onWorkerLine: (line) => showTrouble('Worker', line) });
 }
 
 export async function measureRequests(rig: WorkerRig, options: BenchOptions): Promise<BenchResult> {
