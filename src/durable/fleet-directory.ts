@@ -69,7 +69,9 @@ export class FleetDirectory extends DurableObject<Env> {
     this.#changes += 1;
     const statement = 'INSERT OR REPLACE INTO registration (user_id, shard, id) VALUES (?, ?, ?)';
     this.ctx.storage.sql.exec(statement, userId, shard, registrationId);
-    await scheduler.wait(Math.max(0, this.#leasedUntilMs - Date.now()));
+    // Never longer than a lease can be, whatever the clock has done meanwhile.
+    const waitMs = this.#leasedUntilMs - Date.now();
+    await scheduler.wait(Math.min(Math.max(0, waitMs), maxStretch * this.#limits.fleetLeaseMs));
     return { ok: true, value: null };
   }
 

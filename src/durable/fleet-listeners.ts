@@ -6,22 +6,19 @@ import { callFleetDirectory } from './stubs.ts';
 
 type Fleets = ReadonlyMap<number, readonly FleetRegistration[]>;
 
-let copy: { version: string; fleets: Fleets; renewAtMs: number; untilMs: number } = {
-  version: '',
-  fleets: new Map(),
-  renewAtMs: 0,
-  untilMs: 0,
-};
+type Copy = { version: string; fleets: Fleets; askedAtMs: number; renewAtMs: number; untilMs: number };
+
+let copy: Copy = { version: '', fleets: new Map(), askedAtMs: 0, renewAtMs: 0, untilMs: 0 };
 
 /** False where it is known that none of the users has such a subscription. */
 export function mayListen(readers: readonly number[] = []): boolean {
-  return readers.length > 0 && (Date.now() >= copy.renewAtMs || readers.some((userId) => copy.fleets.has(userId)));
+  return readers.length > 0 && (!mayUseCopy(Date.now()) || readers.some((userId) => copy.fleets.has(userId)));
 }
 
 /** By user: the shards that want the messages of all devices of that user. */
 export async function readFleets(env: Env): Promise<Fleets> {
   const askedAtMs = Date.now();
-  if (askedAtMs < copy.renewAtMs) return copy.fleets;
+  if (mayUseCopy(askedAtMs)) return copy.fleets;
   // Meanwhile the others use what is there.
   copy.renewAtMs = copy.untilMs;
   try {
@@ -32,6 +29,7 @@ export async function readFleets(env: Env): Promise<Fleets> {
     copy = {
       version: answer.version,
       fleets: fleets ?? copy.fleets,
+      askedAtMs,
       renewAtMs: askedAtMs + answer.leaseMs / 2,
       untilMs: askedAtMs + answer.leaseMs,
     };
@@ -40,4 +38,9 @@ export async function readFleets(env: Env): Promise<Fleets> {
     if (!(error instanceof RefusedError)) throw error;
   }
   return copy.fleets;
+}
+
+/** Not one of a time that is still to come: the clock was set back since. */
+function mayUseCopy(nowMs: number): boolean {
+  return copy.askedAtMs <= nowMs && nowMs < copy.renewAtMs;
 }

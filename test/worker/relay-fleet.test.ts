@@ -2,7 +2,7 @@
 // what such a subscription costs.
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { FleetDirectory } from '../../src/durable/fleet-directory.ts';
 import { PushedMessages } from '../../src/durable/relay-pushed.ts';
@@ -137,6 +137,17 @@ describe('a subscription to everything of a user', () => {
     await evictDurableObject(directory());
     await report(reportOf(device!, 'up'));
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+  });
+
+  it('is served where the clock was set back since somebody pushed', async () => {
+    const userId = ++lastUserId;
+    const [device] = await ownDevices(userId, 1);
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 86_400_000);
+    await report(reportOf(device!, 'up'));
+    vi.restoreAllMocks();
+    const socket = await listen(userId, everything);
+    await report(reportOf(device!, 'middle'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'middle'));
   });
 
   it('ends with unsubscribe, and is refused to device credentials', async () => {
