@@ -14,7 +14,11 @@ export function describeDemoSteps(addresses: Addresses, demo: Demo): string[] {
   const json = "-H 'Content-Type: application/json'";
   const activationBody = JSON.stringify({ productKey: account.productKey, deviceSN: 'MY-BOARD-1' });
   const [host, port] = [addresses.mqttHost, addresses.mqttPort];
+  const credentials = [account.email, account.password].map(encodeURIComponent).join('/');
   return [
+    title('Open the console as the demo user, and press its switch'),
+    `${api}/#/sign-in/${credentials}`,
+    '',
     title('Try next, in another terminal'),
     `TOKEN=${account.token}`,
     `curl -s ${api}/api/v1/devices ${authorization}`,

@@ -43,7 +43,8 @@ function parse(hash: string): Route {
   return { screen: 'devices' };
 }
 
-function decode(text: string): string {
+/** What of an address cannot be decoded stays as it is. */
+export function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch (error) {

@@ -52,6 +52,17 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => 
     await page.context().close();
   });
 
+  it('is signed in to with the address that fills in a password, which leaves the address at once', async () => {
+    const { email, password } = stage.owner;
+    const path = `/#/sign-in/${encodeURIComponent(email)}/${encodeURIComponent(password)}`;
+    const page = await stage.browser.open(path);
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    expect(page.url()).not.toContain(encodeURIComponent(password));
+    await press(page, 'Sign in');
+    await page.getByRole('row').filter({ hasText: 'HALL-1' }).waitFor();
+    await page.context().close();
+  });
+
   it('shows a device live, presses it, and follows the command to the report that confirms it', async () => {
     const page = await stage.visit();
     const row = page.getByRole('row').filter({ hasText: 'HALL-1' });

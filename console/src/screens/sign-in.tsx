@@ -1,8 +1,11 @@
 // Sign in, or make an account and sign in.
 import { useSignal } from '@preact/signals';
 import { Field, Form } from '../parts/form.tsx';
+import { decode } from '../router.ts';
 import { hasEnded, register, signIn } from '../state/session.ts';
 import { texts } from '../texts.ts';
+
+const filledIn = takeFilledIn();
 
 export function SignIn() {
   const isNew = useSignal(false);
@@ -38,8 +41,15 @@ export function SignIn() {
             submit={words.submit}
             onSubmit={({ username = '', password = '' }) => signIn(username, password)}
           >
-            <Field label={words.username} name="username" required autoComplete="username" />
-            <Field label={words.password} name="password" type="password" required autoComplete="current-password" />
+            <Field label={words.username} name="username" value={filledIn.username} required autoComplete="username" />
+            <Field
+              label={words.password}
+              name="password"
+              type="password"
+              value={filledIn.password}
+              required
+              autoComplete="current-password"
+            />
           </Form>
         )}
         <button type="button" class="link" onClick={() => (isNew.value = !isNew.value)}>
@@ -48,4 +58,12 @@ export function SignIn() {
       </section>
     </main>
   );
+}
+
+/** Of an address that `npm start` prints, `#/sign-in/USERNAME/PASSWORD`; it is sent nowhere, and gone from the address at once. */
+function takeFilledIn(): { username: string; password: string } {
+  const [, username, password] = /^#\/sign-in\/([^/]+)\/([^/]+)$/.exec(location.hash) ?? [];
+  if (username === undefined || password === undefined) return { username: '', password: '' };
+  history.replaceState(null, '', '#/');
+  return { username: decode(username), password: decode(password) };
 }
