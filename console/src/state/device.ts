@@ -93,6 +93,8 @@ export class DeviceView {
     const device = await dataOf(session().api.devices[':deviceId'].$get({ param: this.#param }));
     if (this.#isOver()) return;
     this.device.value = device;
+    // What is known is shown before the relay is: that waits until nothing can be missed.
+    this.#readSoon();
     this.#subscription = followDevice(session().api, currentRelay(), device, {
       onState: ({ status }) => {
         this.status.value = status.status;
@@ -133,6 +135,7 @@ export class DeviceView {
     ]);
     if (this.#isOver()) return;
     this.status.value = present.status;
+    this.position.value = present.position;
     this.events.value = eventPage.list;
     this.properties.value = values;
     this.commands.value = commandPage.list;
