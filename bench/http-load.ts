@@ -22,7 +22,7 @@ export async function loadHttp(
   const timesMs: number[] = [];
   const problems = new Set<string>();
   let next = 0;
-  const lane = async (opened: Socket): Promise<void> => {
+  const askInTurn = async (opened: Socket): Promise<void> => {
     let socket = opened;
     for (;;) {
       const request = next < count ? ready[next % ready.length] : undefined;
@@ -43,7 +43,7 @@ export async function loadHttp(
   };
   try {
     const startedAtMs = performance.now();
-    await Promise.all(sockets.map(lane));
+    await Promise.all(sockets.map(askInTurn));
     const perSecond = (count * 1000) / (performance.now() - startedAtMs);
     return { perSecond, timesMs, problems: [...problems].slice(0, 3) };
   } finally {

@@ -82,7 +82,7 @@ export const limitSpecs = {
   fleetRegistrations: { default: 10_000, min: 1, max: 100_000 },
   fleetLeaseMs: { default: 1_000, min: 100, max: 10_000 },
   fleetReadsPerSecond: { default: 200, min: 1, max: 1_000 },
-  commandLanes: { default: 1, min: 0, max: 32 },
+  commandLinks: { default: 1, min: 0, max: 32 },
   edgeConnectSeconds: { default: 10, min: 1, max: 60 },
   edgeUnconnectedPerDevice: { default: 10, min: 1, max: 1_000 },
   edgePacketBytes: { default: 65_536, min: 1_024, max: 262_144 },

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import type { PublishFrame } from '../../src/protocol/bridge.ts';
 import type { BridgeConfig } from './config.ts';
 import { Broker } from './broker.ts';
-import { CommandLanes } from './command-lanes.ts';
+import { CommandLinks } from './command-links.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { Deliveries } from './deliveries.ts';
 import { runDetached } from './detached.ts';
@@ -40,7 +40,7 @@ export class Bridge {
   readonly #broker: Broker;
   readonly #loginCheck: LoginCheck;
   readonly #link: WorkerLink;
-  readonly #lanes: CommandLanes;
+  readonly #commandLinks: CommandLinks;
   readonly #downlink: Downlink;
   readonly #health: Server;
   readonly #sessionDigest: string;
@@ -112,19 +112,19 @@ export class Bridge {
     };
     this.#link = new WorkerLink({
       ...linkOptions,
-      lane: null,
+      commandLink: null,
       readBroker: () => this.#readBroker(),
-      onRole: (role, resumes, lanes) => this.#setRole(role, resumes, lanes),
+      onRole: (role, resumes, commandLinks) => this.#setRole(role, resumes, commandLinks),
       onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
       // The other process is connected to the broker under the same client id by now, or will be.
       onReplaced: () => this.#setRole('standby', false, 0),
       onRefused: (remedy) => this.#reportRefusal(remedy),
     });
-    this.#lanes = new CommandLanes(
-      (lane) =>
+    this.#commandLinks = new CommandLinks(
+      (commandLink) =>
         new WorkerLink({
           ...linkOptions,
-          lane,
+          commandLink,
           readBroker: () => ({ connected: this.#broker.isConnected }),
           onRole: () => undefined,
           onConnectedChange: (isConnected, lastFrameAtMs, link) =>
@@ -162,7 +162,7 @@ export class Bridge {
     this.#intake.stop();
     await this.#spool.flush(flushMs);
     await this.#broker.stop();
-    await Promise.all([this.#link.stop(), this.#lanes.stop()]);
+    await Promise.all([this.#link.stop(), this.#commandLinks.stop()]);
     await this.#uplink.drain(uplinkDrainMs);
     this.#stallWatch.stop();
     this.#health.close();
@@ -171,14 +171,14 @@ export class Bridge {
     this.#log.info('left', { depth: this.#spool.depth });
   }
 
-  #setRole(role: Role, resumes: boolean, lanes: number): void {
+  #setRole(role: Role, resumes: boolean, commandLinks: number): void {
     // Promoted while stopping: the session is for the next bridge.
     if (this.#isStopping) return;
     if (role !== this.#role) this.#log.info('role', { role });
     this.#role = role;
     if (!resumes) this.#intake.noteOtherBridge();
     this.#downlink.setRole(role);
-    this.#lanes.setCount(role === 'active' ? lanes : 0);
+    this.#commandLinks.setCount(role === 'active' ? commandLinks : 0);
     if (role === 'active') {
       this.#loginCheck.stop();
       this.#broker.start(resumes);
@@ -193,7 +193,7 @@ export class Bridge {
     if (!isConnected) this.#intake.noteConnectionEnd();
     const { connected, session } = this.#readBroker();
     this.#link.send({ type: 'broker', connected, ...(session === undefined ? {} : { session }) });
-    this.#lanes.send({ type: 'broker', connected });
+    this.#commandLinks.send({ type: 'broker', connected });
     this.#downlink.refuseWaiting();
     this.#reportState();
   }
@@ -251,9 +251,9 @@ export class Bridge {
       () => this.#loginCheck.hasFailed,
     );
     observe(
-      'command_lanes_connected',
-      'Lanes of commands that the Worker answers on',
-      () => this.#lanes.connectedCount,
+      'command_links_connected',
+      'Command links that the Worker answers on',
+      () => this.#commandLinks.connectedCount,
     );
     observe('active', '1 while this bridge is the active one', () => this.#role === 'active');
   }

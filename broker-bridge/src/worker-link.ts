@@ -6,7 +6,7 @@ import {
   linkPath,
   linkPing,
   linkPong,
-  laneParameter,
+  commandLinkParameter,
   workerFrameSchema,
   type BridgeFrame,
   type BrokerSession,
@@ -22,8 +22,8 @@ export type BrokerState = { connected: boolean; session?: BrokerSession };
 
 type LinkOptions = {
   workerUrl: string;
-  /** Of commands; null for the link that decides on the role. */
-  lane: number | null;
+  /** Number of a command link; null for the link that decides on the role. */
+  commandLink: number | null;
   secret: string;
   bridgeId: string;
   /** Another one after a restart, because the new process does not know what the old one has published. */
@@ -33,8 +33,8 @@ type LinkOptions = {
   sessionDigest: string;
   log: Log;
   readBroker: () => BrokerState;
-  /** `resumes`: no other bridge was active since this process was. `lanes`: how many of commands it opens while active. */
-  onRole: (role: Role, resumes: boolean, lanes: number) => void;
+  /** `resumes`: no other bridge was active since this process was. `commandLinks`: how many it opens while active. */
+  onRole: (role: Role, resumes: boolean, commandLinks: number) => void;
   onPublish: (frame: PublishFrame, link: WorkerLink) => void;
   /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number, link: WorkerLink) => void;
@@ -130,8 +130,8 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const { workerUrl, secret, lane } = this.#options;
-    const query = lane === null ? '' : `?${laneParameter}=${lane}`;
+    const { workerUrl, secret, commandLink } = this.#options;
+    const query = commandLink === null ? '' : `?${commandLinkParameter}=${commandLink}`;
     const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}${query}`, {
       headers: { authorization: `Bearer ${secret}` },
       perMessageDeflate: false,
@@ -219,10 +219,10 @@ export class WorkerLink {
       this.#isWelcome = true;
       this.#wasEverWelcome = true;
       this.#welcomeAtMs = Date.now();
-      if (this.#options.lane === null) this.#options.log.info('connected to the Worker');
+      if (this.#options.commandLink === null) this.#options.log.info('connected to the Worker');
       this.#options.onConnectedChange(true, this.#lastFrameAtMs, this);
     }
-    this.#options.onRole(frame.role, frame.resumes ?? false, frame.lanes ?? 0);
+    this.#options.onRole(frame.role, frame.resumes ?? false, frame.commandLinks ?? 0);
   }
 
   #noteClose(cause: string, refusedStatus: number | null, reason: string): void {
@@ -236,7 +236,7 @@ export class WorkerLink {
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
     if (reason === linkCloseReasons.replaced) this.#options.onReplaced();
     let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
-    const { onRefused, lane } = this.#options;
+    const { onRefused, commandLink } = this.#options;
     if (remedy !== undefined && !this.#wasEverWelcome && onRefused !== undefined) {
       onRefused(remedy);
       return;
@@ -248,7 +248,7 @@ export class WorkerLink {
     }
     this.#options.log[remedy === undefined ? 'warn' : 'error']('no link to the Worker', {
       cause,
-      ...(lane === null ? {} : { lane }),
+      ...(commandLink === null ? {} : { commandLink }),
       retryInMs: Math.round(delayMs),
       ...(remedy === undefined ? {} : { alarm: true, remedy }),
     });

@@ -1,6 +1,6 @@
 // Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
 // Keeps the sockets' attachments, which instance was active last and which sessions the broker had. Roles are decided in
-// bridge-roles.ts, what a session says in broker-sessions.ts. A lane of commands is another object of this class, to which
+// bridge-roles.ts, what a session says in broker-sessions.ts. A command link is another object of this class, to which
 // the active bridge alone dials in.
 import { DurableObject } from 'cloudflare:workers';
 import { z } from 'zod';
@@ -61,7 +61,7 @@ const reconciliationKey = 'reconciliation';
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
-  readonly #commandLanes = readConfig(this.env).limits.commandLanes;
+  readonly #commandLinks = readConfig(this.env).limits.commandLinks;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -200,7 +200,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...known, role, changedAtMs: nowMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
-    send(socket, { type: 'welcome', nowMs, role, resumes, lanes: this.#commandLanes });
+    send(socket, { type: 'welcome', nowMs, role, resumes, commandLinks: this.#commandLinks });
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -232,7 +232,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...read(socket), role: 'active', changedAtMs: nowMs });
     logRole(bridgeId, 'active', cause);
     const resumes = this.#recordActive(instanceId);
-    send(socket, { type: 'role', nowMs, role: 'active', resumes, lanes: this.#commandLanes });
+    send(socket, { type: 'role', nowMs, role: 'active', resumes, commandLinks: this.#commandLinks });
     this.#publishes.sendWaiting(this.#recipient());
   }
 

@@ -14,7 +14,7 @@ import { describeError, log } from '../log.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
 import type { EdgeDelivery } from './edge-exchange.ts';
 import { RelayPushes } from './relay-pushes.ts';
-import { callProjectionWriter, callRelay, commandLaneOf, OrderedBrokerLink } from './stubs.ts';
+import { callProjectionWriter, callRelay, commandLinkOf, OrderedBrokerLink } from './stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
@@ -46,8 +46,8 @@ export class DeviceEffects {
   readonly #report: (event: Report) => void;
   readonly #readers: () => readonly number[];
   readonly #link: OrderedBrokerLink;
-  /** For commands, where there are lanes. */
-  readonly #lane: OrderedBrokerLink | undefined;
+  /** Undefined where commands take the other link as well. */
+  readonly #commandLink: OrderedBrokerLink | undefined;
   readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -68,8 +68,8 @@ export class DeviceEffects {
     this.#report = report;
     this.#readers = readers;
     this.#link = new OrderedBrokerLink(env);
-    const lane = commandLaneOf(this.#deviceId, readConfig(env).limits.commandLanes);
-    this.#lane = lane === undefined ? undefined : new OrderedBrokerLink(env, lane);
+    const commandLink = commandLinkOf(this.#deviceId, readConfig(env).limits.commandLinks);
+    this.#commandLink = commandLink === undefined ? undefined : new OrderedBrokerLink(env, commandLink);
     this.#edge = edge;
     this.pushes = new RelayPushes(env, readConfig(env).limits.edgeGatherMs, (work) => this.inBackground('push', work));
   }
@@ -179,7 +179,7 @@ export class DeviceEffects {
       outcomeOf(this.#edge().publish(topic, payload, commandId), commandId) ??
       (await this.#publish(async () => {
         const request = { topic, payload, expiresAtMs, messageExpirySeconds };
-        return (await this.#lane?.publishIfServed(request)) ?? (await this.#link.publish(request));
+        return (await this.#commandLink?.publishIfServed(request)) ?? (await this.#link.publish(request));
       }));
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();

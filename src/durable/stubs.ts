@@ -64,13 +64,13 @@ export function callBrokerLink<T>(
   return call('BrokerLink', name, operation, repetition, () => run(openBrokerLink(env, name)));
 }
 
-export function commandLaneName(lane: number): string {
-  return `broker-commands-${lane}`;
+export function commandLinkName(number: number): string {
+  return `broker-commands-${number}`;
 }
 
-/** Stable, so that the commands of a device keep their order; undefined where there are no lanes. */
-export function commandLaneOf(deviceId: string, lanes: number): string | undefined {
-  return lanes === 0 ? undefined : commandLaneName(hashOf(deviceId) % lanes);
+/** Stable, so that the commands of a device keep their order; undefined where there are no command links. */
+export function commandLinkOf(deviceId: string, commandLinks: number): string | undefined {
+  return commandLinks === 0 ? undefined : commandLinkName(hashOf(deviceId) % commandLinks);
 }
 
 /** @throws RefusedError `object_failed` */
@@ -122,7 +122,7 @@ export class OrderedBrokerLink {
   }
 
   /**
-   * Undefined where no bridge can have it now: the lane did nothing then.
+   * Undefined where no bridge can have it now: the link did nothing then.
    * @throws RefusedError `object_failed`
    */
   publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {

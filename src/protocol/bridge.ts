@@ -6,10 +6,10 @@ import { z } from 'zod';
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
 /**
- * An active bridge also opens each lane of commands, `?lane=0` and so on: a link of its own for the commands of a part of
+ * An active bridge also opens each command link, `?commands=0` and so on, for the commands of a part of
  * the devices, which no announcement of the service can delay.
  */
-export const laneParameter = 'lane';
+export const commandLinkParameter = 'commands';
 
 /** Where an operator asks for a reconciliation (`npm run reconcile`), with the same secret. */
 export const reconcilePath = '/bridge/reconcile';
@@ -219,8 +219,8 @@ const roleFields = {
   nowMs: z.int(),
   role: z.enum(['active', 'standby']),
   resumes: z.boolean().optional(),
-  /** How many lanes of commands the active bridge opens. Without effect on a lane. */
-  lanes: z.int().nonnegative().optional(),
+  /** How many command links the active bridge opens. Without effect on a command link. */
+  commandLinks: z.int().nonnegative().optional(),
 };
 
 export const workerFrameSchema = z.discriminatedUnion('type', [

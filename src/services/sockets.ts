@@ -1,17 +1,21 @@
 // Passes WebSockets on to the objects that hold them.
 import { RefusedError, type Limit } from '../domain/refusal.ts';
 import { relayAddressHeader } from '../durable/relay-socket.ts';
-import { callBrokerLink, callRelay, commandLaneName, relayShardOf } from '../durable/stubs.ts';
-import { laneParameter } from '../protocol/bridge.ts';
+import { callBrokerLink, callRelay, commandLinkName, relayShardOf } from '../durable/stubs.ts';
+import { commandLinkParameter } from '../protocol/bridge.ts';
 import type { ServiceContext } from './context.ts';
 
 /** @throws RefusedError `invalid_input`, `object_failed` */
 export function openBridgeLink({ env, config }: ServiceContext, request: Request): Promise<Response> {
-  const lane = new URL(request.url).searchParams.get(laneParameter);
-  if (lane !== null && !(/^\d{1,2}$/.test(lane) && Number(lane) < config.limits.commandLanes)) {
-    throw new RefusedError({ kind: 'invalid_input', path: laneParameter, problem: 'there is no such lane' });
+  const commandLink = new URL(request.url).searchParams.get(commandLinkParameter);
+  if (commandLink !== null && !(/^\d{1,2}$/.test(commandLink) && Number(commandLink) < config.limits.commandLinks)) {
+    throw new RefusedError({
+      kind: 'invalid_input',
+      path: commandLinkParameter,
+      problem: 'there is no such command link',
+    });
   }
-  const name = lane === null ? undefined : commandLaneName(Number(lane));
+  const name = commandLink === null ? undefined : commandLinkName(Number(commandLink));
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request), name);
 }
 

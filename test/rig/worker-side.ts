@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { WebSocketServer, type WebSocket } from 'ws';
 import {
   bridgeFrameSchema,
-  laneParameter,
+  commandLinkParameter,
   linkPath,
   linkPing,
   linkPong,
@@ -86,9 +86,9 @@ export class WorkerSide {
   readonly effects: string[] = [];
   readonly frames: BridgeFrame[] = [];
   readonly bridges = new Map<string, Bridge>();
-  /** How many lanes of commands bridges are to open, and those that are open. */
-  lanes = 0;
-  readonly openLanes = new Map<number, WebSocket>();
+  /** How many command links bridges are to open, and those that are open. */
+  commandLinks = 0;
+  readonly openCommandLinks = new Map<number, WebSocket>();
   mostUnderWay = 0;
   violations: string[] = [];
   assignRole: (bridgeId: string) => Role;
@@ -113,9 +113,9 @@ export class WorkerSide {
         return;
       }
       this.#links.handleUpgrade(request, socket, head, (link) => {
-        const lane = url.searchParams.get(laneParameter);
-        if (lane === null) this.#serveLink(link);
-        else this.#serveLane(link, Number(lane));
+        const commandLink = url.searchParams.get(commandLinkParameter);
+        if (commandLink === null) this.#serveLink(link);
+        else this.#serveCommandLink(link, Number(commandLink));
       });
     });
   }
@@ -167,7 +167,7 @@ export class WorkerSide {
     if (bridge === undefined) throw new Error(`${bridgeId} is not there`);
     bridge.role = role;
     const resumes = role === 'active' && this.#noteActive(bridge.instanceId);
-    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes, lanes: this.lanes });
+    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes, commandLinks: this.commandLinks });
   }
 
   /** A bridge that no test needs to start. */
@@ -185,12 +185,12 @@ export class WorkerSide {
     this.bridges.get(bridgeId)?.socket.send(JSON.stringify(frame));
   }
 
-  /** @param lane where there is one; otherwise over the link that decides on the role */
-  publish(command: Partial<PublishFrame> & { id: string; topic: string }, lane?: number): void {
+  /** @param commandLink where there is one; otherwise over the link that decides on the role */
+  publish(command: Partial<PublishFrame> & { id: string; topic: string }, commandLink?: number): void {
     const defaults = { payload: '{}', expiresAtMs: Date.now() + 5000, messageExpirySeconds: 5 };
     const frame: WorkerFrame = { type: 'publish', ...defaults, ...command };
-    if (lane === undefined) this.send('bridge-1', frame);
-    else this.openLanes.get(lane)!.send(JSON.stringify(frame));
+    if (commandLink === undefined) this.send('bridge-1', frame);
+    else this.openCommandLinks.get(commandLink)!.send(JSON.stringify(frame));
   }
 
   /** The answer to a command; fails after a while without one. */
@@ -233,7 +233,7 @@ export class WorkerSide {
             nowMs: Date.now(),
             role,
             resumes,
-            lanes: this.lanes,
+            commandLinks: this.commandLinks,
           } satisfies WorkerFrame),
         );
       } else if (frame.type === 'broker' && bridgeId !== null) {
@@ -249,7 +249,7 @@ export class WorkerSide {
     });
   }
 
-  #serveLane(link: WebSocket, lane: number): void {
+  #serveCommandLink(link: WebSocket, commandLink: number): void {
     link.on('message', (data) => {
       const text = (data as Buffer).toString();
       if (text === linkPing) {
@@ -258,14 +258,14 @@ export class WorkerSide {
       }
       const frame = bridgeFrameSchema.parse(JSON.parse(text));
       if (frame.type === 'hello') {
-        this.openLanes.set(lane, link);
+        this.openCommandLinks.set(commandLink, link);
         link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role: 'active' } satisfies WorkerFrame));
       }
       if ('id' in frame) this.frames.push(frame);
       this.changes.note();
     });
     link.on('close', () => {
-      if (this.openLanes.get(lane) === link) this.openLanes.delete(lane);
+      if (this.openCommandLinks.get(commandLink) === link) this.openCommandLinks.delete(commandLink);
       this.changes.note();
     });
   }

@@ -43,7 +43,7 @@ describe('dialling in', () => {
       role: 'active',
       nowMs: expect.any(Number) as number,
       resumes: false,
-      lanes: 1,
+      commandLinks: 1,
     });
     expect((welcome as { nowMs: number }).nowMs).toBeGreaterThanOrEqual(before);
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
@@ -113,7 +113,13 @@ describe('roles', () => {
     const { bridge: second } = await dialIn('two');
     const { bridge: third } = await dialIn('three');
     active.close();
-    const promotion = { type: 'role', role: 'active', nowMs: expect.any(Number) as number, resumes: false, lanes: 1 };
+    const promotion = {
+      type: 'role',
+      role: 'active',
+      nowMs: expect.any(Number) as number,
+      resumes: false,
+      commandLinks: 1,
+    };
     expect(await second.next()).toEqual(promotion);
     expect(await third.ask(linkPing), 'the other one still stands by').toBe(linkPong);
   });

@@ -1,6 +1,6 @@
 // Bridges that dial in to BrokerLink and answer only what a test makes them answer. Asserts nothing.
 import { env } from 'cloudflare:workers';
-import { laneParameter, linkPath } from '../../../src/protocol/bridge.ts';
+import { commandLinkParameter, linkPath } from '../../../src/protocol/bridge.ts';
 import { openSocket, type TestSocket } from './socket.ts';
 
 export const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
@@ -8,8 +8,8 @@ export const link = () => env.BROKER_LINK.getByName('broker-main');
 const open: TestSocket[] = [];
 
 /** A bridge that has said nothing yet. */
-export async function openLink(lane: number | null = null): Promise<TestSocket> {
-  const query = lane === null ? '' : `?${laneParameter}=${lane}`;
+export async function openLink(commandLink: number | null = null): Promise<TestSocket> {
+  const query = commandLink === null ? '' : `?${commandLinkParameter}=${commandLink}`;
   const bridge = await openSocket(`${linkPath}${query}`, { Authorization: `Bearer ${bridgeSecret}` });
   open.push(bridge);
   return bridge;
@@ -20,9 +20,9 @@ export async function dialIn(
   bridgeId: string,
   brokerConnected = true,
   instanceId = `${bridgeId}-run-1`,
-  lane: number | null = null,
+  commandLink: number | null = null,
 ): Promise<{ bridge: TestSocket; role: unknown; welcome: unknown }> {
-  const bridge = await openLink(lane);
+  const bridge = await openLink(commandLink);
   const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected });
   return { bridge, welcome, role: (welcome as { role: unknown }).role };
 }

@@ -1,4 +1,4 @@
-// The lanes on which commands come: open while the bridge is active, ahead of what else the Worker publishes.
+// Command links: open while the bridge is active, ahead of what else the Worker publishes.
 import { afterEach, expect, test } from 'vitest';
 import { startAedes } from '../rig/aedes.ts';
 import { BridgeRig } from '../rig/bridge-rig.ts';
@@ -11,37 +11,37 @@ afterEach(async () => {
   rig = undefined;
 });
 
-async function startWith(lanes: number, broker: { url: string; stop: () => Promise<unknown> }) {
+async function startWith(commandLinks: number, broker: { url: string; stop: () => Promise<unknown> }) {
   const started = (rig = await BridgeRig.start(broker));
   const { worker } = started;
-  worker.lanes = lanes;
+  worker.commandLinks = commandLinks;
   started.startBridge();
   await worker.untilActive();
-  await worker.changes.until('the lanes', () => worker.openLanes.size === lanes);
+  await worker.changes.until('the links', () => worker.openCommandLinks.size === commandLinks);
   return started;
 }
 
 test('are open while the bridge is active, and closed while it stands by', async () => {
   const { worker } = await startWith(3, await startAedes());
   worker.setRole('bridge-1', 'standby');
-  await worker.changes.until('closed lanes', () => worker.openLanes.size === 0);
+  await worker.changes.until('closed links', () => worker.openCommandLinks.size === 0);
   worker.setRole('bridge-1', 'active');
-  await worker.changes.until('the lanes', () => worker.openLanes.size === 3);
-  worker.lanes = 1;
+  await worker.changes.until('the links', () => worker.openCommandLinks.size === 3);
+  worker.commandLinks = 1;
   worker.setRole('bridge-1', 'active');
-  await worker.changes.until('one lane', () => worker.openLanes.size === 1);
+  await worker.changes.until('one link', () => worker.openCommandLinks.size === 1);
 });
 
-test('bring commands, whose outcome goes back on them, also after a lane was lost', async () => {
+test('bring commands, whose outcome goes back on them, also after one was lost', async () => {
   const rig = await startWith(2, await startAedes());
   const { worker } = rig;
   const device = await rig.connectDevice('d1');
   await device.listen();
   worker.publish({ id: 'c1', topic: commandTopic('d1'), payload: 'up' }, 1);
   expect(await worker.answerTo('c1')).toMatchObject({ type: 'published' });
-  const lost = worker.openLanes.get(1)!;
+  const lost = worker.openCommandLinks.get(1)!;
   lost.terminate();
-  await worker.changes.until('the lane again', () => ![undefined, lost].includes(worker.openLanes.get(1)));
+  await worker.changes.until('the link again', () => ![undefined, lost].includes(worker.openCommandLinks.get(1)));
   worker.publish({ id: 'c2', topic: commandTopic('d1'), payload: 'down' }, 1);
   expect(await worker.answerTo('c2')).toMatchObject({ type: 'published' });
   await device.changes.until('both commands', () => device.heard.length === 2);

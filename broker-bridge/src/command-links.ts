@@ -4,12 +4,12 @@ import { runDetached } from './detached.ts';
 import { WorkerLink } from './worker-link.ts';
 import type { BridgeFrame } from '../../src/protocol/bridge.ts';
 
-export class CommandLanes {
-  readonly #open: (lane: number) => WorkerLink;
+export class CommandLinks {
+  readonly #open: (number: number) => WorkerLink;
   #links: WorkerLink[] = [];
 
-  /** @param open makes the link of a lane; it is started and stopped here */
-  constructor(open: (lane: number) => WorkerLink) {
+  /** @param open makes the link with this number; it is started and stopped here */
+  constructor(open: (number: number) => WorkerLink) {
     this.#open = open;
   }
 

@@ -1,8 +1,8 @@
-// Lanes of commands: which publishes take them, and what happens to a command where no bridge serves its lane.
+// Command links: which publishes take them, and what happens to a command where no bridge serves its link.
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { topicOf } from '../../src/domain/topics.ts';
-import { commandLaneOf } from '../../src/durable/stubs.ts';
-import { laneParameter, linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
+import { commandLinkOf } from '../../src/durable/stubs.ts';
+import { commandLinkParameter, linkPath, linkPing, linkPong } from '../../src/protocol/bridge.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { send } from '../rig/workerd/client.ts';
 import { activate, connect, control, signUpOwner, up, type Device } from '../rig/workerd/commands.ts';
@@ -26,30 +26,30 @@ async function announce(main: TestSocket, device: Device): Promise<void> {
 }
 
 describe('a command', () => {
-  it('takes its lane, and an announcement does not', async () => {
+  it('takes its link, and an announcement does not', async () => {
     const { bridge: main } = await dialIn('one');
-    const { bridge: lane } = await dialIn('one', true, 'one-run-1', 0);
+    const { bridge: commandLink } = await dialIn('one', true, 'one-run-1', 0);
     const device = await activate();
     await announce(main, device);
     const answer = control(device, up);
-    const command = await nextPublish(lane);
+    const command = await nextPublish(commandLink);
     expect(command.topic).toBe(topicOf(device, topicActions.propertySet));
-    acknowledge(lane, command);
+    acknowledge(commandLink, command);
     expect(await answer).toMatchObject({ data: { message: 'command_sent' } });
     expect(await main.ask(linkPing)).toBe(linkPong);
   });
 
   it.each([
-    ['no bridge serves the lane', undefined],
-    ['the bridge of the lane has no broker', false],
-    ['the bridge of the lane has gone', true],
+    ['no bridge serves its link', undefined],
+    ['the bridge of its link has no broker', false],
+    ['the bridge of its link has gone', true],
   ])('goes over the other link where %s', async (_, brokerConnected) => {
     const { bridge: main } = await dialIn('one');
     if (brokerConnected !== undefined) {
-      const { bridge: lane } = await dialIn('one', brokerConnected, 'one-run-1', 0);
+      const { bridge: commandLink } = await dialIn('one', brokerConnected, 'one-run-1', 0);
       if (brokerConnected) {
-        lane.close();
-        await lane.end();
+        commandLink.close();
+        await commandLink.end();
       }
     }
     const device = await activate();
@@ -60,16 +60,18 @@ describe('a command', () => {
   });
 });
 
-it('stays in one lane for one device, and uses all of them', () => {
-  const names = Array.from({ length: 200 }, (_, n) => commandLaneOf(`dev_${n}`, 4));
+it('stays on one link for one device, and uses all of them', () => {
+  const names = Array.from({ length: 200 }, (_, n) => commandLinkOf(`dev_${n}`, 4));
   expect(new Set(names).size).toBe(4);
-  expect(names).toEqual(Array.from({ length: 200 }, (_, n) => commandLaneOf(`dev_${n}`, 4)));
-  expect(commandLaneOf('dev_1', 0)).toBeUndefined();
+  expect(names).toEqual(Array.from({ length: 200 }, (_, n) => commandLinkOf(`dev_${n}`, 4)));
+  expect(commandLinkOf('dev_1', 0)).toBeUndefined();
 });
 
-it.each(['1', '-1', 'x', '', '1e1', '99'])('lane %j that is not there is refused with 400', async (lane) => {
+it.each(['1', '-1', 'x', '', '1e1', '99'])('number %j that is not there is refused with 400', async (commandLink) => {
   const headers = { Upgrade: 'websocket', Authorization: `Bearer ${bridgeSecret}` };
-  const response = await send('GET', `${linkPath}?${laneParameter}=${encodeURIComponent(lane)}`, { headers });
+  const response = await send('GET', `${linkPath}?${commandLinkParameter}=${encodeURIComponent(commandLink)}`, {
+    headers,
+  });
   expect(response.status).toBe(400);
   expect(response.webSocket).toBeNull();
 });
