@@ -1,11 +1,9 @@
-// Guest links: an address that sends one command, for whoever has it. Made and revoked by the owner, counted by the device.
-import { createExecutionContext, runInDurableObject } from 'cloudflare:test';
-import { env, exports } from 'cloudflare:workers';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../src/app.ts';
+// Guest links: an address that sends one command, for whoever has it. Made by the owner; the page; a use, counted by the device.
+import { runInDurableObject } from 'cloudflare:test';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { limitSpecs } from '../../src/limits.ts';
 import { bringUp } from '../rig/workerd/bridge.ts';
-import { call, createUser } from '../rig/workerd/client.ts';
+import { call } from '../rig/workerd/client.ts';
 import {
   activate,
   activateOnline,
@@ -20,62 +18,25 @@ import {
   signUpOwner,
   sleep,
   unheard,
-  type Device,
 } from '../rig/workerd/commands.ts';
+import {
+  dayMs,
+  trigger,
+  inMs,
+  make,
+  listOf,
+  revoke,
+  eventsOf,
+  makeOpen,
+  address,
+  visit,
+  press,
+} from '../rig/workerd/guest-links.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
-
-type Link = { linkId: string; url: string; maxUses: number; uses: number; state: string; lastUsedAt: string | null };
-type Event = { status: string; reason: string; detail: string; address: string | null };
-
-const dayMs = 86_400_000;
-const trigger = { action: 'trigger' };
-const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
 
 beforeAll(signUpOwner);
 beforeEach(openBridge);
 afterEach(closeBridge);
-
-const pathOf = ({ deviceId }: Device) => `/devices/${deviceId}/guest-links`;
-const make = (device: Device, body: object = {}) =>
-  call<Link>('POST', pathOf(device), {
-    token: owner.token,
-    body: { command: trigger, expiresAt: inMs(dayMs), ...body },
-    headers: { 'CF-Connecting-IP': '198.51.100.1' },
-  });
-const listOf = async (device: Device) =>
-  (await call<{ total: number; list: Link[] }>('GET', pathOf(device), { token: owner.token })).data.list;
-const revoke = (device: Device, linkId: string) =>
-  call('DELETE', `${pathOf(device)}/${linkId}`, { token: owner.token });
-const eventsOf = async ({ deviceId }: Device) => {
-  const { data } = await call<{ list: Event[] }>('GET', `/devices/${deviceId}/events`, { token: owner.token });
-  return data.list.filter(({ status }) => status === 'guest_link');
-};
-
-async function makeOpen(device: Device, body: object = {}): Promise<Link> {
-  const { code, message, data } = await make(device, body);
-  if (code !== 200) throw new Error(`not made: ${message}`);
-  return data;
-}
-
-const address = '203.0.113.50';
-
-async function visit(url: string, method = 'GET', requestId?: string, from = address) {
-  const body = method === 'POST' ? { body: requestId === undefined ? '' : `request=${requestId}` } : {};
-  const headers = {
-    'CF-Connecting-IP': from,
-    ...(method === 'POST' && { 'Content-Type': 'application/x-www-form-urlencoded' }),
-  };
-  const response = await exports.default.fetch(new Request(url, { method, headers, ...body }));
-  return { status: response.status, headers: response.headers, html: await response.text() };
-}
-
-/** Presses the button while the device answers. */
-async function press(device: Device, url: string, requestId?: string) {
-  const pressed = visit(url, 'POST', requestId);
-  const { id, params } = await nextCommand(device);
-  await bringUp(device, reply(id, 200));
-  return { ...(await pressed), params };
-}
 
 describe('making a guest link', () => {
   it('shows its address once', async () => {
@@ -327,146 +288,5 @@ describe('a use', () => {
     }
     expect(statuses.slice(0, -1).every((status) => status === 503)).toBe(true);
     expect(statuses.at(-1)).toBe(429);
-  });
-});
-
-describe('a guest link ends', () => {
-  let device: Device;
-  let link: Link;
-
-  beforeEach(async () => {
-    device = await activateOnline();
-    link = await makeOpen(device);
-    expect(await visit(link.url)).toMatchObject({ status: 200 });
-  });
-
-  async function expectEnd(text: string): Promise<void> {
-    for (const method of ['GET', 'POST']) {
-      const { status, html } = await visit(link.url, method);
-      expect([method, status]).toEqual([method, 410]);
-      expect(html).toContain(text);
-    }
-    expect(unheard(device)).toEqual([]);
-  }
-
-  it('when it is revoked', async () => {
-    expect(await revoke(device, link.linkId)).toMatchObject({ code: 200, data: { linkId: link.linkId } });
-    expect(await revoke(device, link.linkId)).toMatchObject({ code: 404, message: 'not_found' });
-    await expectEnd('This link does not work any more.');
-    expect(await listOf(device)).toEqual([]);
-    expect((await eventsOf(device)).map(({ reason }) => reason)).toEqual(['link_revoked', 'link_made']);
-  });
-
-  it('when its time is over', async () => {
-    setClock(Date.now() + dayMs + 1);
-    await expectEnd('This link has expired.');
-  });
-
-  it('when the device is disabled, for good', async () => {
-    const path = `/devices/${device.deviceId}`;
-    await call('PATCH', path, { token: owner.token, body: { disabled: true } });
-    expect(await make(device)).toMatchObject({ code: 403, message: 'device_disabled' });
-    await expectEnd('This link has ended, because the device was disabled.');
-    await call('PATCH', path, { token: owner.token, body: { disabled: false } });
-    await expectEnd('This link has ended, because the device was disabled.');
-    expect(await listOf(device)).toMatchObject([{ state: 'ended' }]);
-    await makeOpen(device);
-    expect(await listOf(device)).toMatchObject([{ state: 'open' }]);
-  });
-
-  it('when the device is released', async () => {
-    await call('POST', `/devices/${device.deviceId}/release`, { token: owner.token });
-    await expectEnd('This link does not work any more.');
-    expect(await listOf(device)).toEqual([]);
-    await sleep(device);
-    await expectEnd('This link does not work any more.');
-    expect(await eventsOf(device)).toEqual([]);
-  });
-
-  it('when the device is handed to somebody else', async () => {
-    const buyer = await createUser();
-    const path = `/devices/${device.deviceId}/transfer`;
-    await call('POST', path, { token: owner.token, body: { email: buyer.email } });
-    expect(await visit(link.url)).toMatchObject({ status: 200 });
-    expect(await call('POST', `${path}/accept`, { token: buyer.token })).toMatchObject({ code: 200 });
-    await expectEnd('This link does not work any more.');
-    await sleep(device);
-    await expectEnd('This link does not work any more.');
-  });
-
-  it('when the device is deleted', async () => {
-    await call('DELETE', `/devices/${device.deviceId}`, { token: owner.token });
-    await expectEnd('This link does not work any more.');
-  });
-});
-
-describe('an address that nobody was given', () => {
-  it('is refused without a call of an object, and is no other door either', async () => {
-    const [one, other] = [await makeOpen(await activateOnline()), await makeOpen(await activateOnline())];
-    const getByName = vi.spyOn(env.DEVICE_SESSION, 'getByName');
-    const base = 'https://latchwork.test/g/';
-    const [first, second] = [one.url.slice(base.length), other.url.slice(base.length)];
-    const last = first.at(-1) === 'A' ? 'B' : 'A';
-    for (const token of [
-      first.slice(0, -1) + last,
-      first.slice(0, 24) + second.slice(24),
-      second.slice(0, 8) + first.slice(8),
-      first.toUpperCase(),
-      `${first}A`,
-      first.slice(1),
-      one.linkId,
-      '0'.repeat(50),
-      '%00',
-      '%ZZ',
-    ]) {
-      for (const method of ['GET', 'POST']) {
-        expect([token, method, (await visit(base + token, method)).status]).toEqual([token, method, 404]);
-      }
-    }
-    expect(getByName).not.toHaveBeenCalled();
-  });
-
-  it('is refused soon where an address tries many, and with it all that it tries', async () => {
-    const { url } = await makeOpen(await activateOnline());
-    const uses = new Map<string, number>();
-    const GUEST_FAILURE_LIMIT: RateLimit = {
-      limit: ({ key }) => {
-        uses.set(key, (uses.get(key) ?? 0) + 1);
-        return Promise.resolve({ success: (uses.get(key) ?? 0) <= 3 });
-      },
-    };
-    const GUEST_LIMIT: RateLimit = { limit: ({ key }) => Promise.resolve({ success: key !== '198.51.100.99' }) };
-    const limited = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0', GUEST_FAILURE_LIMIT, GUEST_LIMIT };
-    const from = async (address: string, target: string) => {
-      const request = new Request(target, { headers: { 'CF-Connecting-IP': address } });
-      return createApp().fetch(request, limited, createExecutionContext());
-    };
-    const statuses = [];
-    for (let guess = 0; guess < 5; guess++) {
-      statuses.push((await from('198.51.100.77', `https://latchwork.test/g/${'0'.repeat(50)}`)).status);
-    }
-    expect(statuses).toEqual([404, 404, 404, 404, 429]);
-    const blocked = await from('198.51.100.77', url);
-    expect(blocked.status).toBe(429);
-    expect(Number(blocked.headers.get('Retry-After'))).toBeGreaterThan(50);
-    expect((await from('198.51.100.78', url)).status).toBe(200);
-    expect((await from('198.51.100.99', url)).status).toBe(429);
-  });
-});
-
-describe('the log', () => {
-  it('names the route of a guest page and never its token', async () => {
-    const device = await activateOnline();
-    const { url } = await makeOpen(device);
-    const lines: string[] = [];
-    for (const method of ['log', 'info', 'warn', 'error'] as const) {
-      vi.spyOn(console, method).mockImplementation((...parts: unknown[]) => void lines.push(parts.join(' ')));
-    }
-    await visit(url);
-    await press(device, url);
-    await revoke(device, url.slice(-42, -26));
-    await visit(url);
-    expect(lines.filter((line) => line.includes('"route":"/g/:token"'))).toHaveLength(3);
-    expect(lines.filter((line) => line.includes(url.slice(-26)))).toEqual([]);
   });
 });
