@@ -12,6 +12,7 @@ import { RelayCensus } from './relay-census.ts';
 import { RelayFloods } from './relay-floods.ts';
 import { RelayFrameRates } from './relay-frame-rates.ts';
 import { RelayIndex } from './relay-index.ts';
+import { RelayKeyWaits } from './relay-key-waits.ts';
 import { RelayMqtt } from './relay-mqtt.ts';
 import type { RelayRun } from './relay-push.ts';
 import { framesOf, PushedMessages } from './relay-pushed.ts';
@@ -40,6 +41,11 @@ export class RelayGateway extends DurableObject<Env> {
     end: (socket) => this.#end(socket, 1008, 'too many frames'),
   });
   readonly #authentication = new RelayAuthentication(this.env, this.#shard);
+  readonly #keyWaits = new RelayKeyWaits(this.#authentication.keys, {
+    end: (keyId) => this.endKey(keyId),
+    send: (socket, frames, bytes) => void this.#send(socket, frames, bytes),
+    inBackground: (work) => this.ctx.waitUntil(work),
+  });
   readonly #pushed = new PushedMessages(this.#config.limits.relayRememberedDevices);
   readonly #snapshots = new RelaySnapshots(this.env);
   readonly #mqtt = new RelayMqtt(this.env, (socket) => this.#noteMqtt(socket));
@@ -235,7 +241,7 @@ export class RelayGateway extends DurableObject<Env> {
     const positions = this.#pushed.takeNew(run);
     const sockets = this.#index
       .subscribersOf(deviceId, topic, run.readers)
-      .filter((socket) => this.#isStillAllowed(socket));
+      .filter((socket) => this.#isStillAllowed(socket, run));
     if (sockets.length === 0) return;
     const frames = framesOf(run, positions);
     const bytes = bytesOf(frames);
@@ -257,7 +263,10 @@ export class RelayGateway extends DurableObject<Env> {
 
   /** Ends the socket instead where its client does not read. @returns how many frames the socket did not take */
   #send(socket: WebSocket, frames: string[], bytes: number): number {
-    if (this.#index.clientOf(socket) === undefined) return frames.length;
+    const client = this.#index.clientOf(socket);
+    if (client === undefined) return frames.length;
+    const keyId = client.who?.kind === 'user' ? client.who.key?.keyId : undefined;
+    if (keyId !== undefined && !this.#keyWaits.maySend(socket, keyId, frames, bytes)) return 0;
     const lost = this.#sender.send(socket, frames, bytes);
     if (lost === undefined) this.#end(socket, 1013, 'too much unread');
     return lost ?? frames.length;
@@ -271,10 +280,14 @@ export class RelayGateway extends DurableObject<Env> {
     return this.#authentication.isRegisteringFleet(userId) || this.#index.hasFleetOf(userId);
   }
 
-  /** A user's socket may not outlive its token, and the alarm that closes it may be late. */
-  #isStillAllowed(socket: WebSocket): boolean {
+  /**
+   * A user's socket may not outlive its token, and the alarm that closes it may be late. Nor may it outlive the right to the
+   * device, and the call that ends its subscription may have failed: the message says who may follow the device.
+   */
+  #isStillAllowed(socket: WebSocket, { readers }: RelayRun): boolean {
     const client = this.#index.clientOf(socket);
-    return client !== undefined && deadlineOf(client) > Date.now();
+    if (client === undefined || deadlineOf(client) <= Date.now()) return false;
+    return readers === undefined || client.who?.kind !== 'user' || readers.includes(client.who.userId);
   }
 
   #dropFilters(socket: WebSocket, client: RelayClient, deviceId: string): void {
@@ -298,6 +311,7 @@ export class RelayGateway extends DurableObject<Env> {
     for (const deviceId of this.#index.remove(socket)) {
       if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
     }
+    this.#keyWaits.forget(socket);
     // The object may be evicted before the client answers the close: the socket must not be pushed to afterwards.
     writeClient(socket, { ...readClient(socket), isEnded: true, filters: [] });
   }

@@ -25,6 +25,8 @@ const refreshAfterMs = 500;
 const unknownMs = 60_000;
 const blockedMs = 60_000;
 const touchEveryMs = 60_000;
+/** Between the tries to tell a relay shard of a deletion. */
+const pausesMs = [100, 300];
 
 type KnownKey = Actor & {
   secretHash: string;
@@ -96,11 +98,22 @@ export async function removeApiKey(context: ServiceContext, userId: number, keyI
   );
 }
 
-/** A shard that cannot be reached finds out within a minute; the call has logged it. */
+/** Within a second. A shard that could not be told reads of its keys before it sends anything (relay-key-waits.ts). */
 async function endAtRelays({ env, config }: ServiceContext, keyId: string): Promise<void> {
-  const shards = relayShardNames(config.relayShards);
-  const endings = shards.map((shard) => callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId)));
-  await Promise.allSettled(endings);
+  await Promise.all(relayShardNames(config.relayShards).map((shard) => endAtRelay(env, shard, keyId)));
+}
+
+async function endAtRelay(env: Env, shard: string, keyId: string): Promise<void> {
+  for (const pauseMs of [...pausesMs, undefined]) {
+    try {
+      await callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId));
+      return;
+    } catch (error) {
+      // The call has logged it.
+      if (!(error instanceof RefusedError)) throw error;
+    }
+    if (pauseMs !== undefined) await scheduler.wait(pauseMs);
+  }
 }
 
 /**

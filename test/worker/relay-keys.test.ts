@@ -2,8 +2,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { readConfig } from '../../src/config.ts';
 import { topicOf } from '../../src/domain/topics.ts';
-import type { RelayGateway } from '../../src/durable/relay-gateway.ts';
+import { RelayGateway } from '../../src/durable/relay-gateway.ts';
 import { RelayKeys } from '../../src/durable/relay-keys.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
@@ -57,6 +58,8 @@ const pushOf = (device: Device, position: string) => ({
   topic: topicOf(device, topicActions.propertyPost),
   payload: { params: { position } },
 });
+
+const nextOrEnd = (socket: TestSocket) => Promise.race([socket.next(), socket.closed]);
 
 async function signIn(key: Key): Promise<TestSocket> {
   const socket = await openRelay();
@@ -182,6 +185,9 @@ describe('an API key at the relay', () => {
 });
 
 describe('the deletion of an API key', () => {
+  /** Nobody tells a shard. */
+  const forget = ({ keyId }: Key) => env.DB.prepare('delete from api_keys where key_id = ?').bind(keyId).run();
+
   it('ends its sockets at once, and no others', async () => {
     const [key, other] = [await makeKey(), await makeKey()];
     const [socket, second, neighbour] = [await signIn(key), await signIn(key), await signIn(other)];
@@ -212,10 +218,45 @@ describe('the deletion of an API key', () => {
     await deleteKey(key);
   });
 
+  it('is told again to a shard that fails', async () => {
+    const key = await makeKey();
+    const socket = await signIn(key);
+    const told = vi.spyOn(RelayGateway.prototype, 'endKey').mockImplementationOnce(() => {
+      throw new Error('the shard is overloaded');
+    });
+    expect(await deleteKey(key)).toMatchObject({ code: 200 });
+    const { relayShards } = readConfig(env);
+    expect(told.mock.results.filter(({ type }) => type === 'throw')).toHaveLength(1);
+    expect(told.mock.results.filter(({ type }) => type === 'return')).toHaveLength(relayShards);
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    told.mockRestore();
+  });
+
+  it('keeps every message from its sockets after a second, at a shard that was not told', async () => {
+    const [key, other] = [await makeKey(), await makeKey()];
+    const [socket, neighbour] = [await signIn(key), await signIn(other)];
+    for (const one of [socket, neighbour]) await one.ask(subscribe(topicsOf(lamp)));
+    await forget(key);
+    await scheduler.wait(1_000);
+    await report(reportOf(lamp, 'down'));
+    expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    expect(await neighbour.next()).toEqual(pushOf(lamp, 'down'));
+    await deleteKey(other);
+  });
+
+  it('keeps the state of devices from them as well', async () => {
+    const key = await makeKey();
+    const socket = await signIn(key);
+    await forget(key);
+    await scheduler.wait(1_000);
+    socket.send(subscribe(topicsOf(lamp), true));
+    expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
+  });
+
   it('is found within a minute by a shard that could not be told, like the end of the account', async () => {
     const [key, kept] = [await makeKey(), await makeKey()];
     const [socket, neighbour] = [await signIn(key), await signIn(kept)];
-    await env.DB.prepare('delete from api_keys where key_id = ?').bind(key.keyId).run();
+    await forget(key);
     await runDurableObjectAlarm(shard());
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
     expect(await neighbour.ask(ping)).toEqual(pong);

@@ -422,6 +422,8 @@ describe('the relay', () => {
     expect(await remove(device, friend)).toMatchObject({ code: 200 });
     expect(away).toHaveBeenCalled();
     away.mockRestore();
+    await comeOnline(device);
+    expect(await viewer.socket.ask(ping), 'nothing was pushed before it was told').toEqual(pong);
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000);
     await runDurableObjectAlarm(sessionOf(device.deviceId));
     clock.mockRestore();
@@ -434,5 +436,29 @@ describe('the relay', () => {
     await vi.waitUntil(async () => !(await follows()));
     await comeOnline(device);
     expect(await viewer.socket.ask(ping), 'nothing was pushed').toEqual(pong);
+  });
+
+  it('pushes nothing to the former owner where it missed that the device has another one', async () => {
+    const topic = topicOf(device, 'status');
+    const [former, theirs] = [await follow(owner, topic), await openRelay()];
+    const unreachable = () => {
+      throw new Error('the shard is away');
+    };
+    const away = [
+      vi.spyOn(RelayGateway.prototype, 'revoke').mockImplementation(unreachable),
+      vi.spyOn(RelayGateway.prototype, 'endSubscriptions').mockImplementation(unreachable),
+    ];
+    const path = `/devices/${device.deviceId}/transfer`;
+    expect(await call('POST', path, { token: owner.token, body: { email: friend.email } })).toMatchObject({
+      code: 200,
+    });
+    expect(await call('POST', `${path}/accept`, { token: friend.token })).toMatchObject({ code: 200 });
+    for (const one of away) expect(one).toHaveBeenCalled();
+    await theirs.ask({ action: 'auth', token: friend.token });
+    expect(await theirs.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
+    await comeOnline(device);
+    expect(await theirs.next()).toMatchObject({ topic });
+    expect(await former.socket.ask(ping), 'nothing was pushed').toEqual(pong);
+    vi.restoreAllMocks();
   });
 });
