@@ -1,6 +1,7 @@
 // Access tokens: signed JWTs of one narrow form, made and checked by jose. Refresh tokens are opaque secrets, made in
 // secrets.ts.
 import { decodeProtectedHeader, errors, jwtVerify, SignJWT, type CryptoKey } from 'jose';
+import { rememberNewest } from '../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
 
 /** The first key signs, every key verifies: put a new one in front, remove the old one after a token's lifetime. */
@@ -32,8 +33,24 @@ export async function signAccessToken(config: TokenConfig, userId: number, sessi
     .sign(await importKey(current.secret));
 }
 
+// Tokens that were verified, by their text, for each list of keys: whoever is signed in sends the same one with every
+// request. Only what has the right signature gets in here.
+const verifiedByKeys = new WeakMap<TokenConfig['signingKeys'], Map<string, AccessToken>>();
+const maxVerified = 1_000;
+
 /** Reads no storage: a session that was ended is noticed when the token expires. */
 export async function verifyAccessToken(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
+  const verified = verifiedByKeys.get(config.signingKeys) ?? new Map<string, AccessToken>();
+  verifiedByKeys.set(config.signingKeys, verified);
+  const known = verified.get(token);
+  if (known !== undefined && known.expiresAtMs > Date.now()) return { ok: true, value: known };
+  const access = await verifyAnew(config, token);
+  if (access.ok) rememberNewest(verified, token, access.value, maxVerified);
+  else verified.delete(token);
+  return access;
+}
+
+async function verifyAnew(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
   if (token.length > maxTokenBytes) return refuse(credentialRefused('access_token', 'malformed'));
   try {
     const { kid } = decodeProtectedHeader(token);

@@ -1,6 +1,6 @@
 // Access tokens: what is let in, and each way of being wrong that must not be.
 import { SignJWT } from 'jose';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { signAccessToken, verifyAccessToken, type TokenConfig } from '../../src/crypto/tokens.ts';
 import { unwrap } from '../../src/domain/refusal.ts';
 
@@ -30,6 +30,8 @@ async function problemOf(token: string, by: TokenConfig = config): Promise<strin
   return access.ok || access.refusal.kind !== 'credential_refused' ? undefined : access.refusal.problem;
 }
 
+afterEach(() => void vi.useRealTimers());
+
 describe('an access token', () => {
   it('says who, in which session and until when', async () => {
     const beforeMs = Date.now();
@@ -42,6 +44,16 @@ describe('an access token', () => {
     const token = await signAccessToken({ ...config, signingKeys: [previous] }, 7, 'session');
     expect(await verifyAccessToken(config, token)).toMatchObject({ ok: true });
     expect(await problemOf(token, { ...config, signingKeys: [current] })).toBe('wrong');
+  });
+
+  it('is refused when it has expired or its key is gone, also by who has let it in before', async () => {
+    const token = await signAccessToken(config, 7, 'session');
+    expect(await verifyAccessToken(config, token)).toMatchObject({ ok: true });
+    expect(await verifyAccessToken(config, token)).toMatchObject({ ok: true });
+    expect(await problemOf(token, { ...config, signingKeys: [previous] })).toBe('wrong');
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + config.accessTokenSeconds * 1000 });
+    expect(await problemOf(token)).toBe('expired');
+    expect(await problemOf(token)).toBe('expired');
   });
 
   it('is let in when forged with nothing changed, which proves the cases below', async () => {
