@@ -28,7 +28,11 @@ describe.each(brokers)('%s', (_, isMissing, startBroker, protocol) => {
     rig = await BridgeRig.start(await startBroker());
     const { worker, spoolDir } = rig;
     const port = await findFreePort();
-    const bridge = rig.startBridge({ MQTT_PROTOCOL: protocol, HEALTH_PORT: String(port) });
+    const bridge = rig.startBridge({
+      MQTT_PROTOCOL: protocol,
+      MQTT_MAX_PACKET_BYTES: '131072',
+      HEALTH_PORT: String(port),
+    });
     await bridge.untilReady();
     const device = await rig.connectDevice('d1');
     await device.report('"first"');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
 import { reportTopic } from '../rig/mqtt-client.ts';
-import { UplinkRig } from '../rig/uplink-rig.ts';
+import { maxTries, UplinkRig } from '../rig/uplink-rig.ts';
 
 let rig: UplinkRig;
 
@@ -16,11 +16,15 @@ afterEach(() => rig.stop());
 describe('a message that can never be taken', () => {
   const isPoison = (item: UplinkItem): boolean => item.payload === 'd1:poison';
 
-  test('is given up after some tries while others are taken, and its device goes on', async () => {
+  test('is given up after UPLINK_MAX_TRIES while others are taken, and its device goes on', async () => {
     let poisoned: number | undefined;
+    let tries = 0;
     rig.worker.setFaults({
       judge: (item) => {
-        if (isPoison(item)) poisoned = rig.worker.batches.length;
+        if (isPoison(item)) {
+          poisoned = rig.worker.batches.length;
+          tries += 1;
+        }
         const isBehind = item.topic === reportTopic('d1') && poisoned === rig.worker.batches.length;
         if (!isBehind) return { result: 'accepted' };
         return { result: 'retry', reason: isPoison(item) ? messageFailed : 'device_failed' };
@@ -34,6 +38,7 @@ describe('a message that can never be taken', () => {
       await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
     }
     expect(rig.readDeadLetters()).toMatchObject([{ reason: messageFailed, item: { payload: 'd1:poison' } }]);
+    expect(tries).toBe(maxTries);
     expect(rig.disorders()).toEqual([]);
   });
 

@@ -19,6 +19,7 @@ export const noLog: Log = {
   error: () => undefined,
 };
 export const answerTimeoutMs = 300;
+export const maxTries = 3;
 export const deadLettersMaxBytes = 1_048_576;
 
 export class UplinkRig {
@@ -53,7 +54,7 @@ export class UplinkRig {
       log,
       metrics: createMetrics(),
       dropped: new DroppedMessages(),
-      maxTries: 3,
+      maxTries,
       roundTripMs: () => null,
     });
     this.uplink.start();

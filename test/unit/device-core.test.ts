@@ -1,6 +1,7 @@
 // The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../src/domain/access.ts';
+import { limitsSchema } from '../../src/limits.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { CoreDevice, proofOf } from '../rig/core-device.ts';
 
@@ -9,8 +10,8 @@ const startMs = 1_790_000_000_000;
 const minuteMs = 60_000;
 
 /** A device whose broker reports connections, online. */
-function online(): CoreDevice {
-  const device = new CoreDevice(startMs);
+function online(limits = limitsSchema.parse('')): CoreDevice {
+  const device = new CoreDevice(startMs, { limits });
   device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
   return device;
 }
@@ -25,6 +26,19 @@ function eventsOf(device: CoreDevice) {
   const events = device.events();
   return events.ok ? events.value.list : [];
 }
+
+it('a session that the broker reported is believed without a message for as long as the limit says', () => {
+  const device = online(limitsSchema.parse('sessionSilenceHours=1'));
+  for (const [afterMs, isOnline] of [
+    [60 * minuteMs - 1, true],
+    [60 * minuteMs, false],
+  ] as const) {
+    device.nowMs = startMs + afterMs;
+    device.fireAlarm();
+    expect(device.status().online).toBe(isOnline);
+  }
+  expect(eventsOf(device)[0]).toMatchObject({ status: 'offline', reason: 'silence' });
+});
 
 describe('a message', () => {
   /** No text is known whose handling throws: this is none. */

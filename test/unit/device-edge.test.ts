@@ -116,6 +116,21 @@ describe('a session at the edge', () => {
     }
   });
 
+  it('is watched, and missed for so long, as the limits say', () => {
+    const limits = limitsSchema.parse('edgeWatchSeconds=10,edgeReconnectGraceSeconds=2');
+    const device = new CoreDevice(startMs, { limits });
+    connect(device);
+    expect(device.state.edge.checkAtMs).toBe(startMs + 10_000);
+    device.run({ kind: 'edge_checked', open: null });
+    device.nowMs += 1_999;
+    device.run({ kind: 'edge_checked', open: null });
+    expect(device.status().online).toBe(true);
+    device.nowMs += 1;
+    device.run({ kind: 'edge_checked', open: null });
+    expect(device.status().online).toBe(false);
+    expect(details(device)).toEqual(['offline deployed', 'online']);
+  });
+
   it('publishes its announcements only where somebody may hear them', () => {
     const device = new CoreDevice(startMs);
     const startedAtMs = connect(device);
@@ -129,6 +144,25 @@ describe('a session at the edge', () => {
 });
 
 describe('packets of a connection', () => {
+  it('are as large as the limit at most', () => {
+    const limits = limitsSchema.parse('edgePacketBytes=1024');
+    const readAll = (length: number) => {
+      const connection = EdgeConnection.open(
+        { serializeAttachment: () => undefined } as unknown as WebSocket,
+        '',
+        startMs,
+      );
+      // A PUBLISH of that length in all: its type, two bytes that tell how much follows, and that.
+      const left = length - 3;
+      connection.receive(Uint8Array.of(0x30, (left % 128) + 128, Math.floor(left / 128)));
+      connection.receive(new Uint8Array(left));
+      const read = { packets: 0, isTooFast: false };
+      return [...connection.packets({ limits, rateLimits: 'production' }, read, startMs)];
+    };
+    expect(readAll(1024)).toMatchObject([{ type: 3 }]);
+    expect(readAll(1025)).toEqual([{ malformed: 'packet_too_large' }]);
+  });
+
   it('are a burst and then so many a second', () => {
     const limits = limitsSchema.parse('edgePacketBurst=10,edgePacketsPerSecond=5');
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;

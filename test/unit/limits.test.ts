@@ -1,12 +1,14 @@
 // The settings of limits: what an operator writes is read or refused with its name, and the page lists every limit.
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { brokerLimitDefaults } from '../../dev/broker-limits.ts';
 import { readConfig } from '../../broker-bridge/src/config.ts';
 import { readConfig as readGatewayConfig } from '../../mqtt-gateway/src/config.ts';
 import { gatewaySecret } from '../rig/gateway-process.ts';
 import { bridgeEnvironment, makeSpoolDir } from '../rig/bridge-process.ts';
 import { limitSpecs, limitsSchema } from '../../src/limits.ts';
 
+const testDir = new URL('../', import.meta.url);
 const page = readFileSync(new URL('../../docs/limits.md', import.meta.url), 'utf8');
 
 /** The rows of the table below a heading: name and default. */
@@ -73,4 +75,21 @@ describe('limits', () => {
       ].toSorted(),
     );
   });
+});
+
+describe('a test reaches', () => {
+  // Those that only list limits show nothing of them.
+  const listing = ['unit/limits.test.ts', 'unit/broker-limits.test.ts'];
+  const tests = globSync('{unit,worker,bridge,gateway,system}/*.test.ts', { cwd: testDir })
+    .filter((path) => !listing.includes(path))
+    .map((path) => readFileSync(new URL(path, testDir), 'utf8'))
+    .join('\n');
+  const ofParts = ['## Bridge', '## Gateway'].flatMap((heading) => listedUnder(heading).map(([name]) => String(name)));
+
+  it.each([...Object.keys(limitSpecs), ...Object.keys(brokerLimitDefaults), ...ofParts, 'LIFE_SIGN_SECONDS'])(
+    '%s',
+    (name) => {
+      expect(new RegExp(`\\b${name}\\b`).test(tests), 'no test names it').toBe(true);
+    },
+  );
 });

@@ -4,11 +4,12 @@ import {
   attemptOpensAt,
   countFailedAttempt,
   type FailureCount,
+  type LoginLimits,
   type ThrottleKeyName,
 } from '../../src/domain/login-throttle.ts';
 import { limitsSchema } from '../../src/limits.ts';
 
-const limits = limitsSchema.parse('');
+const defaults = limitsSchema.parse('');
 const secondMs = 1_000;
 const dayMs = 24 * 3_600_000;
 const none: FailureCount = { failures: 0, lastFailedAtMs: 0 };
@@ -16,19 +17,24 @@ const none: FailureCount = { failures: 0, lastFailedAtMs: 0 };
 /** One account whose counts are kept in memory. */
 class Account {
   nowMs = 0;
+  readonly #limits: LoginLimits;
   readonly #counts = new Map<string, FailureCount & { expiresAtMs: number }>();
+
+  constructor(limits: LoginLimits = defaults) {
+    this.#limits = limits;
+  }
 
   /** When an attempt from there may be made. */
   opensAt(client: string): number {
     const counts = { own: this.#read('own', client), free: this.#read('free'), common: this.#read('common') };
-    return attemptOpensAt(counts, client.startsWith('device'), limits);
+    return attemptOpensAt(counts, client.startsWith('device'), this.#limits);
   }
 
   /** A wrong password: whether the client learns that it is wrong. */
   async fail(client: string): Promise<boolean> {
     if (this.opensAt(client) > this.nowMs) return false;
     const count = (name: ThrottleKeyName) => Promise.resolve(this.#count(name, client));
-    return (await countFailedAttempt(count, client.startsWith('device'), limits, this.nowMs)) <= this.nowMs;
+    return (await countFailedAttempt(count, client.startsWith('device'), this.#limits, this.nowMs)) <= this.nowMs;
   }
 
   #read(name: ThrottleKeyName, client = ''): FailureCount {
@@ -76,6 +82,20 @@ describe('attempts from one address', () => {
       account.nowMs += waitMs;
     }
     expect(waits).toEqual([0, 0, 0, 0, 1, 5, 5, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900, 900, 900, 900]);
+  });
+
+  it('are free and wait as the limits say', async () => {
+    const account = new Account(
+      limitsSchema.parse('loginFreeAttempts=2,loginMaxDelaySeconds=3,loginCommonDelaySeconds=2'),
+    );
+    const waits = [];
+    for (let failures = 0; failures < 6; failures++) {
+      expect(await account.fail('address 1')).toBe(true);
+      const waitMs = Math.max(0, account.opensAt('address 1') - account.nowMs);
+      waits.push(waitMs / secondMs);
+      account.nowMs += waitMs;
+    }
+    expect(waits).toEqual([0, 1, 2, 3, 3, 3]);
   });
 
   it('are some hundred guesses a day', async () => {

@@ -1,9 +1,10 @@
 // When packets are taken at once and when together. Time is faked; the order of frames and timers in the real runtime is
 // in test/worker/edge-frames.test.ts.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { limitsSchema } from '../../src/limits.ts';
 import { PacketGathering } from '../../src/durable/packet-gathering.ts';
 
-const gatherMs = 5;
+const { edgeGatherMs: gatherMs } = limitsSchema.parse('edgeGatherMs=7');
 
 class Device {
   readonly #gathering = new PacketGathering();
@@ -52,7 +53,9 @@ describe('packets of a device', () => {
     const device = new Device();
     for (let sent = 1; sent <= 10; sent += 1) device.send();
     expect(device.taken).toEqual([1]);
-    vi.advanceTimersByTime(gatherMs);
+    vi.advanceTimersByTime(gatherMs - 1);
+    expect(device.taken).toEqual([1]);
+    vi.advanceTimersByTime(1);
     expect(device.taken).toEqual([1, 9]);
     for (let sent = 1; sent <= 10; sent += 1) device.send();
     vi.advanceTimersByTime(gatherMs);

@@ -30,9 +30,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-function contextOf({ hasApi, checks = 100 }: { hasApi: boolean; checks?: number }) {
+function contextOf({ hasApi, checks = 100, grace = 300 }: { hasApi: boolean; checks?: number; grace?: number }) {
   const config = readConfig(env);
-  const limits = { ...config.limits, presenceChecksPerMinute: checks };
+  const limits = { ...config.limits, presenceChecksPerMinute: checks, brokerRestartGraceSeconds: grace };
   return createContext(env, { ...config, limits, broker: { ...config.broker, api: hasApi ? api : undefined } });
 }
 
@@ -111,12 +111,12 @@ describe('a broker that has forgotten its sessions', () => {
     const bridge = await dialIn();
     await connectBroker(bridge, true);
     await connectBroker(bridge, false);
-    await reconcilePresence(contextOf({ hasApi: false }));
+    await reconcilePresence(contextOf({ hasApi: false, grace: 10 }));
     expect(await view(lost)).toMatchObject({ online: true, lastOnlineAt: seenAt });
     await bringUp(talking, { action: topicActions.propertyPost, payload: { params: { position: 'up' } } });
     const { deviceId } = reconnected;
     await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
-    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 301_000);
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000);
     for (const device of [lost, talking, reconnected]) await runDurableObjectAlarm(sessionOf(device.deviceId));
     expect(await view(lost)).toMatchObject({ online: false, lastOnlineAt: seenAt });
     expect(await lastEvent(lost)).toMatchObject({ status: 'offline', reason: 'unconfirmed' });

@@ -166,14 +166,18 @@ describe('a reconciliation', () => {
     expect((await reconcile(false)).data).toMatchObject({ checked: 5 });
   });
 
-  it('begins by itself after thirty days', async () => {
+  it.each([
+    ['thirty days', 30, ''],
+    ['as many days as the limit says', 2, 'reconcileEveryDays=2'],
+  ])('begins by itself after %s', async (_, days, limits) => {
+    const limited = { ...env, LIMITS: limits } as unknown as Env;
     await reconcileAll();
     await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
-    pass(29 * 24 * hourMs);
-    await runScheduledJobs(env);
+    pass((days - 1) * 24 * hourMs);
+    await runScheduledJobs(limited);
     expect((await reconcile(false)).data).toMatchObject({ checked: 0 });
     pass(24 * hourMs);
-    await runScheduledJobs(env);
+    await runScheduledJobs(limited);
     expect((await reconcile(false)).data).toMatchObject({ checked: 3, inactive: 3 });
   });
 

@@ -6,6 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { FleetDirectory } from '../../src/durable/fleet-directory.ts';
 import { PushedMessages } from '../../src/durable/relay-pushed.ts';
+import { limitsSchema } from '../../src/limits.ts';
 import { RelaySnapshots } from '../../src/durable/relay-snapshots.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
@@ -289,12 +290,13 @@ describe('limits', () => {
 const done = { ok: true, value: null };
 
 it('forgets what was pushed for the least recent device beyond the limit', () => {
-  const pushed = new PushedMessages(2);
+  const { relayRememberedDevices: max } = limitsSchema.parse('relayRememberedDevices=100');
+  const pushed = new PushedMessages(max);
   const runOf = (deviceId: string) => ({
     ...{ deviceId, topic: 't', payloads: ['{}'], generations: [] },
     origin: { spoolId: 'one', seqs: [1], results: ['accepted' as const] },
   });
-  for (const deviceId of ['a', 'b', 'c']) expect(pushed.takeNew(runOf(deviceId))).toEqual([0]);
-  expect(pushed.takeNew(runOf('c'))).toEqual([]);
-  expect(pushed.takeNew(runOf('a'))).toEqual([0]);
+  for (let n = 0; n <= max; n++) expect(pushed.takeNew(runOf(`device ${n}`))).toEqual([0]);
+  expect(pushed.takeNew(runOf('device 1')), 'a batch that is retried').toEqual([]);
+  expect(pushed.takeNew(runOf('device 0'))).toEqual([0]);
 });
