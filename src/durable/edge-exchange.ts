@@ -46,18 +46,17 @@ export function answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTa
   if (parts.length > 0) connection.send(joined(parts));
 }
 
+type Heard = { topic: string; payload: string; isJson: boolean };
+
 /** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
-export function sortMessages(
-  step: EdgeStep,
-  taken: EdgeTaken,
-): { heard: { topic: string; payload: string }[]; refusedBecause: string[] } {
-  const heard: { topic: string; payload: string }[] = [];
+export function sortMessages(step: EdgeStep, taken: EdgeTaken): { heard: Heard[]; refusedBecause: string[] } {
+  const heard: Heard[] = [];
   const reasons = new Set<string>();
   for (const [index, { topic, payload }] of step.messages.entries()) {
     const reason = reasonOf(taken, index);
     if (reason !== undefined) reasons.add(reason);
     const isHeard = payload !== undefined && reason !== droppedReason && reason !== 'session_revoked';
-    if (isHeard) heard.push({ topic, payload });
+    if (isHeard) heard.push({ topic, payload, isJson: taken.results[index]?.result === 'accepted' });
   }
   return { heard, refusedBecause: [...reasons] };
 }
@@ -104,16 +103,14 @@ export function deliver(
   return connection.send(bytes) ? 'written' : undefined;
 }
 
-/** For the relay: messages that follow each other on one topic together. */
-export function runsOf(
-  deviceId: string,
-  heard: readonly { topic: string; payload: string }[],
-  { generations, readers }: EdgeTaken,
-): RelayRun[] {
+/** For the relay: messages that follow each other on one topic together, those that were read as JSON apart. */
+export function runsOf(deviceId: string, heard: readonly Heard[], { generations, readers }: EdgeTaken): RelayRun[] {
   const runs: RelayRun[] = [];
-  for (const { topic, payload } of heard) {
+  for (const { topic, payload, isJson: areJson } of heard) {
     let run = runs.at(-1);
-    if (run?.topic !== topic) runs.push((run = { deviceId, topic, payloads: [], generations, readers }));
+    if (run?.topic !== topic || run.areJson !== areJson) {
+      runs.push((run = { deviceId, topic, payloads: [], generations, readers, areJson }));
+    }
     run.payloads.push(payload);
   }
   return runs;

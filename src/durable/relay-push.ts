@@ -15,6 +15,8 @@ export type RelayRun = {
   generations: readonly number[];
   /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
   readers?: readonly number[];
+  /** They were read as JSON. Absent: who pushes them does not know. */
+  areJson?: boolean;
   /**
    * Where a bridge brought them, which may bring them again: the spool with its numbers, and the device's result for each.
    * `accepted` ones were read as JSON.

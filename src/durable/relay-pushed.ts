@@ -45,11 +45,11 @@ export class PushedMessages {
 }
 
 /** What goes to the sockets for the messages at `positions`. */
-export function framesOf({ topic, payloads, origin }: RelayRun, positions: number[]): string[] {
+export function framesOf({ topic, payloads, origin, areJson = false }: RelayRun, positions: number[]): string[] {
   const start = `{"topic":${JSON.stringify(topic)},"payload":`;
   return positions.map((position) => {
     const payload = payloads[position] ?? '';
-    const isJson = origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
+    const isJson = areJson || origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
     // JSON goes as it came, without being written anew; anything else goes as a string.
     return `${start}${isJson ? payload : JSON.stringify(payload)}}`;
   });

@@ -119,7 +119,7 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
   }
   const others = new Map(ingested.others.map((other) => [other.position, other]));
   const results: [number, ItemResult][] = [];
-  const runs: Required<RelayRun>[] = [];
+  const runs: Required<Omit<RelayRun, 'areJson'>>[] = [];
   for (const [position, { index, topic, message }] of entries.entries()) {
     const { seq, payload } = message;
     const taken = others.get(position) ?? { result: 'accepted' as const };

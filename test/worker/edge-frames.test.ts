@@ -18,6 +18,7 @@ import {
   publishPacket,
   pubackPacket,
   subscribePacket,
+  unsubscribePacket,
 } from '../rig/workerd/edge.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/workerd/provision.ts';
 import { listenAs } from '../rig/workerd/relay.ts';
@@ -52,7 +53,7 @@ describe('a stream of packets', () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device);
     const bytes = joined(subscribePacket(topicOf(device, status), 0), report(device, 1, 1), pingreq);
-    for (let cut = 1; cut < bytes.length; cut += 3) {
+    for (let cut = 1; cut < bytes.length; cut += 1) {
       client.send(bytes.subarray(0, cut));
       await wake(device);
       const asleep = sleep(device);
@@ -77,20 +78,25 @@ describe('a stream of packets', () => {
     expect((await client.next()).type).toBe(13);
   });
 
-  it('is served with a sleep between any two packets', async () => {
+  it('is served with a sleep between any two packets, and behind CONNECT and before DISCONNECT', async () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device);
-    for (const [one, type] of [
-      [subscribePacket(topicOf(device, status), 0), 9],
-      [pingreq, 13],
-      [report(device, 1, 1), 4],
-      [report(device, 2, 2), 4],
-      [pingreq, 13],
-    ] as const) {
+    const topic = topicOf(device, status);
+    let angle = 0;
+    const send = {
+      s: () => [subscribePacket(topic, 0), 9] as const,
+      u: () => [unsubscribePacket(topic), 11] as const,
+      p: () => [pingreq, 13] as const,
+      r: () => [report(device, (angle += 1), angle), 4] as const,
+    };
+    // Each kind behind each kind.
+    for (const kind of 'ssuspsruupurpprrs' as Iterable<keyof typeof send>) {
       await sleep(device);
+      const [one, type] = send[kind]();
       client.send(one);
       expect((await client.next()).type).toBe(type);
     }
+    expect(await angleOf(device)).toBe(angle);
     await sleep(device);
     client.send(disconnectPacket);
     await client.untilClosed();
@@ -108,6 +114,18 @@ describe('a stream of packets', () => {
       expect([type, body[0]! * 256 + body[1]!]).toEqual([4, id]);
     }
     expect(await angleOf(device)).toBe(300);
+  });
+
+  it('is pushed to followers as JSON where it is, and as a string where it is not', async () => {
+    const device = await provisionDevice();
+    const relay = await listenAs(device, topicOf(device, propertyPost));
+    const client = await EdgeClient.connect(device);
+    const texts = ['{"params":{"angle":1}}', 'not JSON', '[1]', '{"params":{"angle":2}}'];
+    client.send(
+      ...texts.map((text, index) => publishPacket(topicOf(device, propertyPost), text, { packetId: index + 1 })),
+    );
+    const payloads = [{ params: { angle: 1 } }, 'not JSON', [1], { params: { angle: 2 } }];
+    for (const payload of payloads) expect(await relay.next()).toMatchObject({ payload });
   });
 
   it('is pushed to followers in its order, also where the pushes of a busy device are gathered', async () => {

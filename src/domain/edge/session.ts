@@ -44,8 +44,8 @@ type InFlightPublish = { packetId: number; commandId: string | null };
 export type EdgeRules = {
   device: DeviceIdentity;
   rights: readonly TopicRight[];
-  /** By the device's own topics. */
-  actions: ReadonlyMap<string, TopicAction>;
+  /** What the device may publish, by topic. */
+  own: ReadonlyMap<string, { action: TopicAction; mayRetain: boolean }>;
   maxSubscriptions: number;
   /** Of the service, announced to MQTT 5. */
   receiveMaximum: number;
@@ -81,8 +81,15 @@ export function rulesOf(
   device: DeviceIdentity,
   limits: Pick<EdgeRules, 'maxSubscriptions' | 'receiveMaximum'>,
 ): EdgeRules {
-  const actions = new Map(Object.values(topicActions).map((action) => [topicOf(device, action), action]));
-  return { device, rights: rightsOfDevice(device), actions, ...limits };
+  const rights = rightsOfDevice(device);
+  const mayPublish = (topic: string, isRetained: boolean) => mayUse(rights, { action: 'publish', topic, isRetained });
+  const topics = Object.values(topicActions).map((action) => ({ action, topic: topicOf(device, action) }));
+  const own = new Map(
+    topics
+      .filter(({ topic }) => mayPublish(topic, false))
+      .map(({ topic, action }) => [topic, { action, mayRetain: mayPublish(topic, true) }]),
+  );
+  return { device, rights, own, ...limits };
 }
 
 /** Of all filters of a session, which its attachment has to hold. */
@@ -203,17 +210,17 @@ function takePacket(step: EdgeStep, packet: ClientPacket, rules: EdgeRules): Edg
   }
 }
 
-function takePublish(step: EdgeStep, packet: PublishPacket, { rights, actions, receiveMaximum }: EdgeRules) {
+function takePublish(step: EdgeStep, packet: PublishPacket, { own, receiveMaximum }: EdgeRules) {
   const { topic, payload, qos, isRetained, packetId } = packet;
   const { level } = step.session;
   if (qos === 2) return { reason: 'qos_not_supported', topic } as const;
   if (packet.hasTopicAlias) return { reason: 'topic_alias_invalid', topic } as const;
+  const right = own.get(topic);
   // MQTT-3.3.2-2
-  if (topic === '' || /[+#]/.test(topic)) return { reason: 'topic_invalid', topic } as const;
+  if (right === undefined && (topic === '' || /[+#]/.test(topic))) return { reason: 'topic_invalid', topic } as const;
   if (isRetained && level === 5) return { reason: 'retain_not_supported', topic } as const;
-  const action = actions.get(topic);
-  const isAllowed = action !== undefined && mayUse(rights, { action: 'publish', topic, isRetained });
-  if (!isAllowed) return { reason: 'topic_forbidden', topic } as const;
+  if (right === undefined || (isRetained && !right.mayRetain)) return { reason: 'topic_forbidden', topic } as const;
+  const { action } = right;
   if (qos === 1) {
     step.replies.push({ kind: 'puback', packetId, message: step.messages.length });
     // Each of them is acknowledged before the next wake-up: what is in flight came at once.

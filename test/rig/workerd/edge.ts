@@ -79,6 +79,7 @@ export function subscribePacket(
   return packet(0x82, [packetId >> 8, packetId & 255, ...(level === 5 ? [0] : []), ...text(filter), qos]);
 }
 
+export const unsubscribePacket = (filter: string) => packet(0xa2, [0, 1, ...text(filter)]);
 export const pubackPacket = (packetId: number) => packet(0x40, [packetId >> 8, packetId & 255]);
 export const pingreq = packet(0xc0, []);
 export const disconnectPacket = packet(0xe0, []);
