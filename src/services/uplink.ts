@@ -81,19 +81,22 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
     results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
   }
   const deliveries: Delivery[] = [];
+  // One timer for all: one each costs a fifth of what a call costs.
+  const deadline = startDeadline(config.limits.objectAnswerMs);
   await Promise.all(
     served.map(async (group) => {
       // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
       group.entries.sort((one, other) => one.message.seq - other.message.seq);
       const taking = takeForDevice(env, batch.spoolId, group);
       // What it still does is recognised when the messages come again: the device's object knows their numbers.
-      const answered = (await within(config.limits.objectAnswerMs, taking)) ?? retryLate(group);
+      const answered = (await Promise.race([taking, deadline.passed])) ?? retryLate(group);
       for (const [index, result] of answered.results) results[index] = result;
       deliveries.push(...answered.deliveries);
     }),
-  );
+  ).finally(deadline.stop);
   const pushing = Promise.all([pushToRelays(env, deliveries, asked), reporting]);
-  if ((await within(config.limits.objectAnswerMs, pushing)) === undefined) {
+  const pushDeadline = startDeadline(config.limits.objectAnswerMs);
+  if ((await Promise.race([pushing, pushDeadline.passed]).finally(pushDeadline.stop)) === undefined) {
     log('warn', 'uplink: a relay shard or a device does not answer', { items: batch.items.length });
   }
   return results;
@@ -181,11 +184,11 @@ function retryAll(entries: Entry[], reason: RetryReason): Taken['results'] {
   return entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]);
 }
 
-/** undefined where it takes longer. */
-async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+/** `passed` resolves after `ms`, unless it was stopped before. */
+function startDeadline(ms: number): { passed: Promise<undefined>; stop: () => void } {
+  const { promise: passed, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+  return { passed, stop: () => clearTimeout(timer) };
 }
 
 function seqOf(raw: unknown): number {
