@@ -48,7 +48,7 @@ export function createApp() {
 
   app.use(setAnswerHeaders);
   app.use('/health', reportSettings);
-  app.use(createServiceContext);
+  app.use(createServiceContext, paceRefusals);
 
   // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);
@@ -61,7 +61,7 @@ export function createApp() {
 
   app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
   for (const path of ['/api/*', '/t/*']) {
-    app.use(path, paceRefusals, allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
+    app.use(path, allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
   }
   app.route('/api/v1', createApi());
   app.route('/t/:token/api/v1', claimRoutes);

@@ -17,6 +17,8 @@ export type AppEnv = {
     refusal: Refusal | undefined;
     /** Of a device behind a gateway (client-address.ts). */
     deviceAddress: string | undefined;
+    /** It has shown its secret (secret-header.ts). */
+    isOurMachine: boolean | undefined;
     /** The body came as CSV. */
     isCsv: boolean | undefined;
   };

@@ -9,7 +9,7 @@ import { describeError, log } from '../log.ts';
 import type { AppEnv } from '../http/app-env.ts';
 import { readClientAddress } from '../http/client-address.ts';
 import { statusByError } from '../http/error-status.ts';
-import { delayRefusal, limitRate } from '../http/rate-limit.ts';
+import { delayRefusal } from '../http/rate-limit.ts';
 import { readText } from '../http/request-body.ts';
 import { noteRefusal } from '../http/request-log.ts';
 import { createRouter } from '../http/router.ts';
@@ -40,7 +40,7 @@ const keepPrivate = createMiddleware<AppEnv>(async (c, next) => {
 
 export const guestPageRoutes = createRouter();
 
-guestPageRoutes.use(keepPrivate, setHeaders, limitRate('GUEST_LIMIT'));
+guestPageRoutes.use(keepPrivate, setHeaders);
 
 guestPageRoutes.get('/:token', async (c) => {
   const view = await viewAsGuest(c.var.context, c.req.param('token'), readClientAddress(c));

@@ -17,6 +17,7 @@ const rememberMissingMs = 10_000;
 // Bounded by `rememberedDeviceNames`.
 const missing = new Map<string, { untilMs: number }>();
 const spentByNetwork = new Map<string, Spent>();
+const spentByDevice = new Map<string, Spent>();
 let spentByAll = unspent;
 
 /**
@@ -38,7 +39,7 @@ export async function openEdge(
   if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
     throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
   }
-  if (!mayGoStraight(context, network, nowMs)) return openByFirstFrame(context, request, network, deviceId);
+  if (!mayGoStraight(context, deviceId, network, nowMs)) return openByFirstFrame(context, request, network, deviceId);
   const headers = new Headers(request.headers);
   headers.set(edgeAddressHeader, encodeURIComponent(network));
   const { webSocket } = await callDevice(context.env, deviceId, 'fetch', 'once', (device) =>
@@ -50,13 +51,14 @@ export async function openEdge(
   throw notFound;
 }
 
-function mayGoStraight({ config }: ServiceContext, network: string, nowMs: number): boolean {
+function mayGoStraight({ config }: ServiceContext, deviceId: string, network: string, nowMs: number): boolean {
   if (config.rateLimits !== 'production') return true;
-  const { edgeUnprovenPerAddressMinute, edgeUnprovenPerMinute, rememberedDeviceNames } = config.limits;
-  const byNetwork = spend(spentByNetwork.get(network) ?? unspent, edgeUnprovenPerAddressMinute, nowMs);
-  if (byNetwork === undefined) return false;
-  const byAll = spend(spentByAll, edgeUnprovenPerMinute, nowMs);
-  if (byAll === undefined) return false;
+  const { rememberedDeviceNames, ...limits } = config.limits;
+  const byDevice = spend(spentByDevice.get(deviceId) ?? unspent, limits.edgeUnprovenPerDeviceMinute, nowMs);
+  const byNetwork = spend(spentByNetwork.get(network) ?? unspent, limits.edgeUnprovenPerAddressMinute, nowMs);
+  const byAll = spend(spentByAll, limits.edgeUnprovenPerMinute, nowMs);
+  if (byDevice === undefined || byNetwork === undefined || byAll === undefined) return false;
+  rememberNewest(spentByDevice, deviceId, byDevice, rememberedDeviceNames);
   rememberNewest(spentByNetwork, network, byNetwork, rememberedDeviceNames);
   spentByAll = byAll;
   return true;

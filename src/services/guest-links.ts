@@ -5,6 +5,7 @@ import { createId } from '../crypto/secrets.ts';
 import type { Actor } from '../domain/access.ts';
 import { parseControl } from '../domain/control-command.ts';
 import type { GuestLinkView, GuestReceipt, GuestView } from '../domain/device/guest-links.ts';
+import { spend, unspent, type Spent } from '../domain/device/budget.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { RefusedError, unwrap } from '../domain/refusal.ts';
@@ -16,11 +17,12 @@ import { orNotActivated } from './not-activated.ts';
 
 /** How long a use waits for the device's reply. */
 const waitSeconds = 5;
-const failureShield = 'GUEST_FAILURE_LIMIT';
+const useShield = 'GUEST_LIMIT';
 const blockedMs = 60_000;
-const maxBlocked = 10_000;
+const maxAddresses = 10_000;
 
-/** Addresses that tried too many wrong tokens, in this isolate. */
+// By address, in this isolate: a limiter of the platform would cost more than a guess does.
+const guesses = new Map<string, Spent>();
 const blockedUntilMs = new Map<string, number>();
 
 /**
@@ -106,14 +108,22 @@ export async function useGuestLink(
 async function requireLink(context: ServiceContext, token: string, clientAddress: string) {
   const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
   if (blockedForMs > 0) {
-    throw new RefusedError({ ...refusedBy(failureShield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
+    const retryAfterSeconds = Math.ceil(blockedForMs / 1000);
+    throw new RefusedError({ kind: 'rate_limited', limit: 'guestGuessesPerAddressMinute', retryAfterSeconds });
   }
   const link = await readGuestToken(context.config.messagingSecrets, token);
-  if (link !== undefined) return link;
-  if (!(await isWithinShield(context, failureShield, clientAddress))) {
-    rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, maxBlocked);
+  if (link === undefined) {
+    if (context.config.rateLimits === 'production') countGuess(context, clientAddress, Date.now());
+    throw new RefusedError({ kind: 'guest_link_refused', because: 'wrong' });
   }
-  throw new RefusedError({ kind: 'guest_link_refused', because: 'wrong' });
+  if (await isWithinShield(context, useShield, clientAddress)) return link;
+  throw new RefusedError(refusedBy(useShield));
+}
+
+function countGuess({ config }: ServiceContext, address: string, nowMs: number): void {
+  const spent = spend(guesses.get(address) ?? unspent, config.limits.guestGuessesPerAddressMinute, nowMs);
+  if (spent === undefined) rememberNewest(blockedUntilMs, address, nowMs + blockedMs, maxAddresses);
+  else rememberNewest(guesses, address, spent, maxAddresses);
 }
 
 /** A device that is gone has no links. */

@@ -1,7 +1,7 @@
 // `{ws_url}/mqtt/{deviceId}` under a flood: what a connection without a right password costs the objects of devices.
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { createSecret } from '../../src/crypto/secrets.ts';
 import { inPerson } from '../../src/domain/access.ts';
@@ -13,14 +13,18 @@ const app = createApp();
 let addresses = 0;
 const newAddress = () => `203.0.113.${++addresses}`;
 
-type Opening = { limits?: string; address?: string; changed?: object };
+/** `bindings`: of an isolate, which counts what it refuses. */
+type Opening = { limits?: string; address?: string; changed?: object; bindings?: Env };
 
-function upgrade(path: string, { limits = '', address = newAddress(), changed = {} }: Opening) {
-  const headers = { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt', 'CF-Connecting-IP': address };
+function bindingsOf({ limits = '', changed = {} }: Opening): Env {
   const vars = { RATE_LIMITS: 'production', LIMITS: `refusalDelayMs=0,${limits}` };
-  const bindings = { ...env, ...vars, ...changed } as unknown as Env;
+  return { ...env, ...vars, ...changed } as unknown as Env;
+}
+
+function upgrade(path: string, { address = newAddress(), ...opening }: Opening) {
+  const headers = { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt', 'CF-Connecting-IP': address };
   const request = new Request(`https://latchwork.test${path}`, { headers });
-  return Promise.resolve(app.fetch(request, bindings, createExecutionContext()));
+  return Promise.resolve(app.fetch(request, opening.bindings ?? bindingsOf(opening), createExecutionContext()));
 }
 
 async function open(deviceId: string, opening: Opening): Promise<EdgeClient> {
@@ -85,10 +89,12 @@ describe('a device that is not there', () => {
 });
 
 describe.each([
+  ['of one device', 'edgeUnprovenPerDeviceMinute=0', 0],
   ['of one address', 'edgeUnprovenPerAddressMinute=2', 2],
   ['of all addresses', 'edgeUnprovenPerMinute=0', 0],
 ])('connections beyond what may wake objects, %s', (_, limit, straight) => {
-  const limits = `oldPasswordFailuresPerMinute=0,${limit}`;
+  // The others are not reached.
+  const limits = `edgeUnprovenPerDeviceMinute=100,oldPasswordFailuresPerMinute=0,${limit}`;
 
   async function beyond(deviceId: string) {
     const { changed, woken } = countWoken();
@@ -121,6 +127,28 @@ describe.each([
     const status = await sessionOf(device.deviceId).status(inPerson(1));
     expect(status.ok && [status.value.online, status.value.position]).toEqual([true, 'up']);
     expect(woken).toEqual([device.deviceId]);
+  });
+
+  it('are turned away beyond a burst only after a while, with a wrong password as with what is no CONNECT', async () => {
+    const device = await provisionDevice();
+    const { opening, woken } = await beyond(device.deviceId);
+    const waits: { ms: number; end: () => void }[] = [];
+    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
+    const slow = { ...opening, limits: `${limits},refusalBurst=1,refusalsPerSecond=1,refusalDelayMs=700` };
+    const paced = { ...slow, bindings: bindingsOf(slow) };
+    expect(await logIn(await open(device.deviceId, paced), device, 'tk_wrong')).toBe(4);
+    const held = await open(device.deviceId, paced);
+    const answered = logIn(held, device, 'tk_wrong');
+    await vi.waitFor(() => expect(waits).toHaveLength(1));
+    const malformed = await open(device.deviceId, paced);
+    malformed.send(pingreq);
+    await vi.waitFor(() => expect(waits).toHaveLength(2));
+    expect(waits.every(({ ms }) => ms > 500 && ms <= 700)).toBe(true);
+    for (const { end } of waits) end();
+    expect(await answered).toBe(4);
+    expect(await malformed.untilClosed()).toMatchObject({ code: 1002 });
+    expect(woken).toEqual([]);
+    vi.restoreAllMocks();
   });
 
   it('are for the device of the path alone, and for nothing but MQTT', async () => {

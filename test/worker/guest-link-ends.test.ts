@@ -129,15 +129,19 @@ describe('an address that nobody was given', () => {
 
   it('is refused soon where an address tries many, and with it all that it tries', async () => {
     const { url } = await makeOpen(await activateOnline());
-    const uses = new Map<string, number>();
-    const GUEST_FAILURE_LIMIT: RateLimit = {
+    const counted: string[] = [];
+    const GUEST_LIMIT: RateLimit = {
       limit: ({ key }) => {
-        uses.set(key, (uses.get(key) ?? 0) + 1);
-        return Promise.resolve({ success: (uses.get(key) ?? 0) <= 3 });
+        counted.push(key);
+        return Promise.resolve({ success: key !== '198.51.100.99' });
       },
     };
-    const GUEST_LIMIT: RateLimit = { limit: ({ key }) => Promise.resolve({ success: key !== '198.51.100.99' }) };
-    const limited = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0', GUEST_FAILURE_LIMIT, GUEST_LIMIT };
+    const limited = {
+      ...env,
+      RATE_LIMITS: 'production',
+      LIMITS: 'refusalDelayMs=0,guestGuessesPerAddressMinute=3',
+      GUEST_LIMIT,
+    };
     const from = async (address: string, target: string) => {
       const request = new Request(target, { headers: { 'CF-Connecting-IP': address } });
       return createApp().fetch(request, limited, createExecutionContext());
@@ -152,6 +156,8 @@ describe('an address that nobody was given', () => {
     expect(Number(blocked.headers.get('Retry-After'))).toBeGreaterThan(50);
     expect((await from('198.51.100.78', url)).status).toBe(200);
     expect((await from('198.51.100.99', url)).status).toBe(429);
+    // A guess is told by its code alone.
+    expect(counted).toEqual(['198.51.100.78', '198.51.100.99']);
   });
 });
 

@@ -6,6 +6,7 @@ import { createApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { inStrangersTurn } from '../../src/services/stranger-turns.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
+import { hookSecret } from '../rig/workerd/hooks.ts';
 
 type Key = { keyId: string; apiKey: string };
 
@@ -142,6 +143,33 @@ describe('refusals of the API', () => {
     const relaxed = { ...changed, RATE_LIMITS: 'relaxed' } as unknown as Env;
     expect((await ask(relaxed, '/api/v1/users/me', {})).status).toBe(401);
     expect(waits).toHaveLength(3);
+    vi.restoreAllMocks();
+  });
+});
+
+describe('refusals outside the API', () => {
+  const authorized = (secret: string) => ({ Authorization: `Bearer ${secret}` });
+  const post = { method: 'POST', body: '{}' };
+  const emqx = '/hooks/emqx/connect';
+
+  it.each([
+    ['a hook', emqx, post],
+    ['the bridge', '/bridge/uplink', post],
+    ["the operator's routes", '/operator/metrics', noBody],
+    ['a device that is not there', '/mqtt/dev_99999999', noBody],
+    ['no route', '/nothing', noBody],
+  ])('are held back, too: %s', async (_, path, init) => {
+    const waits: (() => void)[] = [];
+    vi.spyOn(scheduler, 'wait').mockImplementation(() => new Promise((resolve) => waits.push(resolve)));
+    const changed = { ...production, LIMITS: 'refusalBurst=1,refusalsPerSecond=1' } as unknown as Env;
+    expect((await ask(changed, path, authorized('wrong'), init)).status).toBeLessThan(500);
+    const held = ask(changed, path, authorized('wrong'), init);
+    await vi.waitFor(() => expect(waits).toHaveLength(1));
+    // What a broker asks with its secret is answered at once, whatever it is about.
+    if (path === emqx) expect((await ask(changed, `${path}/none`, authorized(hookSecret), init)).status).toBe(404);
+    for (const end of waits) end();
+    expect((await held).status).toBeGreaterThanOrEqual(400);
+    expect(waits).toHaveLength(1);
     vi.restoreAllMocks();
   });
 });
