@@ -45,7 +45,7 @@ module.exports = {
       name: 'crypto-stands-alone',
       severity: 'error',
       from: { path: '^src/crypto/' },
-      to: { path: '^src/', pathNot: '^src/(crypto/|domain/refusal\\.ts$)' },
+      to: { path: '^src/', pathNot: '^src/(crypto/|domain/(newest|refusal)\\.ts$)' },
     },
     {
       name: 'bridge-imports-the-protocol-only',

@@ -71,6 +71,8 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            // The sources, as they are: what is taken out of the bundle is there for the tests of the reference.
+            main: './src/index.ts',
             wrangler: { configPath: './wrangler.toml' },
             miniflare: {
               bindings: {
@@ -95,6 +97,7 @@ export default defineConfig({
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
           setupFiles: ['test/rig/patient-waits.ts', 'test/rig/workerd/setup.ts'],
+          globalSetup: ['test/rig/reference-documents.ts'],
           // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
           isolate: false,
           provide: fuzzing,

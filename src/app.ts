@@ -65,7 +65,7 @@ export function createApp() {
   }
   app.route('/api/v1', createApi());
   app.route('/t/:token/api/v1', claimRoutes);
-  app.route('/api/v1', referenceRoutes(app));
+  app.route('/api/v1', referenceRoutes);
   return app;
 }
 

@@ -1,5 +1,5 @@
 // The AsyncAPI 3 document of device topics, relay and provisioning, made from the schemas that read and write these
-// messages. Adds descriptions and examples, no shape of its own.
+// messages when the Worker is built (bundling/build-reference.js). Adds descriptions and examples, no shape of its own.
 import { z } from 'zod';
 import { topicOf } from '../domain/topics.ts';
 import { controlBodySchema } from '../protocol/control.ts';
@@ -31,6 +31,7 @@ import {
   relayRequestSchemas,
 } from '../protocol/relay.ts';
 
+type Broker = { host: string; port: number | string; tlsPort: number | string };
 type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
 
 const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
@@ -195,7 +196,7 @@ const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'Publis
  * `version` is the contract's; `broker` is what activated devices receive. `x-parties` of a channel: the side after which
  * the operations are named, and the other side.
  */
-export function describeMessaging(version: string, broker: { host: string; port: number; tlsPort: number }) {
+export function describeMessaging(version: string, broker: Broker) {
   return {
     asyncapi: '3.1.0',
     info: {
@@ -277,7 +278,7 @@ export function describeMessaging(version: string, broker: { host: string; port:
   };
 }
 
-function describeServers({ host, port, tlsPort }: { host: string; port: number; tlsPort: number }) {
+function describeServers({ host, port, tlsPort }: Broker) {
   const security = [{ $ref: '#/components/securitySchemes/messagingCredentials' }];
   const variables = { host: { default: host === '' ? 'broker.example.com' : host } };
   const protocolVersion = '3.1.1';

@@ -1,5 +1,5 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
-import { createRoute, type z } from '@hono/zod-openapi';
+import { createRoute } from '@hono/zod-openapi';
 import { signedInFor } from '../http/authenticate.ts';
 import { readClientAddress } from '../http/client-address.ts';
 import { answer, responsesOf } from '../http/envelope.ts';
@@ -30,22 +30,10 @@ import { changeDevice, pageDevices, readDevice, replaceCredentials } from '../se
 const tags = ['Devices'];
 
 /** A view of one device. */
-function viewRoute<const Path extends string, View extends z.ZodType>(
-  path: Path,
-  action: 'readDevice' | 'readReports',
-  summary: string,
-  view: View,
-) {
-  return createRoute({
-    method: 'get',
-    path,
-    tags,
-    summary,
-    ...signedInFor(action),
-    request: { params: deviceIdParamSchema },
-    responses: responsesOf(view, 'unauthorized', 'forbidden', 'device_not_found'),
-  });
+function viewFor(action: 'readDevice' | 'readReports') {
+  return { ...signedInFor(action), request: { params: deviceIdParamSchema } };
 }
+const viewRefusals = ['unauthorized', 'forbidden', 'device_not_found'] as const;
 
 const activationRefusals = [
   'invalid_request',
@@ -85,7 +73,14 @@ const listRoute = createRoute({
   responses: responsesOf(devicePageSchema, 'invalid_request', 'unauthorized', 'forbidden'),
 });
 
-const readRoute = viewRoute('/{deviceId}', 'readDevice', 'Read one device', deviceSchema);
+const readRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}',
+  tags,
+  summary: 'Read one device',
+  ...viewFor('readDevice'),
+  responses: responsesOf(deviceSchema, ...viewRefusals),
+});
 
 const changeRoute = createRoute({
   method: 'patch',
@@ -136,12 +131,14 @@ const deleteRoute = createRoute({
   responses: responsesOf(deletedDeviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
-const statusRoute = viewRoute(
-  '/{deviceId}/status',
-  'readReports',
-  'Read what is true of a device now',
-  statusViewSchema,
-);
+const statusRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/status',
+  tags,
+  summary: 'Read what is true of a device now',
+  ...viewFor('readReports'),
+  responses: responsesOf(statusViewSchema, ...viewRefusals),
+});
 
 const eventsRoute = createRoute({
   method: 'get',
@@ -156,12 +153,14 @@ const eventsRoute = createRoute({
   responses: responsesOf(deviceEventPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
 });
 
-const propertiesRoute = viewRoute(
-  '/{deviceId}/properties',
-  'readReports',
-  'Read what a device reported last',
-  devicePropertiesSchema,
-);
+const propertiesRoute = createRoute({
+  method: 'get',
+  path: '/{deviceId}/properties',
+  tags,
+  summary: 'Read what a device reported last',
+  ...viewFor('readReports'),
+  responses: responsesOf(devicePropertiesSchema, ...viewRefusals),
+});
 
 export const deviceRoutes = createRouter()
   .openapi(activateRoute, async (c) =>

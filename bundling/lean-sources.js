@@ -1,0 +1,63 @@
+// Takes out of a source file of the Worker what only the reference needs, before it is bundled: descriptions, examples and
+// the schemas of answers, which bundling/reference-documents.js has read by then. Changes nothing that a request meets.
+import { readFileSync } from 'node:fs';
+import ts from 'typescript';
+
+/** Members of a route that `createRoute` keeps for the reference alone. */
+const documentingMembers = ['tags', 'summary', 'description', 'responses'];
+/** Where the constants are schemas and routes: made without any effect, so that those that are not used can go. */
+const declaring = /[\\/]src[\\/](protocol|routes|http)[\\/]/;
+
+/** The text of `path` without them, its lines where they were. */
+export function leanSource(path) {
+  const text = readFileSync(path, 'utf8');
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.ESNext, true);
+  const edits = [];
+  const replace = (from, to, by = '') =>
+    edits.push({ from, to, by: by + text.slice(from, to).replaceAll(/[^\n]/g, '') });
+  const visit = (node) => {
+    if (ts.isImportDeclaration(node)) return bindNamespace(node, replace);
+    if (isCallOf(node, 'openapi') && !isOfRouter(node)) {
+      replace(node.expression.expression.end, node.end);
+      return visit(node.expression.expression);
+    }
+    if (ts.isCallExpression(node) && node.expression.getText() === 'createRoute') {
+      for (const member of node.arguments[0].properties) {
+        if (!documentingMembers.includes(member.name?.getText())) visit(member);
+        else replace(member.getStart(), text.indexOf(',', member.end) === member.end ? member.end + 1 : member.end);
+      }
+      return undefined;
+    }
+    if (declaring.test(path) && ts.isVariableDeclaration(node) && node.parent.parent.parent === file) {
+      const value = node.initializer;
+      if (value !== undefined && (ts.isCallExpression(value) || ts.isObjectLiteralExpression(value))) {
+        replace(value.getStart(), value.getStart(), '/* @__PURE__ */ (() => (');
+        visit(value);
+        replace(value.end, value.end, '))()');
+        return undefined;
+      }
+    }
+    return ts.forEachChild(node, visit);
+  };
+  ts.forEachChild(file, visit);
+  return edits.sort((one, other) => other.from - one.from || other.to - one.to).reduce(apply, text);
+}
+
+const apply = (text, { from, to, by }) => text.slice(0, from) + by + text.slice(to);
+
+const isCallOf = (node, method) =>
+  ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression) && node.expression.name.text === method;
+
+/** `router.openapi(route, handler)`; of a schema it is `schema.openapi('Name', {...})`, with one of them or both. */
+const isOfRouter = (call) => call.arguments.length === 2 && !ts.isObjectLiteralExpression(call.arguments[1]);
+
+/** esbuild leaves out unused members of `import * as z`, not of an object `z` that a module exports. */
+function bindNamespace(node, replace) {
+  const { importClause: clause, moduleSpecifier } = node;
+  if (clause === undefined || clause.isTypeOnly || !['zod', '@hono/zod-openapi'].includes(moduleSpecifier.text)) return;
+  const members = clause.namedBindings.elements;
+  if (!members.some(({ name, isTypeOnly }) => name.text === 'z' && !isTypeOnly)) return;
+  const others = members.filter(({ name }) => name.text !== 'z').map((member) => member.getText());
+  const rest = others.length === 0 ? '' : ` import { ${others.join(', ')} } from '${moduleSpecifier.text}';`;
+  replace(node.getStart(), node.end, `import * as z from 'zod';${rest}`);
+}
