@@ -35,7 +35,10 @@ async function openLine({ url, connect: packet }: Line): Promise<Duplex> {
   socket.write(packet);
   const closed = once(socket, 'close').then(() => [Buffer.alloc(0)]);
   const [answer] = (await Promise.race([once(socket, 'data'), closed])) as [Buffer];
-  if (answer[0] !== 0x20 || answer[3] !== 0) throw new Error(`${url} refuses the publishers`);
+  if (answer[0] !== 0x20 || answer[3] !== 0) {
+    const how = answer.length === 0 ? 'closes the connection' : `answers ${answer.toString('hex')}`;
+    throw new Error(`${url} refuses a publisher: it ${how}`);
+  }
   return socket;
 }
 

@@ -10,6 +10,7 @@ import type { Outcome } from '../../src/domain/refusal.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { fuzzSeed } from '../rig/fuzzing.ts';
+import { malformedPackets } from '../rig/malformed-packets.ts';
 import {
   connectPacket,
   disconnectPacket,
@@ -161,18 +162,13 @@ describe('ten thousand malformed packets', () => {
   it('end their connections with a reason or are waited for, and harm nothing', async () => {
     const device = await provisionDevice();
     const login = connectPacket(device);
-    const whole = fc.constantFrom(
+    const malformed = malformedPackets([
       report(device, 1, 1),
       publishPacket(topicOf(device, status), '{"status":"online"}'),
       subscribePacket(topicOf(device, status)),
       pubackPacket(1),
       pingreq,
-    );
-    const malformed = fc.oneof(
-      fc.uint8Array({ minLength: 1, maxLength: 80 }),
-      fc.tuple(whole, fc.nat(), fc.nat({ max: 255 })).map(([bytes, at, byte]) => bytes.with(at % bytes.length, byte)),
-      fc.tuple(whole, fc.nat()).map(([bytes, cut]) => bytes.subarray(0, cut % bytes.length)),
-    );
+    ]);
     const streams = fc.array(malformed, { minLength: packetsEach, maxLength: packetsEach });
     const codes = new Set<number | undefined>();
     for (const [index, packets] of fc.sample(streams, { numRuns: connections, seed: fuzzSeed }).entries()) {

@@ -115,6 +115,18 @@ describe.each([
     expect(woken()).toBe(0);
   });
 
+  it('that name a device that is not there get that code, too, and no object wakes', async () => {
+    const { name, password } = await provisionDevice();
+    const { changed, woken } = countWoken();
+    for (const username of [name.replace(/dev_.*/, 'dev_33333333'), 'other&dev_33333333', 'nobody']) {
+      const client = await openEdge({ headers, limits: 'oldPasswordFailuresPerMinute=0', changed });
+      client.send(connectPacket({ name, password } as TestDevice, { username, clientId: username }));
+      expect([...(await client.next()).body]).toEqual([0, 4]);
+      expect(await client.untilClosed()).toMatchObject({ code: 1008 });
+    }
+    expect(woken()).toBe(0);
+  });
+
   it('end with the session, whoever ends it', async () => {
     const device = await provisionDevice();
     const client = await connect(device, { headers });

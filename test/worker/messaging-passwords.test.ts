@@ -87,6 +87,16 @@ function waysIn(limits: string) {
       const { result, message } = await response.json<{ result: string; message?: string }>();
       return message ?? result;
     },
+    /** Of another broker: the status, and the answer without what a broker does not look at. */
+    otherHook: async (path: string, body: object) => {
+      const request = new Request(`https://latchwork.test/hooks/${path.replace(':', hookSecret)}`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      const response = await app.fetch(request, bindings, createExecutionContext());
+      return `${response.status} ${await response.text()}`;
+    },
     relay: async (username: string, password: string, address: string) => {
       const outcome = await relay.authenticate({ action: 'auth', username, password }, address);
       return outcome.ok ? 'allow' : outcome.refusal.kind;
@@ -114,6 +124,30 @@ describe('where no old passwords are left', () => {
     expect(await ways.hook(known.name, known.password)).toBe('allow');
     expect(await ways.relay(known.name, known.password, newAddress())).toBe('allow');
     expect(ways.woken()).toBe(2);
+  });
+
+  it.each<[string, string, (name: string) => object, RegExp]>([
+    ['RabbitMQ', 'rabbitmq/s/:/user', (name) => ({ client_id: name, username: name }), /^200 allow/],
+    ['mosquitto-go-auth', 'mosquitto-go-auth/s/:/user', (name) => ({ clientid: name, username: name }), /^200 /],
+    ['VerneMQ', 'vernemq/s/:/auth_on_register', (name) => ({ client_id: name, username: name }), /^200 .*"ok"/],
+    [
+      'VerneMQ, MQTT 5',
+      'vernemq/s/:/auth_on_register_m5',
+      (name) => ({ client_id: name, username: name }),
+      /^200 .*"ok"/,
+    ],
+  ])('nor at the hook of %s', async (_, path, login, allowed) => {
+    const known = await provisionDevice();
+    const ways = waysIn(off);
+    for (const name of [known.name, unknownName()]) {
+      for (const password of ['tk_wrong', oldPassword(), alter(known.password, 50)]) {
+        expect(await ways.otherHook(path, { ...login(name), password })).not.toMatch(allowed);
+      }
+    }
+    expect(await ways.otherHook(path, { ...login(unknownName()), password: known.password })).not.toMatch(allowed);
+    expect(ways.woken()).toBe(0);
+    expect(await ways.otherHook(path, { ...login(known.name), password: known.password })).toMatch(allowed);
+    expect(ways.woken()).toBe(1);
   });
 
   it('an issued password still has to be valid', async () => {
