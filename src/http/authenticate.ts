@@ -22,8 +22,10 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, 
     const isByKey = accepts === 'user-or-key' && c.req.header('Authorization') === undefined;
     const read = await (isByKey ? readKeyPair(c) : readBearer(c));
     const caller = unwrap<Caller>(read);
-    await holdToShield(c.var.context, 'USER_LIMIT', `user ${caller.userId}`);
-    await waitForPace(c.var.context, caller.userId);
+    // Not `c.var`, which Hono makes anew for each look.
+    const context = c.get('context');
+    await holdToShield(context, 'USER_LIMIT', `user ${caller.userId}`);
+    await waitForPace(context, caller.userId);
     const [action = ''] = actions;
     if (!actions.some((one) => hasScope(caller, one))) {
       throw new RefusedError({ kind: 'key_lacks_right', lacks: 'scope', action });

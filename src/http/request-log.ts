@@ -27,7 +27,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
     code: c.res.status,
     durationMs: Date.now() - startedAtMs,
     caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',
-    refusal: c.var.refusal,
+    refusal: c.get('refusal'),
   });
 });
 
