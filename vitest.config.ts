@@ -87,8 +87,6 @@ export default defineConfig({
                 CORS_ORIGINS: 'https://app.test',
                 RATE_LIMITS: 'relaxed',
                 LOG_INFO_SHARE: '1',
-                // Copies of the fleet directory outlive its objects when setup.ts empties them.
-                LIMITS: 'fleetReadsPerSecond=1000',
               },
             },
           }),

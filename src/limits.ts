@@ -80,9 +80,11 @@ export const limitSpecs = {
   passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
   relayRememberedDevices: { default: 20_000, min: 100, max: 200_000 },
   relaySnapshotDevices: { default: 1_000, min: 1, max: 10_000 },
-  fleetRegistrations: { default: 10_000, min: 1, max: 100_000 },
+  // One invocation may call 1 000 objects.
+  fleetToldDevices: { default: 800, min: 1, max: 950 },
+  fleetToldHours: { default: 24, min: 1, max: 720 },
   fleetLeaseMs: { default: 1_000, min: 100, max: 10_000 },
-  fleetReadsPerSecond: { default: 200, min: 1, max: 1_000 },
+  fleetDirectories: { default: 1, min: 1, max: 256 },
   commandLinks: { default: 1, min: 0, max: 32 },
   edgeConnectSeconds: { default: 10, min: 1, max: 60 },
   edgeUnconnectedPerDevice: { default: 10, min: 1, max: 1_000 },

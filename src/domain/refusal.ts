@@ -41,7 +41,6 @@ export type Limit = {
     | 'membersPerDevice'
     | 'guestLinksPerDevice'
     | 'relay_subscriptions'
-    | 'fleetRegistrations'
     | 'relaySnapshotDevices'
     | 'edgeUnconnectedPerAddress'
     | RelaySocketLimit
@@ -239,8 +238,6 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
     case 'relaySnapshotDevices':
       return { message: 'invalid_request', detail: `snapshot: of at most ${limit.max} devices` };
-    case 'fleetRegistrations':
-      return { message: 'too_many_requests', retryAfterSeconds: 60 };
     case 'edgeUnconnectedPerAddress':
     case 'relaySocketsPerAddress':
     case 'relaySocketsPerShard':

@@ -12,6 +12,7 @@ import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.t
 import { RefusedError } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
+import type { DeviceFleets } from './device-fleets.ts';
 import type { EdgeDelivery } from './edge-exchange.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, commandLinkOf, OrderedBrokerLink } from './stubs.ts';
@@ -44,7 +45,7 @@ export class DeviceEffects {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #report: (event: Report) => void;
-  readonly #readers: () => readonly number[];
+  readonly #fleets: DeviceFleets;
   readonly #link: OrderedBrokerLink;
   /** Undefined where commands take the other link as well. */
   readonly #commandLink: OrderedBrokerLink | undefined;
@@ -55,23 +56,23 @@ export class DeviceEffects {
   #relaySessions: Promise<void> = Promise.resolve();
   #sharing: Promise<void>[] = [];
 
-  /** @param readers the users who may follow the device */
   constructor(
     ctx: DurableObjectState,
     env: Env,
     report: (event: Report) => void,
     edge: () => Edge,
-    readers: () => readonly number[],
+    fleets: DeviceFleets,
   ) {
     this.#ctx = ctx;
     this.#env = env;
     this.#report = report;
-    this.#readers = readers;
+    this.#fleets = fleets;
     this.#link = new OrderedBrokerLink(env);
     const commandLink = commandLinkOf(this.#deviceId, readConfig(env).limits.commandLinks);
     this.#commandLink = commandLink === undefined ? undefined : new OrderedBrokerLink(env, commandLink);
     this.#edge = edge;
-    this.pushes = new RelayPushes(env, readConfig(env).limits.edgeGatherMs, (work) => this.inBackground('push', work));
+    const { edgeGatherMs } = readConfig(env).limits;
+    this.pushes = new RelayPushes(env, fleets, edgeGatherMs, (work) => this.inBackground('push', work));
   }
 
   run(effects: readonly Effect[]): void {
@@ -125,7 +126,13 @@ export class DeviceEffects {
     switch (effect.kind) {
       case 'push': {
         const { topic, payload, subscriptions, generations } = effect;
-        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers: this.#readers() };
+        const run = {
+          deviceId: this.#deviceId,
+          topic,
+          payloads: [payload],
+          generations,
+          readers: this.#fleets.readers(),
+        };
         this.pushes.add([{ run, subscriptions }]);
         break;
       }

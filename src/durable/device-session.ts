@@ -7,6 +7,7 @@ import type { Activation, LostDevice, Provisioned } from '../domain/device/activ
 import type { CommandRequest, CommandView } from '../domain/device/commands.ts';
 import { liveGenerations } from '../domain/device/credentials.ts';
 import type { ConnectionReport, Ingested } from '../domain/device/events.ts';
+import type { FleetRegistration } from '../domain/device/fleets.ts';
 import {
   viewGuestLinks,
   type GuestLinkView,
@@ -17,7 +18,7 @@ import {
 } from '../domain/device/guest-links.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import { viewOwnership, type OwnershipView, type TransferOffer } from '../domain/device/ownership.ts';
-import type { MessageResult } from '../domain/device/inbox.ts';
+import type { InboundMessage, MessageResult } from '../domain/device/inbox.ts';
 import type { InvitationChange, Party } from '../domain/device/sharing.ts';
 import type { DeviceState, Member } from '../domain/device/state.ts';
 import {
@@ -39,6 +40,7 @@ import type { TopicAction } from '../protocol/mqtt.ts';
 import { DeviceCommands, type CommandReceipt } from './device-commands.ts';
 import type { RecordCheck } from './device-effects.ts';
 import { unpackMessages, type MessageColumns } from './message-columns.ts';
+import type { RelayDelivery } from './relay-push.ts';
 import { StoredDevice } from './stored-device.ts';
 
 export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
@@ -130,8 +132,17 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Takes the messages of one batch, in order; answers each, and who is to be pushed to. */
-  ingest(productKey: string, spoolId: string, columns: MessageColumns): Ingested {
-    const messages = unpackMessages(columns);
+  async ingest(
+    productKey: string,
+    spoolId: string,
+    columns: MessageColumns,
+  ): Promise<Ingested & Pick<RelayDelivery, 'fleets'>> {
+    const taken = this.#take(productKey, spoolId, unpackMessages(columns));
+    await this.#device.fleets.learn(taken.readers);
+    return { ...taken, fleets: this.#device.fleets.known(taken.readers) };
+  }
+
+  #take(productKey: string, spoolId: string, messages: InboundMessage[]): Ingested {
     try {
       return this.#device.decide({ kind: 'messages_received', productKey, spoolId, messages });
     } catch (error) {
@@ -238,6 +249,15 @@ export class DeviceSession extends DurableObject<Env> {
   /** A shard has no socket for this device; it stays if it registered again since. */
   unsubscribe(shard: string, registrationId: number): void {
     this.#device.decide({ kind: 'subscription_ended', shard, registrationId });
+  }
+
+  /** A directory says that a shard wants the messages of all devices of a user; false where that is nobody who may. */
+  registerFleet(registration: FleetRegistration): boolean {
+    return this.#device.decide({ kind: 'fleet_registered', ...registration });
+  }
+
+  leaveFleet(registration: FleetRegistration): void {
+    this.#device.decide({ kind: 'fleet_ended', ...registration });
   }
 
   /** Changes its name, disables or enables it; D1 has it when this answers, unless D1 is away and has to catch up. */

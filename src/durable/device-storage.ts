@@ -71,7 +71,10 @@ export class DeviceStorage {
     return stateOf(
       saved as SavedRows &
         Partial<
-          Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected'>
+          Pick<
+            SavedRows,
+            'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected' | 'fleets'
+          >
         >,
       settings,
     );
@@ -92,7 +95,9 @@ export class DeviceStorage {
   /** Its owner is another one now. */
   forgetOwner(): void {
     for (const table of memories) this.#sql.exec(`DELETE FROM ${table}`);
-    this.#sql.exec("DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links')");
+    this.#sql.exec(
+      "DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links', 'fleets')",
+    );
     this.#lastNumber = undefined;
   }
 
@@ -212,6 +217,7 @@ function stateOf(
     guest_links,
     activations,
     last_rejected,
+    fleets,
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
 ): DeviceState {
@@ -240,6 +246,7 @@ function stateOf(
     guests: { ...noGuestLinks, ...guest_links?.guests },
     activations: activations?.activations ?? [],
     lastRejected: last_rejected?.lastRejected ?? null,
+    fleets: fleets?.fleets ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
     projection: noProjection,
     coalesced: nothingCoalesced,

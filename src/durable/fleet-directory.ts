@@ -1,108 +1,153 @@
-// Which relay shards want the messages of all devices of which user: one registration a user and shard, however many
-// devices there are. Whoever pushes keeps a copy on a lease (fleet-listeners.ts), so that a message costs no call here; a
-// new registration is in effect once the leases on older copies have ended. Knows no device and pushes nothing.
+// Which relay shards want the messages of all devices of one user (or, with several directories a user, of a part of them). A
+// device asks once and is told of what comes later, so that a message costs no call here. Beyond `fleetToldDevices` devices
+// get a lease instead, which a new registration waits for. Pushes nothing.
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
-import { refuse, type Outcome } from '../domain/refusal.ts';
+import type { FleetAnswer } from '../domain/device/fleets.ts';
+import { refuse, RefusedError, type Outcome, type Refusal } from '../domain/refusal.ts';
+import { log } from '../log.ts';
+import { callDevice } from './stubs.ts';
+import { within } from './within.ts';
 
-export type FleetRegistration = { userId: number; shard: string; registrationId: number };
+const hourMs = 3_600_000;
+const tellAtOnce = 100;
+const maxTries = 2;
 
-export type FleetCopy = {
-  version: string;
-  /** From when it was asked for. */
-  leaseMs: number;
-  /** Absent where the reader has this version. */
-  registrations?: FleetRegistration[];
-};
-
-/** Leases grow with the load, up to so many times the usual one: a new registration waits for so long. */
-const maxStretch = 5;
+type Told = { device_id: string; until_ms: number };
 
 export class FleetDirectory extends DurableObject<Env> {
   readonly #limits = readConfig(this.env).limits;
-  readonly #registrations: Map<string, FleetRegistration>;
-  /** Differs in each life of the object. */
-  readonly #life = crypto.randomUUID();
-  #changes = 0;
+  readonly #sql = this.ctx.storage.sql;
   #leasedUntilMs: number;
-  #longLeaseUntilMs = 0;
-  #reads = { second: 0, count: 0, before: 0 };
+  /** Storage says that there may be leases until then. */
+  #leasesUntilMs: number;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    ctx.storage.sql.exec(
-      `CREATE TABLE IF NOT EXISTS registration (
-         user_id INTEGER NOT NULL, shard TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (user_id, shard)
-       ) WITHOUT ROWID`,
+    this.#sql.exec('CREATE TABLE IF NOT EXISTS listener (shard TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID');
+    this.#sql.exec(
+      'CREATE TABLE IF NOT EXISTS told (device_id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID',
     );
-    ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS long_lease (until_ms INTEGER NOT NULL)');
-    // Copies of a former life may be in use.
-    const [longLease] = [...ctx.storage.sql.exec<{ until_ms: number }>('SELECT until_ms FROM long_lease')];
-    this.#leasedUntilMs = Math.max(Date.now() + this.#limits.fleetLeaseMs, longLease?.until_ms ?? 0);
-    const rows = ctx.storage.sql.exec<{ user_id: number; shard: string; id: number }>('SELECT * FROM registration');
-    this.#registrations = new Map(
-      [...rows].map(({ user_id: userId, shard, id }) => [keyOf(userId, shard), { userId, shard, registrationId: id }]),
-    );
+    this.#sql.exec('CREATE TABLE IF NOT EXISTS leases (until_ms INTEGER NOT NULL)');
+    const [leases] = this.#sql.exec<{ until_ms: number }>('SELECT until_ms FROM leases').toArray();
+    this.#leasesUntilMs = leases?.until_ms ?? 0;
+    // Those of a former life.
+    this.#leasedUntilMs = this.#leasesUntilMs > Date.now() ? Date.now() + this.#limits.fleetLeaseMs : 0;
   }
 
-  read(knownVersion: string): FleetCopy {
-    const { fleetLeaseMs } = this.#limits;
-    const leaseMs = fleetLeaseMs * this.#stretch();
-    if (leaseMs > fleetLeaseMs) this.#keepLongLease(Date.now() + leaseMs);
-    this.#leasedUntilMs = Math.max(this.#leasedUntilMs, Date.now() + leaseMs);
-    const version = `${this.#life} ${this.#changes}`;
-    if (version === knownVersion) return { version, leaseMs };
-    return { version, leaseMs, registrations: [...this.#registrations.values()] };
+  /** Of a device that the user may follow. */
+  ask(deviceId: string): FleetAnswer {
+    const nowMs = Date.now();
+    const listeners = this.#sql
+      .exec<{ shard: string; id: number }>('SELECT shard, id FROM listener')
+      .toArray()
+      .map(({ shard, id: registrationId }) => ({ shard, registrationId }));
+    const [told] = this.#sql.exec<Told>('SELECT * FROM told WHERE device_id = ?', deviceId).toArray();
+    if (told === undefined && this.#isFull(nowMs)) return { listeners, isTold: false, forMs: this.#lease(nowMs) };
+    const toldMs = this.#limits.fleetToldHours * hourMs;
+    // For longer than the device relies on it, and a new one each time: see `#tell`.
+    const untilMs = Math.max(nowMs + toldMs + hourMs, (told?.until_ms ?? 0) + 1);
+    this.#sql.exec('INSERT OR REPLACE INTO told (device_id, until_ms) VALUES (?, ?)', deviceId, untilMs);
+    // Spread, so that devices that came together do not ask together.
+    return { listeners, isTold: true, forMs: Math.floor(toldMs * (1 - Math.random() / 4)) };
   }
 
-  /** Resolves when everybody who pushes knows of it. */
-  async register(userId: number, shard: string): Promise<Outcome<null>> {
-    const key = keyOf(userId, shard);
-    const former = this.#registrations.get(key);
-    const { fleetRegistrations: max } = this.#limits;
-    if (former === undefined && this.#registrations.size >= max) {
-      return refuse({ kind: 'limit_reached', limit: { name: 'fleetRegistrations', max } });
-    }
+  /**
+   * Resolves when every device that asked knows of it, or with the reason why one does not.
+   * @param isRepeated the shard has had such a subscription: nobody is told where its registration is here
+   */
+  async listen(userId: number, shard: string, isRepeated: boolean): Promise<Outcome<null>> {
+    const [former] = this.#sql.exec<{ id: number }>('SELECT id FROM listener WHERE shard = ?', shard).toArray();
+    if (isRepeated && former !== undefined) return { ok: true, value: null };
     // Always a higher one: a late removal never meets a newer registration's number.
-    const registrationId = Math.max(Date.now(), (former?.registrationId ?? 0) + 1);
-    this.#registrations.set(key, { userId, shard, registrationId });
-    this.#changes += 1;
-    const statement = 'INSERT OR REPLACE INTO registration (user_id, shard, id) VALUES (?, ?, ?)';
-    this.ctx.storage.sql.exec(statement, userId, shard, registrationId);
+    const registrationId = Math.max(Date.now(), (former?.id ?? 0) + 1);
+    this.#sql.exec('INSERT OR REPLACE INTO listener (shard, id) VALUES (?, ?)', shard, registrationId);
     // Never longer than a lease can be, whatever the clock has done meanwhile.
-    const waitMs = this.#leasedUntilMs - Date.now();
-    await scheduler.wait(Math.min(Math.max(0, waitMs), maxStretch * this.#limits.fleetLeaseMs));
-    return { ok: true, value: null };
+    const leasedMs = Math.min(this.#leasedUntilMs - Date.now(), this.#limits.fleetLeaseMs);
+    const [refusal] = await Promise.all([
+      this.#tellAll({ userId, shard, registrationId }),
+      leasedMs > 0 ? scheduler.wait(leasedMs) : undefined,
+    ]);
+    return refusal === undefined ? { ok: true, value: null } : refuse(refusal);
   }
 
   /** The shard has no such socket of the user; it stays where it registered again since. */
-  unregister(userId: number, shard: string, registrationId: number): void {
-    const key = keyOf(userId, shard);
-    if (this.#registrations.get(key)?.registrationId !== registrationId) return;
-    this.#registrations.delete(key);
-    this.#changes += 1;
-    this.ctx.storage.sql.exec('DELETE FROM registration WHERE user_id = ? AND shard = ?', userId, shard);
+  leave(shard: string, registrationId: number): void {
+    this.#sql.exec('DELETE FROM listener WHERE shard = ? AND id = ?', shard, registrationId);
   }
 
-  /** Written ahead by a usual lease, so that it is seldom written. */
-  #keepLongLease(untilMs: number): void {
-    if (untilMs <= this.#longLeaseUntilMs) return;
-    this.#longLeaseUntilMs = untilMs + this.#limits.fleetLeaseMs;
-    this.ctx.storage.sql.exec('DELETE FROM long_lease');
-    this.ctx.storage.sql.exec('INSERT INTO long_lease (until_ms) VALUES (?)', this.#longLeaseUntilMs);
+  /** Stops with the first device that cannot be told: the subscription is not answered as made then. */
+  async #tellAll(registration: {
+    userId: number;
+    shard: string;
+    registrationId: number;
+  }): Promise<Refusal | undefined> {
+    this.#dropOutdated(Date.now());
+    const told = this.#sql.exec<Told>('SELECT * FROM told').toArray().values();
+    let refusal: Refusal | undefined;
+    const tellNext = async () => {
+      for (const one of told) {
+        refusal ??= await this.#tell(one, registration);
+        if (refusal !== undefined) return;
+      }
+    };
+    await Promise.all(Array.from({ length: tellAtOnce }, tellNext));
+    return refusal;
   }
 
-  /** By how much more is read in a second than there should be. */
-  #stretch(): number {
-    const second = Math.floor(Date.now() / 1000);
-    const { count, second: last } = this.#reads;
-    if (second !== last) this.#reads = { second, count: 0, before: second === last + 1 ? count : 0 };
-    this.#reads.count += 1;
-    const most = Math.max(this.#reads.before, this.#reads.count);
-    return Math.min(maxStretch, Math.ceil(most / this.#limits.fleetReadsPerSecond));
+  async #tell(
+    { device_id: deviceId, until_ms: untilMs }: Told,
+    registration: { userId: number; shard: string; registrationId: number },
+  ): Promise<Refusal | undefined> {
+    let refusal: Refusal | undefined;
+    for (let tries = 0; tries < maxTries; tries += 1) {
+      try {
+        const called = callDevice(this.env, deviceId, 'registerFleet', 'idempotent', (device) =>
+          device.registerFleet(registration),
+        );
+        const isReader = await within(this.#limits.objectAnswerMs, called);
+        // Unless it has asked again since.
+        if (isReader === false) {
+          this.#sql.exec('DELETE FROM told WHERE device_id = ? AND until_ms = ?', deviceId, untilMs);
+        }
+        if (isReader !== undefined) return undefined;
+        log('warn', 'device not told of a fleet subscription: it does not answer', { deviceId });
+        refusal = { kind: 'object_failed', object: 'DeviceSession', id: deviceId, ...unanswered };
+      } catch (error) {
+        // The call has logged it.
+        if (!(error instanceof RefusedError)) throw error;
+        ({ refusal } = error);
+      }
+    }
+    return refusal;
+  }
+
+  #isFull(nowMs: number): boolean {
+    const { fleetToldDevices: max } = this.#limits;
+    if (this.#countTold() < max) return false;
+    this.#dropOutdated(nowMs);
+    return this.#countTold() >= max;
+  }
+
+  #countTold(): number {
+    return this.#sql.exec<{ count: number }>('SELECT count(*) AS count FROM told').one().count;
+  }
+
+  #dropOutdated(nowMs: number): void {
+    this.#sql.exec('DELETE FROM told WHERE until_ms <= ?', nowMs);
+  }
+
+  /** Noted ahead by an hour, so that it is seldom written. */
+  #lease(nowMs: number): number {
+    const { fleetLeaseMs } = this.#limits;
+    this.#leasedUntilMs = nowMs + fleetLeaseMs;
+    if (this.#leasedUntilMs > this.#leasesUntilMs) {
+      this.#leasesUntilMs = nowMs + hourMs;
+      this.#sql.exec('DELETE FROM leases');
+      this.#sql.exec('INSERT INTO leases (until_ms) VALUES (?)', this.#leasesUntilMs);
+    }
+    return fleetLeaseMs;
   }
 }
 
-function keyOf(userId: number, shard: string): string {
-  return `${userId} ${shard}`;
-}
+const unanswered = { operation: 'registerFleet', failure: 'retryable' } as const;

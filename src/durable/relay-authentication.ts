@@ -9,7 +9,7 @@ import type { RelayRequest } from '../protocol/relay.ts';
 import { guardLogin } from './login-guard.ts';
 import { RelayKeys } from './relay-keys.ts';
 import { actorOf, type RelayIdentity, type RelayUser } from './relay-rules.ts';
-import { callDevice, callFleetDirectory } from './stubs.ts';
+import { callDevice, callFleetDirectory, fleetDirectoryNames } from './stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
@@ -97,19 +97,37 @@ export class RelayAuthentication {
   }
 
   /**
-   * Registers this shard for everything that is the user's; resolves when everybody who pushes knows of it.
+   * Registers this shard for everything that is the user's; resolves when all devices know of it.
    * @throws RefusedError `object_failed`
    */
   async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
     this.#fleetRegistrations.push(userId);
     try {
-      const outcome = await callFleetDirectory(this.#env, 'register', (directory) =>
-        directory.register(userId, this.#shard),
-      );
+      const outcome = await this.#listen(userId, false);
       return outcome.ok ? subscribe() : outcome;
     } finally {
       this.#fleetRegistrations.splice(this.#fleetRegistrations.indexOf(userId), 1);
     }
+  }
+
+  /** The shard has such sockets of the user: the directory may have been lost, or made by an older version. */
+  async confirmFleet(userId: number): Promise<void> {
+    try {
+      await this.#listen(userId, true);
+    } catch (error) {
+      // The call has logged it.
+      if (!(error instanceof RefusedError)) throw error;
+    }
+  }
+
+  async #listen(userId: number, isRepeated: boolean): Promise<Outcome<null>> {
+    const names = fleetDirectoryNames(userId, readConfig(this.#env).limits.fleetDirectories);
+    const outcomes = await Promise.all(
+      names.map((name) =>
+        callFleetDirectory(this.#env, name, 'listen', (directory) => directory.listen(userId, this.#shard, isRepeated)),
+      ),
+    );
+    return outcomes.find(({ ok }) => !ok) ?? { ok: true, value: null };
   }
 
   #checkDevice(

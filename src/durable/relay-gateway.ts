@@ -25,6 +25,8 @@ import { readClient, relayAddressHeader, writeClient, type CloseCause } from './
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
 const lookAgainMs = 60_000;
+/** One invocation may call 1 000 objects. */
+const confirmAtOnce = 500;
 
 export class RelayGateway extends DurableObject<Env> {
   readonly #shard = this.ctx.id.name ?? '';
@@ -193,6 +195,7 @@ export class RelayGateway extends DurableObject<Env> {
       this.#isRated ? this.#floods.endPingFloods() : undefined,
       this.#endMissedRevocations(),
       this.#endMissedKeys(),
+      this.#confirmFleets(),
     ]);
     let nextMs = Date.now() + lookAgainMs;
     for (const [socket, client] of this.#index.clients()) {
@@ -213,6 +216,18 @@ export class RelayGateway extends DurableObject<Env> {
         if (isOver && this.#index.clientOf(socket) !== undefined) this.#end(socket, 1008, 'credentials rotated');
       }),
     );
+  }
+
+  /** Each user's once in `relayRecheckMinutes`, and all of them once after an older version. */
+  async #confirmFleets(): Promise<void> {
+    const { kv } = this.ctx.storage;
+    const every = this.#config.limits.relayRecheckMinutes;
+    const minute = Math.floor(Date.now() / 60_000) % every;
+    const isNew = kv.get('fleetsConfirmed') === undefined;
+    const due = this.#index.fleetUsers().filter((userId) => isNew || userId % every === minute);
+    if (due.length === 0) return;
+    if (isNew) kv.put('fleetsConfirmed', true);
+    await Promise.all(due.slice(0, confirmAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
   }
 
   async #signedIn(who: RelayIdentity): Promise<void> {

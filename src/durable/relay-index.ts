@@ -60,6 +60,11 @@ export class RelayIndex {
     return [...(this.#socketsByDevice.get(deviceId)?.keys() ?? [])];
   }
 
+  /** Users with a subscription to all they have. */
+  fleetUsers(): number[] {
+    return [...this.#fleetsByUser.keys()];
+  }
+
   hasFleetOf(userId: number): boolean {
     return this.#fleetsByUser.has(userId);
   }

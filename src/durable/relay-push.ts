@@ -1,9 +1,10 @@
 // Hands messages to the relay shards that are subscribed and removes those that have no socket for them. Used by the
 // device's object for its own messages, and by the uplink for whole batches.
 import type { MessageResult } from '../domain/device/inbox.ts';
+import type { FleetRegistration } from '../domain/device/fleets.ts';
 import type { Subscription } from '../domain/device/subscriptions.ts';
-import { readFleets } from './fleet-listeners.ts';
-import { callDevice, callFleetDirectory, callRelay } from './stubs.ts';
+import { readConfig } from '../config.ts';
+import { callDevice, callFleetDirectory, callRelay, fleetDirectoryOf } from './stubs.ts';
 
 /** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
 export type RelayRun = {
@@ -24,25 +25,23 @@ export type RelayRun = {
   origin?: { spoolId: string; seqs: number[]; results: Exclude<MessageResult['result'], 'ignored'>[] };
 };
 
-type Push = {
-  runs: RelayRun[];
-  /** Of the shard with devices, and for users with a subscription to all their devices. */
-  devices: Map<string, number>;
-  fleets: Map<number, number>;
+export type RelayDelivery = {
+  run: RelayRun;
+  subscriptions: readonly Subscription[];
+  /** Of the readers, with their subscriptions to all their devices. */
+  fleets: readonly FleetRegistration[];
 };
 
-/**
- * One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call.
- * @param asked who has subscribed to all devices was asked for earlier: it is waited for, not asked again
- */
-export async function pushToRelays(
-  env: Env,
-  deliveries: readonly { run: RelayRun; subscriptions: readonly Subscription[] }[],
-  asked?: Promise<unknown>,
-): Promise<void> {
-  if (deliveries.length === 0) return;
-  await asked;
-  const fleets = await readFleets(env);
+type Push = {
+  runs: RelayRun[];
+  /** Of the shard with the devices. */
+  devices: Map<string, number>;
+  /** Of the shard as the devices know them: by device and user. */
+  fleets: Map<string, { deviceId: string; registration: FleetRegistration }>;
+};
+
+/** One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call. */
+export async function pushToRelays(env: Env, deliveries: readonly RelayDelivery[]): Promise<void> {
   const pushes = new Map<string, Push>();
   const pushTo = (shard: string, run: RelayRun): Push => {
     const push: Push = pushes.get(shard) ?? { runs: [], devices: new Map(), fleets: new Map() };
@@ -51,13 +50,15 @@ export async function pushToRelays(
     if (push.runs.at(-1) !== run) push.runs.push(run);
     return push;
   };
-  for (const { run, subscriptions } of deliveries) {
-    const registrations = (run.readers ?? []).flatMap((userId) => fleets.get(userId) ?? []);
-    const shards = new Set([...subscriptions, ...registrations].map(({ shard }) => shard));
+  for (const { run, subscriptions, fleets } of deliveries) {
+    const { deviceId } = run;
+    const shards = new Set([...subscriptions, ...fleets].map(({ shard }) => shard));
     for (const shard of shards) {
       const push = pushTo(shard, run);
-      for (const one of subscriptions) if (one.shard === shard) push.devices.set(run.deviceId, one.registrationId);
-      for (const one of registrations) if (one.shard === shard) push.fleets.set(one.userId, one.registrationId);
+      for (const one of subscriptions) if (one.shard === shard) push.devices.set(deviceId, one.registrationId);
+      for (const one of fleets) {
+        if (one.shard === shard) push.fleets.set(`${deviceId} ${one.userId}`, { deviceId, registration: one });
+      }
     }
   }
   await Promise.allSettled([...pushes].map(([shard, push]) => pushToShard(env, shard, push)));
@@ -73,12 +74,16 @@ async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: P
       callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) => device.unsubscribe(shard, registrationId)),
     );
   }
-  for (const userId of noFleetOf) {
-    const registrationId = fleets.get(userId);
-    if (registrationId === undefined) continue;
-    endings.push(
-      callFleetDirectory(env, 'unregister', (directory) => directory.unregister(userId, shard, registrationId)),
-    );
+  const directories = new Map<string, number>();
+  for (const { deviceId, registration } of fleets.values()) {
+    const { userId, registrationId } = registration;
+    if (!noFleetOf.includes(userId)) continue;
+    const name = fleetDirectoryOf(userId, deviceId, readConfig(env).limits.fleetDirectories);
+    directories.set(name, registrationId);
+    endings.push(callDevice(env, deviceId, 'leaveFleet', 'idempotent', (device) => device.leaveFleet(registration)));
+  }
+  for (const [name, registrationId] of directories) {
+    endings.push(callFleetDirectory(env, name, 'leave', (directory) => directory.leave(shard, registrationId)));
   }
   await Promise.all(endings);
 }

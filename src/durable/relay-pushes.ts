@@ -1,26 +1,30 @@
 // Gathers what one device has to push to relay shards: what comes while a push is under way goes together when it has ended.
 // Keeps their order. Never holds anything back for longer than `gatherMs`.
 import type { Subscription } from '../domain/device/subscriptions.ts';
-import { mayListen, readFleets } from './fleet-listeners.ts';
+import type { DeviceFleets } from './device-fleets.ts';
 import { pushToRelays, type RelayRun } from './relay-push.ts';
 
 type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
 
 export class RelayPushes {
   readonly #env: Env;
+  readonly #fleets: DeviceFleets;
   readonly #gatherMs: number;
   readonly #inBackground: (work: Promise<void>) => void;
   #waiting: Delivery[] | undefined;
-  #asked: Promise<unknown> = Promise.resolve();
+  #learned: Promise<void> = Promise.resolve();
 
-  constructor(env: Env, gatherMs: number, inBackground: (work: Promise<void>) => void) {
+  constructor(env: Env, fleets: DeviceFleets, gatherMs: number, inBackground: (work: Promise<void>) => void) {
     this.#env = env;
+    this.#fleets = fleets;
     this.#gatherMs = gatherMs;
     this.#inBackground = inBackground;
   }
 
   add(deliveries: readonly Delivery[]): void {
-    const wanted = deliveries.filter(({ run, subscriptions }) => subscriptions.length > 0 || mayListen(run.readers));
+    const wanted = deliveries.filter(
+      ({ run, subscriptions }) => subscriptions.length > 0 || this.#fleets.mayListen(run.readers ?? []),
+    );
     if (wanted.length === 0) return;
     if (this.#waiting !== undefined) {
       this.#waiting.push(...wanted);
@@ -46,9 +50,11 @@ export class RelayPushes {
 
   /** In the order of the calls, although one may have to ask first who listens. */
   async #push(deliveries: readonly Delivery[]): Promise<void> {
-    const before = this.#asked;
-    const asked = before.then(() => readFleets(this.#env));
-    this.#asked = asked;
-    await pushToRelays(this.#env, deliveries, asked);
+    const readers = new Set(deliveries.flatMap(({ run }) => run.readers ?? []));
+    const learned = this.#learned.then(() => this.#fleets.learn([...readers]));
+    this.#learned = learned;
+    await learned;
+    const addressed = deliveries.map((one) => ({ ...one, fleets: this.#fleets.known(one.run.readers ?? []) }));
+    await pushToRelays(this.#env, addressed);
   }
 }

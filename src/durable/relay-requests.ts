@@ -173,7 +173,11 @@ export class RelayRequests {
 
   #register(socket: WebSocket, filter: string, target: SubscriptionTarget): Outcome<null> | Promise<Outcome<null>> {
     const add = () => this.#addFilter(socket, filter);
-    if (target.kind === 'fleet') return this.#parts.authentication.registerFleet(target.who.userId, add);
+    if (target.kind === 'fleet') {
+      // Its devices know of this shard for as long as one such socket is here.
+      if (this.#parts.index.hasFleetOf(target.who.userId)) return add();
+      return this.#parts.authentication.registerFleet(target.who.userId, add);
+    }
     // The shard is registered with the device since its socket authenticated.
     if (target.who.kind === 'device') return add();
     return this.#parts.authentication.registerForUser(target.who, target.device, filter, add);

@@ -9,11 +9,11 @@ import type { DeviceEvent, EventKind, Results } from '../domain/device/events.ts
 import { guestKey } from '../domain/device/guest-links.ts';
 import { mentionedCommands } from '../domain/device/messages.ts';
 import { afterWrite, rowsToSave, savedState } from '../domain/device/persistence.ts';
-import { readersOf } from '../domain/device/sharing.ts';
 import type { DeviceState } from '../domain/device/state.ts';
 import type { Outcome } from '../domain/refusal.ts';
 import { readConfig } from '../config.ts';
 import { DeviceEffects } from './device-effects.ts';
+import { DeviceFleets } from './device-fleets.ts';
 import { DeviceStorage } from './device-storage.ts';
 import { DeviceTrouble } from './device-trouble.ts';
 import { EdgeSockets } from './edge-sockets.ts';
@@ -25,6 +25,7 @@ export class StoredDevice {
   readonly storage: DeviceStorage;
   readonly effects: DeviceEffects;
   readonly edge: EdgeSockets;
+  readonly fleets: DeviceFleets;
   readonly #trouble: DeviceTrouble;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
@@ -39,12 +40,18 @@ export class StoredDevice {
     this.#env = env;
     this.storage = new DeviceStorage(ctx.storage);
     this.#trouble = new DeviceTrouble(ctx.id.name ?? '', readConfig(env).logsRejectedText);
+    this.fleets = new DeviceFleets(
+      env,
+      ctx.id.name ?? '',
+      () => this.#device,
+      (event) => this.decide(event),
+    );
     this.effects = new DeviceEffects(
       ctx,
       env,
       (event) => this.decide(event),
       () => this.edge,
-      () => (typeof this.#device === 'string' ? [] : readersOf(this.#device)),
+      this.fleets,
     );
     this.edge = new EdgeSockets(
       ctx,

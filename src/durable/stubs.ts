@@ -76,12 +76,23 @@ export function commandLinkOf(deviceId: string, commandLinks: number): string | 
 /** @throws RefusedError `object_failed` */
 export function callFleetDirectory<T>(
   env: Env,
+  name: string,
   operation: string,
   run: (stub: RemoteFleets) => Promise<T>,
 ): Promise<T> {
-  return call('FleetDirectory', fleetDirectoryName, operation, 'idempotent', () =>
-    run(env.FLEET_DIRECTORY.getByName(fleetDirectoryName, placeOf(env)) as unknown as RemoteFleets),
+  return call('FleetDirectory', name, operation, 'idempotent', () =>
+    run(env.FLEET_DIRECTORY.getByName(name, placeOf(env)) as unknown as RemoteFleets),
   );
+}
+
+/** The one that a device asks for the user. */
+export function fleetDirectoryOf(userId: number, deviceId: string, directories: number): string {
+  return `user-${userId}-${hashOf(deviceId) % directories}`;
+}
+
+/** All of a user. */
+export function fleetDirectoryNames(userId: number, directories: number): string[] {
+  return Array.from({ length: directories }, (_, index) => `user-${userId}-${index}`);
 }
 
 /** @throws RefusedError `object_failed` */
@@ -160,7 +171,6 @@ export function relayShardNames(shards: number): string[] {
 }
 
 const brokerLinkName = 'broker-main';
-const fleetDirectoryName = 'fleets';
 const projectionWriterName = 'projections';
 
 function openBrokerLink(env: Env, name: string): RemoteLink {

@@ -1,10 +1,8 @@
 // Takes a batch from a bridge: one DeviceSession call per device, all in parallel, then one push per relay shard. Answers
 // each message by itself, so that a bad message or device never holds up another. Must not touch D1.
 import type { InboundMessage, RejectionReason } from '../domain/device/inbox.ts';
-import type { Subscription } from '../domain/device/subscriptions.ts';
 import { packMessages } from '../durable/message-columns.ts';
-import { readFleets } from '../durable/fleet-listeners.ts';
-import { pushToRelays, type RelayRun } from '../durable/relay-push.ts';
+import { pushToRelays, type RelayDelivery, type RelayRun } from '../durable/relay-push.ts';
 import { callDevice } from '../durable/stubs.ts';
 import { RefusedError, type ObjectFailure } from '../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../domain/topics.ts';
@@ -33,8 +31,7 @@ type RetryReason =
 
 type Entry = { index: number; topic: string; message: InboundMessage };
 type Group = { device: DeviceIdentity; entries: Entry[] };
-type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
-type Taken = { results: [index: number, result: ItemResult][]; deliveries: Delivery[] };
+type Taken = { results: [index: number, result: ItemResult][]; deliveries: RelayDelivery[] };
 
 /** @returns the results in the order of the items */
 export async function takeBatch({ env, config }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
@@ -73,14 +70,12 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
     group.entries.push({ index, topic, message });
   }
 
-  // While the devices' objects work, so that no push waits for it.
-  const asked = readFleets(env);
   const reporting = Promise.all((batch.dropped ?? []).map((one) => reportDropped(env, one)));
   const served = [...groups.values()];
   for (const { index, message } of served.splice(maxBatchDevices).flatMap(({ entries }) => entries)) {
     results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
   }
-  const deliveries: Delivery[] = [];
+  const deliveries: RelayDelivery[] = [];
   // One timer for all: one each costs a fifth of what a call costs.
   const deadline = startDeadline(config.limits.objectAnswerMs);
   await Promise.all(
@@ -94,7 +89,7 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
       deliveries.push(...answered.deliveries);
     }),
   ).finally(deadline.stop);
-  const pushing = Promise.all([pushToRelays(env, deliveries, asked), reporting]);
+  const pushing = Promise.all([pushToRelays(env, deliveries), reporting]);
   const pushDeadline = startDeadline(config.limits.objectAnswerMs);
   if ((await Promise.race([pushing, pushDeadline.passed]).finally(pushDeadline.stop)) === undefined) {
     log('warn', 'uplink: a relay shard or a device does not answer', { items: batch.items.length });
@@ -142,7 +137,8 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     run.origin.seqs.push(seq);
     run.origin.results.push(taken.result);
   }
-  return { results, deliveries: runs.map((run) => ({ run, subscriptions: ingested.subscriptions })) };
+  const { subscriptions, fleets } = ingested;
+  return { results, deliveries: runs.map((run) => ({ run, subscriptions, fleets })) };
 }
 
 /** The object failed with these messages: with the first of them alone, or with anything? The others wait. */

@@ -94,8 +94,7 @@ describe('what the platform charges for', () => {
     const used = await count(() => sendReport({ position: 'up', wifi_rssi: -51 }));
     expect(used).toMatchObject({ requests: 1, 'DeviceSession.ingest': 1 });
     expectNothing(used, 'D1 statements', 'object rows written', 'object alarms set');
-    // Who has subscribed to all devices is asked for once a second at most.
-    expect(used['object calls']).toBeLessThanOrEqual(2);
+    expect(used['object calls']).toBe(1);
   });
 
   test('a report of another position writes two rows, and none in D1', async () => {
@@ -119,8 +118,7 @@ describe('what the platform charges for', () => {
     const used = await count(send);
     expect(used).toMatchObject({ requests: 1, 'DeviceSession.command': 1 });
     expectNothing(used, 'D1 statements');
-    // The third asks who has subscribed to all devices.
-    expect(used['object calls']).toBeLessThanOrEqual(3);
+    expect(used['object calls']).toBe(2);
     expect(used['object rows written']).toBeLessThanOrEqual(4);
   });
 
@@ -136,6 +134,7 @@ describe('what the platform charges for', () => {
       }
     });
     expect(used).toMatchObject({ 'DeviceSession.ingest': 5 });
+    expect(used['FleetDirectory.ask']).toBeUndefined();
     expectNothing(used, 'D1 statements');
     // Alarms for what takes longer.
     expect(used['DeviceSession rows written'] ?? 0).toBeLessThan(5);

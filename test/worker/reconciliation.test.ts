@@ -8,6 +8,7 @@ import { createId, digestOf } from '../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../src/db/broker-outbox.ts';
 import { openDatabase } from '../../src/db/client.ts';
 import { DeviceEffects } from '../../src/durable/device-effects.ts';
+import { DeviceFleets } from '../../src/durable/device-fleets.ts';
 import { runScheduledJobs } from '../../src/scheduled.ts';
 import { reconcileDevicesPath, reconcilePath } from '../../src/protocol/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
@@ -252,7 +253,12 @@ describe('a session without a record', () => {
       atMosquitto,
       () => undefined,
       () => noEdge,
-      () => [],
+      new DeviceFleets(
+        atMosquitto,
+        deviceId,
+        () => 'unused',
+        () => undefined,
+      ),
     );
     effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);

@@ -5,9 +5,12 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { FleetDirectory } from '../../src/durable/fleet-directory.ts';
+import { DeviceSession } from '../../src/durable/device-session.ts';
 import { PushedMessages } from '../../src/durable/relay-pushed.ts';
 import { limitsSchema } from '../../src/limits.ts';
 import { RelaySnapshots } from '../../src/durable/relay-snapshots.ts';
+import { fleetDirectoryNames, fleetDirectoryOf, relayShardOf } from '../../src/durable/stubs.ts';
+import { readConfig } from '../../src/config.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 import { disconnectPacket, EdgeClient, publishPacket } from '../rig/workerd/edge.ts';
@@ -30,7 +33,8 @@ import {
 import type { TestSocket } from '../rig/workerd/socket.ts';
 
 const everything = '/sys/+/+/#';
-const directory = () => env.FLEET_DIRECTORY.getByName('fleets');
+const otherAddress = otherShardAddress();
+const directoryOf = (userId: number) => env.FLEET_DIRECTORY.getByName(`user-${userId}-0`);
 
 let lastUserId = 1_000;
 
@@ -60,9 +64,34 @@ async function ownDevices(ownerId: number, count: number, productKey = 'switch')
   return devices;
 }
 
-async function registrations(userId: number) {
-  const copy = await directory().read('');
-  return (copy.registrations ?? []).filter((one) => one.userId === userId);
+function sql(userId: number, statement: string) {
+  return runInDurableObject(directoryOf(userId), (_, { storage }) => storage.sql.exec(statement).toArray());
+}
+
+const registrations = (userId: number) => sql(userId, 'SELECT * FROM listener');
+const toldDevices = async (userId: number) =>
+  (await sql(userId, 'SELECT device_id FROM told')).map(({ device_id }) => device_id);
+
+/** Of a client that another shard serves. */
+function otherShardAddress(): string {
+  const { relayShards } = readConfig(env);
+  const addresses = Array.from({ length: 100 }, (_, index) => `198.51.100.${index}`);
+  return addresses.find((address) => relayShardOf(address, relayShards) !== shardName) ?? '';
+}
+
+/** Whatever is pushed before. */
+async function subscribe(socket: TestSocket, topic: string): Promise<unknown> {
+  socket.send({ action: 'subscribe', topic });
+  for (;;) {
+    const frame = (await socket.next()) as { action?: string };
+    if (frame.action === 'subscribe') return frame;
+  }
+}
+
+/** The announcement may have come before the subscription, or after it. */
+async function frameAfterStatus(socket: TestSocket, device: DeviceIdentity): Promise<unknown> {
+  const frame = (await socket.next()) as { topic?: string };
+  return frame.topic === topicOf(device, 'status') ? socket.next() : frame;
 }
 
 describe('a subscription to everything of a user', () => {
@@ -122,7 +151,7 @@ describe('a subscription to everything of a user', () => {
     const userId = ++lastUserId;
     const devices = await ownDevices(userId, 5);
     const sockets = [await listen(userId, everything), await listen(userId, '/sys/switch/+/status')];
-    expect(await registrations(userId)).toMatchObject([{ userId, shard: shardName }]);
+    expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
     for (const device of devices) expect(await listenersOf(device)).toEqual([]);
     for (const socket of sockets) socket.close();
     await Promise.all(sockets.map((socket) => socket.end()));
@@ -135,7 +164,8 @@ describe('a subscription to everything of a user', () => {
     const [device] = await ownDevices(userId, 1);
     const socket = await listen(userId, everything);
     await evictDurableObject(shard());
-    await evictDurableObject(directory());
+    await evictDurableObject(directoryOf(userId));
+    await evictDurableObject(sessionOf(device!.deviceId));
     await report(reportOf(device!, 'up'));
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
   });
@@ -212,65 +242,206 @@ describe('a snapshot', () => {
   });
 });
 
+describe('what a device knows of such subscriptions', () => {
+  it('is asked for once in all lives of its object, and told from then on', async () => {
+    const userId = ++lastUserId;
+    const [device] = await ownDevices(userId, 1);
+    const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
+    for (const position of ['up', 'middle', 'down']) {
+      await evictDurableObject(sessionOf(device!.deviceId));
+      await report(reportOf(device!, position));
+    }
+    const socket = await listen(userId, everything);
+    await evictDurableObject(sessionOf(device!.deviceId));
+    await report(reportOf(device!, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    expect(asks).not.toHaveBeenCalled();
+    asks.mockRestore();
+  });
+
+  it('is asked for again after its time', async () => {
+    const userId = ++lastUserId;
+    const [device] = await ownDevices(userId, 1);
+    const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
+    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 24 * 3_600_000);
+    await report(reportOf(device!, 'up'));
+    await report(reportOf(device!, 'down'));
+    now.mockRestore();
+    expect(asks).toHaveBeenCalledTimes(1);
+    asks.mockRestore();
+  });
+
+  it('comes with the first report, while a socket subscribes at the same moment', async () => {
+    for (let round = 0; round < 15; round += 1) {
+      const userId = ++lastUserId;
+      const device = await provisionDevice({ ownerId: userId });
+      const socket = await signIn(userId);
+      const announced = report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
+      expect(await subscribe(socket, everything)).toEqual(subscribed(everything));
+      await report(reportOf(device, 'up'));
+      await announced;
+      expect(await frameAfterStatus(socket, device)).toEqual(pushOf(device, 'up'));
+    }
+  });
+
+  it('is right where the answer comes later than what the device was told meanwhile', async () => {
+    const userId = ++lastUserId;
+    const device = await provisionDevice({ ownerId: userId });
+    const { promise: listening, resolve } = Promise.withResolvers<undefined>();
+    // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object below
+    const { ask } = FleetDirectory.prototype;
+    const { promise: asked, resolve: noteAsked } = Promise.withResolvers<undefined>();
+    const late = vi.spyOn(FleetDirectory.prototype, 'ask').mockImplementationOnce(function (this: FleetDirectory, id) {
+      const answer = ask.call(this, id);
+      noteAsked(undefined);
+      return listening.then(() => answer) as never;
+    });
+    const announced = report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
+    await asked;
+    const socket = await listen(userId, everything);
+    resolve(undefined);
+    await announced;
+    late.mockRestore();
+    await report(reportOf(device, 'up'));
+    expect(await frameAfterStatus(socket, device)).toEqual(pushOf(device, 'up'));
+  });
+
+  it('ends with the membership, and comes back with it', async () => {
+    const [ownerId, memberId] = [++lastUserId, ++lastUserId];
+    const device = await provisionDevice({ ownerId });
+    const session = sessionOf(device.deviceId);
+    const owner = { userId: ownerId, scopes: null, productKey: null };
+    const party = { email: 'member@example.com', address: null };
+    const join = () => session.join(memberId, 'viewer', ownerId, party);
+    await join();
+    await comeOnline(device);
+    const socket = await listen(memberId, everything);
+    await report(reportOf(device, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device, 'up'));
+    expect(await session.removeMember(owner, memberId, party)).toMatchObject({ ok: true });
+    await report(reportOf(device, 'down'));
+    expect(await socket.ask(ping)).toEqual(pong);
+    // The directory hears of it with the next subscription.
+    const other = await openRelay({ 'CF-Connecting-IP': otherAddress });
+    expect(await other.ask({ action: 'auth', token: await tokenOf(memberId) })).toEqual(authed);
+    expect(await other.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
+    expect(await toldDevices(memberId)).toEqual([]);
+    await join();
+    await report(reportOf(device, 'middle'));
+    expect(await socket.next()).toEqual(pushOf(device, 'middle'));
+    expect(await other.next()).toEqual(pushOf(device, 'middle'));
+  });
+
+  it('is told a second time where the first failed, and the subscription is not made where that fails, too', async () => {
+    const userId = ++lastUserId;
+    const [device] = await ownDevices(userId, 1);
+    const socket = await signIn(userId);
+    const failure = (): never => {
+      throw new Error('away');
+    };
+    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(failure);
+    const failed = { action: 'subscribe', code: 500, message: 'internal_error' };
+    expect(await socket.ask({ action: 'subscribe', topic: everything })).toMatchObject(failed);
+    away.mockRestore();
+    const once = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementationOnce(failure);
+    expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
+    once.mockRestore();
+    await report(reportOf(device!, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+  });
+
+  it('delays no message for long where the directory does not answer', async () => {
+    const userId = ++lastUserId;
+    const device = await provisionDevice({ ownerId: userId });
+    const never = () => new Promise(() => undefined) as never;
+    const away = vi.spyOn(FleetDirectory.prototype, 'ask').mockImplementation(never);
+    await comeOnline(device);
+    await report(reportOf(device, 'up'));
+    expect(away).toHaveBeenCalledTimes(1);
+    away.mockRestore();
+  });
+
+  it('is found again where the directory was lost: its shards by the shard, the device by a reconciliation', async () => {
+    const userId = ++lastUserId;
+    const [device] = await ownDevices(userId, 1);
+    const socket = await listen(userId, everything);
+    await sql(userId, 'DELETE FROM listener');
+    await sql(userId, 'DELETE FROM told');
+    await runInDurableObject(shard(), async (gateway) => {
+      const minute = Math.floor(Date.now() / 60_000);
+      const inItsMinute = (minute - (minute % 60) + 60 + (userId % 60)) * 60_000;
+      const now = vi.spyOn(Date, 'now').mockReturnValue(inItsMinute);
+      await gateway.alarm();
+      now.mockRestore();
+    });
+    expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
+    expect(await toldDevices(userId)).toEqual([]);
+    await sessionOf(device!.deviceId).compareRecord(0, 0);
+    await report(reportOf(device!, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    expect(await toldDevices(userId)).toEqual([device!.deviceId]);
+  });
+});
+
 describe('limits', () => {
   const limited = (limits: string) => ({ ...env, LIMITS: limits }) as unknown as Env;
-  const directoryWith = <T>(limits: string, run: (directory: FleetDirectory) => Promise<T>): Promise<T> =>
+  const directoryWith = <T>(
+    limits: string,
+    run: (directory: FleetDirectory, again: () => FleetDirectory) => T | Promise<T>,
+  ) =>
     runInDurableObject(env.FLEET_DIRECTORY.getByName(crypto.randomUUID()), (_, state) =>
-      run(new FleetDirectory(state, limited(limits))),
+      run(new FleetDirectory(state, limited(limits)), () => new FleetDirectory(state, limited(limits))),
     );
+  const listenAt = (one: FleetDirectory) => one.listen(1, 'relay-0', false);
 
-  it('refuse one registration too many, not one that is there', async () => {
-    const outcomes = await directoryWith('fleetRegistrations=1,fleetLeaseMs=100', async (one) => [
-      await one.register(1, 'relay-0'),
-      await one.register(2, 'relay-0'),
-      await one.register(1, 'relay-0'),
-    ]);
-    const limit = { name: 'fleetRegistrations', max: 1 };
-    expect(outcomes).toEqual([done, { ok: false, refusal: { kind: 'limit_reached', limit } }, done]);
-  });
-
-  it('hold a registration back until no older copy is in use', async () => {
-    await directoryWith('fleetLeaseMs=400', async (one) => {
-      await one.register(1, 'relay-0');
-      expect(one.read('')).toMatchObject({ leaseMs: 400, registrations: [{ userId: 1 }] });
-      const beforeMs = Date.now();
-      await one.register(2, 'relay-0');
-      expect(Date.now() - beforeMs).toBeGreaterThanOrEqual(390);
+  it('let a directory tell so many devices, and lease to the others', async () => {
+    await directoryWith('fleetToldDevices=1,fleetToldHours=2,fleetLeaseMs=300', (one) => {
+      const told = one.ask('dev_first');
+      expect(told).toMatchObject({ listeners: [], isTold: true });
+      expect(told.forMs).toBeGreaterThanOrEqual(1.5 * 3_600_000);
+      expect(told.forMs).toBeLessThanOrEqual(2 * 3_600_000);
+      expect(one.ask('dev_second')).toEqual({ listeners: [], isTold: false, forMs: 300 });
+      expect(one.ask('dev_first')).toMatchObject({ isTold: true });
+      const later = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 4 * 3_600_000);
+      expect(one.ask('dev_second')).toMatchObject({ isTold: true });
+      later.mockRestore();
     });
   });
 
-  it('let a copy be used for longer where too many are asked for, and answer a known one without its rows', async () => {
-    await directoryWith('fleetReadsPerSecond=2,fleetLeaseMs=100', (one) => {
-      const { version } = one.read('');
-      const copies = Array.from({ length: 100 }, () => one.read(version));
-      expect(copies.every((copy) => copy.registrations === undefined)).toBe(true);
-      expect(Math.max(...copies.map(({ leaseMs }) => leaseMs))).toBe(500);
-      return Promise.resolve();
-    });
-  });
-
-  it('hold a registration back, after a restart as well, until no copy that was used for longer is left', async () => {
-    const limits = limited('fleetReadsPerSecond=1,fleetLeaseMs=300');
-    await runInDurableObject(env.FLEET_DIRECTORY.getByName(crypto.randomUUID()), async (_, state) => {
-      const before = new FleetDirectory(state, limits);
-      const leases = Array.from({ length: 10 }, () => before.read('').leaseMs);
-      expect(Math.max(...leases)).toBe(1_500);
+  it('hold a registration back until no lease is in use, after a restart as well, and not where there is none', async () => {
+    await directoryWith('fleetToldDevices=1,fleetLeaseMs=400', async (one, again) => {
+      const wait = vi.spyOn(scheduler, 'wait');
+      expect(await listenAt(one)).toEqual(done);
+      expect(await listenAt(again())).toEqual(done);
+      expect(wait).not.toHaveBeenCalled();
+      one.ask('dev_first');
       const leasedAtMs = Date.now();
-      await new FleetDirectory(state, limits).register(1, 'relay-0');
-      expect(Date.now() - leasedAtMs).toBeGreaterThanOrEqual(1_490);
+      expect(one.ask('dev_second')).toMatchObject({ forMs: 400, listeners: [{ shard: 'relay-0' }] });
+      expect(await listenAt(again())).toEqual(done);
+      expect(wait).toHaveBeenCalledTimes(1);
+      expect(Date.now() - leasedAtMs).toBeGreaterThanOrEqual(390);
+      wait.mockRestore();
     });
   });
 
   it('never take a newer registration back', async () => {
-    await directoryWith('fleetLeaseMs=100', async (one) => {
-      await one.register(1, 'relay-0');
-      const [old] = one.read('').registrations ?? [];
-      await one.register(1, 'relay-0');
-      one.unregister(1, 'relay-0', old!.registrationId);
-      expect(one.read('').registrations).toHaveLength(1);
-      one.unregister(1, 'relay-0', one.read('').registrations![0]!.registrationId);
-      expect(one.read('').registrations).toEqual([]);
+    await directoryWith('', async (one) => {
+      await listenAt(one);
+      const [old] = one.ask('dev_one').listeners;
+      await listenAt(one);
+      one.leave('relay-0', old!.registrationId);
+      const [newer] = one.ask('dev_one').listeners;
+      expect(newer?.registrationId).toBeGreaterThan(old!.registrationId);
+      one.leave('relay-0', newer!.registrationId);
+      expect(one.ask('dev_one').listeners).toEqual([]);
     });
+  });
+
+  it('divide the devices of a user among as many directories as there are', () => {
+    const names = fleetDirectoryNames(7, 3);
+    const used = Array.from({ length: 50 }, (_, index) => fleetDirectoryOf(7, `dev_${index}`, 3));
+    expect(new Set(used)).toEqual(new Set(names));
+    expect(fleetDirectoryNames(7, 1)).toEqual([fleetDirectoryOf(7, 'dev_one', 1)]);
   });
 
   it('refuse a snapshot of too many devices', async () => {

@@ -162,6 +162,7 @@ function newDevice(
     floods: [],
     lastRejected: null,
     sharing: notShared,
+    fleets: [],
     guests: noGuestLinks,
     alarm: noAlarm,
     coalesced: nothingCoalesced,

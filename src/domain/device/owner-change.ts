@@ -120,6 +120,7 @@ export function beginLife(
     sharing,
     guests: noGuestLinks,
     subscriptions: [],
+    fleets: [],
     coalesced: nothingCoalesced,
     loginRefusals: [],
     floods: [],

@@ -28,6 +28,7 @@ export type DeviceState = {
   properties: PropertiesSlice;
   commands: CommandsSlice;
   subscriptions: readonly Subscription[];
+  fleets: readonly KnownFleet[];
   deduplication: DeduplicationSlice;
   coalesced: CoalescedSlice;
   /** Memory only: what the device has used up of its limits. */
@@ -65,6 +66,7 @@ type DeviceLimits = Record<
   | 'guestLinkUses'
   | 'guestLinkDays'
   | 'deviceGuestUsesPerMinute'
+  | 'fleetDirectories'
   | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
   number
 >;
@@ -168,6 +170,20 @@ export type AlarmSlice = {
   setAtMs: number | null;
   /** It is set for the device's inactivity, and so records when its last message was. */
   isForInactivity: boolean;
+};
+
+/** See fleets.ts. */
+export type KnownFleet = {
+  userId: number;
+  /** Shards where the user has subscribed to all devices. */
+  listeners: readonly { shard: string; registrationId: number }[];
+  /** When the user's directory was asked, and for how long its answer counts; 0 where it has not answered. */
+  askedAtMs: number;
+  forMs: number;
+  /** The directory tells of every later registration. */
+  isTold: boolean;
+  /** How many directories a user had then. */
+  directories: number;
 };
 
 /** See guest-links.ts. */

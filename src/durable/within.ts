@@ -1,0 +1,8 @@
+// Waiting that has an end. What is waited for goes on by itself.
+
+/** undefined where it takes longer. */
+export async function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), ms);
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
