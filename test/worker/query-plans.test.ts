@@ -80,6 +80,18 @@ async function callEveryRoute(): Promise<void> {
   }
   await send('GET', `/devices/${device.deviceId}`, asGuest);
   await send('DELETE', `${members}/${guest.userId}`, withKey);
+  await send('POST', '/products/planned/serials', withKey, { serials: ['SN-2', 'SN-3'] });
+  for (const page of [1, 2]) await send('GET', `/products/planned/serials?page=${page}`, withKey);
+  await send('DELETE', '/products/planned/serials/SN-3', withKey);
+  await send('GET', '/products/planned/figures', withKey);
+  const { token } = (await send('POST', '/devices/claim-tokens', inPerson)) as { token: string };
+  await send('GET', `/claim-tokens/${token}`, inPerson);
+  const handedOn = `/devices/${device.deviceId}`;
+  await send('POST', `${handedOn}/transfer`, inPerson, { email: guest.email });
+  await send('GET', `${handedOn}/ownership`, inPerson);
+  for (const page of [1, 2]) await send('GET', `/devices/transfers?page=${page}`, asGuest);
+  await send('POST', `${handedOn}/transfer/accept`, asGuest);
+  await send('POST', `${handedOn}/release`, asGuest);
   await send('DELETE', `/devices/${device.deviceId}`, withKey);
   for (const filter of [
     'status=1',
