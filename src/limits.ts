@@ -32,6 +32,7 @@ export const limitSpecs = {
   loginMaxDelaySeconds: { default: 900, min: 1, max: 86_400 },
   loginCommonDelaySeconds: { default: 5, min: 1, max: 60 },
   loginDevicesPerUser: { default: 20, min: 1, max: 1_000 },
+  passwordStepPauseMs: { default: 30, min: 0, max: 1_000 },
   passwordHashPauseMs: { default: 100, min: 0, max: 10_000 },
   passwordHashBurst: { default: 3, min: 1, max: 1_000 },
   passwordHashesPerMinute: { default: 20, min: 1, max: 100_000 },

@@ -25,7 +25,7 @@ export async function registerUser(
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   // Saves the hash for names that are taken; the insertion is what decides.
   await refuseTaken(database, names);
-  const passwordHash = await inTurn(context, false, () => hashPassword(password));
+  const passwordHash = await inTurn(context, false, (pause) => hashPassword(password, pause));
   const projectId = createId('prj_', 8);
   const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now() };
   const userId = await insertUser(database, user);
@@ -67,7 +67,9 @@ export async function changePassword(
   const client = { account, userId, clientAddress, shownToken: deviceToken ?? undefined };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
   const { isKnownDevice } = attempt;
-  const { isRight } = await inTurn(context, isKnownDevice, () => checkPassword(oldPassword, user.passwordHash));
+  const { isRight } = await inTurn(context, isKnownDevice, (pause) =>
+    checkPassword(oldPassword, user.passwordHash, pause),
+  );
   if (!isRight) {
     await countFailure(database, attempt);
     throw new RefusedError(credentialRefused('account_password', 'wrong'));
@@ -76,7 +78,7 @@ export async function changePassword(
   const isChanged = await replacePassword(database, {
     userId,
     oldHash: user.passwordHash,
-    newHash: await inTurn(context, isKnownDevice, () => hashPassword(newPassword)),
+    newHash: await inTurn(context, isKnownDevice, (pause) => hashPassword(newPassword, pause)),
     keptFamily: caller.sessionId,
     keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
   });

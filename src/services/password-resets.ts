@@ -61,7 +61,7 @@ export async function resetPassword(
   const database = context.primary();
   const reset = await findPasswordReset(database, await digestOf(token), Date.now());
   if (reset === undefined) throw refusal;
-  const passwordHash = await inTurn(context, false, () => hashPassword(newPassword));
+  const passwordHash = await inTurn(context, false, (pause) => hashPassword(newPassword, pause));
   if (!(await usePasswordReset(database, reset, passwordHash))) throw refusal;
 }
 

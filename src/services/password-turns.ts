@@ -1,7 +1,8 @@
-// Hashing a password takes 100 ms of processor time or more and 16 MiB, and nothing else runs in the isolate meanwhile. One is
-// hashed at a time, with a pause after it in which other requests run, and beyond a burst only so many a minute: a flood of
-// logins takes a small share of the time. Those that wait for their turn are limited.
+// Hashing a password takes 100 ms of processor time or more and 8 MiB, in steps during which nothing else runs in the isolate.
+// One is hashed at a time, with pauses between its steps and after it in which other requests run, and beyond a burst only so
+// many a minute: a flood of logins takes a small share of the time. Those that wait for their turn are limited.
 import { fullBucket, takeInAdvance, waitForTokenMs, type Bucket } from '../domain/token-bucket.ts';
+import type { Pause } from '../crypto/password.ts';
 import type { ServiceContext } from './context.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import { Turns } from './turns.ts';
@@ -19,10 +20,13 @@ const familiarClients = new Map<string, true>();
 export function inTurn<T>(
   { config }: Pick<ServiceContext, 'config'>,
   isKnown: boolean,
-  hash: () => Promise<T>,
+  hash: (pause: Pause) => Promise<T>,
 ): Promise<T> {
   const pauseMs = () => pauseAfterHashMs(config, Date.now());
-  return turns.run({ isFirst: isKnown, maxWaiting: config.limits.passwordHashQueue, pauseMs }, hash);
+  const stepPauseMs = config.rateLimits === 'relaxed' ? 0 : config.limits.passwordStepPauseMs;
+  return turns.run({ isFirst: isKnown, maxWaiting: config.limits.passwordHashQueue, pauseMs }, () =>
+    hash(() => scheduler.wait(stepPauseMs)),
+  );
 }
 
 /** Before anything is read for a stranger. @throws RefusedError `rate_limited` where too many of them wait */

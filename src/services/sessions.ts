@@ -1,6 +1,6 @@
 // Logging in, refreshing, logging out. A session is a family of refresh tokens, of which one is current; its access tokens
 // are valid until they expire, because checking them must not cost a database read a request.
-import { checkPassword, dummyHash, hashPassword } from '../crypto/password.ts';
+import { checkPassword, dummyHash, hashPassword, type Pause } from '../crypto/password.ts';
 import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../crypto/secrets.ts';
 import { signAccessToken } from '../crypto/tokens.ts';
 import type { Database } from '../db/client.ts';
@@ -39,8 +39,10 @@ export async function logIn(context: ServiceContext, login: Login) {
   const user = await findUserByName(database, foldedName);
   const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
-  const turn = <T>(hash: () => Promise<T>) => inTurn(context, attempt.isKnownDevice || isFamiliar, hash);
-  const { isRight, isOutdated } = await turn(() => checkPassword(password, user?.passwordHash ?? dummyHash));
+  const turn = <T>(hash: (pause: Pause) => Promise<T>) => inTurn(context, attempt.isKnownDevice || isFamiliar, hash);
+  const { isRight, isOutdated } = await turn((pause) =>
+    checkPassword(password, user?.passwordHash ?? dummyHash, pause),
+  );
   if (user === undefined || !isRight) {
     await countFailure(database, attempt);
     const problem = user === undefined ? 'unknown_account' : 'wrong';
@@ -50,7 +52,9 @@ export async function logIn(context: ServiceContext, login: Login) {
   rememberClient(context, clientDigest);
   // Told to nobody but who knows the password.
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
-  const passwordHash = isOutdated ? await turn(() => renewHash(database, user, password)) : user.passwordHash;
+  const passwordHash = isOutdated
+    ? await turn((pause) => renewHash(database, user, password, pause))
+    : user.passwordHash;
   const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
@@ -153,9 +157,9 @@ async function successorOf(refreshToken: string, salt: string): Promise<string> 
 }
 
 /** The hash in effect now: one replaced meanwhile is taken only where it is of the same password. */
-async function renewHash(database: Database, user: UserRow, password: string): Promise<string> {
-  const renewed = await hashPassword(password);
+async function renewHash(database: Database, user: UserRow, password: string, pause: Pause): Promise<string> {
+  const renewed = await hashPassword(password, pause);
   if (await replacePasswordHash(database, user, renewed)) return renewed;
   const currentHash = (await findUser(database, user.id))?.passwordHash ?? '';
-  return (await checkPassword(password, currentHash)).isRight ? currentHash : user.passwordHash;
+  return (await checkPassword(password, currentHash, pause)).isRight ? currentHash : user.passwordHash;
 }

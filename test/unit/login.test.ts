@@ -2,6 +2,8 @@
 import { expect, it, vi } from 'vitest';
 import { checkPassword, dummyHash } from '../../src/crypto/password.ts';
 
+const noPause = vi.hoisted(() => () => Promise.resolve());
+
 vi.mock('../../src/crypto/password.ts', { spy: true });
 vi.mock('../../src/db/client.ts');
 vi.mock('../../src/db/users.ts');
@@ -10,7 +12,7 @@ vi.mock('../../src/services/login-attempts.ts', () => ({
   countFailure: () => Promise.resolve(),
 }));
 vi.mock('../../src/services/password-turns.ts', () => ({
-  inTurn: (_context: object, _isKnown: boolean, hash: () => Promise<unknown>) => hash(),
+  inTurn: (_context: object, _isKnown: boolean, hash: (pause: unknown) => Promise<unknown>) => hash(noPause),
   isFamiliarClient: () => false,
   refuseStrangerWhereFull: () => undefined,
 }));
@@ -23,5 +25,5 @@ const { logIn } = (await import(path)) as Sessions;
 it('hashes the password for an unknown name, too, so that both take as long', async () => {
   const given = { name: 'nobody', password: 'wrong horse', clientAddress: '192.0.2.1' };
   await expect(logIn({ primary: () => ({}), config: {} }, given)).rejects.toThrow();
-  expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash);
+  expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash, noPause);
 });

@@ -224,6 +224,23 @@ describe('passwords that are to be hashed', () => {
     vi.restoreAllMocks();
   });
 
+  it('leave time to others between their steps, unless limits are relaxed', async () => {
+    const wait = vi.spyOn(scheduler, 'wait');
+    const pausesOf = async (vars: object): Promise<number[]> => {
+      const config = readConfig({
+        ...env,
+        LIMITS: 'passwordStepPauseMs=23,passwordHashPauseMs=0',
+        ...vars,
+      } as unknown as Env);
+      wait.mockClear();
+      await inTurn({ config }, true, (pause) => pause());
+      return wait.mock.calls.map(([ms]) => ms);
+    };
+    expect(await pausesOf({ RATE_LIMITS: 'production' })).toContain(23);
+    expect(await pausesOf({ RATE_LIMITS: 'relaxed' })).not.toContain(23);
+    vi.restoreAllMocks();
+  });
+
   it('of a stranger are refused before the database is asked where the queue is full, of a known client not', async () => {
     const { username } = await createAccount();
     const address = '203.0.113.40';

@@ -99,7 +99,7 @@ describe('POST /users/login', () => {
     await env.DB.prepare('update users set password_hash = ? where id = ?').bind(oldHash, user.userId).run();
     expect((await logIn({ email, password })).status).toBe(200);
     const row = await env.DB.prepare('select password_hash from users where id = ?').bind(user.userId).first();
-    expect(row!['password_hash']).toMatch(/^\$scrypt\$ln=14,r=8,p=5\$/);
+    expect(row!['password_hash']).toMatch(/^\$scrypt-steps\$ln=13,r=8,p=1,t=10\$/);
     expect((await logIn({ email, password })).status).toBe(200);
   });
 });
