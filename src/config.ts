@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { limitsSchema } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
+import { maxBridgeShares } from './protocol/bridge.ts';
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 
@@ -90,6 +91,7 @@ const configSchema = z
     BROKER_REPORTS_CONNECTIONS: z.enum(['true', 'false']).transform((text) => text === 'true'),
     ACCESS_TOKEN_SECONDS: integerSchema(60, 86_400),
     RELAY_SHARDS: integerSchema(1, 256),
+    BRIDGE_SHARES: integerSchema(1, maxBridgeShares),
     CORS_ORIGINS: originListSchema,
     RATE_LIMITS: z.enum(['production', 'relaxed']),
     LIMITS: limitsSchema,
@@ -167,6 +169,8 @@ const configSchema = z
     passwordResetUrl: vars.PASSWORD_RESET_URL === '' ? undefined : vars.PASSWORD_RESET_URL,
     accessTokenSeconds: vars.ACCESS_TOKEN_SECONDS,
     relayShards: vars.RELAY_SHARDS,
+    /** How many bridges may be active at once, each for its share of the products. */
+    bridgeShares: vars.BRIDGE_SHARES,
     corsOrigins: vars.CORS_ORIGINS,
     rateLimits: vars.RATE_LIMITS,
     limits: vars.LIMITS,

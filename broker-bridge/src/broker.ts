@@ -6,6 +6,7 @@ import type { Log } from './log.ts';
 import {
   MqttConnection,
   type ConnectionEnd,
+  type ConnectionEvents,
   type IncomingMessage,
   type MqttVersion,
   type PublishOutcome,
@@ -34,6 +35,7 @@ const unacceptableVersionCodes = [0x01, 0x84];
 
 export class Broker {
   readonly #config: MqttConfig;
+  readonly #filters: () => readonly string[];
   readonly #log: Log;
   readonly #events: BrokerEvents;
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
@@ -54,8 +56,10 @@ export class Broker {
   /** Connections that the broker closed without an answer. */
   #unansweredEnds = 0;
 
-  constructor(config: MqttConfig, log: Log, events: BrokerEvents) {
+  /** @param filters what to subscribe to: it may grow, and is read at every connection */
+  constructor(config: MqttConfig, log: Log, events: BrokerEvents, filters: () => readonly string[]) {
     this.#config = config;
+    this.#filters = filters;
     this.#log = log;
     this.#events = events;
     this.#version = config.protocol === '3.1.1' ? '3.1.1' : '5';
@@ -115,6 +119,11 @@ export class Broker {
     return this.#connection?.publish(topic, payload, messageExpirySeconds, reply) ?? Promise.resolve(notSent);
   }
 
+  /** Further filters, now; true where the session has them all. */
+  async subscribe(filters: readonly string[]): Promise<boolean> {
+    return (await this.#connection?.subscribe(filters)) ?? false;
+  }
+
   cutIfInactiveSince(atMs: number): void {
     this.#connection?.cutIfInactiveSince(atMs);
   }
@@ -134,7 +143,7 @@ export class Broker {
   #connect(): void {
     this.#isAwaitingLink = false;
     if (!this.#isWanted || this.#connection !== null) return;
-    const connection: MqttConnection = new MqttConnection(this.#config, this.#version, {
+    const events: ConnectionEvents = {
       onSession: this.#events.onSession,
       onOpen: (refusedFilters) => this.#noteOpen(refusedFilters),
       onMessage: (message, proceed) => {
@@ -142,7 +151,8 @@ export class Broker {
         if (!this.#isAbandoned) this.#events.onMessage(connection, message, proceed);
       },
       onEnd: (end) => this.#noteEnd(end),
-    });
+    };
+    const connection = new MqttConnection(this.#config, this.#version, events, this.#filters);
     this.#connection = connection;
     this.#isAbandoned = false;
   }

@@ -79,13 +79,18 @@ export class Downlink {
     this.#publishWaiting();
   }
 
+  /** Resolves when those at the broker are answered, at the latest after `maxMs`. */
+  async idle(maxMs: number): Promise<void> {
+    if (this.#underWay === 0) return;
+    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
+  }
+
   /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
     this.refuseWaiting();
-    if (this.#underWay === 0) return;
-    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
-    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
+    await this.idle(maxMs);
   }
 
   #publishWaiting(): void {

@@ -86,6 +86,11 @@ export class Intake {
     this.#spool.whenRoomInMemory(proceed);
   }
 
+  /** Another bridge is to have the session: what is kept back goes first. */
+  releaseHeld(): void {
+    this.#gate.releaseAll();
+  }
+
   /** Takes nothing more, and spools what is kept back. */
   stop(): void {
     this.#isStopped = true;

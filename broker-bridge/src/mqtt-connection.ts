@@ -4,8 +4,9 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../src/protocol/bridge.ts';
+import { maxPayloadBytes, type NotPublishedReason } from '../../src/protocol/bridge.ts';
 import type { MqttConfig } from './config.ts';
+import { runDetached } from './detached.ts';
 import { describeError } from './log.ts';
 import { Replies } from './replies.ts';
 import { PacketLimit, readCutPayload } from './packet-limit.ts';
@@ -56,6 +57,8 @@ const noMatchingSubscribers = 0x10;
 const refusedSubscription = 0x80;
 const answerTimeoutMs = 10_000;
 const resubscribeAfterMs = 30_000;
+/** Of one SUBSCRIBE: a broker may ask about all of them in one request. */
+const filtersAtOnce = 150;
 const disconnectTimeoutMs = 1000;
 /** What is kept of a payload that is too large, to tell where it came from. */
 const cutPayloadBytes = 1024;
@@ -83,10 +86,15 @@ export class MqttConnection {
   #pubackCode = 0;
   #lastPacketAtMs = Date.now();
   #subscribeTimer: NodeJS.Timeout | undefined;
+  readonly #filters: () => readonly string[];
+  readonly #granted = new Set<string>();
+  readonly #asking = new Set<(refused: undefined) => void>();
 
-  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents) {
+  /** @param filters what to subscribe to: read when the connection is there, and again while there are more of them */
+  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents, filters: () => readonly string[]) {
     this.#version = version;
     this.#events = events;
+    this.#filters = filters;
     // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
     this.#client = mqtt.connect(config.url, connectOptions(config, version));
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
@@ -103,6 +111,13 @@ export class MqttConnection {
 
   get unanswered(): number {
     return this.#unanswered.size;
+  }
+
+  /** Further filters, on a connection that is open; true where all of them are granted. */
+  async subscribe(filters: readonly string[]): Promise<boolean> {
+    const missing = filters.filter((filter) => !this.#granted.has(filter));
+    if (missing.length === 0) return true;
+    return this.#isOpen && (await this.#ask(missing))?.length === 0;
   }
 
   /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */
@@ -219,6 +234,7 @@ export class MqttConnection {
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
+    for (const finish of this.#asking) finish(undefined);
     this.#replies.end();
     // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
     for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
@@ -235,16 +251,44 @@ export class MqttConnection {
   }
 
   #subscribe(): void {
-    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
+    runDetached(this.#subscribeAll());
+  }
+
+  async #subscribeAll(): Promise<void> {
+    const refused: string[] = [];
+    for (;;) {
+      const missing = this.#filters().filter((filter) => !this.#granted.has(filter) && !refused.includes(filter));
+      if (missing.length === 0) break;
+      for (let from = 0; from < missing.length; from += filtersAtOnce) {
+        const answer = await this.#ask(missing.slice(from, from + filtersAtOnce));
+        if (answer === undefined) return;
+        refused.push(...answer);
+      }
+    }
+    if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
+    this.#isOpen = true;
+    this.#events.onOpen(refused);
+  }
+
+  /** The filters that the broker refuses; undefined where the connection has ended. */
+  #ask(filters: string[]): Promise<string[] | undefined> {
     // `nl`: no messages of its own. `rh` 1: retained messages come with a new session, not at every connect.
     const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
-    this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
-      clearTimeout(this.#subscribeTimer);
-      if (this.#hasEnded || packet === undefined) return;
-      const refused = uplinkFilters.filter((_, index) => Number(packet.granted[index]) >= refusedSubscription);
-      if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
-      this.#isOpen = true;
-      this.#events.onOpen(refused);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
+      const finish = (refused: string[] | undefined): void => {
+        clearTimeout(timer);
+        this.#asking.delete(finish);
+        resolve(refused);
+      };
+      this.#asking.add(finish);
+      this.#client.subscribe(filters, options, (_error, _granted, packet) => {
+        if (this.#hasEnded || packet === undefined) return;
+        const isRefused = (_: string, index: number) => Number(packet.granted[index]) >= refusedSubscription;
+        const refused = filters.filter(isRefused);
+        for (const filter of filters) if (!refused.includes(filter)) this.#granted.add(filter);
+        finish(refused);
+      });
     });
   }
 

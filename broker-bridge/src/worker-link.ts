@@ -7,6 +7,7 @@ import {
   linkPing,
   linkPong,
   commandLinkParameter,
+  shareParameter,
   workerFrameSchema,
   type BridgeFrame,
   type BrokerSession,
@@ -14,6 +15,7 @@ import {
 } from '../../src/protocol/bridge.ts';
 import { BackOff } from './back-off.ts';
 import { readJson } from './json.ts';
+import { runDetached } from './detached.ts';
 import { describeError, type Log } from './log.ts';
 import { WorkerClock } from './worker-clock.ts';
 
@@ -24,6 +26,8 @@ type LinkOptions = {
   workerUrl: string;
   /** Number of a command link; null for the link that decides on the role. */
   commandLink: number | null;
+  /** Which share of the uplink the link is for. */
+  share: number;
   secret: string;
   bridgeId: string;
   /** Another one after a restart, because the new process does not know what the old one has published. */
@@ -33,8 +37,15 @@ type LinkOptions = {
   sessionDigest: string;
   log: Log;
   readBroker: () => BrokerState;
-  /** `resumes`: no other bridge was active since this process was. `commandLinks`: how many it opens while active. */
-  onRole: (role: Role, resumes: boolean, commandLinks: number) => void;
+  /** The shares that this bridge is active for. */
+  readActiveShares: () => number[];
+  /**
+   * `resumes`: no other bridge was active since this process was. `commandLinks`: how many it opens while active. `shares`:
+   * how many the uplink has, where the Worker says so now.
+   */
+  onRole: (role: Role, resumes: boolean, commandLinks: number, shares: number | null) => void;
+  /** Answers whether the broker session has the product's subscriptions. */
+  onProduct: (productKey: string) => Promise<boolean>;
   onPublish: (frame: PublishFrame, link: WorkerLink) => void;
   /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number, link: WorkerLink) => void;
@@ -59,6 +70,7 @@ const remedies = {
   [linkCloseReasons.replaced]: 'another process runs with this BRIDGE_ID: stop one of them',
   [linkCloseReasons.idInUse]: 'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
   [linkCloseReasons.otherSession]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
+  [linkCloseReasons.knowsNoShares]: 'update this bridge to the version of the Worker, or set BRIDGE_SHARES to 1',
 };
 
 export class WorkerLink {
@@ -130,14 +142,19 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const { workerUrl, secret, commandLink } = this.#options;
-    const query = commandLink === null ? '' : `?${commandLinkParameter}=${commandLink}`;
-    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}${query}`, {
-      headers: { authorization: `Bearer ${secret}` },
-      perMessageDeflate: false,
-      handshakeTimeout: handshakeTimeoutMs,
-      maxPayload: 1024 * 1024,
-    });
+    const { workerUrl, secret, commandLink, share } = this.#options;
+    const query = new URLSearchParams();
+    if (share > 0) query.set(shareParameter, String(share));
+    if (commandLink !== null) query.set(commandLinkParameter, String(commandLink));
+    const socket = new WebSocket(
+      `${workerUrl.replace(/^http/, 'ws')}${linkPath}${query.size === 0 ? '' : `?${query.toString()}`}`,
+      {
+        headers: { authorization: `Bearer ${secret}` },
+        perMessageDeflate: false,
+        handshakeTimeout: handshakeTimeoutMs,
+        maxPayload: 1024 * 1024,
+      },
+    );
     this.#socket = socket;
     let cause = 'closed by the Worker';
     let refusedStatus: number | null = null;
@@ -173,6 +190,7 @@ export class WorkerLink {
       spoolId: this.#options.spoolId,
       sessionDigest: this.#options.sessionDigest,
       brokerConnected: connected,
+      activeShares: this.#options.readActiveShares(),
       ...(session === undefined ? {} : { session }),
     };
     socket.send(JSON.stringify(hello));
@@ -214,6 +232,10 @@ export class WorkerLink {
       this.#options.onPublish(frame, this);
       return;
     }
+    if (frame.type === 'product') {
+      runDetached(this.#answerProduct(frame.id, frame.productKey));
+      return;
+    }
     this.#clock.noteFrame(frame.nowMs, Date.now());
     if (!this.#isWelcome) {
       this.#isWelcome = true;
@@ -222,7 +244,13 @@ export class WorkerLink {
       if (this.#options.commandLink === null) this.#options.log.info('connected to the Worker');
       this.#options.onConnectedChange(true, this.#lastFrameAtMs, this);
     }
-    this.#options.onRole(frame.role, frame.resumes ?? false, frame.commandLinks ?? 0);
+    // A role that is taken away is told without the numbers.
+    const shares = frame.type === 'welcome' || frame.role === 'active' ? (frame.shares ?? 1) : null;
+    this.#options.onRole(frame.role, frame.resumes ?? false, frame.commandLinks ?? 0, shares);
+  }
+
+  async #answerProduct(id: string, productKey: string): Promise<void> {
+    this.send({ type: 'product-served', id, isServed: await this.#options.onProduct(productKey) });
   }
 
   #noteClose(cause: string, refusedStatus: number | null, reason: string): void {

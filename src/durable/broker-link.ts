@@ -19,7 +19,17 @@ import {
   type StallReason,
   type WorkerFrame,
 } from '../protocol/bridge.ts';
-import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
+import {
+  avoidedForMs,
+  conflictWith,
+  isInactive,
+  lacksHello,
+  lighterThan,
+  mustMakeWay,
+  nextCheckAtMs,
+  releasedWithinMs,
+  successorAmong,
+} from './bridge-roles.ts';
 import {
   firstReconciliation,
   nextReconciliation,
@@ -29,6 +39,8 @@ import {
 } from './broker-sessions.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
+import { ServedProducts } from './served-products.ts';
+import { shareOfBridgeLink } from './stubs.ts';
 
 const attachmentSchema = z.object({
   bridgeId: z.string().nullable(),
@@ -41,12 +53,17 @@ const attachmentSchema = z.object({
   changedAtMs: z.number(),
   /** Why the bridge's uplink stands still, and since when; null while it moves. */
   stall: stallSchema.nullable().default(null),
+  /** The shares that the bridge says it is active for. */
+  activeShares: z.array(z.int()).default([]),
+  avoidedUntilMs: z.number().default(0),
+  /** It was active, is leaving the broker session, and has until then. */
+  leavingUntilMs: z.number().nullable().default(null),
 });
 type Attachment = z.infer<typeof attachmentSchema>;
-type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number };
+type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number; load: number };
 
 type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | (typeof linkCloseReasons)[keyof typeof linkCloseReasons];
-type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
+type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable' | 'balanced';
 
 export type LinkHealth = {
   bridgeConnected: boolean;
@@ -62,6 +79,9 @@ const reconciliationKey = 'reconciliation';
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
   readonly #commandLinks = readConfig(this.env).limits.commandLinks;
+  readonly #shares = readConfig(this.env).bridgeShares;
+  readonly #share = shareOfBridgeLink(this.ctx.id.name ?? '');
+  readonly #products = new ServedProducts(this.ctx.storage.kv);
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -74,7 +94,8 @@ export class BrokerLink extends DurableObject<Env> {
     this.ctx.acceptWebSocket(server);
     const nowMs = Date.now();
     const unknown = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false, stall: null };
-    write(server, { ...unknown, openedAtMs: nowMs, changedAtMs: nowMs });
+    const noShares = { activeShares: [], avoidedUntilMs: 0, leavingUntilMs: null };
+    write(server, { ...unknown, ...noShares, openedAtMs: nowMs, changedAtMs: nowMs });
     await this.#planCheck();
     return new Response(null, { status: 101, webSocket: client });
   }
@@ -89,6 +110,13 @@ export class BrokerLink extends DurableObject<Env> {
   /** The same where a bridge that has its broker is connected; otherwise undefined, and nothing happens. */
   async publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {
     return this.#recipient() === undefined ? undefined : await this.publish(request);
+  }
+
+  /** False where no bridge could subscribe to the product's topics by now: its devices would not be heard. */
+  serveProduct(productKey: string): Promise<boolean> {
+    const active = this.#active();
+    const ask = active?.isBrokerConnected === true ? (frame: WorkerFrame) => send(active.socket, frame) : undefined;
+    return this.#products.serve(productKey, ask);
   }
 
   health(): LinkHealth {
@@ -139,6 +167,18 @@ export class BrokerLink extends DurableObject<Env> {
         log(frame.stall === null ? 'info' : 'error', 'bridge reports its uplink', { bridgeId, ...frame.stall });
         write(socket, { ...read(socket), stall: frame.stall });
         return;
+      case 'shares':
+        write(socket, { ...read(socket), activeShares: frame.active });
+        this.#balance();
+        await this.#planCheck();
+        return;
+      case 'released':
+        this.#endLeaving(socket);
+        await this.#planCheck();
+        break;
+      case 'product-served':
+        this.#products.answer(frame.id, frame.isServed);
+        return;
       case 'published':
         this.#publishes.answer(frame.id, instanceId, { hasSubscribers: frame.hasSubscribers, reply: frame.reply });
         return;
@@ -172,15 +212,20 @@ export class BrokerLink extends DurableObject<Env> {
     for (const bridge of this.#bridges()) if (lacksHello(bridge, nowMs)) close(bridge.socket, 'no hello');
     this.#releaseInactive();
     this.#relieveBrokerless();
+    for (const { socket, leavingUntilMs } of this.#bridges()) {
+      if (leavingUntilMs !== null && leavingUntilMs <= nowMs) this.#endLeaving(socket);
+    }
+    this.#balance();
     await this.#planCheck();
   }
 
   async #welcome(socket: WebSocket, hello: Extract<BridgeFrame, { type: 'hello' }>): Promise<void> {
     const { bridgeId, brokerConnected: isBrokerConnected, instanceId = crypto.randomUUID() } = hello;
-    const { spoolId, sessionDigest } = hello;
+    const { spoolId, sessionDigest, activeShares = [] } = hello;
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
-    const conflict = conflictWith(others, { bridgeId, spoolId, sessionDigest });
+    const isTooOld = this.#shares > 1 && hello.activeShares === undefined;
+    const conflict = isTooOld ? 'knowsNoShares' : conflictWith(others, { bridgeId, spoolId, sessionDigest });
     if (conflict !== undefined) {
       close(socket, linkCloseReasons[conflict]);
       return;
@@ -188,19 +233,21 @@ export class BrokerLink extends DurableObject<Env> {
     this.#noteSession(hello.session);
     const former = others.filter((bridge) => bridge.bridgeId === bridgeId);
     const wasActive = former.some(({ role }) => role === 'active');
+    const leavingUntilMs = former.find((bridge) => bridge.leavingUntilMs !== null)?.leavingUntilMs ?? null;
     for (const bridge of former) {
-      write(bridge.socket, { ...read(bridge.socket), role: null });
+      write(bridge.socket, { ...read(bridge.socket), role: null, leavingUntilMs: null });
       close(bridge.socket, linkCloseReasons.replaced);
     }
     const active = this.#active();
-    const role = wasActive || active === undefined || active.socket === socket ? 'active' : 'standby';
+    const isFree = active === undefined && !others.some((bridge) => bridge.leavingUntilMs !== null);
+    const role = wasActive || isFree || active?.socket === socket ? 'active' : 'standby';
     const nowMs = Date.now();
-    const { openedAtMs, stall } = read(socket);
+    const { openedAtMs, stall, avoidedUntilMs } = read(socket);
     const known = { bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected, openedAtMs, stall };
-    write(socket, { ...known, role, changedAtMs: nowMs });
+    write(socket, { ...known, role, changedAtMs: nowMs, activeShares, avoidedUntilMs, leavingUntilMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
-    send(socket, { type: 'welcome', nowMs, role, resumes, commandLinks: this.#commandLinks });
+    send(socket, { type: 'welcome', nowMs, role, resumes, ...this.#counts });
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -220,9 +267,9 @@ export class BrokerLink extends DurableObject<Env> {
   /** Takes the role from a socket; if that was the active one, a standby becomes active. */
   #release(socket: WebSocket): void {
     const attachment = read(socket);
-    write(socket, { ...attachment, role: null });
+    write(socket, { ...attachment, role: null, leavingUntilMs: null });
     if (attachment.role !== null) log('info', 'bridge gone', { bridgeId: attachment.bridgeId, role: attachment.role });
-    if (attachment.role !== 'active') return;
+    if (attachment.role !== 'active' && attachment.leavingUntilMs === null) return;
     const successor = successorAmong(this.#bridges(), Date.now());
     if (successor !== undefined) this.#promote(successor, 'predecessor_gone');
   }
@@ -232,7 +279,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...read(socket), role: 'active', changedAtMs: nowMs });
     logRole(bridgeId, 'active', cause);
     const resumes = this.#recordActive(instanceId);
-    send(socket, { type: 'role', nowMs, role: 'active', resumes, commandLinks: this.#commandLinks });
+    send(socket, { type: 'role', nowMs, role: 'active', resumes, ...this.#counts });
     this.#publishes.sendWaiting(this.#recipient());
   }
 
@@ -251,10 +298,31 @@ export class BrokerLink extends DurableObject<Env> {
     if (active === undefined || !mustMakeWay(active, nowMs)) return;
     const successor = successorAmong(this.#bridges(), nowMs);
     if (successor === undefined) return;
-    write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs });
+    const avoidedUntilMs = nowMs + avoidedForMs;
+    write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs, avoidedUntilMs });
     logRole(active.bridgeId, 'standby', 'broker_unreachable');
     send(active.socket, { type: 'role', nowMs, role: 'standby' });
     this.#promote(successor, 'broker_unreachable');
+  }
+
+  /** Asks the active bridge to leave where another one has less to do; that one becomes active when it has. */
+  #balance(): void {
+    const nowMs = Date.now();
+    const active = this.#active();
+    if (active === undefined || this.#share === undefined) return;
+    if (lighterThan(active, this.#share, this.#bridges(), nowMs) === undefined) return;
+    const leavingUntilMs = nowMs + releasedWithinMs;
+    write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs, leavingUntilMs });
+    logRole(active.bridgeId, 'standby', 'balanced');
+    send(active.socket, { type: 'role', nowMs, role: 'standby' });
+  }
+
+  #endLeaving(socket: WebSocket): void {
+    const attachment = read(socket);
+    if (attachment.leavingUntilMs === null) return;
+    write(socket, { ...attachment, leavingUntilMs: null });
+    const successor = this.#active() === undefined ? successorAmong(this.#bridges(), Date.now()) : undefined;
+    if (successor !== undefined) this.#promote(successor, 'balanced');
   }
 
   #releaseInactive(): void {
@@ -281,12 +349,17 @@ export class BrokerLink extends DurableObject<Env> {
     return sockets.map((socket) => {
       const attachment = read(socket);
       const pingedAtMs = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-      return { ...attachment, socket, lastSeenAtMs: Math.max(pingedAtMs, attachment.openedAtMs) };
+      const lastSeenAtMs = Math.max(pingedAtMs, attachment.openedAtMs);
+      return { ...attachment, socket, lastSeenAtMs, load: attachment.activeShares.length };
     });
   }
 
+  get #counts() {
+    return { commandLinks: this.#commandLinks, ...(this.#shares > 1 && { shares: this.#shares }) };
+  }
+
   async #planCheck(): Promise<void> {
-    const atMs = nextCheckAtMs(this.#bridges());
+    const atMs = nextCheckAtMs(this.#bridges(), Date.now());
     if (atMs !== undefined) await this.ctx.storage.setAlarm(atMs);
   }
 }
@@ -295,12 +368,17 @@ function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: Rol
   log('info', 'bridge role', { bridgeId, role, cause });
 }
 
+/** Sockets whose attachments this version has written since it woke: checking them costs every publish. */
+const written = new WeakSet<WebSocket>();
+
 function read(socket: WebSocket): Attachment {
-  return attachmentSchema.parse(socket.deserializeAttachment());
+  const attachment: unknown = socket.deserializeAttachment();
+  return written.has(socket) ? (attachment as Attachment) : attachmentSchema.parse(attachment);
 }
 
 function write(socket: WebSocket, attachment: Attachment): void {
   socket.serializeAttachment(attachment);
+  written.add(socket);
 }
 
 function send(socket: WebSocket, frame: WorkerFrame): void {

@@ -10,12 +10,20 @@ import type { DeviceEvent } from '../domain/device/events.ts';
 import type { ProjectionOutcome } from '../domain/device/projection.ts';
 import type { PublishFailure, PublishOutcome } from '../domain/publish-outcome.ts';
 import { RefusedError } from '../domain/refusal.ts';
+import { parseTopic } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
 import type { DeviceFleets } from './device-fleets.ts';
 import type { EdgeDelivery } from './edge-exchange.ts';
 import { RelayPushes } from './relay-pushes.ts';
-import { callProjectionWriter, callRelay, commandLinkOf, OrderedBrokerLink } from './stubs.ts';
+import {
+  bridgeLinkName,
+  callProjectionWriter,
+  callRelay,
+  commandLinkOf,
+  OrderedBrokerLink,
+  shareOfProduct,
+} from './stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
@@ -34,6 +42,9 @@ type Report = Extract<
 
 export type RecordCheck = 'recorded' | 'unrecorded' | 'withoutProduct';
 
+/** `commands` is undefined where commands take the other link as well. */
+type Links = { main: OrderedBrokerLink; commands: OrderedBrokerLink | undefined };
+
 /** The device's own sockets. */
 type Edge = {
   publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
@@ -46,9 +57,7 @@ export class DeviceEffects {
   readonly #env: Env;
   readonly #report: (event: Report) => void;
   readonly #fleets: DeviceFleets;
-  readonly #link: OrderedBrokerLink;
-  /** Undefined where commands take the other link as well. */
-  readonly #commandLink: OrderedBrokerLink | undefined;
+  #links: Links | undefined;
   readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -67,9 +76,6 @@ export class DeviceEffects {
     this.#env = env;
     this.#report = report;
     this.#fleets = fleets;
-    this.#link = new OrderedBrokerLink(env);
-    const commandLink = commandLinkOf(this.#deviceId, readConfig(env).limits.commandLinks);
-    this.#commandLink = commandLink === undefined ? undefined : new OrderedBrokerLink(env, commandLink);
     this.#edge = edge;
     const { edgeGatherMs } = readConfig(env).limits;
     this.pushes = new RelayPushes(env, fleets, edgeGatherMs, (work) => this.inBackground('push', work));
@@ -186,7 +192,8 @@ export class DeviceEffects {
       outcomeOf(this.#edge().publish(topic, payload, commandId), commandId) ??
       (await this.#publish(async () => {
         const request = { topic, payload, expiresAtMs, messageExpirySeconds };
-        return (await this.#commandLink?.publishIfServed(request)) ?? (await this.#link.publish(request));
+        const { commands, main } = this.#linksFor(topic);
+        return (await commands?.publishIfServed(request)) ?? (await main.publish(request));
       }));
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();
@@ -204,9 +211,21 @@ export class DeviceEffects {
       this.#report({ kind: 'announcement_ended', time, isPublished: true });
       return;
     }
-    const outcome = await this.#publish(() => this.#link.publish({ topic, payload, expiresAtMs }));
+    const outcome = await this.#publish(() => this.#linksFor(topic).main.publish({ topic, payload, expiresAtMs }));
     if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
     this.#report({ kind: 'announcement_ended', time, isPublished: outcome.ok });
+  }
+
+  /** Those of the share of the device's product, which never changes. */
+  #linksFor(topic: string): Links {
+    if (this.#links !== undefined) return this.#links;
+    const { limits, bridgeShares } = readConfig(this.#env);
+    const share = shareOfProduct(parseTopic(topic)?.device.productKey ?? '', bridgeShares);
+    const commands = commandLinkOf(this.#deviceId, limits.commandLinks, share);
+    return (this.#links = {
+      main: new OrderedBrokerLink(this.#env, bridgeLinkName(share)),
+      commands: commands === undefined ? undefined : new OrderedBrokerLink(this.#env, commands),
+    });
   }
 
   async #publish(publish: () => Promise<PublishOutcome>): Promise<PublishOutcome> {

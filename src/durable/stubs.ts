@@ -64,13 +64,29 @@ export function callBrokerLink<T>(
   return call('BrokerLink', name, operation, repetition, () => run(openBrokerLink(env, name)));
 }
 
-export function commandLinkName(number: number): string {
-  return `broker-commands-${number}`;
+/** The share whose bridge serves a product; stable, and the same for all its devices. */
+export function shareOfProduct(productKey: string, shares: number): number {
+  return shares === 1 ? 0 : hashOf(productKey) % shares;
+}
+
+export function bridgeLinkName(share: number): string {
+  return share === 0 ? brokerLinkName : `broker-share-${share}`;
+}
+
+/** undefined for a command link. */
+export function shareOfBridgeLink(name: string): number | undefined {
+  if (name === brokerLinkName) return 0;
+  const number = /^broker-share-(\d+)$/.exec(name)?.[1];
+  return number === undefined ? undefined : Number(number);
+}
+
+export function commandLinkName(number: number, share = 0): string {
+  return share === 0 ? `broker-commands-${number}` : `broker-commands-${share}-${number}`;
 }
 
 /** Stable, so that the commands of a device keep their order; undefined where there are no command links. */
-export function commandLinkOf(deviceId: string, commandLinks: number): string | undefined {
-  return commandLinks === 0 ? undefined : commandLinkName(hashOf(deviceId) % commandLinks);
+export function commandLinkOf(deviceId: string, commandLinks: number, share = 0): string | undefined {
+  return commandLinks === 0 ? undefined : commandLinkName(hashOf(deviceId) % commandLinks, share);
 }
 
 /** @throws RefusedError `object_failed` */

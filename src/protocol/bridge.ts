@@ -1,5 +1,5 @@
 // The protocol between the Worker and broker-bridge: batches up over HTTP, frames both ways on the bridge's WebSocket.
-// The only file of `src` that broker-bridge imports. Schemas and constants, no behaviour.
+// The only file of `src` that broker-bridge imports. Schemas and constants, and what topics they stand for.
 import { z } from 'zod';
 
 /** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
@@ -10,6 +10,24 @@ export const linkPath = '/bridge/link';
  * the devices, which no announcement of the service can delay.
  */
 export const commandLinkParameter = 'commands';
+/**
+ * Where the uplink is shared by several active bridges: the link of one share, `?share=1` and so on. Without it the link
+ * is that of share 0.
+ */
+export const shareParameter = 'share';
+/** Two digits in the address of a link. */
+export const maxBridgeShares = 32;
+
+/** Where a bridge reads which products a share has, a page at a time, `?share=1&after=17`; with the same secret. */
+export const shareProductsPath = '/bridge/products';
+export const shareProductsAnswerSchema = z.object({
+  code: z.literal(200),
+  data: z.object({
+    productKeys: z.array(z.string()),
+    /** `after` of the next page; null on the last one. */
+    next: z.int().nullable(),
+  }),
+});
 
 /** Where an operator asks for a reconciliation (`npm run reconcile`), with the same secret. */
 export const reconcilePath = '/bridge/reconcile';
@@ -65,6 +83,11 @@ export const uplinkFilters = [
   '/sys/+/+/thing/service/property/set_reply',
   '/sys/+/+/status',
 ] as const;
+
+/** The same of one product, where the uplink is shared. */
+export function uplinkFiltersOf(productKey: string): string[] {
+  return uplinkFilters.map((filter) => filter.replace('+', productKey));
+}
 
 /** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
@@ -136,6 +159,7 @@ export const linkCloseReasons = {
   replaced: 'replaced by a newer connection of the same bridge',
   idInUse: 'another bridge has this id',
   otherSession: 'the active bridge has another MQTT client id',
+  knowsNoShares: 'the uplink has several shares, of which this bridge does not know',
 } as const;
 
 export const maxReplyLength = 16_384;
@@ -170,6 +194,8 @@ export type BrokerSession = z.infer<typeof brokerSessionSchema>;
 export const linkPing = 'ping';
 export const linkPong = 'pong';
 
+const activeSharesSchema = z.array(z.int().nonnegative()).max(maxBridgeShares);
+
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
   /**
    * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` changes with
@@ -185,7 +211,15 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     sessionDigest: z.string().max(64).optional(),
     brokerConnected: z.boolean(),
     session: brokerSessionSchema.optional(),
+    /** The shares that this bridge is active for, over all links. A bridge that does not say knows of no shares. */
+    activeShares: activeSharesSchema.optional(),
   }),
+  /** They changed. */
+  z.object({ type: z.literal('shares'), active: activeSharesSchema }),
+  /** Of a bridge that was asked to make way: it has left the broker session and sent what it had read from it. */
+  z.object({ type: z.literal('released') }),
+  /** Answer to `product`: whether the broker session of this share has the product's subscriptions. */
+  z.object({ type: z.literal('product-served'), id: z.string(), isServed: z.boolean() }),
   /** `session` where it is connected. */
   z.object({ type: z.literal('broker'), connected: z.boolean(), session: brokerSessionSchema.optional() }),
   /** The bridge's uplink stands still, by the bridge's clock, or moves again; before the first such frame it moves. */
@@ -221,12 +255,16 @@ const roleFields = {
   resumes: z.boolean().optional(),
   /** How many command links the active bridge opens. Without effect on a command link. */
   commandLinks: z.int().nonnegative().optional(),
+  /** How many shares the uplink has; absent where it has one. */
+  shares: z.int().min(2).optional(),
 };
 
 export const workerFrameSchema = z.discriminatedUnion('type', [
   /** Answer to `hello`. */
   z.object({ type: z.literal('welcome'), ...roleFields }),
   z.object({ type: z.literal('role'), ...roleFields }),
+  /** A product of this share: subscribe to what its devices publish, and say when the broker has granted it. */
+  z.object({ type: z.literal('product'), id: z.string(), productKey: z.string() }),
   /**
    * Publish at QoS 1, never retained, not after `expiresAtMs`. `messageExpirySeconds` is MQTT 5's, for the broker,
    * counted from this frame on.

@@ -1,10 +1,17 @@
 // What our own machines call with the bridge secret: batches up, the WebSocket on which a bridge receives what to publish,
-// and the operator's reconciliation. Not for people.
+// the products of a share, and the operator's reconciliation. Not for people.
 import { answer, answerRefusal } from '../http/envelope.ts';
 import { readBody } from '../http/request-body.ts';
 import { createRouter, requireUpgrade, validJson } from '../http/router.ts';
 import { requireSecret } from '../http/secret-header.ts';
-import { maxBatchBytes, reconcileDevicesSchema, reconcileSchema, uplinkBatchSchema } from '../protocol/bridge.ts';
+import {
+  maxBatchBytes,
+  reconcileDevicesSchema,
+  reconcileSchema,
+  shareParameter,
+  uplinkBatchSchema,
+} from '../protocol/bridge.ts';
+import { pageProductsOfShare } from '../services/bridge-shares.ts';
 import { reconcileDevices, reconcileSlice } from '../services/reconciliation.ts';
 import { openBridgeLink } from '../services/sockets.ts';
 import { takeBatch } from '../services/uplink.ts';
@@ -32,6 +39,13 @@ bridgeRoutes.post(
   readBody({ name: 'request_body_bytes', max: 8192 }),
   validJson(reconcileDevicesSchema, answerRefusal),
   async (c) => answer(c, await reconcileDevices(c.var.context, c.req.valid('json').deviceIds)),
+);
+
+bridgeRoutes.get('/products', async (c) =>
+  answer(
+    c,
+    await pageProductsOfShare(c.var.context, c.req.query(shareParameter) ?? null, c.req.query('after') ?? null),
+  ),
 );
 
 bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

@@ -44,6 +44,7 @@ const activationRefusals = [
   'reactivation_not_allowed',
   'too_many_devices',
   'too_many_requests',
+  'broker_unavailable',
 ] as const;
 
 const activateRoute = createRoute({

@@ -21,6 +21,7 @@ import { topicOf, type DeviceIdentity } from '../domain/topics.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ActivateBody } from '../protocol/http-devices.ts';
 import { topicActions } from '../protocol/mqtt.ts';
+import { requireServed } from './bridge-shares.ts';
 import { disconnectClient } from './broker-provisioner-emqx.ts';
 import { provisionAtBroker } from './broker-provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';
@@ -43,7 +44,7 @@ type Origin = { clientAddress: string; claimToken?: string };
 
 /**
  * @throws RefusedError invalid_product_key, product_disabled, invalid_claim_token, activation_not_allowed, device_disabled,
- *   reactivation_not_allowed, too_many_devices, too_many_requests
+ *   reactivation_not_allowed, too_many_devices, too_many_requests, broker_unavailable
  */
 export async function activateDevice(context: ServiceContext, request: ActivateBody, origin: Origin) {
   const startedAtMs = Date.now();
@@ -53,6 +54,7 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
     const claimantId = await findClaimant(context, product, request, origin);
     const known = await findDeviceBySerial(db, product.id, request.deviceSN);
     refuseFirst(product, known);
+    await requireServed(context, product.productKey);
     const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
     // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
     const answer =

@@ -3,7 +3,7 @@
 import { countOutbox } from '../db/broker-outbox.ts';
 import { countAllDevices } from '../db/device-lists.ts';
 import { countUsers } from '../db/operator.ts';
-import { callBrokerLink } from '../durable/stubs.ts';
+import { bridgeLinkName, callBrokerLink } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
 import type { ServiceContext } from './context.ts';
 import { findMissingParts } from './health.ts';
@@ -14,12 +14,14 @@ type Metric = { help: string; samples: Sample[] };
 /** In Prometheus' text format. */
 export async function renderMetrics(context: ServiceContext): Promise<string> {
   const db = context.replica();
-  const [missing, users, devices, outbox, link] = await Promise.all([
+  const { hasBroker, bridgeShares } = context.config;
+  const shares = hasBroker ? Array.from({ length: bridgeShares }, (_, share) => share) : [];
+  const [missing, users, devices, outbox, links] = await Promise.all([
     findMissingParts(context),
     countUsers(db),
     countAllDevices(db),
     countOutbox(db, Date.now()),
-    context.config.hasBroker ? readLink(context) : undefined,
+    Promise.all(shares.map((share) => readLink(context, share))),
   ]);
   const { inactive, online, disabled } = devices;
   const offline = devices.devices - inactive - online - disabled;
@@ -48,19 +50,21 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
       samples: [['', outbox.oldestSeconds]],
     },
   };
-  if (context.config.hasBroker) {
+  if (hasBroker) {
     const flag = (isTrue: boolean | undefined) => (isTrue === true ? 1 : 0);
+    const ofShares = (read: (link: (typeof links)[number]) => number): Sample[] =>
+      links.map((link, share) => [bridgeShares === 1 ? '' : `{share="${share}"}`, read(link)]);
     metrics['latchwork_bridge_connected'] = {
       help: '1 while a bridge is connected',
-      samples: [['', flag(link?.bridgeConnected)]],
+      samples: ofShares((link) => flag(link?.bridgeConnected)),
     };
     metrics['latchwork_broker_connected'] = {
       help: '1 while the active bridge has the broker',
-      samples: [['', flag(link?.brokerConnected)]],
+      samples: ofShares((link) => flag(link?.brokerConnected)),
     };
     metrics['latchwork_uplink_stalled_seconds'] = {
       help: 'For how long the uplink stands still',
-      samples: [['', link?.stall?.seconds ?? 0]],
+      samples: ofShares((link) => link?.stall?.seconds ?? 0),
     };
   }
   return Object.entries(metrics)
@@ -73,9 +77,9 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     .concat('\n');
 }
 
-async function readLink({ env }: ServiceContext) {
+async function readLink({ env }: ServiceContext, share: number) {
   try {
-    return await callBrokerLink(env, 'health', 'idempotent', (link) => link.health());
+    return await callBrokerLink(env, 'health', 'idempotent', (link) => link.health(), bridgeLinkName(share));
   } catch (error) {
     log('warn', 'metrics: the link to the bridge does not answer', describeError(error));
     return undefined;

@@ -15,6 +15,7 @@ import type { PageRequest } from '../domain/pagination.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
 import { isProductKey } from '../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../protocol/http-products.ts';
+import { announceProduct } from './bridge-shares.ts';
 import type { ServiceContext } from './context.ts';
 import { admitProductChange, propagateProductChange } from './product-propagation.ts';
 
@@ -32,6 +33,7 @@ export async function createProduct(context: ServiceContext, actor: Actor, body:
   if (inserted === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (inserted === 'key-taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
   if ('limit' in inserted) throw new RefusedError({ kind: 'limit_reached', limit: inserted.limit });
+  announceProduct(context, body.productKey);
   return { productId: inserted.id, productKey: body.productKey, name: body.name };
 }
 

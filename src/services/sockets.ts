@@ -1,13 +1,16 @@
 // Passes WebSockets on to the objects that hold them.
 import { RefusedError, type Limit } from '../domain/refusal.ts';
 import { relayAddressHeader } from '../durable/relay-socket.ts';
-import { callBrokerLink, callRelay, commandLinkName, relayShardOf } from '../durable/stubs.ts';
-import { commandLinkParameter } from '../protocol/bridge.ts';
+import { bridgeLinkName, callBrokerLink, callRelay, commandLinkName, relayShardOf } from '../durable/stubs.ts';
+import { commandLinkParameter, shareParameter } from '../protocol/bridge.ts';
+import { readShare } from './bridge-shares.ts';
 import type { ServiceContext } from './context.ts';
 
 /** @throws RefusedError `invalid_input`, `object_failed` */
 export function openBridgeLink({ env, config }: ServiceContext, request: Request): Promise<Response> {
-  const commandLink = new URL(request.url).searchParams.get(commandLinkParameter);
+  const { searchParams } = new URL(request.url);
+  const commandLink = searchParams.get(commandLinkParameter);
+  const share = readShare(config, searchParams.get(shareParameter));
   if (commandLink !== null && !(/^\d{1,2}$/.test(commandLink) && Number(commandLink) < config.limits.commandLinks)) {
     throw new RefusedError({
       kind: 'invalid_input',
@@ -15,7 +18,7 @@ export function openBridgeLink({ env, config }: ServiceContext, request: Request
       problem: 'there is no such command link',
     });
   }
-  const name = commandLink === null ? undefined : commandLinkName(Number(commandLink));
+  const name = commandLink === null ? bridgeLinkName(share) : commandLinkName(Number(commandLink), share);
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request), name);
 }
 

@@ -197,8 +197,8 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
 }
 
 /** The Worker of a run, whose tokens last longer than it: a relay socket closes when its token ends. */
-export function startFaultWorker(): Promise<WorkerRig> {
-  return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400' } });
+export function startFaultWorker(vars: Record<string, string> = {}): Promise<WorkerRig> {
+  return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400', ...vars } });
 }
 
 /** Adds the number of each message that the relay pushes to the history, and the times at which none could be seen. */

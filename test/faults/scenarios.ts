@@ -1,4 +1,5 @@
 // Every scenario, in the order of a full run.
+import { activeBridges } from './active-bridges.ts';
 import { bridgeKills } from './bridge-kills.ts';
 import { brokerRestarts } from './broker-restarts.ts';
 import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './edge-faults.ts';
@@ -32,6 +33,9 @@ export const bridgeSideScenarios: Scenario[] = [
   networkCuts,
 ];
 
+/** With a Worker of its own, whose uplink is shared. */
+export const sharedUplinkScenarios: Scenario[] = [activeBridges];
+
 /** Devices at the edge, without broker and bridge. */
 export const edgeScenarios: Scenario[] = [edgeGatewayKills, edgeSocketCuts, edgeAnswersHeld, edgeWorkerRestarts];
 
@@ -41,6 +45,7 @@ export const localScenarios: Scenario[] = [localLoad, embeddedBroker];
 export const scenarios: Scenario[] = [
   ...workerSideScenarios,
   ...bridgeSideScenarios,
+  ...sharedUplinkScenarios,
   ...edgeScenarios,
   ...localScenarios,
 ];

@@ -22,7 +22,7 @@ emqxHookRoutes.post('/connect', validJson(emqxConnectSchema, denyLogin), async (
 
 emqxHookRoutes.post('/authz', validJson(emqxAuthzSchema, deny), (c) => {
   const { username, action, topic, retain: isRetained } = c.req.valid('json');
-  const refusal = refuseTopic(username, { action, topic, isRetained });
+  const refusal = refuseTopic(username, { action, topic, isRetained }, c.var.context.config.bridgeShares);
   return refusal === undefined ? c.json({ result: 'allow' }) : deny(c, refusal);
 });
 

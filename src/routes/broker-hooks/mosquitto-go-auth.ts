@@ -25,7 +25,8 @@ mosquittoGoAuthHookRoutes.post('/superuser', (c) => c.json({ ok: false, error: '
 
 mosquittoGoAuthHookRoutes.post('/acl', validJson(goAuthAclSchema, deny), (c) => {
   const { username, topic, acc } = c.req.valid('json');
-  const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }));
+  const { bridgeShares } = c.var.context.config;
+  const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }, bridgeShares));
   const refusal = refusals.find((one) => one !== undefined);
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });

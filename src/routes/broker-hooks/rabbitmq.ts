@@ -49,7 +49,7 @@ rabbitmqHookRoutes.on(methods, '/topic', validJson(rabbitmqTopicSchema, deny), (
   const refusal: Refusal | undefined =
     topic === undefined
       ? { kind: 'topic_forbidden', action, topic: routingKey }
-      : refuseTopic(username, { action, topic });
+      : refuseTopic(username, { action, topic }, c.var.context.config.bridgeShares);
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });
 

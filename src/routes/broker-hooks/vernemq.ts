@@ -4,6 +4,7 @@ import type { Context } from 'hono';
 import type { z } from 'zod';
 import type { Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
+import type { Config } from '../../config.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
 import {
@@ -41,7 +42,7 @@ vernemqHookRoutes.post('/auth_on_publish_m5', validJson(vernemqPublishSchema, de
 /** MQTT 3: filters are judged one by one, so that a wrong one does not cost the client the others. */
 vernemqHookRoutes.post('/auth_on_subscribe', validJson(vernemqSubscribeSchema, deny), (c) => {
   const { topics } = c.req.valid('json');
-  const refusals = refuseFilters(c.req.valid('json'));
+  const refusals = refuseFilters(c.req.valid('json'), c.var.context.config);
   for (const refusal of refusals) if (refusal !== undefined) noteRefusal(c, refusal);
   if (refusals.every((refusal) => refusal === undefined)) return allow(c);
   if (refusals.every((refusal) => refusal !== undefined)) return c.json(notAllowed);
@@ -57,7 +58,7 @@ vernemqHookRoutes.post('/auth_on_subscribe', validJson(vernemqSubscribeSchema, d
  * subscribes it; the code 128 ends the session; and a list of grants resets their options.
  */
 vernemqHookRoutes.post('/auth_on_subscribe_m5', validJson(vernemqSubscribeSchema, deny), (c) => {
-  const refusals = refuseFilters(c.req.valid('json')).filter((refusal) => refusal !== undefined);
+  const refusals = refuseFilters(c.req.valid('json'), c.var.context.config).filter((refusal) => refusal !== undefined);
   if (refusals.length === 0) return allow(c);
   for (const refusal of refusals) noteRefusal(c, refusal);
   return c.json(notAllowed);
@@ -90,8 +91,11 @@ function refusePublish({ username, topic, retain: isRetained }: z.output<typeof 
   return refuseTopic(username, { action: 'publish', topic, isRetained });
 }
 
-function refuseFilters({ username, topics }: z.output<typeof vernemqSubscribeSchema>): (Refusal | undefined)[] {
-  return topics.map(({ topic }) => refuseTopic(username, { action: 'subscribe', topic }));
+function refuseFilters(
+  { username, topics }: z.output<typeof vernemqSubscribeSchema>,
+  { bridgeShares }: Config,
+): (Refusal | undefined)[] {
+  return topics.map(({ topic }) => refuseTopic(username, { action: 'subscribe', topic }, bridgeShares));
 }
 
 /** Topic rights follow from the name alone and never change, so VerneMQ need not ask at every message. */

@@ -21,9 +21,10 @@ export async function dialIn(
   brokerConnected = true,
   instanceId = `${bridgeId}-run-1`,
   commandLink: number | null = null,
+  activeShares?: number[],
 ): Promise<{ bridge: TestSocket; role: unknown; welcome: unknown }> {
   const bridge = await openLink(commandLink);
-  const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected });
+  const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected, activeShares });
   return { bridge, welcome, role: (welcome as { role: unknown }).role };
 }
 
