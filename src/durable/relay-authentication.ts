@@ -30,6 +30,7 @@ export class RelayAuthentication {
 
   /** Users, once for each registration under way. */
   readonly #fleetRegistrations: number[] = [];
+  readonly #fleetsKeptUntilMs = new Map<number, number>();
 
   constructor(env: Env, shard: string) {
     this.#env = env;
@@ -92,8 +93,9 @@ export class RelayAuthentication {
     });
   }
 
-  isRegisteringFleet(userId: number): boolean {
-    return this.#fleetRegistrations.includes(userId);
+  /** Also for a while without a socket: one that subscribes again and again is not to call all devices each time. */
+  holdsFleet(userId: number): boolean {
+    return this.#fleetRegistrations.includes(userId) || this.#isFleetKept(userId);
   }
 
   /**
@@ -101,10 +103,14 @@ export class RelayAuthentication {
    * @throws RefusedError `object_failed`
    */
   async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
+    // No push was answered with "no such socket" since.
+    if (this.#isFleetKept(userId)) return subscribe();
     this.#fleetRegistrations.push(userId);
     try {
       const outcome = await this.#listen(userId, false);
-      return outcome.ok ? subscribe() : outcome;
+      if (!outcome.ok) return outcome;
+      this.#keepFleet(userId);
+      return subscribe();
     } finally {
       this.#fleetRegistrations.splice(this.#fleetRegistrations.indexOf(userId), 1);
     }
@@ -128,6 +134,21 @@ export class RelayAuthentication {
       ),
     );
     return outcomes.find(({ ok }) => !ok) ?? { ok: true, value: null };
+  }
+
+  #isFleetKept(userId: number): boolean {
+    return (this.#fleetsKeptUntilMs.get(userId) ?? 0) > Date.now();
+  }
+
+  #keepFleet(userId: number): void {
+    const nowMs = Date.now();
+    for (const [other, untilMs] of this.#fleetsKeptUntilMs) {
+      // The oldest ones are first.
+      if (untilMs > nowMs) break;
+      this.#fleetsKeptUntilMs.delete(other);
+    }
+    this.#fleetsKeptUntilMs.delete(userId);
+    this.#fleetsKeptUntilMs.set(userId, nowMs + readConfig(this.#env).limits.fleetKeptSeconds * 1000);
   }
 
   #checkDevice(

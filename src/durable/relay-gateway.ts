@@ -292,7 +292,7 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   #hasFleetOf(userId: number): boolean {
-    return this.#authentication.isRegisteringFleet(userId) || this.#index.hasFleetOf(userId);
+    return this.#authentication.holdsFleet(userId) || this.#index.hasFleetOf(userId);
   }
 
   /**

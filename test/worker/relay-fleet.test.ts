@@ -11,6 +11,7 @@ import { limitsSchema } from '../../src/limits.ts';
 import { RelaySnapshots } from '../../src/durable/relay-snapshots.ts';
 import { fleetDirectoryNames, fleetDirectoryOf, relayShardOf } from '../../src/durable/stubs.ts';
 import { readConfig } from '../../src/config.ts';
+import { limitSpecs } from '../../src/limits.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 import { disconnectPacket, EdgeClient, publishPacket } from '../rig/workerd/edge.ts';
@@ -71,6 +72,13 @@ function sql(userId: number, statement: string) {
 const registrations = (userId: number) => sql(userId, 'SELECT * FROM listener');
 const toldDevices = async (userId: number) =>
   (await sql(userId, 'SELECT device_id FROM told')).map(({ device_id }) => device_id);
+
+async function afterFleetsWereKept(run: () => Promise<unknown>): Promise<void> {
+  const laterMs = Date.now() + limitSpecs.fleetKeptSeconds.default * 1000;
+  const now = vi.spyOn(Date, 'now').mockReturnValue(laterMs);
+  await run();
+  now.mockRestore();
+}
 
 /** Of a client that another shard serves. */
 function otherShardAddress(): string {
@@ -156,7 +164,27 @@ describe('a subscription to everything of a user', () => {
     for (const socket of sockets) socket.close();
     await Promise.all(sockets.map((socket) => socket.end()));
     await report(reportOf(devices[0]!, 'up'));
+    expect(await registrations(userId)).toHaveLength(1);
+    await afterFleetsWereKept(() => report(reportOf(devices[0]!, 'down')));
     expect(await registrations(userId)).toEqual([]);
+  });
+
+  it('calls no device where it is made again and again, until `fleetKeptSeconds` have passed', async () => {
+    const userId = ++lastUserId;
+    const [device] = await ownDevices(userId, 1);
+    const socket = await signIn(userId);
+    const tells = vi.spyOn(DeviceSession.prototype, 'registerFleet');
+    const subscribeAgain = async () => {
+      await socket.ask({ action: 'unsubscribe', topic: everything });
+      expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
+    };
+    for (let times = 0; times < 5; times += 1) await subscribeAgain();
+    expect(tells).toHaveBeenCalledTimes(1);
+    await afterFleetsWereKept(subscribeAgain);
+    expect(tells).toHaveBeenCalledTimes(2);
+    tells.mockRestore();
+    await report(reportOf(device!, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
   });
 
   it('goes on after shard and directory were evicted', async () => {
