@@ -185,7 +185,7 @@ describe('what is worth a row', () => {
     expect(device.state.deduplication.marks, 'saved with the first').toEqual([['spool', 1]]);
   });
 
-  it('is a measurement alone every fifteen minutes', () => {
+  it('is a measurement alone every half an hour', () => {
     const device = online();
     const measure = (rssi: number) => device.receive(propertyPost, { params: { wifi_rssi: rssi } });
     const savedValue = () => {
@@ -195,7 +195,7 @@ describe('what is worth a row', () => {
     measure(-50);
     measure(-60);
     expect(savedValue()).toBe(-50);
-    device.nowMs += 15 * minuteMs;
+    device.nowMs += 30 * minuteMs;
     measure(-70);
     expect(savedValue()).toBe(-70);
   });

@@ -6,7 +6,7 @@ import type { DeviceState, PropertiesSlice } from './state.ts';
 
 export const maxProperties = 64;
 /** Measurements differ in nearly every report: alone they are saved this often. */
-const saveMeasurementsEveryMs = 15 * 60_000;
+const saveMeasurementsEveryMs = 30 * 60_000;
 
 export const noProperties: PropertiesSlice = { values: [], positionChanges: 0 };
 
