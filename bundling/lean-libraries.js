@@ -1,5 +1,5 @@
-// What the Worker does not take from its libraries: the generators of the reference, zod's JSON schemas and Drizzle's
-// relational queries, which no bundler can see to be unused. Fails the build where a library has changed in these places.
+// What the Worker does not take from its libraries: the generators of the reference, zod's JSON schemas, and
+// queries and routers of another kind, which no bundler can see to be unused. Fails the build where a library has changed in these places.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -14,6 +14,13 @@ const registry = `
   export const OpenApiGeneratorV3 = undefined;
   export const OpenApiGeneratorV31 = undefined;
   export const extendZodWithOpenApi = undefined;`;
+
+/** Relational queries, the enumerations of another database, and the form of `sqliteTable` that takes a function. */
+const unusedOfDrizzle =
+  /[\\/]drizzle-orm[\\/](relations|pg-core[\\/]columns[\\/]enum|sqlite-core[\\/](columns[\\/]all|query-builders[\\/](count|query)))\.js$/;
+
+/** Every router of ours is given another (src/http/router.ts). */
+const unusedOfHono = /[\\/]hono[\\/]dist[\\/]router[\\/](smart-router|reg-exp-router)[\\/]router\.js$/;
 
 /** An esbuild plugin. */
 export const leanLibraries = {
@@ -32,7 +39,8 @@ export const leanLibraries = {
       ]).replace(/defineOpenAPIRoute;?\s*$/m, 'defineOpenAPIRoute };'),
     }));
     onLoad({ filter: /[\\/]zod[\\/]v4[\\/]core[\\/](json-schema-processors|to-json-schema)\.js$/ }, hollow);
-    onLoad({ filter: /[\\/]drizzle-orm[\\/](relations|sqlite-core[\\/]query-builders[\\/]query)\.js$/ }, hollow);
+    onLoad({ filter: unusedOfDrizzle }, hollow);
+    onLoad({ filter: unusedOfHono }, hollow);
   },
 };
 

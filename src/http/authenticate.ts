@@ -12,7 +12,7 @@ import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 import { holdToShield } from './rate-limit.ts';
 
-type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
+type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var' | 'get'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
 
 /** `user`: a bearer token only; `user-or-key`: an API key pair as well, with a scope for one of `actions`. */
@@ -60,7 +60,7 @@ export async function readBearer(c: Asking): Promise<Outcome<UserCaller>> {
     const problem = header === undefined ? 'missing' : 'malformed';
     return refuse(credentialRefused('access_token', problem));
   }
-  const access = await verifyAccessToken(c.var.context.config, token);
+  const access = await verifyAccessToken(c.get('context').config, token);
   if (!access.ok) return access;
   const { userId, sessionId } = access.value;
   return { ok: true, value: { kind: 'user', ...inPerson(userId), sessionId } };
