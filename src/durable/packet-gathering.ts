@@ -1,10 +1,13 @@
 // When the packets of one connection are taken: at once where the device waits for each acknowledgement; together with those
 // that follow where it does not, so that a busy device's messages share a write. Reads no packet.
 
+/** A device answers a command with a reply and a report, without awaiting the acknowledgement of the first. */
+const takenAtOnce = 2;
+
 export class PacketGathering {
   #isPipelining = false;
-  /** What comes now had been sent before the last acknowledgement could be read. */
-  #isUnread = false;
+  /** So many have come since the device could read an acknowledgement. */
+  #unread = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
 
   /** Whatever comes is taken when the time has passed. */
@@ -18,16 +21,16 @@ export class PacketGathering {
    */
   come(isMessage: boolean, gatherMs: number, take: () => number): void {
     if (this.isWaiting) return;
-    if (isMessage && (this.#isUnread || this.#isPipelining)) {
+    if (isMessage && (this.#unread >= takenAtOnce || this.#isPipelining)) {
       this.#timer = setTimeout(() => {
         this.#timer = null;
         this.#isPipelining = take() > 1;
       }, gatherMs);
       return;
     }
-    if (take() === 0 || this.#isUnread) return;
-    this.#isUnread = true;
+    if (take() === 0) return;
+    this.#unread += 1;
     // Behind everything that has come already.
-    setTimeout(() => (this.#isUnread = false), 0);
+    if (this.#unread === 1) setTimeout(() => (this.#unread = 0), 0);
   }
 }

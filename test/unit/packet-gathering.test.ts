@@ -49,17 +49,28 @@ describe('packets of a device', () => {
     expect(device.taken).toEqual([1, 1, 1, 1, 1]);
   });
 
-  it('that waits for none are taken together from the second on', () => {
+  it('that answer a command with a reply and a report are taken at once, both, command after command', () => {
+    const device = new Device();
+    for (let command = 1; command <= 3; command += 1) {
+      device.send();
+      device.send();
+      expect(device.taken).toHaveLength(2 * command);
+      vi.advanceTimersByTime(1);
+    }
+    expect(device.taken).toEqual([1, 1, 1, 1, 1, 1]);
+  });
+
+  it('that waits for none are taken together from the third on', () => {
     const device = new Device();
     for (let sent = 1; sent <= 10; sent += 1) device.send();
-    expect(device.taken).toEqual([1]);
+    expect(device.taken).toEqual([1, 1]);
     vi.advanceTimersByTime(gatherMs - 1);
-    expect(device.taken).toEqual([1]);
+    expect(device.taken).toEqual([1, 1]);
     vi.advanceTimersByTime(1);
-    expect(device.taken).toEqual([1, 9]);
+    expect(device.taken).toEqual([1, 1, 8]);
     for (let sent = 1; sent <= 10; sent += 1) device.send();
     vi.advanceTimersByTime(gatherMs);
-    expect(device.taken).toEqual([1, 9, 10]);
+    expect(device.taken).toEqual([1, 1, 8, 10]);
   });
 
   it('that waits again are taken at once again, after one that was held back', () => {
@@ -67,11 +78,11 @@ describe('packets of a device', () => {
     for (let sent = 1; sent <= 10; sent += 1) device.send();
     vi.advanceTimersByTime(gatherMs);
     device.send();
-    expect(device.taken).toEqual([1, 9]);
+    expect(device.taken).toEqual([1, 1, 8]);
     vi.advanceTimersByTime(gatherMs);
-    expect(device.taken).toEqual([1, 9, 1]);
+    expect(device.taken).toEqual([1, 1, 8, 1]);
     device.send();
-    expect(device.taken).toEqual([1, 9, 1, 1]);
+    expect(device.taken).toEqual([1, 1, 8, 1, 1]);
   });
 
   it('that answer a command behind a report hold back no report that follows', () => {
