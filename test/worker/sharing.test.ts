@@ -453,7 +453,7 @@ describe('the relay', () => {
       code: 200,
     });
     expect(await call('POST', `${path}/accept`, { token: friend.token })).toMatchObject({ code: 200 });
-    for (const one of away) expect(one).toHaveBeenCalled();
+    await vi.waitFor(() => away.forEach((one) => expect(one).toHaveBeenCalled()), 15_000);
     await theirs.ask({ action: 'auth', token: friend.token });
     expect(await theirs.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
     await comeOnline(device);
