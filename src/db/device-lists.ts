@@ -1,11 +1,11 @@
 // Lists of a user's own and shared devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
 // number, never on how many devices there are: the total comes from `device_counts` and `member_counts`, the rows by an index on each filter.
-import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
+import { and, count, desc, eq, gte, lt, sql, type Placeholder, type SQL } from 'drizzle-orm';
 import { unionAll, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../domain/pagination.ts';
 import { memberRoles } from '../protocol/vocabulary.ts';
-import { runTogether, type Database } from './client.ts';
+import { prepareSelect, runTogether, type Database, type PreparedSelect } from './client.ts';
 import { withProduct, type DeviceWithProduct } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts, products } from './schema.ts';
 
@@ -33,17 +33,63 @@ export async function listDevices(
   const first = after === undefined && page.page > 1 ? await findFirstOf(db, filter, page) : undefined;
   if (first !== undefined && first.position === undefined) return { total: first.total, rows: [] };
   const begin = after ?? first?.position ?? 'begin';
-  const rowsOf = (role: ListRole) => selectOf(db, filter, role, begin, after === undefined, page.size);
+  const { userId, productKey, statusCode } = filter;
+  const position = begin === 'begin' ? {} : begin;
+  const values = { userId, productKey, statusCode, ...position, limit: page.size };
+  const total = preparedTotal(filter);
   // A role that is not asked for has no row.
-  const [counted, ...found] = await db.batch([
-    totalOf(db, filter),
-    rowsOf('owner'),
-    rowsOf('operator'),
-    rowsOf('viewer'),
-  ]);
-  const rows = listRoles.flatMap((role, index) => (found[index] ?? []).map((row) => ({ ...row, role })));
+  const ofRoles = listRoles.map((role) => preparedRows(filter, role, begin === 'begin' ? 'all' : beginOf(after)));
+  const results = await db.$client.batch([total, ...ofRoles].map((select) => select.bind(db, values)));
+  const [counted, ...found] = results;
+  if (counted === undefined) throw new Error('D1 answered no result');
+  const rows = listRoles.flatMap((role, index) => {
+    const [select, result] = [ofRoles[index], found[index]];
+    return select === undefined || result === undefined ? [] : select.rowsOf(result).map((row) => ({ ...row, role }));
+  });
   rows.sort((one, other) => other.device.createdAt - one.device.createdAt || other.device.id - one.device.id);
-  return { total: sumOf(counted), rows: rows.slice(0, page.size) };
+  return { total: sumOf(total.rowsOf(counted)), rows: rows.slice(0, page.size) };
+}
+
+/** Where the rows of a list begin: with the row at its position, or behind it. */
+type Begin = 'all' | 'from' | 'after';
+
+const beginOf = (after: ListPosition | 'begin' | undefined): Begin => (after === undefined ? 'from' : 'after');
+
+/** By what their text depends on. */
+const rowSelects = new Map<string, PreparedSelect<DeviceWithProduct>>();
+const totalSelects = new Map<string, PreparedSelect<{ total: number }>>();
+
+function preparedRows(filter: DeviceFilter, role: ListRole, begin: Begin): PreparedSelect<DeviceWithProduct> {
+  const isAsked = filter.role === undefined || filter.role === role;
+  const shape = [role, isAsked, filter.productKey !== undefined, filter.statusCode !== undefined, begin].join();
+  const select = rowSelects.get(shape) ?? prepareSelect((drafts) => selectOf(drafts, asShape(filter), role, begin));
+  rowSelects.set(shape, select);
+  return select;
+}
+
+function preparedTotal(filter: DeviceFilter): PreparedSelect<{ total: number }> {
+  const shape = [filter.role, filter.productKey !== undefined, filter.statusCode].join();
+  const select =
+    totalSelects.get(shape) ?? prepareSelect((drafts) => totalOf(drafts, asShape(filter), filter.statusCode));
+  totalSelects.set(shape, select);
+  return select;
+}
+
+/** A filter, or what its text depends on. */
+type FilterShape = {
+  userId: number | Placeholder;
+  role: ListRole | undefined;
+  productKey: string | Placeholder | undefined;
+  statusCode: DeviceStatusCode | Placeholder | undefined;
+};
+
+function asShape({ role, productKey, statusCode }: DeviceFilter): FilterShape {
+  return {
+    userId: sql.placeholder('userId'),
+    role,
+    productKey: productKey === undefined ? undefined : sql.placeholder('productKey'),
+    statusCode: statusCode === undefined ? undefined : sql.placeholder('statusCode'),
+  };
 }
 
 /** Some devices of a product: of one status, created from `createdAfter` on, before `createdBefore`. */
@@ -74,7 +120,7 @@ export async function countDevicesOf(db: Database, filter: ProductDevicesFilter,
 }
 
 export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
-  return sumOf(await totalOf(db, filter));
+  return sumOf(await totalOf(db, filter, filter.statusCode));
 }
 
 const newestFirst = [desc(devices.createdAt), desc(devices.id)];
@@ -89,7 +135,7 @@ function columnsOf(role: ListRole) {
   return { table: deviceMembers, mine: [eq(deviceMembers.role, role)], userId, productId, status, createdAt, id };
 }
 
-function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | undefined {
+function wantedBy(db: Database, filter: FilterShape, role: ListRole): SQL | undefined {
   const { mine, userId, productId, status } = columnsOf(role);
   const { productKey, statusCode } = filter;
   return and(
@@ -101,19 +147,12 @@ function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | und
   );
 }
 
-/** The rows of one role from a position on, `isFrom` with the row at it. */
-function selectOf(
-  db: Database,
-  filter: DeviceFilter,
-  role: ListRole,
-  begin: ListPosition | 'begin',
-  isFrom: boolean,
-  limit: number,
-) {
+/** The rows of one role; `createdAt` and `id` are the position where they begin. */
+function selectOf(db: Database, filter: FilterShape, role: ListRole, begin: Begin) {
   const { createdAt, id } = columnsOf(role);
-  const compare = isFrom ? sql`<=` : sql`<`;
-  const reached =
-    begin === 'begin' ? undefined : sql`(${createdAt}, ${id}) ${compare} (${begin.createdAt}, ${begin.id})`;
+  const compare = begin === 'from' ? sql`<=` : sql`<`;
+  const position = sql`(${sql.placeholder('createdAt')}, ${sql.placeholder('id')})`;
+  const reached = begin === 'all' ? undefined : sql`(${createdAt}, ${id}) ${compare} ${position}`;
   const wanted = and(wantedBy(db, filter, role), reached);
   const ofDevices = db
     .select(withProduct)
@@ -122,7 +161,7 @@ function selectOf(
     .$dynamic();
   const rows =
     role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
-  return rows.where(wanted).orderBy(desc(createdAt), desc(id)).limit(limit);
+  return rows.where(wanted).orderBy(desc(createdAt), desc(id)).limit(sql.placeholder('limit'));
 }
 
 /** Where a page begins, found by the indices alone: rows before it are neither read nor joined. */
@@ -138,7 +177,7 @@ async function findFirstOf(
   });
   const [{ results }, counted] = await runTogether<[{ created_at: number; id: number }, { total: number }]>(db, [
     sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
-    totalOf(db, filter),
+    totalOf(db, filter, filter.statusCode),
   ]);
   const [found] = results;
   const position = found && { createdAt: found.created_at, id: found.id };
@@ -148,8 +187,8 @@ async function findFirstOf(
 const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
   sql`${all} - ${inactive} - ${online} - ${disabled}`;
 
-function totalOf(db: Database, filter: DeviceFilter) {
-  const { userId, role, productKey, statusCode } = filter;
+function totalOf(db: Database, filter: FilterShape, statusCode: DeviceStatusCode | undefined) {
+  const { userId, role, productKey } = filter;
   const counted = (table: typeof deviceCounts | typeof memberCounts) =>
     statusCode === undefined
       ? table.devices
@@ -183,7 +222,7 @@ function sumOf(parts: readonly { total: number }[]): number {
   return parts.reduce((sum, { total }) => sum + total, 0);
 }
 
-function productIdOf(db: Database, productKey: string) {
+function productIdOf(db: Database, productKey: string | Placeholder) {
   return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
 }
 

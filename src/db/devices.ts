@@ -1,7 +1,7 @@
 // Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
-import { runTogether, type Database } from './client.ts';
+import { prepareSelect, runTogether, type Database } from './client.ts';
 import { devices, productDeviceCounts, products, users } from './schema.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
@@ -124,13 +124,16 @@ export async function updateActivation(
   await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
 }
 
-export async function findDevice(db: Database, deviceId: string) {
-  return db
+const deviceById = prepareSelect((drafts) =>
+  drafts
     .select(withProduct)
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
-    .where(eq(devices.deviceId, deviceId))
-    .get();
+    .where(eq(devices.deviceId, sql.placeholder('deviceId'))),
+);
+
+export async function findDevice(db: Database, deviceId: string) {
+  return deviceById.first(db, { deviceId });
 }
 
 /** The next devices in row order, for jobs that go through all of them. */
