@@ -26,7 +26,7 @@ import { readClient, relayAddressHeader, writeClient, type CloseCause } from './
 const minAlarmIntervalMs = 1_000;
 const lookAgainMs = 60_000;
 /** One invocation may call 1 000 objects. */
-const confirmAtOnce = 500;
+const confirmationsAtOnce = 500;
 
 export class RelayGateway extends DurableObject<Env> {
   readonly #shard = this.ctx.id.name ?? '';
@@ -221,13 +221,14 @@ export class RelayGateway extends DurableObject<Env> {
   /** Each user's once in `relayRecheckMinutes`, and all of them once after an older version. */
   async #confirmFleets(): Promise<void> {
     const { kv } = this.ctx.storage;
-    const every = this.#config.limits.relayRecheckMinutes;
+    const { relayRecheckMinutes: every, fleetDirectories } = this.#config.limits;
     const minute = Math.floor(Date.now() / 60_000) % every;
     const isNew = kv.get('fleetsConfirmed') === undefined;
     const due = this.#index.fleetUsers().filter((userId) => isNew || userId % every === minute);
     if (due.length === 0) return;
     if (isNew) kv.put('fleetsConfirmed', true);
-    await Promise.all(due.slice(0, confirmAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
+    const some = due.slice(0, Math.ceil(confirmationsAtOnce / fleetDirectories));
+    await Promise.all(some.map((userId) => this.#authentication.confirmFleet(userId)));
   }
 
   async #signedIn(who: RelayIdentity): Promise<void> {

@@ -300,7 +300,7 @@ describe('what a device knows of such subscriptions', () => {
   });
 
   it('comes with the first report, while a socket subscribes at the same moment', async () => {
-    for (let round = 0; round < 15; round += 1) {
+    for (let round = 0; round < 8; round += 1) {
       const userId = ++lastUserId;
       const device = await provisionDevice({ ownerId: userId });
       const socket = await signIn(userId);
@@ -409,6 +409,20 @@ describe('what a device knows of such subscriptions', () => {
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
     expect(await toldDevices(userId)).toEqual([device!.deviceId]);
   });
+});
+
+it('is registered by the next alarm of a shard whose sockets an older version has left', async () => {
+  const userId = ++lastUserId;
+  const socket = await listen(userId, everything);
+  await sql(userId, 'DELETE FROM listener');
+  await runInDurableObject(shard(), async (gateway, { storage }) => {
+    storage.kv.delete('fleetsConfirmed');
+    await gateway.alarm();
+  });
+  expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
+  const [device] = await ownDevices(userId, 1);
+  await report(reportOf(device!, 'up'));
+  expect(await frameAfterStatus(socket, device!)).toEqual(pushOf(device!, 'up'));
 });
 
 describe('limits', () => {

@@ -15,8 +15,10 @@ export type FleetAnswer = {
 
 /** Of those of `readers` who may follow the device still, the ones of whom it is to be asked. */
 export function unknownFleets(state: DeviceState, readers: readonly number[], nowMs: number): number[] {
+  const unknown = readers.filter((userId) => !isKnown(state, userId, nowMs));
+  if (unknown.length === 0) return unknown;
   const present = readersOf(state);
-  return readers.filter((userId) => present.includes(userId) && !isKnown(state, userId, nowMs));
+  return unknown.filter((userId) => present.includes(userId));
 }
 
 /** As far as known. An outdated answer serves on where there is no other: a shard without sockets says so. */

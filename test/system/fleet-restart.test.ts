@@ -1,0 +1,71 @@
+// What devices know of subscriptions to all of them, over a kill of the Worker: the objects find it in their storage, and ask
+// nobody. The built Worker with a counter in front of it.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Activation } from '../rig/accounts.ts';
+import { bridgeSecret } from '../rig/bridge-process.ts';
+import { meteredFront, readMeter } from '../rig/meter.ts';
+import { RelayClient } from '../rig/relay-client.ts';
+import { WorkerRig } from '../rig/worker-rig.ts';
+
+const everything = '/sys/+/+/#';
+
+let rig: WorkerRig;
+let devices: Activation[];
+let seq = 0;
+
+/** One of each device. */
+async function sendReports(id: string): Promise<void> {
+  const sentAtMs = Date.now();
+  const items = devices.map(({ topics }) => ({
+    seq: (seq += 1),
+    topic: topics.propertyPost,
+    payload: JSON.stringify({ id, params: { position: 'up' } }),
+    receivedAtMs: sentAtMs,
+  }));
+  const response = await fetch(`${rig.url}/bridge/uplink`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${bridgeSecret}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ spoolId: 'fleet', sentAtMs, items }),
+  });
+  const results = items.map((item) => ({ seq: item.seq, result: 'accepted' }));
+  expect(await response.json()).toMatchObject({ data: { results } });
+}
+
+async function follow(): Promise<RelayClient> {
+  const client = await RelayClient.open(rig.url);
+  await client.follow({ token: rig.owner.token }, [everything]);
+  return client;
+}
+
+async function expectReports(client: RelayClient, id: string): Promise<void> {
+  await sendReports(id);
+  for (const { topics } of devices) {
+    await client.untilPushed(topics.propertyPost, (payload) => (payload as { id: string }).id === id);
+  }
+}
+
+beforeAll(async () => {
+  rig = await WorkerRig.start({ frontModule: meteredFront, vars: { SCHEDULE_SECONDS: '86400' } });
+  devices = await rig.activateMany(3);
+  await sendReports('first');
+});
+afterAll(() => rig.stop());
+
+test('a device that was told nobody listens hears of who does, after a kill of the Worker too', async () => {
+  await rig.restartWorker('kill');
+  const client = await follow();
+  await expectReports(client, 'told');
+  await rig.restartWorker('kill');
+  const next = await follow();
+  await expectReports(next, 'told again');
+  expect((await readMeter(rig.url))['FleetDirectory.ask']).toBeUndefined();
+  next.close();
+});
+
+test('a device that is made while somebody follows all devices is among them', async () => {
+  const client = await follow();
+  devices.push(await rig.activate('LATER'));
+  await expectReports(client, 'one more');
+  expect((await readMeter(rig.url))['FleetDirectory.ask']).toBe(1);
+  client.close();
+});
