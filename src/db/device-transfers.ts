@@ -1,7 +1,8 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, count, desc, eq, gt, ne, sql } from 'drizzle-orm';
+import { and, count, desc, eq, gt, lte, ne, sql } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
+import { lengthOf } from './list-counts.ts';
 import { devices, deviceTransfers, products, users } from './schema.ts';
 
 type NewTransfer = typeof deviceTransfers.$inferSelect;
@@ -27,7 +28,8 @@ export async function putTransfer(database: Database, transfer: NewTransfer, max
       on conflict (device_id) do update set offer_id = excluded.offer_id, from_user_id = excluded.from_user_id,
         to_user_id = excluded.to_user_id, offered_at = excluded.offered_at, expires_at = excluded.expires_at`,
   ]);
-  return put.meta.changes === 1;
+  // Those of triggers are in it.
+  return put.meta.changes > 0;
 }
 
 /** The offer of the device to this user, open or not. */
@@ -72,9 +74,17 @@ export async function deleteTransfer(database: Database, deviceId: string, offer
   await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));
 }
 
-/** What this user is offered, newest first: as many as `transferOffersPerUser` of each other user, counted by the index alone. */
+/**
+ * What this user is offered, newest first. Anybody may offer him something: the total is the counter without those that have
+ * expired since the last minute, and pages begin at a row that the index alone finds.
+ */
 export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
-  const wanted = and(eq(deviceTransfers.toUserId, toUserId), gt(deviceTransfers.expiresAt, nowMs));
+  const mine = eq(deviceTransfers.toUserId, toUserId);
+  // The plus keeps SQLite on the index that is sorted.
+  const open = and(mine, sql`+${deviceTransfers.expiresAt} > ${nowMs}`);
+  const begin = sql`(${deviceTransfers.offeredAt}, ${deviceTransfers.deviceId}) <= (
+    select offered_at, device_id from ${deviceTransfers} where ${open}
+    order by offered_at desc, device_id desc limit 1 offset ${offsetOf(page)})`;
   const rows = database
     .select({
       deviceId: deviceTransfers.deviceId,
@@ -88,11 +98,14 @@ export async function listTransfersTo(database: Database, toUserId: number, nowM
     .innerJoin(devices, eq(devices.deviceId, deviceTransfers.deviceId))
     .innerJoin(products, eq(products.id, devices.productId))
     .innerJoin(users, eq(users.id, deviceTransfers.fromUserId))
-    .where(wanted)
+    .where(and(open, page.page === 1 ? undefined : begin))
     .orderBy(desc(deviceTransfers.offeredAt), desc(deviceTransfers.deviceId))
-    .limit(page.size)
-    .offset(offsetOf(page));
-  const all = database.select({ total: count() }).from(deviceTransfers).where(wanted);
-  const [[counted], found] = await database.batch([all, rows]);
-  return { total: counted?.total ?? 0, rows: found };
+    .limit(page.size);
+  const expired = and(mine, lte(deviceTransfers.expiresAt, nowMs));
+  const counted = database
+    .select({ total: sql<number>`${lengthOf('transfers', toUserId)} - count(*)` })
+    .from(deviceTransfers)
+    .where(expired);
+  const [[all], found] = await database.batch([counted, rows]);
+  return { total: all?.total ?? 0, rows: found };
 }

@@ -383,7 +383,7 @@ export const deviceInvitations = sqliteTable(
 export const listCounts = sqliteTable(
   'list_counts',
   {
-    list: text('list', { enum: ['api_keys', 'invitations', 'users'] }).notNull(),
+    list: text('list', { enum: ['api_keys', 'invitations', 'transfers', 'users'] }).notNull(),
     subject: text('subject').notNull(),
     entries: integer('entries').notNull().default(0),
   },
@@ -458,6 +458,7 @@ export const deviceTransfers = sqliteTable(
   (table) => [
     index('device_transfers_from').on(table.fromUserId, table.expiresAt),
     index('device_transfers_to').on(table.toUserId, table.offeredAt, table.deviceId, table.expiresAt),
+    index('device_transfers_to_expiry').on(table.toUserId, table.expiresAt),
     index('device_transfers_expiry').on(table.expiresAt),
   ],
 );

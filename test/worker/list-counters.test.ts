@@ -45,9 +45,10 @@ const counters: Record<string, [counter: string, rows: string]> = {
     `select owner_id || category as of, products from product_category_counts where products > 0`,
     `select owner_id || category as of, count(*) from products where deleted_at is null group by 1`,
   ],
-  'API keys, invitations and accounts': [
+  'API keys, invitations, offers and accounts': [
     `select list || ' ' || subject as of, entries from list_counts where entries > 0`,
     `select 'api_keys ' || user_id as of, count(*) from api_keys group by 1
+     union all select 'transfers ' || to_user_id, count(*) from device_transfers where to_user_id is not null group by 1
      union all select 'invitations ' || folded_email, count(*) from device_invitations group by 1
      union all select 'users ' || iif(disabled_at is null, 'enabled', 'disabled'), count(*) from users group by 1`,
   ],
