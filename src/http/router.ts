@@ -4,10 +4,10 @@ import { OpenAPIHono } from '@hono/zod-openapi';
 import { zValidator } from '@hono/zod-validator';
 import type { Context, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
-import { TrieRouter } from 'hono/router/trie-router';
 import type { z } from 'zod';
 import { RefusedError, type Refusal } from '../domain/refusal.ts';
 import type { AppEnv } from './app-env.ts';
+import { RememberingRouter } from './remembering-router.ts';
 
 /** A path in which a parser of URLs would change nothing. Most are, and parsing takes ten times as long. */
 const plainPath = /^https?:\/\/[\w.:[\]-]+((?:\/[\w~-][\w.~-]*)+\/?)(?:[?#]|$)/;
@@ -19,8 +19,7 @@ function pathOf(url: string): string {
 
 export function createRouter() {
   return new OpenAPIHono<AppEnv>({
-    // Others cannot tell `/devices/transfers` from `/devices/:deviceId`: Hono would try them first at each start.
-    router: new TrieRouter(),
+    router: new RememberingRouter(),
     getPath: ({ url }) => plainPath.exec(url)?.[1] ?? pathOf(url),
     defaultHook: (result) => {
       if (!result.success) throw new RefusedError(refusalOf(result.error.issues));
