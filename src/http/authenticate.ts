@@ -25,8 +25,10 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, 
     // Not `c.var`, which Hono makes anew for each look.
     const context = c.get('context');
     await holdToShield(context, 'USER_LIMIT', `user ${caller.userId}`);
-    await waitForPace(context, caller.userId);
     const [action = ''] = actions;
+    // A command writes nothing to the database, and has a limit of its own.
+    const isWrite = !['GET', 'HEAD'].includes(c.req.method) && action !== 'control';
+    await waitForPace(context, caller.userId, isWrite ? 'writes' : 'requests');
     if (!actions.some((one) => hasScope(caller, one))) {
       throw new RefusedError({ kind: 'key_lacks_right', lacks: 'scope', action });
     }

@@ -9,10 +9,15 @@ import { RefusedError } from '../domain/refusal.ts';
 import { isDeviceSN } from '../domain/topics.ts';
 import type { ServiceContext } from './context.ts';
 import { findOwnProduct } from './products.ts';
+import { Turns } from './turns.ts';
 
 export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
 
-/** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request */
+/** One import at a time, some serials at once: nobody else waits long for the database. */
+const turns = new Turns('serialImportQueue', 1);
+const serialsAtOnce = 100;
+
+/** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request, too_many_requests */
 export async function registerSerials(
   context: ServiceContext,
   actor: Actor,
@@ -30,23 +35,46 @@ export async function registerSerials(
     });
   }
   const wanted = [...new Set(serials.filter(isDeviceSN))];
-  const before = await findSerials(db, product.id, wanted);
-  const missing = wanted.filter((deviceSN) => !before.has(deviceSN));
-  const rows = missing.map((deviceSN) => {
-    return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN) };
-  });
-  const made = await insertSerials(db, product.id, rows, Date.now(), limits);
-  const after = await findSerials(db, product.id, missing);
+  const register = () => registerInSteps(context, product, wanted);
+  const { deviceIds, made } = await (context.config.rateLimits === 'relaxed'
+    ? register()
+    : turns.run({ maxWaiting: limits.serialImportQueue, pauseMs: () => limits.serialImportPauseMs }, register));
   const seen = new Set<string>();
   const list = serials.map((given, index) => {
     const line = index + 1;
     if (!isDeviceSN(given)) return { line, deviceSN: null, deviceId: null, result: 'invalid' as SerialResult };
-    const deviceId = after.get(given) ?? before.get(given) ?? null;
+    const deviceId = deviceIds.get(given) ?? null;
     const result = seen.has(given) ? 'repeated' : resultOf(made.has(given), deviceId);
     seen.add(given);
     return { line, deviceSN: given, deviceId, result };
   });
   return { registered: made.size, list };
+}
+
+/** @returns the devices of all serials that the product has then, and which of the serials are new */
+async function registerInSteps(
+  { primary, config: { limits, rateLimits } }: ServiceContext,
+  product: { id: number; name: string },
+  wanted: readonly string[],
+) {
+  const db = primary();
+  const deviceIds = new Map<string, string>();
+  const made = new Set<string>();
+  for (let at = 0; at < wanted.length; at += serialsAtOnce) {
+    if (at > 0 && rateLimits === 'production') await scheduler.wait(limits.serialImportPauseMs);
+    const some = wanted.slice(at, at + serialsAtOnce);
+    const before = await findSerials(db, product.id, some);
+    const missing = some.filter((deviceSN) => !before.has(deviceSN));
+    const rows = missing.map((deviceSN) => {
+      return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN) };
+    });
+    for (const deviceSN of await insertSerials(db, product.id, rows, Date.now(), limits)) made.add(deviceSN);
+    // Another import may have been first.
+    for (const [deviceSN, deviceId] of [...before, ...(await findSerials(db, product.id, missing))]) {
+      deviceIds.set(deviceSN, deviceId);
+    }
+  }
+  return { deviceIds, made };
 }
 
 /** @throws RefusedError not_found, forbidden, invalid_request for a page too far */

@@ -5,13 +5,17 @@ import { forgedCredentials } from './forged-credentials.ts';
 import { halfOpen } from './half-open.ts';
 import { hostileInput } from './hostile-input.ts';
 import { httpFloods } from './http-floods.ts';
+import { malformedFrames } from './malformed-frames.ts';
 import { mqttFloods } from './mqtt-floods.ts';
 import { relayFloods } from './relay-floods.ts';
+import { signedInFloods } from './signed-in-floods.ts';
 
 export const attacks: readonly Attack[] = [
   ...forgedCredentials,
   ...httpFloods,
+  ...signedInFloods,
   ...relayFloods,
+  ...malformedFrames,
   ...mqttFloods,
   ...edgeFloods,
   ...halfOpen,

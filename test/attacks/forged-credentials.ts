@@ -1,10 +1,11 @@
-// Tokens and keys that were never issued, over every route of the reference; and a real account of somebody else over
-// the victim's objects. Nothing may be answered with a success or a 5xx.
+// Tokens and keys that were never issued, over every route of the reference and at the relay; and a real account of somebody
+// else over the victim's objects. Nothing may be answered with a success or a 5xx.
 import { createHmac, randomBytes } from 'node:crypto';
 import { nameOf } from '../rig/hostile-requests.ts';
 import { exampleBody, listOperations, type OpenApiDocument, type Operation } from '../rig/openapi-document.ts';
+import { WebSocket } from 'ws';
 import { Tally, type Attack, type Target } from './attack.ts';
-import { addressOf, endOf, send, times } from './traffic.ts';
+import { addressOf, endOf, inParallel, send, times } from './traffic.ts';
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
@@ -64,6 +65,31 @@ function pathFor(path: string, objects: Record<string, string>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(objects[name] ?? 'x'));
 }
 
+/** A relay socket answers three wrong ones before it is closed. */
+const framesOfSocket = 3;
+const relayPatienceMs = 20_000;
+
+/** What the relay answers to these frames, until it closes. */
+function askRelay(url: string, address: string, frames: object[]): Promise<string[]> {
+  const headers = { 'CF-Connecting-IP': address };
+  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt`, { headers, perMessageDeflate: false });
+  const answers: string[] = [];
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => end('silent'), relayPatienceMs);
+    const end = (how: string): void => {
+      clearTimeout(timer);
+      socket.terminate();
+      resolve([...answers, how]);
+    };
+    socket.once('open', () => {
+      for (const frame of frames) socket.send(JSON.stringify(frame));
+    });
+    socket.on('message', (data: Buffer) => answers.push(data.toString()));
+    socket.once('close', (code) => end(`closed ${code}`));
+    socket.on('error', (error) => end(error.message));
+  });
+}
+
 export const forgedCredentials: Attack[] = [
   {
     name: 'forged-credentials',
@@ -96,6 +122,39 @@ export const forgedCredentials: Attack[] = [
           }
         });
       } while (performance.now() < untilMs);
+      return tally.result();
+    },
+  },
+  {
+    name: 'forged-frames',
+    title:
+      'forged tokens, key pairs and device passwords in frames of the relay, and topics asked for without a sign-in',
+    holds: 'refused, and the socket is closed after three',
+    run: async (target, { seconds, clients }) => {
+      const tally = new Tally();
+      const { url, victim, own } = target;
+      const username = `${victim.productKey}&${victim.deviceId}`;
+      const subscribe = { action: 'subscribe', topic: `/sys/${victim.productKey}/${victim.deviceId}/#` };
+      const foreign = own.devices[0]?.mqtt.password ?? '';
+      const auths = [
+        ...forgedTokens(target).map((token) => ({ token })),
+        ...pairs().map((pair) => ({ apiKey: pair['X-API-Key'], apiSecret: pair['X-API-Secret'] ?? '' })),
+        ...['', 'tk_', `tk_${'0'.repeat(48)}`, foreign].map((password) => ({ username, password })),
+      ].map((auth) => ({ action: 'auth', ...auth }));
+      await inParallel(clients, endOf(seconds), async (number) => {
+        const some = Array.from(
+          { length: framesOfSocket },
+          (_, at) => auths[(number * framesOfSocket + at) % auths.length]!,
+        );
+        const answers = await askRelay(url, addressOf(number), [subscribe, ...some]);
+        for (const answer of answers) {
+          tally.note(/"code":(\d+)/.exec(answer)?.[1] ?? answer);
+          if (answer.includes('"code":200') || answer.includes('internal_error') || answer.includes('"payload"')) {
+            tally.problem(`${JSON.stringify(some)} is answered ${answer}`);
+          }
+        }
+        if (answers.at(-1) === 'silent') tally.problem(`a socket stays open after ${JSON.stringify(some)}`);
+      });
       return tally.result();
     },
   },

@@ -1,4 +1,4 @@
-// Floods over HTTP: everything that costs something and needs no sign-in, and what a signed-in user can overdo.
+// Floods over HTTP without a sign-in: everything that costs something and that anybody may ask for.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Tally, type Attack, type Effort, type Target } from './attack.ts';
 import { addressOf, endOf, inParallel, nameOfError, send, type HttpRequest } from './traffic.ts';
@@ -6,7 +6,7 @@ import { addressOf, endOf, inParallel, nameOfError, send, type HttpRequest } fro
 type Shot = { path: string } & HttpRequest;
 
 /** One closed-loop flood: no answer may be a 5xx other than those allowed, and none may be a success it must not be. */
-function flood(
+export function flood(
   attack: Pick<Attack, 'name' | 'title' | 'holds' | 'isOnce'>,
   shotOf: (target: Target, number: number) => Shot,
   isAllowed: (status: number) => boolean,
@@ -31,7 +31,7 @@ function flood(
   };
 }
 
-const oneAddress = '192.0.2.66';
+export const oneAddress = '192.0.2.66';
 const secret = (length: number): string =>
   randomBytes(length).toString('base64url').replaceAll(/[-_]/g, 'x').slice(0, length);
 const strangeKey = () => ({ 'X-API-Key': `ak_${secret(20)}`, 'X-API-Secret': `sk_${secret(40)}` });
@@ -138,31 +138,5 @@ export const httpFloods: Attack[] = [
       return { path: `/g/${victim.deviceId.slice('dev_'.length)}${code}`, method, address: addressOf(number) };
     },
     (status) => status === 404 || status === 429,
-  ),
-  flood(
-    {
-      name: 'status-views',
-      title: 'a signed-in user reads a status view as fast as it goes',
-      holds: 'served or refused with 429',
-    },
-    ({ own }) => ({
-      path: `/api/v1/devices/${own.devices[0]?.deviceId ?? ''}/status`,
-      headers: { Authorization: `Bearer ${own.token}` },
-      address: oneAddress,
-    }),
-    (status) => status === 200 || status === 429,
-  ),
-  flood(
-    {
-      name: 'deep-pages',
-      title: 'a signed-in user asks for pages far beyond the end',
-      holds: 'answered without reading what lies before',
-    },
-    ({ own }, number) => ({
-      path: `/api/v1/devices?page=${1 + (number % 100_000)}&size=100`,
-      headers: { Authorization: `Bearer ${own.token}` },
-      address: oneAddress,
-    }),
-    (status) => status === 200 || status === 400 || status === 429,
   ),
 ];

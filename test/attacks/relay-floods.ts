@@ -1,12 +1,12 @@
 // Attacks on the relay: sockets that say nothing, too many frames, a reader that reads nothing, frames that are none.
 import fc from 'fast-check';
-import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt from 'mqtt';
 import { WebSocket } from 'ws';
 import { hostileText, hostileValue } from '../rig/hostile-json.ts';
 import { Tally, type Attack } from './attack.ts';
-import { addressOf, endOf, nameOfError } from './traffic.ts';
+import { openByHand, textFrame } from './raw-socket.ts';
+import { addressOf, endOf } from './traffic.ts';
 
 const relayUrl = (url: string): string => `${url.replace(/^http/, 'ws')}/mqtt`;
 
@@ -118,12 +118,12 @@ export const relayFloods: Attack[] = [
       const tally = new Tally();
       const device = own.devices[2];
       if (device === undefined) throw new Error('the attacker has no device');
-      const reader = await openByHand(url);
+      const reader = await openByHand(url, { 'CF-Connecting-IP': '192.0.2.88' });
       const auth = JSON.stringify({ action: 'auth', token: own.token });
       const subscribe = JSON.stringify({ action: 'subscribe', topic: device.topics.status.replace(/status$/, '#') });
-      reader.socket.write(Buffer.concat([maskedFrame(auth), maskedFrame(subscribe)]));
+      reader.write(Buffer.concat([textFrame(auth), textFrame(subscribe)]));
       await sleep(1_000);
-      reader.socket.pause();
+      reader.pause();
       const { username, password, clientId } = device.mqtt;
       const client = await mqtt.connectAsync(mqttUrl, { username, password, clientId, reconnectPeriod: 100 });
       const payload = JSON.stringify({ params: { position: 'up' }, padding: 'x'.repeat(15_000) });
@@ -135,7 +135,7 @@ export const relayFloods: Attack[] = [
         for (const { status } of await Promise.allSettled(some)) tally.note(status);
       }
       await client.endAsync(true);
-      reader.socket.destroy();
+      reader.destroy();
       return tally.result();
     },
   },
@@ -193,37 +193,4 @@ function untilPong(socket: WebSocket): Promise<'pong'> {
       if ((data as Buffer).toString().includes('pong')) resolve('pong');
     });
   });
-}
-
-/** A socket that is under the attacker's own hand, so that it can stop reading. */
-function openByHand(url: string): Promise<{ socket: ReturnType<typeof connect> }> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.on('error', () => undefined);
-  socket.write(
-    [
-      'GET /mqtt HTTP/1.1',
-      `Host: ${hostname}:${port}`,
-      'Upgrade: websocket',
-      'Connection: Upgrade',
-      'Sec-WebSocket-Version: 13',
-      'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
-      'CF-Connecting-IP: 192.0.2.88',
-      '\r\n',
-    ].join('\r\n'),
-  );
-  return new Promise((resolve, reject) => {
-    socket.once('data', (chunk: Buffer) => {
-      if (chunk.toString().startsWith('HTTP/1.1 101')) resolve({ socket });
-      else reject(new Error(`no WebSocket: ${chunk.toString().slice(0, 80)}`));
-    });
-    socket.once('close', () => reject(new Error(nameOfError('closed'))));
-  });
-}
-
-/** A client's text frame with the mask 0, for texts up to 64 KiB. */
-function maskedFrame(text: string): Buffer {
-  const body = Buffer.from(text);
-  const head = body.length < 126 ? [0x81, 0x80 | body.length] : [0x81, 0xfe, body.length >> 8, body.length & 255];
-  return Buffer.concat([Buffer.from([...head, 0, 0, 0, 0]), body]);
 }

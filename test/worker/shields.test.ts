@@ -205,6 +205,28 @@ describe('the pace of a user', () => {
   });
 });
 
+describe('the pace of what a user writes', () => {
+  it('is slower than that of reads and of commands, and does not hold these up', async () => {
+    const { token } = await createUser();
+    const LIMITS = 'refusalDelayMs=0,userWriteBurst=2,userWritesPerSecond=10,userRequestWaitMs=150';
+    const changed = { ...production, LIMITS } as unknown as Env;
+    const headers = { Authorization: `Bearer ${token}` };
+    const waits = vi.spyOn(scheduler, 'wait');
+    const createKey = () => ask(changed, '/api/v1/users/api-keys', headers, { method: 'POST', body: '{}' });
+    const control = () =>
+      ask(changed, '/api/v1/devices/dev_00000000/control', headers, { method: 'POST', body: '{"action":"trigger"}' });
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const written = await Promise.all(Array.from({ length: 4 }, createKey));
+    expect((await ask(changed, '/api/v1/users/me', headers)).status).toBe(200);
+    expect((await control()).status).toBe(404);
+    vi.useRealTimers();
+    expect(written.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+    expect(written[3]?.headers.get('Retry-After')).toBe('1');
+    expect(waits.mock.calls.map(([ms]) => ms).filter((ms) => ms > 0)).toEqual([100]);
+    vi.restoreAllMocks();
+  });
+});
+
 describe('what strangers can make the database do', () => {
   const contextOf = (limits: string) => ({ config: readConfig({ ...production, LIMITS: limits } as unknown as Env) });
 
