@@ -63,6 +63,7 @@ export class RelayKeyWaits {
         this.#sendWaiting(new Set([...read].filter((keyId) => !ended.has(keyId))));
       }
     } finally {
+      this.#reading = new Set();
       this.#isAtWork = false;
     }
   }
