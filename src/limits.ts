@@ -87,6 +87,7 @@ export const limitSpecs = {
   relaySnapshotDevices: { default: 1_000, min: 1, max: 10_000 },
   // One invocation may call 1 000 objects.
   fleetToldDevices: { default: 800, min: 1, max: 950 },
+  fleetUntoldDevices: { default: 10, min: 0, max: 800 },
   fleetToldHours: { default: 24, min: 1, max: 720 },
   fleetKeptSeconds: { default: 60, min: 1, max: 3_600 },
   fleetLeaseMs: { default: 1_000, min: 100, max: 10_000 },

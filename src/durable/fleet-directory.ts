@@ -1,6 +1,7 @@
 // Which relay shards want the messages of all devices of one user (or, with several directories a user, of a part of them). A
-// device asks once and is told of what comes later, so that a message costs no call here. Beyond `fleetToldDevices` devices
-// get a lease instead, which a new registration waits for. Pushes nothing.
+// device asks once and is told of what comes later, so that a message costs no call here. Few that cannot be told hold up no
+// subscription: each is told later, by an alarm. Beyond `fleetToldDevices` devices get a lease instead, which a new
+// registration waits for. Pushes nothing.
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import type { FleetAnswer } from '../domain/device/fleets.ts';
@@ -12,8 +13,11 @@ import { within } from './within.ts';
 const hourMs = 3_600_000;
 const tellAtOnce = 100;
 const maxTries = 2;
+const firstBackOffMs = 2_000;
+const maxBackOffMs = 600_000;
 
 type Told = { device_id: string; until_ms: number };
+type Registration = { userId: number; shard: string; registrationId: number };
 
 export class FleetDirectory extends DurableObject<Env> {
   readonly #limits = readConfig(this.env).limits;
@@ -28,6 +32,12 @@ export class FleetDirectory extends DurableObject<Env> {
     this.#sql.exec(
       'CREATE TABLE IF NOT EXISTS told (device_id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID',
     );
+    // Devices among those that could not be told yet.
+    this.#sql.exec(
+      `CREATE TABLE IF NOT EXISTS untold
+         (device_id TEXT PRIMARY KEY, user_id INTEGER NOT NULL, tries INTEGER NOT NULL, next_at_ms INTEGER NOT NULL)
+       WITHOUT ROWID`,
+    );
     this.#sql.exec('CREATE TABLE IF NOT EXISTS leases (until_ms INTEGER NOT NULL)');
     const [leases] = this.#sql.exec<{ until_ms: number }>('SELECT until_ms FROM leases').toArray();
     this.#leasesUntilMs = leases?.until_ms ?? 0;
@@ -38,22 +48,21 @@ export class FleetDirectory extends DurableObject<Env> {
   /** Of a device that the user may follow. */
   ask(deviceId: string): FleetAnswer {
     const nowMs = Date.now();
-    const listeners = this.#sql
-      .exec<{ shard: string; id: number }>('SELECT shard, id FROM listener')
-      .toArray()
-      .map(({ shard, id: registrationId }) => ({ shard, registrationId }));
+    const listeners = this.#listeners();
     const [told] = this.#sql.exec<Told>('SELECT * FROM told WHERE device_id = ?', deviceId).toArray();
     if (told === undefined && this.#isFull(nowMs)) return { listeners, isTold: false, forMs: this.#lease(nowMs) };
     const toldMs = this.#limits.fleetToldHours * hourMs;
     // For longer than the device relies on it, and a new one each time: see `#tell`.
     const untilMs = Math.max(nowMs + toldMs + hourMs, (told?.until_ms ?? 0) + 1);
     this.#sql.exec('INSERT OR REPLACE INTO told (device_id, until_ms) VALUES (?, ?)', deviceId, untilMs);
+    this.#sql.exec('DELETE FROM untold WHERE device_id = ?', deviceId);
     // Spread, so that devices that came together do not ask together.
     return { listeners, isTold: true, forMs: Math.floor(toldMs * (1 - Math.random() / 4)) };
   }
 
   /**
-   * Resolves when every device that asked knows of it, or with the reason why one does not.
+   * Resolves when every device that asked knows of it, but for `fleetUntoldDevices` at most that are told later; with the
+   * reason where there are more.
    * @param isRepeated the shard has had such a subscription: nobody is told where its registration is here
    */
   async listen(userId: number, shard: string, isRepeated: boolean): Promise<Outcome<null>> {
@@ -76,28 +85,76 @@ export class FleetDirectory extends DurableObject<Env> {
     this.#sql.exec('DELETE FROM listener WHERE shard = ? AND id = ?', shard, registrationId);
   }
 
-  /** Stops with the first device that cannot be told: the subscription is not answered as made then. */
-  async #tellAll(registration: {
-    userId: number;
-    shard: string;
-    registrationId: number;
-  }): Promise<Refusal | undefined> {
+  /** Tells each device that could not be told of all registrations that there are now. */
+  override async alarm(): Promise<void> {
+    const nowMs = Date.now();
+    this.#dropOutdated(nowMs);
+    const due = this.#sql
+      .exec<Told & { user_id: number; tries: number }>(
+        'SELECT * FROM untold JOIN told USING (device_id) WHERE next_at_ms <= ? ORDER BY next_at_ms LIMIT ?',
+        nowMs,
+        tellAtOnce,
+      )
+      .toArray();
+    const listeners = this.#listeners();
+    const failed = await Promise.all(
+      due.map(async (device) => {
+        for (const listener of listeners) {
+          const refusal = await this.#tell(device, { userId: device.user_id, ...listener });
+          if (refusal !== undefined) return true;
+        }
+        return false;
+      }),
+    );
+    for (const [index, { device_id: deviceId, user_id: userId, tries }] of due.entries()) {
+      if (failed[index] === true) this.#tellLater(deviceId, userId, tries + 1);
+      else this.#sql.exec('DELETE FROM untold WHERE device_id = ?', deviceId);
+    }
+    await this.#planAlarm();
+  }
+
+  #listeners(): Omit<Registration, 'userId'>[] {
+    return this.#sql
+      .exec<{ shard: string; id: number }>('SELECT shard, id FROM listener')
+      .toArray()
+      .map(({ shard, id: registrationId }) => ({ shard, registrationId }));
+  }
+
+  /** Stops where more fail than a few broken devices explain: the subscription is not answered as made then. */
+  async #tellAll(registration: Registration): Promise<Refusal | undefined> {
     this.#dropOutdated(Date.now());
     const told = this.#sql.exec<Told>('SELECT * FROM told').toArray().values();
+    const failed: string[] = [];
     let refusal: Refusal | undefined;
     const tellNext = async () => {
       for (const one of told) {
-        refusal ??= await this.#tell(one, registration);
+        const problem = await this.#tell(one, registration);
+        if (problem !== undefined && failed.push(one.device_id) > this.#limits.fleetUntoldDevices) refusal = problem;
         if (refusal !== undefined) return;
       }
     };
     await Promise.all(Array.from({ length: tellAtOnce }, tellNext));
+    for (const deviceId of failed) this.#tellLater(deviceId, registration.userId, 0);
+    if (failed.length > 0) await this.#planAlarm();
     return refusal;
+  }
+
+  #tellLater(deviceId: string, userId: number, tries: number): void {
+    const nextAtMs = Date.now() + Math.min(firstBackOffMs * 2 ** tries, maxBackOffMs);
+    this.#sql.exec(
+      'INSERT OR REPLACE INTO untold (device_id, user_id, tries, next_at_ms) VALUES (?, ?, ?, ?)',
+      ...[deviceId, userId, tries, nextAtMs],
+    );
+  }
+
+  async #planAlarm(): Promise<void> {
+    const { at } = this.#sql.exec<{ at: number | null }>('SELECT min(next_at_ms) AS at FROM untold').one();
+    if (at !== null) await this.ctx.storage.setAlarm(at);
   }
 
   async #tell(
     { device_id: deviceId, until_ms: untilMs }: Told,
-    registration: { userId: number; shard: string; registrationId: number },
+    registration: Registration,
   ): Promise<Refusal | undefined> {
     let refusal: Refusal | undefined;
     for (let tries = 0; tries < maxTries; tries += 1) {
@@ -135,6 +192,7 @@ export class FleetDirectory extends DurableObject<Env> {
 
   #dropOutdated(nowMs: number): void {
     this.#sql.exec('DELETE FROM told WHERE until_ms <= ?', nowMs);
+    this.#sql.exec('DELETE FROM untold WHERE device_id NOT IN (SELECT device_id FROM told)');
   }
 
   /** Noted ahead by an hour, so that it is seldom written. */

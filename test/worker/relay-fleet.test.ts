@@ -1,8 +1,9 @@
 // Subscriptions to everything that is a user's: who gets what, newly made devices included, the present state first, and
 // what such a subscription costs.
-import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
+import type { FleetRegistration } from '../../src/domain/device/fleets.ts';
 import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
 import { FleetDirectory } from '../../src/durable/fleet-directory.ts';
 import { DeviceSession } from '../../src/durable/device-session.ts';
@@ -50,6 +51,10 @@ async function listen(userId: number, ...topics: string[]): Promise<TestSocket> 
   for (const topic of topics) expect(await socket.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
   return socket;
 }
+
+const failure = (): never => {
+  throw new Error('away');
+};
 
 const reportOf = (device: DeviceIdentity, position: string) =>
   itemOf(topicOf(device, topicActions.propertyPost), JSON.stringify({ params: { position } }));
@@ -360,22 +365,56 @@ describe('what a device knows of such subscriptions', () => {
     expect(await other.next()).toEqual(pushOf(device, 'middle'));
   });
 
-  it('is told a second time where the first failed, and the subscription is not made where that fails, too', async () => {
+  it('is told a second time where the first failed', async () => {
     const userId = ++lastUserId;
     const [device] = await ownDevices(userId, 1);
     const socket = await signIn(userId);
-    const failure = (): never => {
-      throw new Error('away');
-    };
-    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(failure);
-    const failed = { action: 'subscribe', code: 500, message: 'internal_error' };
-    expect(await socket.ask({ action: 'subscribe', topic: everything })).toMatchObject(failed);
-    away.mockRestore();
     const once = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementationOnce(failure);
     expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
     once.mockRestore();
     await report(reportOf(device!, 'up'));
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+  });
+
+  it('is held up by no device that cannot be told, which is told as soon as it can be', async () => {
+    const userId = ++lastUserId;
+    const [broken, device] = await ownDevices(userId, 2);
+    type Register = (this: DeviceSession, registration: FleetRegistration) => boolean;
+    const registerFleet: Register = Reflect.get(DeviceSession.prototype, 'registerFleet');
+    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(function (
+      this: DeviceSession,
+      registration,
+    ) {
+      const { ctx } = this as unknown as { ctx: DurableObjectState };
+      return ctx.id.name === broken!.deviceId ? failure() : registerFleet.call(this, registration);
+    });
+    const socket = await listen(userId, everything);
+    await report(reportOf(device!, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    // By this test, or by its own time.
+    const tellAgain = async () => {
+      await sql(userId, 'UPDATE untold SET next_at_ms = 0');
+      await runDurableObjectAlarm(directoryOf(userId));
+    };
+    const untold = () => sql(userId, 'SELECT device_id, tries > 0 AS was_tried FROM untold');
+    await tellAgain();
+    expect(await untold()).toEqual([{ device_id: broken!.deviceId, was_tried: 1 }]);
+    away.mockRestore();
+    await tellAgain();
+    await vi.waitFor(async () => expect(await untold()).toEqual([]));
+    await report(reportOf(broken!, 'down'));
+    expect(await socket.next()).toEqual(pushOf(broken!, 'down'));
+    expect(await runDurableObjectAlarm(directoryOf(userId))).toBe(false);
+  });
+
+  it('is not made where more devices cannot be told than a few', async () => {
+    const userId = ++lastUserId;
+    await ownDevices(userId, limitSpecs.fleetUntoldDevices.default + 1);
+    const socket = await signIn(userId);
+    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(failure);
+    const failed = { action: 'subscribe', code: 500, message: 'internal_error' };
+    expect(await socket.ask({ action: 'subscribe', topic: everything })).toMatchObject(failed);
+    away.mockRestore();
   });
 
   it('delays no message for long where the directory does not answer', async () => {
