@@ -10,6 +10,10 @@ import { createHealthServer, type Readiness } from './health.ts';
 import type { Log } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { Share } from './share.ts';
+import type { Counts } from './worker-link.ts';
+
+/** After a change of the sessions. */
+const repeatsWithinMs = 600_000;
 
 export class Bridge {
   readonly #config: BridgeConfig;
@@ -22,6 +26,7 @@ export class Bridge {
   /** How many the Worker has; 1 until it says so. */
   #count = 1;
   #activeShares = '';
+  #mayRepeatUntilMs = 0;
   #isStopping = false;
   #change: Promise<void> = Promise.resolve();
   #reportState: () => void = () => undefined;
@@ -50,7 +55,7 @@ export class Bridge {
   get state() {
     const isActive = this.#active.length > 0;
     const isConnected = isActive && this.#active.every(({ broker }) => broker.isConnected);
-    const hasRoles = this.#shares.length > 0 && this.#shares.every(({ role }) => role !== null);
+    const hasRoles = this.#shares.length === this.#count && this.#shares.every(({ role }) => role !== null);
     return {
       broker: isConnected ? 'connected' : 'disconnected',
       link: this.#isLinked ? 'connected' : 'disconnected',
@@ -86,7 +91,7 @@ export class Bridge {
   }
 
   get #isLinked(): boolean {
-    return this.#shares.length > 0 && this.#shares.every(({ isLinked }) => isLinked);
+    return this.#shares.length === this.#count && this.#shares.every(({ isLinked }) => isLinked);
   }
 
   #readActiveShares(): number[] {
@@ -104,10 +109,25 @@ export class Bridge {
         readActiveShares: () => this.#readActiveShares(),
         onChange: () => this.#noteChange(),
         onShares: (shares) => this.#setCount(shares),
+        onCounts: (counts, from) => this.#noteCounts(counts, from),
+        mayRepeat: () => performance.now() < this.#mayRepeatUntilMs,
         onRefused: (remedy) => this.#reportRefusal(remedy),
       },
       isServed,
     );
+  }
+
+  /** Of a link of the present number of shares. */
+  #noteCounts({ shares, formerShares, changedMsAgo }: Counts, number: number): void {
+    if (number > 0 || shares !== this.#count) return;
+    if (changedMsAgo !== undefined) this.#mayRepeatUntilMs = performance.now() + repeatsWithinMs - changedMsAgo;
+    // The others begin when the sessions are those of this number.
+    if (formerShares === undefined && this.#shares.length < shares) this.#changeLater(() => this.#openOthers());
+  }
+
+  #changeLater(run: () => Promise<void>): void {
+    this.#change = this.#change.then(run);
+    runDetached(this.#change);
   }
 
   /** The shares of another number of shares have other sessions with the broker, and other products. */
@@ -115,8 +135,7 @@ export class Bridge {
     if (this.#isStopping || count === this.#count) return;
     this.#log.info('shares of the uplink', { shares: count });
     this.#count = count;
-    this.#change = this.#change.then(() => this.#reopen());
-    runDetached(this.#change);
+    this.#changeLater(() => this.#reopen());
   }
 
   async #reopen(): Promise<void> {
@@ -125,9 +144,17 @@ export class Bridge {
     this.#former = [];
     this.#activeShares = '';
     if (this.#isStopping) return;
-    for (let number = 0; number < this.#count; number += 1) this.#shares.push(await this.#open(number, true));
+    this.#shares.push(await this.#open(0, true));
     for (const number of this.#numbersOnDisk()) {
       if (number >= this.#count) this.#former.push(await this.#open(number, false));
+    }
+    this.#noteChange();
+  }
+
+  async #openOthers(): Promise<void> {
+    const count = this.#count;
+    while (!this.#isStopping && count === this.#count && this.#shares.length < count) {
+      this.#shares.push(await this.#open(this.#shares.length, true));
     }
     this.#noteChange();
   }

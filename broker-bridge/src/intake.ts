@@ -25,6 +25,8 @@ export class Intake {
   #isStopped = false;
   readonly #gate: FloodGate<SpooledMessage>;
   #isReading = false;
+  /** Until then what comes may have come from another session as well. */
+  #overlapsUntilMs = 0;
   /** When the broker's session was read last, as far as this bridge knows; 0 for never. */
   #readAtMs: number;
 
@@ -54,6 +56,11 @@ export class Intake {
     this.#deliveries.beginSession();
   }
 
+  /** The session overlaps with others that were read before: for so long the Worker is asked to compare contents. */
+  expectRepeats(forMs: number): void {
+    this.#overlapsUntilMs = Date.now() + forMs;
+  }
+
   /** The connection is over. */
   noteConnectionEnd(): void {
     if (this.#isReading) this.#readAtMs = Date.now();
@@ -70,11 +77,13 @@ export class Intake {
     // A message refused here stays unacknowledged, so the broker sends it to the next bridge.
     if (this.#isStopped) return;
     this.#metrics.messagesReceived.inc();
-    const { topic, payload, dup, packetId } = message;
+    const { topic, payload, packetId } = message;
+    const mayRepeat = Date.now() < this.#overlapsUntilMs;
+    const dup = message.dup || mayRepeat;
     const delivery = packetId === 0 ? null : this.#deliveries.describe(packetId, topic, payload);
-    const redeliveryOf = dup && delivery !== null ? this.#deliveries.find(delivery) : null;
+    const redeliveryOf = message.dup && delivery !== null ? this.#deliveries.find(delivery) : null;
     if (redeliveryOf !== null) this.#metrics.redeliveriesKnown.inc();
-    const soleReader = dup && !this.#hasGap && this.#isSessionOurs;
+    const soleReader = dup && !mayRepeat && !this.#hasGap && this.#isSessionOurs;
     const { retain, trueBytes } = message;
     const item = { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes };
     const acknowledge = (): void => connection.acknowledge(packetId);
@@ -82,7 +91,7 @@ export class Intake {
       const seq = this.#spool.append(item, delivery, acknowledge);
       if (delivery !== null && redeliveryOf === null) this.#deliveries.remember(delivery, seq);
     } else this.#spool.whenCommitted(acknowledge);
-    if (delivery !== null && !dup && this.#isSessionOurs) this.#hasGap = false;
+    if (delivery !== null && !message.dup && this.#isSessionOurs) this.#hasGap = false;
     this.#spool.whenRoomInMemory(proceed);
   }
 

@@ -88,7 +88,8 @@ export class MqttConnection {
   #subscribeTimer: NodeJS.Timeout | undefined;
   readonly #filters: () => readonly string[];
   readonly #granted = new Set<string>();
-  readonly #asking = new Set<(refused: undefined) => void>();
+  /** What waits for an answer, to be told when there will be none. */
+  readonly #asking = new Set<(answer: undefined) => void>();
 
   /** @param filters what to subscribe to: read when the connection is there, and again while there are more of them */
   constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents, filters: () => readonly string[]) {
@@ -109,6 +110,10 @@ export class MqttConnection {
     if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
   }
 
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
   get unanswered(): number {
     return this.#unanswered.size;
   }
@@ -118,6 +123,24 @@ export class MqttConnection {
     const missing = filters.filter((filter) => !this.#granted.has(filter));
     if (missing.length === 0) return true;
     return this.#isOpen && (await this.#ask(missing))?.length === 0;
+  }
+
+  /** Of what the session has subscribed to; false where the connection has ended. */
+  async unsubscribe(filters: readonly string[]): Promise<boolean> {
+    for (let from = 0; from < filters.length; from += filtersAtOnce) {
+      const isDone = await new Promise<boolean>((resolve) => {
+        const finish = (isDone?: boolean): void => {
+          this.#asking.delete(finish);
+          resolve(isDone ?? false);
+        };
+        this.#asking.add(finish);
+        this.#client.unsubscribe(filters.slice(from, from + filtersAtOnce), (error) =>
+          finish(!(error instanceof Error)),
+        );
+      });
+      if (!isDone) return false;
+    }
+    return true;
   }
 
   /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */

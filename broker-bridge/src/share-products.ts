@@ -23,6 +23,10 @@ export class ShareProducts {
     this.#options = options;
   }
 
+  get keys(): readonly string[] {
+    return [...this.#keys];
+  }
+
   filters(): readonly string[] {
     return this.#options.shares === 1 ? uplinkFilters : [...this.#keys].flatMap(uplinkFiltersOf);
   }
@@ -34,8 +38,12 @@ export class ShareProducts {
 
   /** Resolves when all are known; tries again for as long as `isWanted`. */
   async load(isWanted: () => boolean): Promise<void> {
-    const { shares, share, log } = this.#options;
-    if (shares === 1) return;
+    if (this.#options.shares > 1) await this.loadKeys(isWanted);
+  }
+
+  /** The same, where there is one share as well. */
+  async loadKeys(isWanted: () => boolean): Promise<void> {
+    const { share, log } = this.#options;
     const backOff = new BackOff({ baseMs: 200, capMs: 5_000 });
     while (isWanted()) {
       try {

@@ -17,12 +17,13 @@ import { Intake } from './intake.ts';
 import type { Log } from './log.ts';
 import { LoginCheck } from './login-check.ts';
 import type { Metrics } from './metrics.ts';
+import { changeShares, sessionClientId } from './share-change.ts';
 import { ShareProducts } from './share-products.ts';
 import { Spool } from './spool.ts';
 import { StallWatch } from './stall-watch.ts';
 import { UplinkClient } from './uplink-client.ts';
 import { Uplink } from './uplink.ts';
-import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
+import { WorkerLink, type BrokerState, type Counts, type Role } from './worker-link.ts';
 
 type ShareOptions = {
   config: BridgeConfig;
@@ -36,6 +37,9 @@ type ShareOptions = {
   onChange: () => void;
   /** The Worker has another number of shares. */
   onShares: (shares: number) => void;
+  onCounts: (counts: Counts, number: number) => void;
+  /** The sessions were changed a short time ago, so that what comes may have come before. */
+  mayRepeat: () => boolean;
   /** The Worker does not let this bridge in, and never did. */
   onRefused: (remedy: string) => void;
 };
@@ -46,6 +50,9 @@ const commandDrainMs = 1000;
 const flushMs = 1000;
 const uplinkDrainMs = 5000;
 const drainLookMs = 20;
+const changedAgainMs = 500;
+/** What came while the sessions were changed is at the front of the new ones. */
+const repeatsForMs = 5_000;
 
 export class Share {
   readonly number: number;
@@ -66,6 +73,10 @@ export class Share {
   /** Null until the Worker has assigned one. */
   #role: Role | null = null;
   #isStopping = false;
+  /** The broker may be connected, or will be. */
+  #isServing = false;
+  #isChanging = false;
+  #wasConnected = false;
 
   /** Throws when the spool cannot be opened. `isServed`: false for what a former share has left in its spool. */
   static async start(options: ShareOptions, isServed: boolean): Promise<Share> {
@@ -117,6 +128,8 @@ export class Share {
         onSession: (isPresent) => {
           this.#session = { connectionId: randomUUID(), isPresent, readUntilMs: this.#intake.readUntilMs };
           this.#intake.noteSession(isPresent, this.#link.isRoleSure);
+          if (!this.#wasConnected && options.mayRepeat()) this.#intake.expectRepeats(repeatsForMs);
+          this.#wasConnected = true;
         },
         onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
         onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
@@ -146,9 +159,13 @@ export class Share {
       ...linkOptions,
       commandLink: null,
       readBroker: () => this.#readBroker(),
-      onRole: (role, resumes, commandLinks, told) => {
-        if (told !== null && told !== shares) options.onShares(told);
-        else this.#setRole(role, resumes, commandLinks);
+      onRole: (role, resumes, counts) => {
+        if (counts !== null && counts.shares !== shares) {
+          options.onShares(counts.shares);
+          return;
+        }
+        if (counts !== null) options.onCounts(counts, number);
+        this.#setRole(role, resumes, counts?.commandLinks ?? 0, counts?.formerShares);
       },
       onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
       // The other process is connected to the broker under the same client id by now, or will be.
@@ -199,7 +216,7 @@ export class Share {
     await this.spool.close();
   }
 
-  #setRole(role: Role, resumes: boolean, commandLinks: number): void {
+  #setRole(role: Role, resumes: boolean, commandLinks: number, formerShares?: number): void {
     // Promoted while stopping: the session is for the next bridge.
     if (this.#isStopping) return;
     const { log, shares, number } = this.#options;
@@ -211,9 +228,12 @@ export class Share {
     this.commandLinks.setCount(role === 'active' ? commandLinks : 0);
     if (role === 'active') {
       this.loginCheck.stop();
-      if (shares === 1) this.broker.start(resumes);
-      else if (!wasActive) runDetached(this.#begin(resumes));
+      if (formerShares !== undefined) runDetached(this.#change(formerShares));
+      else if (shares === 1) this.broker.start(resumes);
+      else if (!this.#isServing) runDetached(this.#begin(resumes));
+      this.#isServing = formerShares === undefined;
     } else {
+      this.#isServing = false;
       this.loginCheck.start();
       runDetached(shares > 1 && wasActive ? this.#leave() : this.broker.stop());
     }
@@ -224,6 +244,22 @@ export class Share {
     const isWanted = () => this.#role === 'active' && !this.#isStopping;
     await this.#products.load(isWanted);
     if (isWanted()) this.broker.start(resumes);
+  }
+
+  /** From the sessions of another number of shares to those of the present one; the Worker answers with the role again. */
+  async #change(from: number): Promise<void> {
+    if (this.#isChanging) return;
+    this.#isChanging = true;
+    const { config, log, shares } = this.#options;
+    const isWanted = () => this.#role === 'active' && !this.#isStopping;
+    while (isWanted()) {
+      const change = { config, log, intake: this.#intake, spool: this.spool, from, shares, isWanted };
+      if (!(await changeShares(change))) continue;
+      await this.#untilSent(uplinkDrainMs);
+      while (isWanted() && !this.#link.send({ type: 'changed', shares })) await wait(changedAgainMs);
+      break;
+    }
+    this.#isChanging = false;
   }
 
   /** Another bridge takes the share: it is told when what this one has read is with the Worker, so that it stays in order. */
@@ -270,11 +306,6 @@ export class Share {
     this.#downlink.noteLinkChange(this.#link, isConnected, lastFrameAtMs);
     this.#options.onChange();
   }
-}
-
-/** The broker keeps a session for each share, and others for another number of shares. */
-function sessionClientId(clientId: string, share: number, shares: number): string {
-  return shares === 1 ? clientId : `${clientId}-${shares}-${share}`;
 }
 
 /** The first one has the folder that it would have alone. */

@@ -22,6 +22,14 @@ import { WorkerClock } from './worker-clock.ts';
 export type Role = 'active' | 'standby';
 export type BrokerState = { connected: boolean; session?: BrokerSession };
 
+/** `commandLinks`: how many a bridge opens while active. The others are described in protocol/bridge.ts. */
+export type Counts = {
+  commandLinks: number;
+  shares: number;
+  formerShares: number | undefined;
+  changedMsAgo: number | undefined;
+};
+
 type LinkOptions = {
   workerUrl: string;
   /** Number of a command link; null for the link that decides on the role. */
@@ -39,11 +47,8 @@ type LinkOptions = {
   readBroker: () => BrokerState;
   /** The shares that this bridge is active for. */
   readActiveShares: () => number[];
-  /**
-   * `resumes`: no other bridge was active since this process was. `commandLinks`: how many it opens while active. `shares`:
-   * how many the uplink has, where the Worker says so now.
-   */
-  onRole: (role: Role, resumes: boolean, commandLinks: number, shares: number | null) => void;
+  /** `resumes`: no other bridge was active since this process was. `counts`: where the Worker says them now. */
+  onRole: (role: Role, resumes: boolean, counts: Counts | null) => void;
   /** Answers whether the broker session has the product's subscriptions. */
   onProduct: (productKey: string) => Promise<boolean>;
   onPublish: (frame: PublishFrame, link: WorkerLink) => void;
@@ -244,9 +249,9 @@ export class WorkerLink {
       if (this.#options.commandLink === null) this.#options.log.info('connected to the Worker');
       this.#options.onConnectedChange(true, this.#lastFrameAtMs, this);
     }
-    // A role that is taken away is told without the numbers.
-    const shares = frame.type === 'welcome' || frame.role === 'active' ? (frame.shares ?? 1) : null;
-    this.#options.onRole(frame.role, frame.resumes ?? false, frame.commandLinks ?? 0, shares);
+    const { commandLinks, shares = 1, formerShares, changedMsAgo } = frame;
+    const counts = commandLinks === undefined ? null : { commandLinks, shares, formerShares, changedMsAgo };
+    this.#options.onRole(frame.role, frame.resumes ?? false, counts);
   }
 
   async #answerProduct(id: string, productKey: string): Promise<void> {

@@ -75,6 +75,11 @@ export type LinkHealth = {
 const lastActiveKey = 'lastActiveInstance';
 const sessionsKey = 'brokerSessions';
 const reconciliationKey = 'reconciliation';
+const sharesKey = 'shares';
+/** Far longer than a bridge needs to begin with its share after a change. */
+const overlapForMs = 600_000;
+/** Which number of shares the sessions with the broker are for. */
+type StoredShares = { shares: number; changedAtMs: number };
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
@@ -176,6 +181,9 @@ export class BrokerLink extends DurableObject<Env> {
         this.#endLeaving(socket);
         await this.#planCheck();
         break;
+      case 'changed':
+        if (this.#share === 0 && read(socket).role === 'active') this.#noteChanged(frame.shares);
+        return;
       case 'product-served':
         this.#products.answer(frame.id, frame.isServed);
         return;
@@ -354,8 +362,26 @@ export class BrokerLink extends DurableObject<Env> {
     });
   }
 
+  /** The sessions with the broker are those of this number of shares now: every bridge is told, and the shares begin. */
+  #noteChanged(shares: number): void {
+    if (shares !== this.#shares) return;
+    const { kv } = this.ctx.storage;
+    const nowMs = Date.now();
+    kv.put(sharesKey, { shares, changedAtMs: nowMs } satisfies StoredShares);
+    log('info', 'the number of shares has changed', { shares });
+    for (const { socket, role } of this.#bridges()) {
+      if (role !== null) send(socket, { type: 'role', nowMs, role, resumes: role === 'active', ...this.#counts });
+    }
+  }
+
   get #counts() {
-    return { commandLinks: this.#commandLinks, ...(this.#shares > 1 && { shares: this.#shares }) };
+    const shares = this.#shares;
+    const counts = { commandLinks: this.#commandLinks, ...(shares > 1 && { shares }) };
+    if (this.#share !== 0) return counts;
+    const stored = this.ctx.storage.kv.get<StoredShares>(sharesKey) ?? { shares: 1, changedAtMs: 0 };
+    if (stored.shares !== shares) return { ...counts, formerShares: stored.shares };
+    const changedMsAgo = Date.now() - stored.changedAtMs;
+    return changedMsAgo < overlapForMs ? { ...counts, changedMsAgo } : counts;
   }
 
   async #planCheck(): Promise<void> {

@@ -218,6 +218,8 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('shares'), active: activeSharesSchema }),
   /** Of a bridge that was asked to make way: it has left the broker session and sent what it had read from it. */
   z.object({ type: z.literal('released') }),
+  /** The sessions of the former number of shares are read to their end and gone, those of the present one are there. */
+  z.object({ type: z.literal('changed'), shares: z.int().positive() }),
   /** Answer to `product`: whether the broker session of this share has the product's subscriptions. */
   z.object({ type: z.literal('product-served'), id: z.string(), isServed: z.boolean() }),
   /** `session` where it is connected. */
@@ -257,6 +259,13 @@ const roleFields = {
   commandLinks: z.int().nonnegative().optional(),
   /** How many shares the uplink has; absent where it has one. */
   shares: z.int().min(2).optional(),
+  /**
+   * Only on the link of share 0, where the sessions with the broker are still those of another number of shares: how many.
+   * The active bridge of share 0 makes the change, and no share is served before.
+   */
+  formerShares: z.int().positive().optional(),
+  /** How long ago that change was made, for some minutes: what came meanwhile may come from both sessions. */
+  changedMsAgo: z.int().nonnegative().optional(),
 };
 
 export const workerFrameSchema = z.discriminatedUnion('type', [

@@ -3,9 +3,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { activateMany, addProduct, type Activation } from '../rig/accounts.ts';
 import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
+import { eventually } from '../rig/changes.ts';
 import { Mosquitto } from '../rig/mosquitto.ts';
 import type { WorkerRig } from '../rig/worker-rig.ts';
+import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { FaultRig, startFaultWorker } from './fault-rig.ts';
+import { PositionCounter } from './position-counter.ts';
 import type { Random } from './random.ts';
 import { find, type Finding, type Scenario } from './scenario.ts';
 
@@ -15,6 +18,7 @@ const shares = 2;
 const products = 12;
 const devicesPerProduct = 5;
 const changedWithinMs = 40_000;
+const quietMs = 3_000;
 
 export const activeBridges: Scenario = {
   name: 'active-bridges',
@@ -30,6 +34,98 @@ export const activeBridges: Scenario = {
     }
   },
 };
+
+export const changedShares: Scenario = {
+  name: 'changed-shares',
+  title: 'the number of shares is changed under load by a new deployment, and back',
+  run: async ({ isShort, say }) => {
+    const worker = await startFaultWorker();
+    try {
+      return [await changeUnderLoad(worker, isShort ? [2] : [2, 3, 2, 1], isShort ? 40 : 100, say)];
+    } finally {
+      await worker.stop();
+    }
+  },
+};
+
+async function changeUnderLoad(
+  worker: WorkerRig,
+  numbers: number[],
+  perDevice: number,
+  say: (line: string) => void,
+): Promise<Finding> {
+  const devices: Activation[] = [];
+  for (let product = 0; product < products; product += 1) devices.push(...(await makeDevicesOfProduct(worker)));
+  const rig = await FaultRig.openAt(worker, devices, await Mosquitto.start());
+  try {
+    const spools = [await rig.makeSpool(), await rig.makeSpool()];
+    const bridges = spools.map((spool, index) =>
+      rig.startBridge({ spool, environment: { BRIDGE_ID: `bridge-${index + 1}` } }),
+    );
+    await untilServedBy(bridges, 1);
+    // Few enough of each device for each changing message to keep a property of its own, and its changes of position.
+    const counter = new PositionCounter();
+    const loading = { isUnderWay: true };
+    const load = rig.load(devices.length * perDevice, perSecond, () => [rig.maker.make({ moves: true })]);
+    void load.then(() => (loading.isUnderWay = false));
+    let slowestMs = 0;
+    let inTime = 0;
+    for (const number of numbers) {
+      await sleep(1000);
+      const startedAtMs = performance.now();
+      worker.setVars({ BRIDGE_SHARES: String(number) });
+      await worker.restartWorker('leave');
+      await untilServedBy(bridges, number);
+      slowestMs = Math.max(slowestMs, performance.now() - startedAtMs);
+      if (loading.isUnderWay) inTime += 1;
+      say(`${number} shares`);
+    }
+    await load;
+    await rig.publisher.drained(changedWithinMs);
+    for (const { healthPort } of spools) await untilSpoolEmpty(healthPort);
+    // What the relay missed while the Worker restarted shows in the states, once nothing comes any more.
+    while (rig.history.missing.length > 0 && rig.history.msSinceEffect < quietMs) await sleep(100);
+    await rig.maker.compareState(worker);
+    const outcome = await rig.finish();
+    let [made, recorded] = [0, 0];
+    for (const { deviceId } of devices) {
+      made += rig.maker.countChanging(deviceId);
+      recorded += await counter.count(worker, deviceId);
+    }
+    const facts = [
+      `${recorded} changes of position for ${made} messages`,
+      `slowest: ${(slowestMs / 1000).toFixed(1)} s`,
+      `${inTime} of ${numbers.length} changes under load`,
+    ];
+    const judged = { ...outcome, doubled: Math.max(outcome.doubled, recorded - made) };
+    // Relay sockets end with the Worker, and with it which messages that change nothing were pushed.
+    const finding = find(`shares: 1, ${numbers.join(', ')}`, judged, facts, {
+      isOrderKept: false,
+      isRelayKept: false,
+      isMemoryKept: false,
+    });
+    if (outcome.stale > 0) finding.failures.push(`${outcome.stale} properties that do not show the last message`);
+    if (recorded < made) finding.failures.push(`${made - recorded} changes of position missing`);
+    return finding;
+  } finally {
+    await rig.close();
+  }
+}
+
+/** Each share is served by one of them. */
+async function untilServedBy(bridges: BridgeProcess[], number: number): Promise<void> {
+  const read = () =>
+    bridges.flatMap((bridge) => {
+      const state = bridge.states.at(-1);
+      if (!bridge.isBrokerConnected || state?.['link'] !== 'connected' || state['role'] !== 'active') return [];
+      return number === 1 && state['shares'] === undefined ? [0] : ((state['shares'] as number[] | undefined) ?? []);
+    });
+  await eventually(
+    () => `${number} shares are served; ${bridges.map(({ lastWords }) => lastWords).join(' ')}`,
+    async () => Promise.resolve(read().sort().join() === Array.from({ length: number }, (_, share) => share).join()),
+    changedWithinMs,
+  );
+}
 
 async function run(
   worker: WorkerRig,
@@ -76,13 +172,15 @@ async function makeDevices(worker: WorkerRig, broker: Mosquitto): Promise<Activa
   const bridge = worker.startBridge({ mqttUrl: broker.url, spoolDir: makeSpoolDir(), environment });
   await untilServing(bridge, shares);
   const devices: Activation[] = [];
-  for (let product = 0; product < products; product += 1) {
-    const productKey = await addProduct(worker.owner);
-    const serials = Array.from({ length: devicesPerProduct }, (_, index) => `SHARE-${index}`);
-    devices.push(...(await activateMany(worker.owner.api, productKey, serials)));
-  }
+  for (let product = 0; product < products; product += 1) devices.push(...(await makeDevicesOfProduct(worker)));
   await bridge.kill('SIGTERM');
   return devices;
+}
+
+async function makeDevicesOfProduct(worker: WorkerRig): Promise<Activation[]> {
+  const productKey = await addProduct(worker.owner);
+  const serials = Array.from({ length: devicesPerProduct }, (_, index) => `SHARE-${index}`);
+  return activateMany(worker.owner.api, productKey, serials);
 }
 
 async function untilServing(bridge: BridgeProcess, count: number): Promise<void> {

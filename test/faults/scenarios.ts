@@ -1,5 +1,5 @@
 // Every scenario, in the order of a full run.
-import { activeBridges } from './active-bridges.ts';
+import { activeBridges, changedShares } from './active-bridges.ts';
 import { bridgeKills } from './bridge-kills.ts';
 import { brokerRestarts } from './broker-restarts.ts';
 import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './edge-faults.ts';
@@ -34,7 +34,7 @@ export const bridgeSideScenarios: Scenario[] = [
 ];
 
 /** With a Worker of its own, whose uplink is shared. */
-export const sharedUplinkScenarios: Scenario[] = [activeBridges];
+export const sharedUplinkScenarios: Scenario[] = [activeBridges, changedShares];
 
 /** Devices at the edge, without broker and bridge. */
 export const edgeScenarios: Scenario[] = [edgeGatewayKills, edgeSocketCuts, edgeAnswersHeld, edgeWorkerRestarts];

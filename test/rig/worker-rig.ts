@@ -57,6 +57,7 @@ export class WorkerRig {
   /** Other Workers in the same workerd. */
   readonly neighbours: readonly Neighbour[];
   readonly #startWorker: () => Promise<BuiltWorker>;
+  readonly #bindings: Record<string, string>;
   readonly #bridges: BridgeProcess[] = [];
   #worker: BuiltWorker | undefined;
   #owner: Session | undefined;
@@ -69,7 +70,7 @@ export class WorkerRig {
     this.port = port;
     this.mqttPort = mqttPort;
     this.neighbours = neighbours;
-    const bindings = {
+    this.#bindings = {
       MQTT_HOST: '127.0.0.1',
       MQTT_PORT: String(mqttPort),
       ...workerVars,
@@ -84,7 +85,7 @@ export class WorkerRig {
     };
     const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
     this.#startWorker = () =>
-      startBuiltWorker({ stateDir: this.stateDir, port, bindings, neighbours, frontModule, ...onLine });
+      startBuiltWorker({ stateDir: this.stateDir, port, bindings: this.#bindings, neighbours, frontModule, ...onLine });
     // A stopped process does not notice that its parent is gone.
     process.once('exit', () => this.thawWorker());
   }
@@ -175,6 +176,11 @@ export class WorkerRig {
     this.#worker = await this.#startWorker();
     const ask = () => fetch(`${this.url}/health`, { signal: AbortSignal.timeout(2_000) }).then(isTrue, isFalse);
     await eventually('an answer of the Worker after its restart', ask, patienceMs);
+  }
+
+  /** In effect from the next start of the Worker on. */
+  setVars(vars: Record<string, string>): void {
+    Object.assign(this.#bindings, vars);
   }
 
   async stopWorker(): Promise<void> {

@@ -91,6 +91,33 @@ describe('the bridge of a share', () => {
   });
 });
 
+describe('a number of shares that has changed', () => {
+  const store = (shares: number) =>
+    runInDurableObject(link(), (_, state) => state.storage.kv.put('shares', { shares, changedAtMs: 0 }));
+
+  it('is told to every bridge with the former one, until the active one has made the change', async () => {
+    await store(3);
+    const { bridge: active, welcome } = await dial('one', []);
+    expect(welcome).toMatchObject({ role: 'active', formerShares: 3 });
+    const { bridge: standby, welcome: second } = await dial('two', []);
+    expect(second).toMatchObject({ role: 'standby', formerShares: 3 });
+    // Not by a standby, nor of another number.
+    standby.send({ type: 'changed', shares: 1 });
+    active.send({ type: 'changed', shares: 2 });
+    expect(await active.ask({ type: 'hello', bridgeId: 'one', brokerConnected: true })).toHaveProperty('formerShares');
+    active.send({ type: 'changed', shares: 1 });
+    for (const [bridge, role] of [
+      [active, 'active'],
+      [standby, 'standby'],
+    ] as const) {
+      const told = await bridge.next();
+      expect(told).toMatchObject({ type: 'role', role, changedMsAgo: expect.any(Number) as number });
+      expect(told).not.toHaveProperty('formerShares');
+    }
+    expect((await dial('three', [])).welcome).not.toHaveProperty('formerShares');
+  });
+});
+
 describe('a share', () => {
   /** Makes all bridges look as if they had had their roles for a while. */
   async function letTimePass() {
