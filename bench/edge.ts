@@ -9,7 +9,7 @@ import { subscribePlainly } from './plain-subscriber.ts';
 import { brokerLines, deviceLines, Publishers, type Line } from './publishers.ts';
 import { Arrivals, makeReports, type Kind } from './reports.ts';
 import type { BenchResult, Measure, Target } from './results.ts';
-import type { BenchRig } from './rig.ts';
+import { showTroubleOf, type BenchRig } from './rig.ts';
 
 type Side = 'plain' | 'bridge' | 'edge' | 'gateway';
 type Variant = { name: string; deviceCount: number; kind: Kind; target: Target };
@@ -28,6 +28,7 @@ const warmUpRounds = 1;
 /** As many reports a second as a few thousand devices send. */
 const paced = { perSecond: 200, deviceCount: 10, fullSeconds: 20, quickSeconds: 2, everyMs: 4 };
 const pings = { full: 20_000, quick: 1_000 };
+const manyDevices = 200;
 /** An object without work sleeps after ten seconds. */
 const asleepAfterMs = 15_000;
 
@@ -82,7 +83,9 @@ class EdgeBench {
 
   static async start(rig: BenchRig): Promise<EdgeBench> {
     const environment = { LOG_LEVEL: 'info', MAX_UNAUTHENTICATED_PER_ADDRESS: '5000', MAX_UNAUTHENTICATED: '5000' };
-    return new EdgeBench(rig, await rig.startBridge(), await GatewayProcess.start(rig.worker.url, environment));
+    const gateway = await GatewayProcess.start(rig.worker.url, environment);
+    showTroubleOf('gateway', gateway);
+    return new EdgeBench(rig, await rig.startBridge(), gateway);
   }
 
   async stop(): Promise<void> {
@@ -197,6 +200,8 @@ class EdgeBench {
     const { broker, worker } = this.#rig;
     const reports = makeReports(devices, count, kind, side === 'plain' ? plainRoot : '/sys/');
     let arrivals = new Arrivals(0);
+    // The end of as many connections is work, which the next ones would wait behind.
+    if (devices.length > manyDevices) await untilResting({ pid: worker.pid, isGroup: true });
     const publishers = await Publishers.connect(this.#linesOf(side, devices));
     const onText = (text: string): void => {
       arrivals.add(text);

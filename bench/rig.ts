@@ -4,6 +4,7 @@ import type { BridgeProcess } from '../test/rig/bridge-process.ts';
 import type { Activation } from '../test/rig/accounts.ts';
 import { Mosquitto, mosquittoSettings } from '../test/rig/mosquitto.ts';
 import { RelayClient } from '../test/rig/relay-client.ts';
+import type { ServiceProcess } from '../test/rig/service-process.ts';
 import type { Neighbour } from '../test/rig/worker-runtime.ts';
 import { WorkerRig, workerVars } from '../test/rig/worker-rig.ts';
 
@@ -75,11 +76,7 @@ export class BenchRig {
     const nodeOptions = this.#profileDir === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${this.#profileDir}`];
     const environment = { BRIDGE_ID: 'bench', LOG_LEVEL: 'info' };
     const bridge = this.worker.startBridge({ workerUrl, environment, nodeOptions });
-    for (const stream of [bridge.child.stdout, bridge.child.stderr]) {
-      stream?.on('data', (chunk: Buffer) => {
-        for (const line of chunk.toString().trimEnd().split('\n')) showTrouble('bridge', line);
-      });
-    }
+    showTroubleOf('bridge', bridge);
     await bridge.untilReady();
     return bridge;
   }
@@ -104,6 +101,15 @@ export class BenchRig {
   async stop(): Promise<void> {
     await this.worker.stop();
     await this.broker.stop();
+  }
+}
+
+/** Of a service's own process, from now on. */
+export function showTroubleOf(part: string, { child }: Pick<ServiceProcess, 'child'>): void {
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => {
+      for (const line of chunk.toString().trimEnd().split('\n')) showTrouble(part, line);
+    });
   }
 }
 
