@@ -114,11 +114,21 @@ export class DeviceQueue<T extends Queued> {
     if (queue.devices.has(device)) queue.count([item], 1);
   }
 
-  /** At least one item, whatever its size. The devices of the batch are under way until `finish`. */
-  takeBatch(name: QueueName, { maxItems, maxDevices, maxBytes }: BatchLimits): T[] {
+  /**
+   * At least one item, whatever its size. The devices of the batch are under way until `finish`.
+   * @param room how many batches may still be sent, with this one: busy devices are spread over them, because what a device
+   *   sends meanwhile waits for its batch
+   */
+  takeBatch(name: QueueName, { maxItems, maxDevices, maxBytes }: BatchLimits, room = 1): T[] {
     const queue = this.#ready[name];
+    const shareItems = Math.ceil(maxItems * maxShare);
+    const isBusy = ({ items }: Line<T>): boolean => items.length > shareItems;
+    // Where more devices are ready than a batch holds, the next batches have enough of them.
+    const isSpread = queue.devices.size <= maxDevices;
+    let busyAllowed = isSpread ? Math.ceil([...queue.devices.values()].filter(isBusy).length / room) : Infinity;
     const devices: [string, Line<T>][] = [];
     for (const entry of queue.devices) {
+      if (isBusy(entry[1]) && --busyAllowed < 0) continue;
       if (devices.push(entry) === maxDevices) break;
     }
     const batch: T[] = [];
@@ -137,8 +147,7 @@ export class DeviceQueue<T extends Queued> {
       }
     };
     // First a share each, so that a busy device leaves room for the next ones; then what there is room for.
-    for (const share of [Math.ceil(maxItems * maxShare), Infinity])
-      for (const index of devices.keys()) take(index, share);
+    for (const share of [shareItems, Infinity]) for (const index of devices.keys()) take(index, share);
     for (const [index, [device, { items }]] of devices.entries()) {
       if (taken[index] === 0) continue;
       queue.devices.delete(device);

@@ -156,7 +156,8 @@ export class Uplink {
       this.#hasLingered = false;
       clearTimeout(this.#lingerTimer);
       this.#lingerTimer = undefined;
-      runDetached(this.#sendBatch(name, this.#queue.takeBatch(name, batchLimits)));
+      const room = this.#windowOf(name) - this.#underWay[name];
+      runDetached(this.#sendBatch(name, this.#queue.takeBatch(name, batchLimits, room)));
     }
   }
 
@@ -166,8 +167,12 @@ export class Uplink {
     // While the Worker fails, one batch at a time finds out whether it is back.
     if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
     const isOpen = (name: QueueName): boolean =>
-      this.#queue.readyItems(name) > 0 && this.#underWay[name] < (name === 'usual' ? this.#window.size : 1);
+      this.#queue.readyItems(name) > 0 && this.#underWay[name] < this.#windowOf(name);
     return (['held', 'usual'] as const).find(isOpen);
+  }
+
+  #windowOf(name: QueueName): number {
+    return name === 'usual' ? this.#window.size : 1;
   }
 
   async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
