@@ -15,7 +15,7 @@ export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 't
 
 /** One import at a time, some serials at once: nobody else waits long for the database. */
 const turns = new Turns('serialImportQueue', 1);
-const serialsAtOnce = 100;
+const serialsAtOnce = 50;
 
 /** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request, too_many_requests */
 export async function registerSerials(

@@ -18,7 +18,7 @@ export const dayMs = 86_400_000;
 export const trigger = { action: 'trigger' };
 export const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
 
-export const pathOf = ({ deviceId }: Device) => `/devices/${deviceId}/guest-links`;
+const pathOf = ({ deviceId }: Device) => `/devices/${deviceId}/guest-links`;
 export const make = (device: Device, body: object = {}) =>
   call<Link>('POST', pathOf(device), {
     token: owner.token,
