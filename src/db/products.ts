@@ -89,12 +89,12 @@ export async function findProduct(database: Database, productKey: string): Promi
     .get();
 }
 
-/** Of everybody, in the order of their rows, from the row after `afterId` on. */
+/** Of everybody, deleted ones too because they may come back, in the order of their rows, from the row after `afterId` on. */
 export function listProductKeys(database: Database, afterId: number, limit: number) {
   return database
     .select({ id: products.id, productKey: products.productKey })
     .from(products)
-    .where(and(gt(products.id, afterId), isNull(products.deletedAt)))
+    .where(gt(products.id, afterId))
     .orderBy(products.id)
     .limit(limit);
 }

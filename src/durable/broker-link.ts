@@ -40,6 +40,7 @@ import {
 import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
 import { ServedProducts } from './served-products.ts';
+import { ShareCounts } from './share-counts.ts';
 import { shareOfBridgeLink } from './stubs.ts';
 
 const attachmentSchema = z.object({
@@ -75,17 +76,14 @@ export type LinkHealth = {
 const lastActiveKey = 'lastActiveInstance';
 const sessionsKey = 'brokerSessions';
 const reconciliationKey = 'reconciliation';
-const sharesKey = 'shares';
-/** Far longer than a bridge needs to begin with its share after a change. */
-const overlapForMs = 600_000;
-/** Which number of shares the sessions with the broker are for. */
-type StoredShares = { shares: number; changedAtMs: number };
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
-  readonly #commandLinks = readConfig(this.env).limits.commandLinks;
-  readonly #shares = readConfig(this.env).bridgeShares;
-  readonly #share = shareOfBridgeLink(this.ctx.id.name ?? '');
+  readonly #counts = new ShareCounts(
+    this.ctx.storage.kv,
+    readConfig(this.env),
+    shareOfBridgeLink(this.ctx.id.name ?? ''),
+  );
   readonly #products = new ServedProducts(this.ctx.storage.kv);
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -182,7 +180,7 @@ export class BrokerLink extends DurableObject<Env> {
         await this.#planCheck();
         break;
       case 'changed':
-        if (this.#share === 0 && read(socket).role === 'active') this.#noteChanged(frame.shares);
+        if (read(socket).role === 'active') this.#noteChanged(frame.shares);
         return;
       case 'product-served':
         this.#products.answer(frame.id, frame.isServed);
@@ -232,7 +230,7 @@ export class BrokerLink extends DurableObject<Env> {
     const { spoolId, sessionDigest, activeShares = [] } = hello;
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
-    const isTooOld = this.#shares > 1 && hello.activeShares === undefined;
+    const isTooOld = this.#counts.shares > 1 && hello.activeShares === undefined;
     const conflict = isTooOld ? 'knowsNoShares' : conflictWith(others, { bridgeId, spoolId, sessionDigest });
     if (conflict !== undefined) {
       close(socket, linkCloseReasons[conflict]);
@@ -255,7 +253,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...known, role, changedAtMs: nowMs, activeShares, avoidedUntilMs, leavingUntilMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
-    send(socket, { type: 'welcome', nowMs, role, resumes, ...this.#counts });
+    send(socket, { type: 'welcome', nowMs, role, resumes, ...this.#counts.read() });
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -287,7 +285,7 @@ export class BrokerLink extends DurableObject<Env> {
     write(socket, { ...read(socket), role: 'active', changedAtMs: nowMs });
     logRole(bridgeId, 'active', cause);
     const resumes = this.#recordActive(instanceId);
-    send(socket, { type: 'role', nowMs, role: 'active', resumes, ...this.#counts });
+    send(socket, { type: 'role', nowMs, role: 'active', resumes, ...this.#counts.read() });
     this.#publishes.sendWaiting(this.#recipient());
   }
 
@@ -317,8 +315,9 @@ export class BrokerLink extends DurableObject<Env> {
   #balance(): void {
     const nowMs = Date.now();
     const active = this.#active();
-    if (active === undefined || this.#share === undefined) return;
-    if (lighterThan(active, this.#share, this.#bridges(), nowMs) === undefined) return;
+    const { share } = this.#counts;
+    if (active === undefined || share === undefined) return;
+    if (lighterThan(active, share, this.#bridges(), nowMs) === undefined) return;
     const leavingUntilMs = nowMs + releasedWithinMs;
     write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs, leavingUntilMs });
     logRole(active.bridgeId, 'standby', 'balanced');
@@ -364,24 +363,13 @@ export class BrokerLink extends DurableObject<Env> {
 
   /** The sessions with the broker are those of this number of shares now: every bridge is told, and the shares begin. */
   #noteChanged(shares: number): void {
-    if (shares !== this.#shares) return;
-    const { kv } = this.ctx.storage;
-    const nowMs = Date.now();
-    kv.put(sharesKey, { shares, changedAtMs: nowMs } satisfies StoredShares);
+    if (!this.#counts.noteChanged(shares)) return;
     log('info', 'the number of shares has changed', { shares });
+    const nowMs = Date.now();
     for (const { socket, role } of this.#bridges()) {
-      if (role !== null) send(socket, { type: 'role', nowMs, role, resumes: role === 'active', ...this.#counts });
+      if (role !== null)
+        send(socket, { type: 'role', nowMs, role, resumes: role === 'active', ...this.#counts.read() });
     }
-  }
-
-  get #counts() {
-    const shares = this.#shares;
-    const counts = { commandLinks: this.#commandLinks, ...(shares > 1 && { shares }) };
-    if (this.#share !== 0) return counts;
-    const stored = this.ctx.storage.kv.get<StoredShares>(sharesKey) ?? { shares: 1, changedAtMs: 0 };
-    if (stored.shares !== shares) return { ...counts, formerShares: stored.shares };
-    const changedMsAgo = Date.now() - stored.changedAtMs;
-    return changedMsAgo < overlapForMs ? { ...counts, changedMsAgo } : counts;
   }
 
   async #planCheck(): Promise<void> {

@@ -41,7 +41,7 @@ export const changedShares: Scenario = {
   run: async ({ isShort, say }) => {
     const worker = await startFaultWorker();
     try {
-      return [await changeUnderLoad(worker, isShort ? [2] : [2, 3, 2, 1], isShort ? 40 : 100, say)];
+      return [await changeUnderLoad(worker, isShort ? [2] : [2, 3, 2, 1], isShort ? [40, 300] : [100, 120], say)];
     } finally {
       await worker.stop();
     }
@@ -51,7 +51,7 @@ export const changedShares: Scenario = {
 async function changeUnderLoad(
   worker: WorkerRig,
   numbers: number[],
-  perDevice: number,
+  [perDevice, eachSecond]: [number, number],
   say: (line: string) => void,
 ): Promise<Finding> {
   const devices: Activation[] = [];
@@ -66,7 +66,7 @@ async function changeUnderLoad(
     // Few enough of each device for each changing message to keep a property of its own, and its changes of position.
     const counter = new PositionCounter();
     const loading = { isUnderWay: true };
-    const load = rig.load(devices.length * perDevice, perSecond, () => [rig.maker.make({ moves: true })]);
+    const load = rig.load(devices.length * perDevice, eachSecond, () => [rig.maker.make({ moves: true })]);
     void load.then(() => (loading.isUnderWay = false));
     let slowestMs = 0;
     let inTime = 0;
