@@ -12,7 +12,7 @@ import { callFleetDirectory, fleetDirectoryOf } from './stubs.ts';
 import { within } from './within.ts';
 
 /** A user may begin or cease to follow the device while the directory is asked. */
-const maxTries = 3;
+const maxTries = 2;
 /** A directory that did not answer holds up no message for so long. */
 const askAgainAfterMs = 5_000;
 
@@ -49,8 +49,13 @@ export class DeviceFleets {
     return typeof present === 'string' ? [] : fleetsOf(present, readers);
   }
 
-  /** Returns when all is known that can be. */
+  /** Returns when all is known that can be: sooner than whoever brought the message gives the device up. */
   async learn(readers: readonly number[]): Promise<void> {
+    if (this.#unknown(readers).length === 0) return;
+    await within(readConfig(this.#env).limits.objectAnswerMs / 2, this.#learn(readers));
+  }
+
+  async #learn(readers: readonly number[]): Promise<void> {
     for (let tries = 0; tries < maxTries; tries += 1) {
       const unknown = this.#unknown(readers);
       if (unknown.length === 0) return;
@@ -81,7 +86,6 @@ export class DeviceFleets {
     const askedAtMs = Date.now();
     try {
       const asked = callFleetDirectory(this.#env, name, 'ask', (directory) => directory.ask(this.#deviceId));
-      // Sooner than whoever brought the message gives the device up.
       const answer = await within(objectAnswerMs / 2, asked);
       if (answer === undefined) {
         log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, directory: name });

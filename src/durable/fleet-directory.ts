@@ -22,6 +22,8 @@ type Registration = { userId: number; shard: string; registrationId: number };
 export class FleetDirectory extends DurableObject<Env> {
   readonly #limits = readConfig(this.env).limits;
   readonly #sql = this.ctx.storage.sql;
+  /** Until when each device relies on being told, and a little longer. */
+  readonly #told: Map<string, number>;
   #leasedUntilMs: number;
   /** Storage says that there may be leases until then. */
   #leasesUntilMs: number;
@@ -39,6 +41,8 @@ export class FleetDirectory extends DurableObject<Env> {
        WITHOUT ROWID`,
     );
     this.#sql.exec('CREATE TABLE IF NOT EXISTS leases (until_ms INTEGER NOT NULL)');
+    const told = this.#sql.exec<Told>('SELECT device_id, until_ms FROM told').toArray();
+    this.#told = new Map(told.map(({ device_id, until_ms }) => [device_id, until_ms]));
     const [leases] = this.#sql.exec<{ until_ms: number }>('SELECT until_ms FROM leases').toArray();
     this.#leasesUntilMs = leases?.until_ms ?? 0;
     // Those of a former life.
@@ -49,12 +53,13 @@ export class FleetDirectory extends DurableObject<Env> {
   ask(deviceId: string): FleetAnswer {
     const nowMs = Date.now();
     const listeners = this.#listeners();
-    const [told] = this.#sql.exec<Told>('SELECT * FROM told WHERE device_id = ?', deviceId).toArray();
+    const told = this.#told.get(deviceId);
     if (told === undefined && this.#isFull(nowMs)) return { listeners, isTold: false, forMs: this.#lease(nowMs) };
     const toldMs = this.#limits.fleetToldHours * hourMs;
     // For longer than the device relies on it, and a new one each time: see `#tell`.
-    const untilMs = Math.max(nowMs + toldMs + hourMs, (told?.until_ms ?? 0) + 1);
+    const untilMs = Math.max(nowMs + toldMs + hourMs, (told ?? 0) + 1);
     this.#sql.exec('INSERT OR REPLACE INTO told (device_id, until_ms) VALUES (?, ?)', deviceId, untilMs);
+    this.#told.set(deviceId, untilMs);
     this.#sql.exec('DELETE FROM untold WHERE device_id = ?', deviceId);
     // Spread, so that devices that came together do not ask together.
     return { listeners, isTold: true, forMs: Math.floor(toldMs * (1 - Math.random() / 4)) };
@@ -100,7 +105,10 @@ export class FleetDirectory extends DurableObject<Env> {
     const failed = await Promise.all(
       due.map(async (device) => {
         for (const listener of listeners) {
-          const refusal = await this.#tell(device, { userId: device.user_id, ...listener });
+          const refusal = await this.#tell([device.device_id, device.until_ms], {
+            userId: device.user_id,
+            ...listener,
+          });
           if (refusal !== undefined) return true;
         }
         return false;
@@ -123,13 +131,13 @@ export class FleetDirectory extends DurableObject<Env> {
   /** Stops where more fail than a few broken devices explain: the subscription is not answered as made then. */
   async #tellAll(registration: Registration): Promise<Refusal | undefined> {
     this.#dropOutdated(Date.now());
-    const told = this.#sql.exec<Told>('SELECT * FROM told').toArray().values();
+    const told = [...this.#told].values();
     const failed: string[] = [];
     let refusal: Refusal | undefined;
     const tellNext = async () => {
       for (const one of told) {
         const problem = await this.#tell(one, registration);
-        if (problem !== undefined && failed.push(one.device_id) > this.#limits.fleetUntoldDevices) refusal = problem;
+        if (problem !== undefined && failed.push(one[0]) > this.#limits.fleetUntoldDevices) refusal = problem;
         if (refusal !== undefined) return;
       }
     };
@@ -153,7 +161,7 @@ export class FleetDirectory extends DurableObject<Env> {
   }
 
   async #tell(
-    { device_id: deviceId, until_ms: untilMs }: Told,
+    [deviceId, untilMs]: [deviceId: string, untilMs: number],
     registration: Registration,
   ): Promise<Refusal | undefined> {
     let refusal: Refusal | undefined;
@@ -164,8 +172,8 @@ export class FleetDirectory extends DurableObject<Env> {
         );
         const isReader = await within(this.#limits.objectAnswerMs, called);
         // Unless it has asked again since.
-        if (isReader === false) {
-          this.#sql.exec('DELETE FROM told WHERE device_id = ? AND until_ms = ?', deviceId, untilMs);
+        if (isReader === false && this.#told.get(deviceId) === untilMs) {
+          this.#forget(deviceId);
         }
         if (isReader !== undefined) return undefined;
         log('warn', 'device not told of a fleet subscription: it does not answer', { deviceId });
@@ -179,20 +187,24 @@ export class FleetDirectory extends DurableObject<Env> {
     return refusal;
   }
 
+  /** Reads and writes no row where nothing is outdated: whoever gets a lease asks again each second. */
   #isFull(nowMs: number): boolean {
     const { fleetToldDevices: max } = this.#limits;
-    if (this.#countTold() < max) return false;
+    if (this.#told.size < max) return false;
     this.#dropOutdated(nowMs);
-    return this.#countTold() >= max;
-  }
-
-  #countTold(): number {
-    return this.#sql.exec<{ count: number }>('SELECT count(*) AS count FROM told').one().count;
+    return this.#told.size >= max;
   }
 
   #dropOutdated(nowMs: number): void {
-    this.#sql.exec('DELETE FROM told WHERE until_ms <= ?', nowMs);
-    this.#sql.exec('DELETE FROM untold WHERE device_id NOT IN (SELECT device_id FROM told)');
+    for (const [deviceId, untilMs] of this.#told) {
+      if (untilMs <= nowMs) this.#forget(deviceId);
+    }
+  }
+
+  #forget(deviceId: string): void {
+    this.#sql.exec('DELETE FROM told WHERE device_id = ?', deviceId);
+    this.#sql.exec('DELETE FROM untold WHERE device_id = ?', deviceId);
+    this.#told.delete(deviceId);
   }
 
   /** Noted ahead by an hour, so that it is seldom written. */

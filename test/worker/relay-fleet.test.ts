@@ -434,6 +434,7 @@ describe('what a device knows of such subscriptions', () => {
     const socket = await listen(userId, everything);
     await sql(userId, 'DELETE FROM listener');
     await sql(userId, 'DELETE FROM told');
+    await evictDurableObject(directoryOf(userId));
     await runInDurableObject(shard(), async (gateway) => {
       const minute = Math.floor(Date.now() / 60_000);
       const inItsMinute = (minute - (minute % 60) + 60 + (userId % 60)) * 60_000;
