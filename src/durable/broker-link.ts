@@ -1,9 +1,8 @@
 // Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
-// Keeps the sockets' attachments, which instance was active last and which sessions the broker had. Roles are decided in
-// bridge-roles.ts, what a session says in broker-sessions.ts. A command link is another object of this class, to which
-// the active bridge alone dials in.
+// Keeps which instance was active last and which sessions the broker had. Roles are decided in bridge-roles.ts, what a session
+// says in broker-sessions.ts; the sockets are in bridge-sockets.ts. A command link is another object of this class, to which the
+// active bridge alone dials in.
 import { DurableObject } from 'cloudflare:workers';
-import { z } from 'zod';
 import { readConfig } from '../config.ts';
 import { parseJson } from '../domain/json.ts';
 import type { PublishOutcome } from '../domain/publish-outcome.ts';
@@ -13,7 +12,6 @@ import {
   linkCloseReasons,
   linkPing,
   linkPong,
-  stallSchema,
   type BridgeFrame,
   type BrokerSession,
   type StallReason,
@@ -37,33 +35,14 @@ import {
   type KnownSessions,
   type Reconciliation,
 } from './broker-sessions.ts';
-import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
+import { closeBridge, readAttachment, sendFrame, writeAttachment, type Attachment } from './bridge-sockets.ts';
+import { answerClose } from './open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
 import { ServedProducts } from './served-products.ts';
 import { ShareCounts } from './share-counts.ts';
 import { shareOfBridgeLink } from './stubs.ts';
 
-const attachmentSchema = z.object({
-  bridgeId: z.string().nullable(),
-  instanceId: z.string(),
-  spoolId: z.string().optional(),
-  sessionDigest: z.string().optional(),
-  role: z.enum(['active', 'standby']).nullable(),
-  isBrokerConnected: z.boolean(),
-  openedAtMs: z.number(),
-  changedAtMs: z.number(),
-  /** Why the bridge's uplink stands still, and since when; null while it moves. */
-  stall: stallSchema.nullable().default(null),
-  /** The shares that the bridge says it is active for. */
-  activeShares: z.array(z.int()).default([]),
-  avoidedUntilMs: z.number().default(0),
-  /** It was active, is leaving the broker session, and has until then. */
-  leavingUntilMs: z.number().nullable().default(null),
-});
-type Attachment = z.infer<typeof attachmentSchema>;
 type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number; load: number };
-
-type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | (typeof linkCloseReasons)[keyof typeof linkCloseReasons];
 type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable' | 'balanced';
 
 export type LinkHealth = {
@@ -98,7 +77,7 @@ export class BrokerLink extends DurableObject<Env> {
     const nowMs = Date.now();
     const unknown = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false, stall: null };
     const noShares = { activeShares: [], avoidedUntilMs: 0, leavingUntilMs: null };
-    write(server, { ...unknown, ...noShares, openedAtMs: nowMs, changedAtMs: nowMs });
+    writeAttachment(server, { ...unknown, ...noShares, openedAtMs: nowMs, changedAtMs: nowMs });
     await this.#planCheck();
     return new Response(null, { status: 101, webSocket: client });
   }
@@ -118,7 +97,8 @@ export class BrokerLink extends DurableObject<Env> {
   /** False where no bridge could subscribe to the product's topics by now: its devices would not be heard. */
   serveProduct(productKey: string): Promise<boolean> {
     const active = this.#active();
-    const ask = active?.isBrokerConnected === true ? (frame: WorkerFrame) => send(active.socket, frame) : undefined;
+    const ask =
+      active?.isBrokerConnected === true ? (frame: WorkerFrame) => sendFrame(active.socket, frame) : undefined;
     return this.#products.serve(productKey, ask);
   }
 
@@ -152,10 +132,10 @@ export class BrokerLink extends DurableObject<Env> {
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
     const frame = typeof data === 'string' ? bridgeFrameSchema.safeParse(parseJson(data)).data : undefined;
     if (frame === undefined) {
-      close(socket, 'unreadable frame');
+      closeBridge(socket, 'unreadable frame');
       return;
     }
-    const { instanceId, bridgeId } = read(socket);
+    const { instanceId, bridgeId } = readAttachment(socket);
     switch (frame.type) {
       case 'hello':
         await this.#welcome(socket, frame);
@@ -163,15 +143,19 @@ export class BrokerLink extends DurableObject<Env> {
       case 'broker':
         log('info', 'bridge reports its broker connection', { bridgeId, isConnected: frame.connected });
         this.#noteSession(frame.session);
-        write(socket, { ...read(socket), isBrokerConnected: frame.connected, changedAtMs: Date.now() });
+        writeAttachment(socket, {
+          ...readAttachment(socket),
+          isBrokerConnected: frame.connected,
+          changedAtMs: Date.now(),
+        });
         await this.#planCheck();
         break;
       case 'uplink':
         log(frame.stall === null ? 'info' : 'error', 'bridge reports its uplink', { bridgeId, ...frame.stall });
-        write(socket, { ...read(socket), stall: frame.stall });
+        writeAttachment(socket, { ...readAttachment(socket), stall: frame.stall });
         return;
       case 'shares':
-        write(socket, { ...read(socket), activeShares: frame.active });
+        writeAttachment(socket, { ...readAttachment(socket), activeShares: frame.active });
         this.#balance();
         await this.#planCheck();
         return;
@@ -180,7 +164,7 @@ export class BrokerLink extends DurableObject<Env> {
         await this.#planCheck();
         break;
       case 'changed':
-        if (read(socket).role === 'active') this.#noteChanged(frame.shares);
+        if (readAttachment(socket).role === 'active') this.#noteChanged(frame.shares);
         return;
       case 'product-served':
         this.#products.answer(frame.id, frame.isServed);
@@ -196,7 +180,7 @@ export class BrokerLink extends DurableObject<Env> {
         if (!this.#publishes.takeBack(frame.id, instanceId)) return;
         // The bridge reports when it has its broker again.
         log('warn', 'bridge cannot publish', { bridgeId, reason: frame.reason });
-        write(socket, { ...read(socket), isBrokerConnected: false, changedAtMs: Date.now() });
+        writeAttachment(socket, { ...readAttachment(socket), isBrokerConnected: false, changedAtMs: Date.now() });
         break;
     }
     this.#publishes.sendWaiting(this.#recipient());
@@ -208,14 +192,14 @@ export class BrokerLink extends DurableObject<Env> {
   }
 
   override webSocketError(socket: WebSocket, error: unknown): void {
-    log('warn', 'bridge socket failed', { bridgeId: read(socket).bridgeId, error: String(error) });
+    log('warn', 'bridge socket failed', { bridgeId: readAttachment(socket).bridgeId, error: String(error) });
     this.#release(socket);
   }
 
   /** Planned only while a standby could be promoted or a socket lacks its `hello`; otherwise the object sleeps. */
   override async alarm(): Promise<void> {
     const nowMs = Date.now();
-    for (const bridge of this.#bridges()) if (lacksHello(bridge, nowMs)) close(bridge.socket, 'no hello');
+    for (const bridge of this.#bridges()) if (lacksHello(bridge, nowMs)) closeBridge(bridge.socket, 'no hello');
     this.#releaseInactive();
     this.#relieveBrokerless();
     for (const { socket, leavingUntilMs } of this.#bridges()) {
@@ -233,7 +217,7 @@ export class BrokerLink extends DurableObject<Env> {
     const isTooOld = this.#counts.shares > 1 && hello.activeShares === undefined;
     const conflict = isTooOld ? 'knowsNoShares' : conflictWith(others, { bridgeId, spoolId, sessionDigest });
     if (conflict !== undefined) {
-      close(socket, linkCloseReasons[conflict]);
+      closeBridge(socket, linkCloseReasons[conflict]);
       return;
     }
     this.#noteSession(hello.session);
@@ -241,19 +225,19 @@ export class BrokerLink extends DurableObject<Env> {
     const wasActive = former.some(({ role }) => role === 'active');
     const leavingUntilMs = former.find((bridge) => bridge.leavingUntilMs !== null)?.leavingUntilMs ?? null;
     for (const bridge of former) {
-      write(bridge.socket, { ...read(bridge.socket), role: null, leavingUntilMs: null });
-      close(bridge.socket, linkCloseReasons.replaced);
+      writeAttachment(bridge.socket, { ...readAttachment(bridge.socket), role: null, leavingUntilMs: null });
+      closeBridge(bridge.socket, linkCloseReasons.replaced);
     }
     const active = this.#active();
     const isFree = active === undefined && !others.some((bridge) => bridge.leavingUntilMs !== null);
     const role = wasActive || isFree || active?.socket === socket ? 'active' : 'standby';
     const nowMs = Date.now();
-    const { openedAtMs, stall, avoidedUntilMs } = read(socket);
+    const { openedAtMs, stall, avoidedUntilMs } = readAttachment(socket);
     const known = { bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected, openedAtMs, stall };
-    write(socket, { ...known, role, changedAtMs: nowMs, activeShares, avoidedUntilMs, leavingUntilMs });
+    writeAttachment(socket, { ...known, role, changedAtMs: nowMs, activeShares, avoidedUntilMs, leavingUntilMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
-    send(socket, { type: 'welcome', nowMs, role, resumes, ...this.#counts.read() });
+    sendFrame(socket, { type: 'welcome', nowMs, role, resumes, ...this.#counts.read() });
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -272,8 +256,8 @@ export class BrokerLink extends DurableObject<Env> {
 
   /** Takes the role from a socket; if that was the active one, a standby becomes active. */
   #release(socket: WebSocket): void {
-    const attachment = read(socket);
-    write(socket, { ...attachment, role: null, leavingUntilMs: null });
+    const attachment = readAttachment(socket);
+    writeAttachment(socket, { ...attachment, role: null, leavingUntilMs: null });
     if (attachment.role !== null) log('info', 'bridge gone', { bridgeId: attachment.bridgeId, role: attachment.role });
     if (attachment.role !== 'active' && attachment.leavingUntilMs === null) return;
     const successor = successorAmong(this.#bridges(), Date.now());
@@ -282,10 +266,10 @@ export class BrokerLink extends DurableObject<Env> {
 
   #promote({ socket, bridgeId, instanceId }: Bridge, cause: RoleCause): void {
     const nowMs = Date.now();
-    write(socket, { ...read(socket), role: 'active', changedAtMs: nowMs });
+    writeAttachment(socket, { ...readAttachment(socket), role: 'active', changedAtMs: nowMs });
     logRole(bridgeId, 'active', cause);
     const resumes = this.#recordActive(instanceId);
-    send(socket, { type: 'role', nowMs, role: 'active', resumes, ...this.#counts.read() });
+    sendFrame(socket, { type: 'role', nowMs, role: 'active', resumes, ...this.#counts.read() });
     this.#publishes.sendWaiting(this.#recipient());
   }
 
@@ -305,9 +289,14 @@ export class BrokerLink extends DurableObject<Env> {
     const successor = successorAmong(this.#bridges(), nowMs);
     if (successor === undefined) return;
     const avoidedUntilMs = nowMs + avoidedForMs;
-    write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs, avoidedUntilMs });
+    writeAttachment(active.socket, {
+      ...readAttachment(active.socket),
+      role: 'standby',
+      changedAtMs: nowMs,
+      avoidedUntilMs,
+    });
     logRole(active.bridgeId, 'standby', 'broker_unreachable');
-    send(active.socket, { type: 'role', nowMs, role: 'standby' });
+    sendFrame(active.socket, { type: 'role', nowMs, role: 'standby' });
     this.#promote(successor, 'broker_unreachable');
   }
 
@@ -319,15 +308,20 @@ export class BrokerLink extends DurableObject<Env> {
     if (active === undefined || share === undefined) return;
     if (lighterThan(active, share, this.#bridges(), nowMs) === undefined) return;
     const leavingUntilMs = nowMs + releasedWithinMs;
-    write(active.socket, { ...read(active.socket), role: 'standby', changedAtMs: nowMs, leavingUntilMs });
+    writeAttachment(active.socket, {
+      ...readAttachment(active.socket),
+      role: 'standby',
+      changedAtMs: nowMs,
+      leavingUntilMs,
+    });
     logRole(active.bridgeId, 'standby', 'balanced');
-    send(active.socket, { type: 'role', nowMs, role: 'standby' });
+    sendFrame(active.socket, { type: 'role', nowMs, role: 'standby' });
   }
 
   #endLeaving(socket: WebSocket): void {
-    const attachment = read(socket);
+    const attachment = readAttachment(socket);
     if (attachment.leavingUntilMs === null) return;
-    write(socket, { ...attachment, leavingUntilMs: null });
+    writeAttachment(socket, { ...attachment, leavingUntilMs: null });
     const successor = this.#active() === undefined ? successorAmong(this.#bridges(), Date.now()) : undefined;
     if (successor !== undefined) this.#promote(successor, 'balanced');
   }
@@ -335,7 +329,7 @@ export class BrokerLink extends DurableObject<Env> {
   #releaseInactive(): void {
     for (const bridge of this.#bridges()) {
       if (bridge.role === null || !isInactive(bridge, Date.now())) continue;
-      close(bridge.socket, 'silent');
+      closeBridge(bridge.socket, 'silent');
       this.#release(bridge.socket);
     }
   }
@@ -344,7 +338,7 @@ export class BrokerLink extends DurableObject<Env> {
     const active = this.#active();
     if (active?.isBrokerConnected !== true) return undefined;
     const { socket, instanceId } = active;
-    return { instanceId, send: (frame) => send(socket, frame) };
+    return { instanceId, send: (frame) => sendFrame(socket, frame) };
   }
 
   #active(): Bridge | undefined {
@@ -354,7 +348,7 @@ export class BrokerLink extends DurableObject<Env> {
   #bridges(): Bridge[] {
     const sockets = this.ctx.getWebSockets().filter((socket) => socket.readyState === WebSocket.OPEN);
     return sockets.map((socket) => {
-      const attachment = read(socket);
+      const attachment = readAttachment(socket);
       const pingedAtMs = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
       const lastSeenAtMs = Math.max(pingedAtMs, attachment.openedAtMs);
       return { ...attachment, socket, lastSeenAtMs, load: attachment.activeShares.length };
@@ -368,7 +362,7 @@ export class BrokerLink extends DurableObject<Env> {
     const nowMs = Date.now();
     for (const { socket, role } of this.#bridges()) {
       if (role !== null)
-        send(socket, { type: 'role', nowMs, role, resumes: role === 'active', ...this.#counts.read() });
+        sendFrame(socket, { type: 'role', nowMs, role, resumes: role === 'active', ...this.#counts.read() });
     }
   }
 
@@ -380,26 +374,4 @@ export class BrokerLink extends DurableObject<Env> {
 
 function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {
   log('info', 'bridge role', { bridgeId, role, cause });
-}
-
-/** Sockets whose attachments this version has written since it woke: checking them costs every publish. */
-const written = new WeakSet<WebSocket>();
-
-function read(socket: WebSocket): Attachment {
-  const attachment: unknown = socket.deserializeAttachment();
-  return written.has(socket) ? (attachment as Attachment) : attachmentSchema.parse(attachment);
-}
-
-function write(socket: WebSocket, attachment: Attachment): void {
-  socket.serializeAttachment(attachment);
-  written.add(socket);
-}
-
-function send(socket: WebSocket, frame: WorkerFrame): void {
-  sendIfOpen(socket, JSON.stringify(frame));
-}
-
-function close(socket: WebSocket, cause: CloseCause): void {
-  log('warn', 'bridge disconnected', { bridgeId: read(socket).bridgeId, cause });
-  closeIfOpen(socket, 1008, cause);
 }

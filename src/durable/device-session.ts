@@ -18,7 +18,7 @@ import {
 } from '../domain/device/guest-links.ts';
 import type { IdentitySlice, ProductFacts } from '../domain/device/identity.ts';
 import { viewOwnership, type OwnershipView, type TransferOffer } from '../domain/device/ownership.ts';
-import type { InboundMessage, MessageResult } from '../domain/device/inbox.ts';
+import type { MessageResult } from '../domain/device/inbox.ts';
 import type { InvitationChange, Party } from '../domain/device/sharing.ts';
 import type { DeviceState, Member } from '../domain/device/state.ts';
 import {
@@ -35,8 +35,8 @@ import {
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { refuse, type Outcome } from '../domain/refusal.ts';
 import type { DeviceIdentity } from '../domain/topics.ts';
-import { describeError, log } from '../log.ts';
 import type { TopicAction } from '../protocol/mqtt.ts';
+import { takeBatch } from './batch-taking.ts';
 import { DeviceCommands, type CommandReceipt } from './device-commands.ts';
 import type { RecordCheck } from './device-effects.ts';
 import { unpackMessages, type MessageColumns } from './message-columns.ts';
@@ -137,32 +137,10 @@ export class DeviceSession extends DurableObject<Env> {
     spoolId: string,
     columns: MessageColumns,
   ): Promise<Ingested & Pick<RelayDelivery, 'fleets'>> {
-    const taken = this.#take(productKey, spoolId, unpackMessages(columns));
+    const messages = unpackMessages(columns);
+    const taken = takeBatch(this.#device, this.ctx.id.name ?? '', { productKey, spoolId, messages });
     await this.#device.fleets.learn(taken.readers);
     return { ...taken, fleets: this.#device.fleets.known(taken.readers) };
-  }
-
-  #take(productKey: string, spoolId: string, messages: InboundMessage[]): Ingested {
-    try {
-      return this.#device.decide({ kind: 'messages_received', productKey, spoolId, messages });
-    } catch (error) {
-      log('error', 'batch not saved, its messages are taken one by one', { ...this.#about(), ...describeError(error) });
-    }
-    const others: Ingested['others'] = [];
-    let last: Ingested | undefined;
-    for (const [position, message] of messages.entries()) {
-      try {
-        const taken = this.#device.decide({ kind: 'messages_received', productKey, spoolId, messages: [message] });
-        others.push(...taken.others.map((other) => ({ ...other, position })));
-        last = taken;
-      } catch (error) {
-        const { seq } = message;
-        log('error', 'message put aside', { ...this.#about(), spoolId, seq, ...describeError(error) });
-        this.#device.decide({ kind: 'message_put_aside', spoolId, seq });
-        others.push({ result: 'rejected', reason: 'handling_failed', position });
-      }
-    }
-    return { subscriptions: [], generations: [], readers: [], ...last, others };
   }
 
   /** Answers where the object can save: to tell a message that it cannot take from an object that takes none. */
@@ -400,9 +378,5 @@ export class DeviceSession extends DurableObject<Env> {
   async #shared<T>(outcome: Outcome<T>): Promise<Outcome<T>> {
     if (outcome.ok) await this.#device.effects.sharingEnded();
     return outcome;
-  }
-
-  #about() {
-    return { deviceId: this.ctx.id.name };
   }
 }

@@ -1,27 +1,16 @@
 // Subscriptions to everything that is a user's: who gets what, newly made devices included, the present state first, and
 // what such a subscription costs.
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
+import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it, vi } from 'vitest';
-import type { FleetRegistration } from '../../src/domain/device/fleets.ts';
-import { topicOf, type DeviceIdentity } from '../../src/domain/topics.ts';
-import { FleetDirectory } from '../../src/durable/fleet-directory.ts';
+import { topicOf } from '../../src/domain/topics.ts';
 import { DeviceSession } from '../../src/durable/device-session.ts';
-import { PushedMessages } from '../../src/durable/relay-pushed.ts';
-import { limitsSchema } from '../../src/limits.ts';
-import { RelaySnapshots } from '../../src/durable/relay-snapshots.ts';
-import { fleetDirectoryNames, fleetDirectoryOf, relayShardOf } from '../../src/durable/stubs.ts';
-import { readConfig } from '../../src/config.ts';
-import { limitSpecs } from '../../src/limits.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
 import { disconnectPacket, EdgeClient, publishPacket } from '../rig/workerd/edge.ts';
 import { provisionDevice, sessionOf } from '../rig/workerd/provision.ts';
 import {
-  authed,
   comeOnline,
   forbidden,
-  itemOf,
   listenersOf,
   openRelay,
   ping,
@@ -30,86 +19,23 @@ import {
   shard,
   shardName,
   subscribed,
-  tokenOf,
 } from '../rig/workerd/relay.ts';
-import type { TestSocket } from '../rig/workerd/socket.ts';
-
-const everything = '/sys/+/+/#';
-const otherAddress = otherShardAddress();
-const directoryOf = (userId: number) => env.FLEET_DIRECTORY.getByName(`user-${userId}-0`);
-
-let lastUserId = 1_000;
-
-async function signIn(userId: number): Promise<TestSocket> {
-  const socket = await openRelay();
-  expect(await socket.ask({ action: 'auth', token: await tokenOf(userId) })).toEqual(authed);
-  return socket;
-}
-
-async function listen(userId: number, ...topics: string[]): Promise<TestSocket> {
-  const socket = await signIn(userId);
-  for (const topic of topics) expect(await socket.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
-  return socket;
-}
-
-const failure = (): never => {
-  throw new Error('away');
-};
-
-const reportOf = (device: DeviceIdentity, position: string) =>
-  itemOf(topicOf(device, topicActions.propertyPost), JSON.stringify({ params: { position } }));
-const pushOf = (device: DeviceIdentity, position: string) => ({
-  topic: topicOf(device, topicActions.propertyPost),
-  payload: { params: { position } },
-});
-
-/** Without their first announcements. */
-async function ownDevices(ownerId: number, count: number, productKey = 'switch') {
-  const devices = await Promise.all(Array.from({ length: count }, () => provisionDevice({ ownerId, productKey })));
-  for (const device of devices) await comeOnline(device);
-  return devices;
-}
-
-function sql(userId: number, statement: string) {
-  return runInDurableObject(directoryOf(userId), (_, { storage }) => storage.sql.exec(statement).toArray());
-}
-
-const registrations = (userId: number) => sql(userId, 'SELECT * FROM listener');
-const toldDevices = async (userId: number) =>
-  (await sql(userId, 'SELECT device_id FROM told')).map(({ device_id }) => device_id);
-
-async function afterFleetsWereKept(run: () => Promise<unknown>): Promise<void> {
-  const laterMs = Date.now() + limitSpecs.fleetKeptSeconds.default * 1000;
-  const now = vi.spyOn(Date, 'now').mockReturnValue(laterMs);
-  await run();
-  now.mockRestore();
-}
-
-/** Of a client that another shard serves. */
-function otherShardAddress(): string {
-  const { relayShards } = readConfig(env);
-  const addresses = Array.from({ length: 100 }, (_, index) => `198.51.100.${index}`);
-  return addresses.find((address) => relayShardOf(address, relayShards) !== shardName) ?? '';
-}
-
-/** Whatever is pushed before. */
-async function subscribe(socket: TestSocket, topic: string): Promise<unknown> {
-  socket.send({ action: 'subscribe', topic });
-  for (;;) {
-    const frame = (await socket.next()) as { action?: string };
-    if (frame.action === 'subscribe') return frame;
-  }
-}
-
-/** The announcement may have come before the subscription, or after it. */
-async function frameAfterStatus(socket: TestSocket, device: DeviceIdentity): Promise<unknown> {
-  const frame = (await socket.next()) as { topic?: string };
-  return frame.topic === topicOf(device, 'status') ? socket.next() : frame;
-}
+import {
+  everything,
+  directoryOf,
+  newUserId,
+  signIn,
+  listen,
+  reportOf,
+  pushOf,
+  ownDevices,
+  registrations,
+  afterFleetsWereKept,
+} from '../rig/workerd/fleet.ts';
 
 describe('a subscription to everything of a user', () => {
   it('brings the messages of all devices of the user, each once, and of nobody else', async () => {
-    const [userId, strangerId] = [++lastUserId, ++lastUserId];
+    const [userId, strangerId] = [newUserId(), newUserId()];
     const devices = await ownDevices(userId, 3);
     const [foreign] = await ownDevices(strangerId, 1);
     const [first] = devices;
@@ -122,7 +48,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('includes what comes later: a device that is made now, a command, an announcement of the service', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const socket = await listen(userId, everything);
     const device = await provisionDevice({ ownerId: userId });
     await comeOnline(device);
@@ -137,7 +63,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('brings in their order what a device says at the edge, and what the service says of it', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const device = await provisionDevice({ ownerId: userId });
     const socket = await listen(userId, everything);
     const client = await EdgeClient.connect(device);
@@ -151,7 +77,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('stays inside one product where it names one', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const [lamp] = await ownDevices(userId, 1, 'fleet-lamp');
     const [door] = await ownDevices(userId, 1, 'fleet-door');
     const socket = await listen(userId, '/sys/fleet-door/+/thing/event/property/post');
@@ -161,7 +87,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('costs one registration, whatever the number of devices, and none of them', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const devices = await ownDevices(userId, 5);
     const sockets = [await listen(userId, everything), await listen(userId, '/sys/switch/+/status')];
     expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
@@ -175,7 +101,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('calls no device where it is made again and again, until `fleetKeptSeconds` have passed', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const socket = await signIn(userId);
     const tells = vi.spyOn(DeviceSession.prototype, 'registerFleet');
@@ -193,7 +119,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('goes on after shard and directory were evicted', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const socket = await listen(userId, everything);
     await evictDurableObject(shard());
@@ -204,7 +130,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('is served where the clock was set back since somebody pushed', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 86_400_000);
     await report(reportOf(device!, 'up'));
@@ -215,7 +141,7 @@ describe('a subscription to everything of a user', () => {
   });
 
   it('ends with unsubscribe, and is refused to device credentials', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const socket = await listen(userId, everything);
     expect(await socket.ask({ action: 'unsubscribe', topic: everything })).toMatchObject({ code: 200 });
@@ -229,7 +155,7 @@ describe('a subscription to everything of a user', () => {
 
 describe('a snapshot', () => {
   it('brings the present state of a device before the reply', async () => {
-    const userId = ++lastUserId;
+    const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     await report(reportOf(device!, 'middle'));
     const socket = await signIn(userId);
@@ -268,288 +194,9 @@ describe('a snapshot', () => {
   });
 
   it('of a device of somebody else is refused like the subscription', async () => {
-    const [device] = await ownDevices(++lastUserId, 1);
-    const socket = await signIn(++lastUserId);
+    const [device] = await ownDevices(newUserId(), 1);
+    const socket = await signIn(newUserId());
     const topic = `/sys/${device!.productKey}/${device!.deviceId}/#`;
     expect(await socket.ask({ action: 'subscribe', topic, snapshot: true })).toEqual(forbidden(topic));
   });
-});
-
-describe('what a device knows of such subscriptions', () => {
-  it('is asked for once in all lives of its object, and told from then on', async () => {
-    const userId = ++lastUserId;
-    const [device] = await ownDevices(userId, 1);
-    const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
-    for (const position of ['up', 'middle', 'down']) {
-      await evictDurableObject(sessionOf(device!.deviceId));
-      await report(reportOf(device!, position));
-    }
-    const socket = await listen(userId, everything);
-    await evictDurableObject(sessionOf(device!.deviceId));
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    expect(asks).not.toHaveBeenCalled();
-    asks.mockRestore();
-  });
-
-  it('is asked for again after its time', async () => {
-    const userId = ++lastUserId;
-    const [device] = await ownDevices(userId, 1);
-    const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
-    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 24 * 3_600_000);
-    await report(reportOf(device!, 'up'));
-    await report(reportOf(device!, 'down'));
-    now.mockRestore();
-    expect(asks).toHaveBeenCalledTimes(1);
-    asks.mockRestore();
-  });
-
-  it('comes with the first report, while a socket subscribes at the same moment', async () => {
-    for (let round = 0; round < 8; round += 1) {
-      const userId = ++lastUserId;
-      const device = await provisionDevice({ ownerId: userId });
-      const socket = await signIn(userId);
-      const announced = report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
-      expect(await subscribe(socket, everything)).toEqual(subscribed(everything));
-      await report(reportOf(device, 'up'));
-      await announced;
-      expect(await frameAfterStatus(socket, device)).toEqual(pushOf(device, 'up'));
-    }
-  });
-
-  it('is right where the answer comes later than what the device was told meanwhile', async () => {
-    const userId = ++lastUserId;
-    const device = await provisionDevice({ ownerId: userId });
-    const { promise: listening, resolve } = Promise.withResolvers<undefined>();
-    // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object below
-    const { ask } = FleetDirectory.prototype;
-    const { promise: asked, resolve: noteAsked } = Promise.withResolvers<undefined>();
-    const late = vi.spyOn(FleetDirectory.prototype, 'ask').mockImplementationOnce(function (this: FleetDirectory, id) {
-      const answer = ask.call(this, id);
-      noteAsked(undefined);
-      return listening.then(() => answer) as never;
-    });
-    const announced = report(itemOf(topicOf(device, 'status'), '{"status":"online"}'));
-    await asked;
-    const socket = await listen(userId, everything);
-    resolve(undefined);
-    await announced;
-    late.mockRestore();
-    await report(reportOf(device, 'up'));
-    expect(await frameAfterStatus(socket, device)).toEqual(pushOf(device, 'up'));
-  });
-
-  it('ends with the membership, and comes back with it', async () => {
-    const [ownerId, memberId] = [++lastUserId, ++lastUserId];
-    const device = await provisionDevice({ ownerId });
-    const session = sessionOf(device.deviceId);
-    const owner = { userId: ownerId, scopes: null, productKey: null };
-    const party = { email: 'member@example.com', address: null };
-    const join = () => session.join(memberId, 'viewer', ownerId, party);
-    await join();
-    await comeOnline(device);
-    const socket = await listen(memberId, everything);
-    await report(reportOf(device, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device, 'up'));
-    expect(await session.removeMember(owner, memberId, party)).toMatchObject({ ok: true });
-    await report(reportOf(device, 'down'));
-    expect(await socket.ask(ping)).toEqual(pong);
-    // The directory hears of it with the next subscription.
-    const other = await openRelay({ 'CF-Connecting-IP': otherAddress });
-    expect(await other.ask({ action: 'auth', token: await tokenOf(memberId) })).toEqual(authed);
-    expect(await other.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
-    expect(await toldDevices(memberId)).toEqual([]);
-    await join();
-    await report(reportOf(device, 'middle'));
-    expect(await socket.next()).toEqual(pushOf(device, 'middle'));
-    expect(await other.next()).toEqual(pushOf(device, 'middle'));
-  });
-
-  it('is told a second time where the first failed', async () => {
-    const userId = ++lastUserId;
-    const [device] = await ownDevices(userId, 1);
-    const socket = await signIn(userId);
-    const once = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementationOnce(failure);
-    expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
-    once.mockRestore();
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-  });
-
-  it('is held up by no device that cannot be told, which is told as soon as it can be', async () => {
-    const userId = ++lastUserId;
-    const [broken, device] = await ownDevices(userId, 2);
-    type Register = (this: DeviceSession, registration: FleetRegistration) => boolean;
-    const registerFleet: Register = Reflect.get(DeviceSession.prototype, 'registerFleet');
-    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(function (
-      this: DeviceSession,
-      registration,
-    ) {
-      const { ctx } = this as unknown as { ctx: DurableObjectState };
-      return ctx.id.name === broken!.deviceId ? failure() : registerFleet.call(this, registration);
-    });
-    const socket = await listen(userId, everything);
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    // By this test, or by its own time.
-    const tellAgain = async () => {
-      await sql(userId, 'UPDATE untold SET next_at_ms = 0');
-      await runDurableObjectAlarm(directoryOf(userId));
-    };
-    const untold = () => sql(userId, 'SELECT device_id, tries > 0 AS was_tried FROM untold');
-    await tellAgain();
-    expect(await untold()).toEqual([{ device_id: broken!.deviceId, was_tried: 1 }]);
-    away.mockRestore();
-    await tellAgain();
-    await vi.waitFor(async () => expect(await untold()).toEqual([]));
-    await report(reportOf(broken!, 'down'));
-    expect(await socket.next()).toEqual(pushOf(broken!, 'down'));
-    expect(await runDurableObjectAlarm(directoryOf(userId))).toBe(false);
-  });
-
-  it('is not made where more devices cannot be told than a few', async () => {
-    const userId = ++lastUserId;
-    await ownDevices(userId, limitSpecs.fleetUntoldDevices.default + 1);
-    const socket = await signIn(userId);
-    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(failure);
-    const failed = { action: 'subscribe', code: 500, message: 'internal_error' };
-    expect(await socket.ask({ action: 'subscribe', topic: everything })).toMatchObject(failed);
-    away.mockRestore();
-  });
-
-  it('delays no message for long where the directory does not answer', async () => {
-    const userId = ++lastUserId;
-    const device = await provisionDevice({ ownerId: userId });
-    const never = () => new Promise(() => undefined) as never;
-    const away = vi.spyOn(FleetDirectory.prototype, 'ask').mockImplementation(never);
-    await comeOnline(device);
-    await report(reportOf(device, 'up'));
-    expect(away).toHaveBeenCalledTimes(1);
-    away.mockRestore();
-  });
-
-  it('is found again where the directory was lost: its shards by the shard, the device by a reconciliation', async () => {
-    const userId = ++lastUserId;
-    const [device] = await ownDevices(userId, 1);
-    const socket = await listen(userId, everything);
-    await sql(userId, 'DELETE FROM listener');
-    await sql(userId, 'DELETE FROM told');
-    await evictDurableObject(directoryOf(userId));
-    await runInDurableObject(shard(), async (gateway) => {
-      const minute = Math.floor(Date.now() / 60_000);
-      const inItsMinute = (minute - (minute % 60) + 60 + (userId % 60)) * 60_000;
-      const now = vi.spyOn(Date, 'now').mockReturnValue(inItsMinute);
-      await gateway.alarm();
-      now.mockRestore();
-    });
-    expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
-    expect(await toldDevices(userId)).toEqual([]);
-    await sessionOf(device!.deviceId).compareRecord(0, 0);
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    expect(await toldDevices(userId)).toEqual([device!.deviceId]);
-  });
-});
-
-it('is registered by the next alarm of a shard whose sockets an older version has left', async () => {
-  const userId = ++lastUserId;
-  const socket = await listen(userId, everything);
-  await sql(userId, 'DELETE FROM listener');
-  await runInDurableObject(shard(), async (gateway, { storage }) => {
-    storage.kv.delete('fleetsConfirmed');
-    await gateway.alarm();
-  });
-  expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
-  const [device] = await ownDevices(userId, 1);
-  await report(reportOf(device!, 'up'));
-  expect(await frameAfterStatus(socket, device!)).toEqual(pushOf(device!, 'up'));
-});
-
-describe('limits', () => {
-  const limited = (limits: string) => ({ ...env, LIMITS: limits }) as unknown as Env;
-  const directoryWith = <T>(
-    limits: string,
-    run: (directory: FleetDirectory, again: () => FleetDirectory) => T | Promise<T>,
-  ) =>
-    runInDurableObject(env.FLEET_DIRECTORY.getByName(crypto.randomUUID()), (_, state) =>
-      run(new FleetDirectory(state, limited(limits)), () => new FleetDirectory(state, limited(limits))),
-    );
-  const listenAt = (one: FleetDirectory) => one.listen(1, 'relay-0', false);
-
-  it('let a directory tell so many devices, and lease to the others', async () => {
-    await directoryWith('fleetToldDevices=1,fleetToldHours=2,fleetLeaseMs=300', (one) => {
-      const told = one.ask('dev_first');
-      expect(told).toMatchObject({ listeners: [], isTold: true });
-      expect(told.forMs).toBeGreaterThanOrEqual(1.5 * 3_600_000);
-      expect(told.forMs).toBeLessThanOrEqual(2 * 3_600_000);
-      expect(one.ask('dev_second')).toEqual({ listeners: [], isTold: false, forMs: 300 });
-      expect(one.ask('dev_first')).toMatchObject({ isTold: true });
-      const later = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 4 * 3_600_000);
-      expect(one.ask('dev_second')).toMatchObject({ isTold: true });
-      later.mockRestore();
-    });
-  });
-
-  it('hold a registration back until no lease is in use, after a restart as well, and not where there is none', async () => {
-    await directoryWith('fleetToldDevices=1,fleetLeaseMs=400', async (one, again) => {
-      const wait = vi.spyOn(scheduler, 'wait');
-      expect(await listenAt(one)).toEqual(done);
-      expect(await listenAt(again())).toEqual(done);
-      expect(wait).not.toHaveBeenCalled();
-      one.ask('dev_first');
-      const leasedAtMs = Date.now();
-      expect(one.ask('dev_second')).toMatchObject({ forMs: 400, listeners: [{ shard: 'relay-0' }] });
-      expect(await listenAt(again())).toEqual(done);
-      expect(wait).toHaveBeenCalledTimes(1);
-      expect(Date.now() - leasedAtMs).toBeGreaterThanOrEqual(390);
-      wait.mockRestore();
-    });
-  });
-
-  it('never take a newer registration back', async () => {
-    await directoryWith('', async (one) => {
-      await listenAt(one);
-      const [old] = one.ask('dev_one').listeners;
-      await listenAt(one);
-      one.leave('relay-0', old!.registrationId);
-      const [newer] = one.ask('dev_one').listeners;
-      expect(newer?.registrationId).toBeGreaterThan(old!.registrationId);
-      one.leave('relay-0', newer!.registrationId);
-      expect(one.ask('dev_one').listeners).toEqual([]);
-    });
-  });
-
-  it('divide the devices of a user among as many directories as there are', () => {
-    const names = fleetDirectoryNames(7, 3);
-    const used = Array.from({ length: 50 }, (_, index) => fleetDirectoryOf(7, `dev_${index}`, 3));
-    expect(new Set(used)).toEqual(new Set(names));
-    expect(fleetDirectoryNames(7, 1)).toEqual([fleetDirectoryOf(7, 'dev_one', 1)]);
-  });
-
-  it('refuse a snapshot of too many devices', async () => {
-    const user = await createUser();
-    const productKey = `snapshot-${crypto.randomUUID()}`;
-    await call('POST', '/products', { token: user.token, body: { productKey, name: 'Switch' } });
-    for (const deviceSN of ['A', 'B']) await call('POST', '/devices/activate', { body: { productKey, deviceSN } });
-    const who = { kind: 'user', userId: user.userId, expiresAtMs: Infinity } as const;
-    const target = { kind: 'fleet', who, productKey: undefined } as const;
-    const limit = { name: 'relaySnapshotDevices', max: 1 };
-    const refused = { ok: false, refusal: { kind: 'limit_reached', limit } };
-    expect(await new RelaySnapshots(limited('relaySnapshotDevices=1')).devicesOf(target)).toEqual(refused);
-    expect(await new RelaySnapshots(limited('')).devicesOf(target)).toMatchObject({ ok: true });
-  });
-});
-
-const done = { ok: true, value: null };
-
-it('forgets what was pushed for the least recent device beyond the limit', () => {
-  const { relayRememberedDevices: max } = limitsSchema.parse('relayRememberedDevices=100');
-  const pushed = new PushedMessages(max);
-  const runOf = (deviceId: string) => ({
-    ...{ deviceId, topic: 't', payloads: ['{}'], generations: [] },
-    origin: { spoolId: 'one', seqs: [1], results: ['accepted' as const] },
-  });
-  for (let n = 0; n <= max; n++) expect(pushed.takeNew(runOf(`device ${n}`))).toEqual([0]);
-  expect(pushed.takeNew(runOf('device 1')), 'a batch that is retried').toEqual([]);
-  expect(pushed.takeNew(runOf('device 0'))).toEqual([0]);
 });
