@@ -14,7 +14,7 @@ import { maxConnectBytes } from './edge-exchange.ts';
 import { edgeAddressHeader, takenCheck } from './edge-sockets.ts';
 import { guardLogin } from './login-guard.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from './open-socket.ts';
-import { awaitRefusalTurn } from './refusal-pace.ts';
+import { awaitRefusalTurn } from './stranger-pace.ts';
 import { callDevice } from './stubs.ts';
 
 /** The object's socket is asked after so many bytes what was taken of them. */

@@ -1,9 +1,10 @@
 // Flood shields as middleware (services/flood-shield.ts): above the limit a request is refused with 429. Every such answer
-// is held back for a moment, and so are all other refusals where there are many (durable/refusal-pace.ts).
+// is held back for a moment, and so are all other refusals where there are many, and WebSockets that
+// are opened (durable/stranger-pace.ts).
 import { createMiddleware } from 'hono/factory';
 import type { Config } from '../config.ts';
 import { RefusedError } from '../domain/refusal.ts';
-import { awaitRefusalTurn, holdBack } from '../durable/refusal-pace.ts';
+import { awaitOpeningTurn, awaitRefusalTurn, holdBack } from '../durable/stranger-pace.ts';
 import { isWithinShield, refusedBy, type FloodShield } from '../services/flood-shield.ts';
 import type { ServiceContext } from '../services/context.ts';
 import type { AppEnv } from './app-env.ts';
@@ -15,6 +16,12 @@ export const paceRefusals = createMiddleware<AppEnv>(async (c, next) => {
   const { status } = c.res;
   if (status < 400 || status === 429 || status >= 500 || c.var.isOurMachine === true) return;
   await awaitRefusalTurn(c.var.context.config);
+});
+
+/** Before a WebSocket is opened: many addresses may open many and leave again. */
+export const paceOpenings = createMiddleware<AppEnv>(async (c, next) => {
+  await awaitOpeningTurn(c.var.context.config);
+  await next();
 });
 
 /** Counts by client address, `CONTROL_LIMIT` by user: it goes after `authenticate`. */

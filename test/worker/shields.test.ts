@@ -147,6 +147,24 @@ describe('refusals of the API', () => {
   });
 });
 
+describe('WebSockets', () => {
+  it('are opened at once up to a burst, then evenly apart, at relay and edge', async () => {
+    const waits: { ms: number; end: () => void }[] = [];
+    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
+    const changed = { ...production, LIMITS: 'openingBurst=1,openingsPerSecond=10' } as unknown as Env;
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const open = (path: string) => ask(changed, path, { Upgrade: 'websocket' });
+    expect((await open('/mqtt')).status).toBe(101);
+    const held = [open('/mqtt'), open('/mqtt/dev_00000000')];
+    while (waits.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+    vi.useRealTimers();
+    expect(waits.map(({ ms }) => ms)).toEqual([100, 200]);
+    for (const { end } of waits) end();
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([101, 404]);
+    vi.restoreAllMocks();
+  });
+});
+
 describe('refusals outside the API', () => {
   const authorized = (secret: string) => ({ Authorization: `Bearer ${secret}` });
   const post = { method: 'POST', body: '{}' };
