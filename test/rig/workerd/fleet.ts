@@ -65,7 +65,7 @@ export async function afterFleetsWereKept(run: () => Promise<unknown>): Promise<
 }
 
 /** Of a client that another shard serves. */
-export function otherShardAddress(): string {
+function otherShardAddress(): string {
   const { relayShards } = readConfig(env);
   const addresses = Array.from({ length: 100 }, (_, index) => `198.51.100.${index}`);
   return addresses.find((address) => relayShardOf(address, relayShards) !== shardName) ?? '';
