@@ -289,14 +289,7 @@ export class BrokerLink extends DurableObject<Env> {
     const successor = successorAmong(this.#bridges(), nowMs);
     if (successor === undefined) return;
     const avoidedUntilMs = nowMs + avoidedForMs;
-    writeAttachment(active.socket, {
-      ...readAttachment(active.socket),
-      role: 'standby',
-      changedAtMs: nowMs,
-      avoidedUntilMs,
-    });
-    logRole(active.bridgeId, 'standby', 'broker_unreachable');
-    sendFrame(active.socket, { type: 'role', nowMs, role: 'standby' });
+    demote(active, 'broker_unreachable', { avoidedUntilMs }, nowMs);
     this.#promote(successor, 'broker_unreachable');
   }
 
@@ -308,14 +301,7 @@ export class BrokerLink extends DurableObject<Env> {
     if (active === undefined || share === undefined) return;
     if (lighterThan(active, share, this.#bridges(), nowMs) === undefined) return;
     const leavingUntilMs = nowMs + releasedWithinMs;
-    writeAttachment(active.socket, {
-      ...readAttachment(active.socket),
-      role: 'standby',
-      changedAtMs: nowMs,
-      leavingUntilMs,
-    });
-    logRole(active.bridgeId, 'standby', 'balanced');
-    sendFrame(active.socket, { type: 'role', nowMs, role: 'standby' });
+    demote(active, 'balanced', { leavingUntilMs }, nowMs);
   }
 
   #endLeaving(socket: WebSocket): void {
@@ -370,6 +356,12 @@ export class BrokerLink extends DurableObject<Env> {
     const atMs = nextCheckAtMs(this.#bridges(), Date.now());
     if (atMs !== undefined) await this.ctx.storage.setAlarm(atMs);
   }
+}
+
+function demote({ socket, bridgeId }: Bridge, cause: RoleCause, change: Partial<Attachment>, nowMs: number): void {
+  writeAttachment(socket, { ...readAttachment(socket), role: 'standby', changedAtMs: nowMs, ...change });
+  logRole(bridgeId, 'standby', cause);
+  sendFrame(socket, { type: 'role', nowMs, role: 'standby' });
 }
 
 function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {

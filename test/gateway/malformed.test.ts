@@ -99,15 +99,15 @@ test('ten thousand malformed packets end their connections with a reason, and ha
   expect(streams.flatMap(({ packets }) => packets).length).toBeGreaterThanOrEqual(connections * packetsEach);
   const codes = new Set<number | undefined>();
   const answers = new Set<number | undefined>();
-  const lanes = [...Map.groupBy(streams, ({ device }) => device.deviceId).values()].map(async (lane) => {
-    for (const { device, packets, index } of lane) {
+  const sendings = [...Map.groupBy(streams, ({ device }) => device.deviceId).values()].map(async (ofDevice) => {
+    for (const { device, packets, index } of ofDevice) {
       const send = index % 2 === 0 ? overWebSocket : throughGateway;
       const { received, code } = await send(device, packets);
       for (const type of typesOf(received)) answers.add(type);
       if (send === overWebSocket) codes.add(code);
     }
   });
-  await Promise.all(lanes);
+  await Promise.all(sendings);
 
   expect([...codes].filter((code) => ![1000, 1002, 1003, 1008, 1009].includes(code ?? 0))).toEqual([]);
   expect(codes).toContain(1002);
