@@ -10,12 +10,13 @@ import { callDevice } from '../durable/stubs.ts';
 import { describeError, log } from '../log.ts';
 import { disconnectClient } from './broker-provisioner-emqx.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from './broker-provisioning.ts';
+import { inBulkTurn, pauseBetweenSteps } from './bulk-turns.ts';
 import type { ServiceContext } from './context.ts';
 import { requireDevice } from './device-rights.ts';
 import { findOwnProduct } from './products.ts';
 
-/** Ended together; the rest of a slice waits for them. */
-const endedAtOnce = 20;
+/** Ended together. */
+const endedAtOnce = 5;
 /** Counting what is left reads that many rows at most. */
 const maxCounted = 10_000;
 
@@ -30,7 +31,8 @@ export async function deleteDevice(context: ServiceContext, actor: Actor, device
 
 /**
  * One slice, the newest first. A device that cannot be ended now keeps its record and stops none of the others.
- * @throws RefusedError not_found, forbidden, invalid_request without a filter: it would name all devices by mistake
+ * @throws RefusedError not_found, forbidden, too_many_requests, invalid_request without a filter: it would name all devices by
+ * mistake
  */
 export async function deleteDevicesOf(
   context: ServiceContext,
@@ -38,25 +40,38 @@ export async function deleteDevicesOf(
   productKey: string,
   filter: Omit<ProductDevicesFilter, 'productId' | 'ownerId'>,
 ): Promise<{ deleted: number; failed: number; remaining: number }> {
-  const requestedAtMs = Date.now();
   const db = context.primary();
   const { id: productId, ownerId } = await findOwnProduct(db, actor, productKey, 'manageProducts');
   if (Object.values(filter).every((one) => one === undefined)) {
     throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
   }
   const wanted = { ...filter, productId, ownerId };
-  const deviceIds = await listDeviceIdsOf(db, wanted, context.config.limits.devicesPerDeletion);
+  return inBulkTurn(context, actor.userId, () => deleteSlice(context, productKey, wanted));
+}
+
+async function deleteSlice(context: ServiceContext, productKey: string, wanted: ProductDevicesFilter) {
+  const { devicesPerDeletion } = context.config.limits;
+  const db = context.primary();
+  const failed = new Set<string>();
   let deleted = 0;
-  for (let at = 0; at < deviceIds.length; at += endedAtOnce) {
-    const some = deviceIds.slice(at, at + endedAtOnce);
+  let areMore = true;
+  while (areMore && deleted + failed.size < devicesPerDeletion) {
+    if (deleted + failed.size > 0) await pauseBetweenSteps(context);
+    const stepSize = Math.min(endedAtOnce, devicesPerDeletion - deleted - failed.size);
+    const requestedAtMs = Date.now();
+    // Read anew for each step: another user may have claimed one of them meanwhile.
+    const listed = await listDeviceIdsOf(db, wanted, stepSize + failed.size);
+    const some = listed.filter((deviceId) => !failed.has(deviceId)).slice(0, stepSize);
+    areMore = some.length === stepSize;
     const areEnded = await Promise.all(
       some.map((deviceId) => tryToEnd(context, { productKey, deviceId }, requestedAtMs)),
     );
     const ended = some.filter((_, index) => areEnded[index]);
+    for (const [index, deviceId] of some.entries()) if (!areEnded[index]) failed.add(deviceId);
     if (ended.length > 0) await deleteRecords(db, ended);
     deleted += ended.length;
   }
-  return { deleted, failed: deviceIds.length - deleted, remaining: await countDevicesOf(db, wanted, maxCounted) };
+  return { deleted, failed: failed.size, remaining: await countDevicesOf(db, wanted, maxCounted) };
 }
 
 async function tryToEnd(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<boolean> {

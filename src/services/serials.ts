@@ -7,14 +7,12 @@ import { nameOf } from '../domain/device-name.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { RefusedError } from '../domain/refusal.ts';
 import { isDeviceSN } from '../domain/topics.ts';
+import { inBulkTurn, pauseBetweenSteps } from './bulk-turns.ts';
 import type { ServiceContext } from './context.ts';
 import { findOwnProduct } from './products.ts';
-import { Turns } from './turns.ts';
 
 export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
 
-/** One import at a time, some serials at once: nobody else waits long for the database. */
-const turns = new Turns('serialImportQueue', 1);
 const serialsAtOnce = 50;
 
 /** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request, too_many_requests */
@@ -35,10 +33,7 @@ export async function registerSerials(
     });
   }
   const wanted = [...new Set(serials.filter(isDeviceSN))];
-  const register = () => registerInSteps(context, product, wanted);
-  const { deviceIds, made } = await (context.config.rateLimits === 'relaxed'
-    ? register()
-    : turns.run({ maxWaiting: limits.serialImportQueue, pauseMs: () => limits.serialImportPauseMs }, register));
+  const { deviceIds, made } = await inBulkTurn(context, actor.userId, () => registerInSteps(context, product, wanted));
   const seen = new Set<string>();
   const list = serials.map((given, index) => {
     const line = index + 1;
@@ -53,22 +48,23 @@ export async function registerSerials(
 
 /** @returns the devices of all serials that the product has then, and which of the serials are new */
 async function registerInSteps(
-  { primary, config: { limits, rateLimits } }: ServiceContext,
+  context: ServiceContext,
   product: { id: number; name: string },
   wanted: readonly string[],
 ) {
-  const db = primary();
+  const db = context.primary();
   const deviceIds = new Map<string, string>();
   const made = new Set<string>();
   for (let at = 0; at < wanted.length; at += serialsAtOnce) {
-    if (at > 0 && rateLimits === 'production') await scheduler.wait(limits.serialImportPauseMs);
+    if (at > 0) await pauseBetweenSteps(context);
     const some = wanted.slice(at, at + serialsAtOnce);
     const before = await findSerials(db, product.id, some);
     const missing = some.filter((deviceSN) => !before.has(deviceSN));
     const rows = missing.map((deviceSN) => {
       return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN) };
     });
-    for (const deviceSN of await insertSerials(db, product.id, rows, Date.now(), limits)) made.add(deviceSN);
+    const inserted = await insertSerials(db, product.id, rows, Date.now(), context.config.limits);
+    for (const deviceSN of inserted) made.add(deviceSN);
     // Another import may have been first.
     for (const [deviceSN, deviceId] of [...before, ...(await findSerials(db, product.id, missing))]) {
       deviceIds.set(deviceSN, deviceId);

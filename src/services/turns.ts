@@ -6,7 +6,13 @@ import { RefusedError } from '../domain/refusal.ts';
 const pollMs = 20;
 const retryAfterSeconds = 2;
 
-type Turn = { isFirst: boolean };
+type Turn = { isFirst: boolean; key: number | undefined };
+type Entry = {
+  isFirst?: boolean;
+  maxWaiting: number;
+  /** At most `max` of those that wait have the same `key`; `limit` names the setting. */
+  ofOne?: { key: number; max: number; limit: string };
+};
 
 export class Turns {
   readonly #limit: string;
@@ -25,19 +31,22 @@ export class Turns {
    * @param pauseMs in which the place stays taken after the work; asked when that has ended
    * @throws RefusedError `rate_limited` where too many wait
    */
-  async run<T>(
-    { isFirst = false, maxWaiting, pauseMs }: { isFirst?: boolean; maxWaiting: number; pauseMs: () => number },
-    work: () => Promise<T>,
-  ): Promise<T> {
-    this.refuseWhereFull({ isFirst, maxWaiting });
+  async run<T>({ pauseMs, ...entry }: Entry & { pauseMs: () => number }, work: () => Promise<T>): Promise<T> {
+    this.refuseWhereFull(entry);
+    const turn = { isFirst: entry.isFirst ?? false, key: entry.ofOne?.key };
     // To its end, also when the client leaves: otherwise nobody would have a turn after it.
-    return finishInBackground(this.#runInTurn({ isFirst }, pauseMs, work));
+    return finishInBackground(this.#runInTurn(turn, pauseMs, work));
   }
 
   /** To be asked before what precedes the work. @throws RefusedError `rate_limited` where too many wait */
-  refuseWhereFull({ isFirst, maxWaiting }: { isFirst: boolean; maxWaiting: number }): void {
-    if (this.#waiting.filter((other) => other.isFirst === isFirst).length < maxWaiting) return;
-    throw new RefusedError({ kind: 'rate_limited', limit: this.#limit, retryAfterSeconds });
+  refuseWhereFull({ isFirst = false, maxWaiting, ofOne }: Entry): void {
+    const limit =
+      this.#waiting.filter((other) => other.isFirst === isFirst).length >= maxWaiting
+        ? this.#limit
+        : ofOne !== undefined && this.#waiting.filter(({ key }) => key === ofOne.key).length >= ofOne.max
+          ? ofOne.limit
+          : undefined;
+    if (limit !== undefined) throw new RefusedError({ kind: 'rate_limited', limit, retryAfterSeconds });
   }
 
   async #runInTurn<T>(turn: Turn, pauseMs: () => number, work: () => Promise<T>): Promise<T> {

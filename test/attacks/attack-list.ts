@@ -1,5 +1,6 @@
 // Every attack, in the order of a run.
 import type { Attack } from './attack.ts';
+import { bulkFloods } from './bulk-floods.ts';
 import { edgeFloods } from './edge-floods.ts';
 import { forgedCredentials } from './forged-credentials.ts';
 import { halfOpen } from './half-open.ts';
@@ -13,6 +14,7 @@ import { signedInFloods } from './signed-in-floods.ts';
 export const attacks: readonly Attack[] = [
   ...forgedCredentials,
   ...httpFloods,
+  ...bulkFloods,
   ...signedInFloods,
   ...relayFloods,
   ...malformedFrames,

@@ -1,7 +1,7 @@
 // Deleting many devices of a product by a filter: in slices, each device with its session, by its owner alone.
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/workerd/client.ts';
 import { callLimited } from '../rig/workerd/limited.ts';
@@ -115,4 +115,63 @@ describe('DELETE /products/:productKey/devices', () => {
     expect((await call('DELETE', `/products/none/devices?${ever}`, { token: owner.token })).status).toBe(404);
     expect(await listIds()).toHaveLength(1);
   });
+});
+
+describe('many deletions at once', () => {
+  const pauses: (() => void)[] = [];
+  afterEach(() => {
+    vi.restoreAllMocks();
+    for (const end of pauses.splice(0)) end();
+  });
+
+  async function ownerOf(count: number): Promise<{ token: string; productKey: string }> {
+    const user = await createUser();
+    const key = `bulk-${crypto.randomUUID()}`;
+    await call('POST', '/products', { token: user.token, body: { productKey: key, name: 'Switch' } });
+    await insertRecords({ ownerId: user.userId, productKey: key, count });
+    return { token: user.token, productKey: key };
+  }
+
+  it('run one at a time with a pause after each five devices, and one of each user waits', async () => {
+    const app = createApp();
+    const limits = 'refusalDelayMs=0,bulkQueue=2,bulkQueuePerUser=1,bulkPauseMs=41';
+    const production = { ...env, RATE_LIMITS: 'production', LIMITS: limits } as unknown as Env;
+    const wait = scheduler.wait.bind(scheduler);
+    vi.spyOn(scheduler, 'wait').mockImplementation((ms) =>
+      ms === 41 ? new Promise((resolve) => pauses.push(resolve)) : wait(ms),
+    );
+    const ask = async (one: { token: string; productKey: string }) => {
+      const headers = { Authorization: `Bearer ${one.token}` };
+      const url = `https://latchwork.test/api/v1/products/${one.productKey}/devices?${ever}`;
+      const answer = await app.fetch(
+        new Request(url, { method: 'DELETE', headers }),
+        production,
+        createExecutionContext(),
+      );
+      const { data } = await answer.json<{ data: Deleted | null }>();
+      return { status: answer.status, retryAfter: answer.headers.get('Retry-After'), deleted: data?.deleted };
+    };
+    const refused = { status: 429, retryAfter: '2', deleted: undefined };
+    const [greedy, modest, late] = [await ownerOf(12), await ownerOf(1), await ownerOf(1)];
+
+    const first = ask(greedy);
+    await vi.waitFor(() => expect(pauses).toHaveLength(1), 15_000);
+    const left = await call<{ total: number }>('GET', '/devices', { token: greedy.token });
+    expect(left.data.total).toBe(7);
+    const greedyOnes = [ask(greedy), ask(greedy)];
+    expect(await Promise.race(greedyOnes)).toEqual(refused);
+    const next = ask(modest);
+    // Two of two places are taken then.
+    await vi.waitFor(async () => expect(await ask(late)).toEqual(refused), 15_000);
+
+    // Two between the steps of the first one, and one after each.
+    for (let ended = 0; ended < 5; ended += 1) {
+      await vi.waitFor(() => expect(pauses.length).toBeGreaterThan(ended), 15_000);
+      pauses[ended]!();
+    }
+    expect(await first).toEqual({ status: 200, retryAfter: null, deleted: 12 });
+    expect(await next).toEqual({ status: 200, retryAfter: null, deleted: 1 });
+    expect(await Promise.all(greedyOnes)).toContainEqual({ status: 200, retryAfter: null, deleted: 0 });
+    expect((await ask(late)).deleted).toBe(1);
+  }, 60_000);
 });

@@ -91,7 +91,7 @@ describe('registering serials', () => {
     const [productKey, other] = [await createProduct(), await createProduct()];
     const production = {
       RATE_LIMITS: 'production',
-      LIMITS: 'refusalDelayMs=0,serialImportQueue=1,serialImportPauseMs=37',
+      LIMITS: 'refusalDelayMs=0,bulkQueue=1,bulkPauseMs=37',
     };
     const app = createApp();
     const pauses: (() => void)[] = [];
