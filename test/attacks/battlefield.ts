@@ -65,6 +65,10 @@ export class Battlefield {
     });
   }
 
+  get stateDir(): string {
+    return this.#service.rig.stateDir;
+  }
+
   /** Without a clock, so in this thread: what must not happen, and what failed for the bystander. */
   async try(attack: Attack, effort: Effort): Promise<{ result: Result; bystanderFailures: string[] }> {
     let isOver = false;

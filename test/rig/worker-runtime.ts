@@ -14,6 +14,7 @@ import {
 } from 'miniflare';
 import { unstable_getMiniflareWorkerOptions as readWranglerConfig } from 'wrangler';
 import { applyMigrations, createMigrator, migratorName } from './migrations.ts';
+import { bindRateLimits, rateLimitCounter } from './rate-limits.ts';
 
 type ScheduleOutcome = { tookMs: number } | { failure: string };
 
@@ -67,7 +68,7 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
   const { workerOptions, main } = readWranglerConfig(join(root, 'wrangler.toml'));
   const assets = workerOptions.assets as { directory: string; binding: string };
   // Rules say how a bundler reads files; the bundle has its modules already, and Miniflare refuses both together.
-  const foreign = ['modulesRules', 'assets'];
+  const foreign = ['modulesRules', 'assets', 'ratelimits'];
   const worker = {
     ...Object.fromEntries(Object.entries(workerOptions).filter(([name]) => !foreign.includes(name))),
     name: 'latchwork',
@@ -76,7 +77,7 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
     bindings: { ...overrideVars(workerOptions.bindings as Record<string, unknown>, options.env), ...options.bindings },
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
     unsafeDirectSockets: [{ host, port }],
-    serviceBindings: { [assets.binding]: assetsName },
+    serviceBindings: { ...bindRateLimits((workerOptions as V4WorkerOptions).ratelimits), [assets.binding]: assetsName },
   } as V4WorkerOptions;
   // Static files are a Worker of their own here, because Miniflare puts its router in front of any that has some.
   const assetsWorker = {
@@ -101,6 +102,7 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
       workers: [
         worker,
         assetsWorker,
+        rateLimitCounter,
         ...options.neighbours.map((neighbour) => neighbourWorker(neighbour, workerOptions as V4WorkerOptions)),
         createMigrator(join(root, 'migrations'), workerOptions.d1Databases as V4WorkerOptions['d1Databases']),
       ],
