@@ -1,6 +1,6 @@
 // One session in several tabs, and a session that ends, in a real browser.
 import type { Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { dataOf } from '../rig/api.ts';
 import { browserMissing } from '../rig/browser.ts';
 import { Stage } from '../rig/console-stage.ts';
@@ -17,12 +17,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
   });
 
   const isLive = (page: Page) => page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
-  const count = (page: Page, path: RegExp) => {
-    const calls: string[] = [];
-    page.on('request', (request) => path.test(request.url()) && calls.push(request.url()));
-    return calls;
-  };
-
   /** Each tab reads it at its start, and finds that the token ends now. */
   const letTokenEnd = (page: Page) =>
     page.evaluate(`{
@@ -30,16 +24,36 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the con
       localStorage.setItem('latchwork.tokens', JSON.stringify({ ...kept, expiresAtMs: Date.now() }));
     }`);
 
-  it('is renewed by one tab, and the others take what it got', async () => {
+  it('is renewed by one tab at a time, and goes on in all of them', async () => {
     const first = await stage.visit();
     const context = first.context();
     const tabs = [first, await stage.browser.openIn(context), await stage.browser.openIn(context)];
     for (const tab of tabs) await isLive(tab);
-    const renewals = tabs.map((tab) => count(tab, /refresh-token$/));
-    await letTokenEnd(first);
+    const othersWait = Promise.withResolvers<undefined>();
+    let underWay = 0;
+    const renewals: { underWay: number; refreshToken: string }[] = [];
+    await context.route(/refresh-token$/, async (route) => {
+      underWay += 1;
+      await othersWait.promise;
+      const response = await route.fetch();
+      const { data } = (await response.json()) as { data: { refreshToken: string } };
+      renewals.push({ underWay, refreshToken: data.refreshToken });
+      underWay -= 1;
+      await route.fulfill({ response });
+    });
+    for (const tab of tabs) await letTokenEnd(tab);
     await Promise.all(tabs.map((tab) => tab.reload()));
+    const waitingTabs = () => first.evaluate<number>('navigator.locks.query().then(({ pending }) => pending.length)');
+    await vi.waitFor(async () => expect(await waitingTabs()).toBe(2));
+    othersWait.resolve(undefined);
     for (const tab of tabs) await isLive(tab);
-    expect(renewals.flat()).toHaveLength(1);
+    // A tab that does not see yet what another one has stored renews once more, and gets the same refresh token.
+    const { refreshToken } = renewals[0]!;
+    expect(renewals).toEqual(renewals.map(() => ({ underWay: 1, refreshToken })));
+    for (const tab of tabs) {
+      const kept = () => tab.evaluate<string>(`JSON.parse(localStorage.getItem('latchwork.tokens')).refreshToken`);
+      await vi.waitFor(async () => expect(await kept()).toBe(refreshToken));
+    }
     await context.close();
   });
 

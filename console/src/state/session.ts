@@ -60,8 +60,9 @@ export async function signOutEverywhere(): Promise<void> {
 
 const options: SessionOptions = {
   onTokens: (tokens) => localStorage.setItem(tokensKey, JSON.stringify(tokens)),
-  // One tab renews at a time, and the others take what it got. Browsers have locks on secure pages alone; without them the
-  // service answers a refresh token that is used twice within seconds.
+  // One tab renews at a time, and the others take what it got. Where a tab does not see yet what another one has stored, and
+  // on pages that are not secure, where browsers have no locks, a refresh token is used twice: within seconds the service
+  // answers both with the same successor.
   exclusively: (renew) => {
     const renewNow = () => renew(readTokens());
     return 'locks' in navigator ? navigator.locks.request(renewalLock, renewNow) : renewNow();
