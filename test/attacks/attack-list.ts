@@ -3,6 +3,7 @@ import type { Attack } from './attack.ts';
 import { bulkFloods } from './bulk-floods.ts';
 import { edgeFloods } from './edge-floods.ts';
 import { forgedCredentials } from './forged-credentials.ts';
+import { gatewayHalfOpen } from './gateway-half-open.ts';
 import { halfOpen } from './half-open.ts';
 import { hostileInput } from './hostile-input.ts';
 import { httpFloods } from './http-floods.ts';
@@ -20,6 +21,7 @@ export const attacks: readonly Attack[] = [
   ...malformedFrames,
   ...mqttFloods,
   ...edgeFloods,
+  ...gatewayHalfOpen,
   ...halfOpen,
   ...hostileInput,
 ];

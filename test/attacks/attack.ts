@@ -7,6 +7,7 @@ export type Target = {
   url: string;
   mqttUrl: string;
   mqttPort: number;
+  gateway: { port: number; tlsPort: number; healthPort: number };
   /** The account that is attacked: its address and its ids are known, its secrets are not. */
   victim: { email: string; productKey: string; deviceSN: string; deviceId: string };
   /** An account of the attacker's own, with a product and devices. */

@@ -5,6 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { activate, activateMany, addProduct, signUp } from '../rig/accounts.ts';
 import { connectApi } from '../rig/api.ts';
+import { makeCertificates } from '../rig/certificates.ts';
+import { GatewayProcess } from '../rig/gateway-process.ts';
+import { findFreePort } from '../rig/ports.ts';
 import { WholeService } from '../rig/whole-service.ts';
 import type { Attack, Effort, Result, Target } from './attack.ts';
 import type { AttackData, ThreadResult } from './attack-thread.ts';
@@ -33,10 +36,12 @@ export type Outcome = Result & {
 export class Battlefield {
   readonly target: Target;
   readonly #service: WholeService;
+  readonly #gateway: GatewayProcess;
   readonly #bystander: Bystander;
 
-  private constructor(service: WholeService, bystander: Bystander, target: Target) {
+  private constructor(service: WholeService, gateway: GatewayProcess, bystander: Bystander, target: Target) {
     this.#service = service;
+    this.#gateway = gateway;
     this.#bystander = bystander;
     this.target = target;
   }
@@ -56,10 +61,15 @@ export class Battlefield {
     );
     const product = { productKey: rig.productKey, deviceSN, device };
     const bystander = await Bystander.start(rig.url, rig.mqttUrl, rig.owner, product, seed);
-    return new Battlefield(service, bystander, {
+    const tlsPort = await findFreePort();
+    const { serverCert, serverKey } = makeCertificates('mqtt.test');
+    const tls = { MQTT_TLS_PORT: String(tlsPort), TLS_CERT_FILE: serverCert, TLS_KEY_FILE: serverKey };
+    const gateway = await GatewayProcess.start(rig.url, { LOG_LEVEL: 'info', ...tls });
+    return new Battlefield(service, gateway, bystander, {
       url: rig.url,
       mqttUrl: rig.mqttUrl,
       mqttPort: rig.mqttPort,
+      gateway: { port: gateway.port, tlsPort, healthPort: gateway.healthPort },
       victim: { email: rig.owner.email, productKey: rig.productKey, deviceSN, deviceId: device.deviceId },
       own: { token: attacker.token, productKey, devices },
     });
@@ -129,6 +139,7 @@ export class Battlefield {
 
   async stop(): Promise<void> {
     await this.#bystander.stop();
+    await this.#gateway.kill('SIGKILL');
     await this.#service.stop();
   }
 }
