@@ -3,11 +3,14 @@
 // version of Node may run it.
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { minifySync } from 'rolldown/utils';
 import { leanLibraries } from './lean-libraries.js';
 import { leanSource } from './lean-sources.js';
 import { writeIfChanged } from './write-if-changed.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+
+const target = 'es2024';
 
 const leanSources = {
   name: 'lean-sources',
@@ -22,9 +25,9 @@ const { outputFiles } = await build({
   bundle: true,
   write: false,
   minify: true,
-  sourcemap: 'linked',
+  sourcemap: 'external',
   format: 'esm',
-  target: 'es2024',
+  target,
   // As wrangler resolves.
   conditions: ['workerd', 'worker', 'browser'],
   mainFields: ['module', 'main'],
@@ -33,4 +36,19 @@ const { outputFiles } = await build({
   logLevel: 'warning',
   logOverride: { 'import-is-undefined': 'error' },
 });
-for (const { path, contents } of outputFiles) writeIfChanged(path, contents);
+const textOf = (ending) => outputFiles.find(({ path }) => path.endsWith(ending)).text;
+// Names within each function begin anew, which compresses by 3 % better than esbuild's.
+const { code, map, errors } = minifySync('index.js', textOf('.js'), {
+  module: true,
+  compress: { target },
+  mangle: { toplevel: true },
+  inputMap: JSON.parse(textOf('.js.map')),
+  sourcemap: true,
+});
+if (errors.length > 0) throw new Error(`the bundle cannot be minified: ${errors[0].message}`);
+const [foreign] = /.{0,40}[^\0-\x7f]/.exec(code) ?? [];
+if (foreign !== undefined) {
+  throw new Error(`one character above ASCII makes V8 read the whole bundle as two bytes a character: ${foreign}`);
+}
+writeIfChanged(`${root}bundling/worker/index.js.map`, JSON.stringify(map));
+writeIfChanged(`${root}bundling/worker/index.js`, `${code}\n//# sourceMappingURL=index.js.map\n`);

@@ -2,6 +2,7 @@
 // queries and routers of another kind, which no bundler can see to be unused. Fails the build where a library has changed in these places.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { withoutMethods, withoutUnusedSchemaMethods } from './unused-members.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -38,9 +39,25 @@ export const leanLibraries = {
         ', extendZodWithOpenApi, z }',
       ]).replace(/defineOpenAPIRoute;?\s*$/m, 'defineOpenAPIRoute };'),
     }));
-    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]core[\\/](json-schema-processors|to-json-schema)\.js$/ }, hollow);
+    onLoad(
+      { filter: /[\\/]zod[\\/]v4[\\/]core[\\/](json-schema-processors|to-json-schema|memoizer|doc)\.js$/ },
+      hollow,
+    );
+    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]classic[\\/]schemas\.js$/ }, ({ path }) => ({
+      // workerd does not let zod write code.
+      contents: withoutUnusedSchemaMethods(path)
+        .replace('core.$ZodObjectJIT.init', 'core.$ZodObject.init')
+        .replace('import { util } from "../core/index.js"', 'import * as util from "../core/util.js"')
+        .replaceAll('core.util.', 'util.'),
+    }));
     onLoad({ filter: unusedOfDrizzle }, hollow);
+    onLoad({ filter: /[\\/]drizzle-orm[\\/]sqlite-core[\\/]dialect\.js$/ }, ({ path }) => ({
+      contents: withoutMethods(path, ['buildRelationalQuery', 'migrate']),
+    }));
     onLoad({ filter: unusedOfHono }, hollow);
+    onLoad({ filter: /[\\/]jose[\\/]dist[\\/]webapi[\\/]lib[\\/]key\.js$/ }, ({ path }) => ({
+      contents: withOneKindOfKey(readFileSync(path, 'utf8')),
+    }));
   },
 };
 
@@ -53,6 +70,19 @@ function hollow({ path }) {
   if (names.size === 0) throw new Error(`${path} exports nothing that is known`);
   // A function can be called, made an instance of, extended and compared with.
   return { contents: [...names].map((name) => `export function ${name}() {}`).join('\n') };
+}
+
+/** Keys come as a CryptoKey (src/crypto/tokens.ts). */
+function withOneKindOfKey(text) {
+  const reader = /async function prepareKey\(entry, key, usage\) \{[^]*?\n\}\n/;
+  if (!reader.test(text)) throw new Error('jose has changed: it prepares keys elsewhere');
+  return text.replace(
+    reader,
+    `async function prepareKey(entry, key) {
+      if (!isCryptoKey(key)) throw new TypeError('not a CryptoKey');
+      return key;
+    }`,
+  );
 }
 
 function without(text, parts) {

@@ -1,5 +1,6 @@
-// Takes out of a source file of the Worker what only the reference needs, before it is bundled: descriptions, examples and
-// the schemas of answers, which bundling/reference-documents.js has read by then. Changes nothing that a request meets.
+// Takes out of a source file of the Worker what only the reference and migrations need, before it is bundled: descriptions, examples
+// and the schemas of answers, which bundling/reference-documents.js has read by then; indices and references of tables, which
+// drizzle-kit reads. Changes nothing that a request meets.
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
@@ -17,9 +18,14 @@ export function leanSource(path) {
     edits.push({ from, to, by: by + text.slice(from, to).replaceAll(/[^\n]/g, '') });
   const visit = (node) => {
     if (ts.isImportDeclaration(node)) return bindNamespace(node, replace);
-    if (isCallOf(node, 'openapi') && !isOfRouter(node)) {
+    if ((isCallOf(node, 'openapi') && !isOfRouter(node)) || isCallOf(node, 'references')) {
       replace(node.expression.expression.end, node.end);
       return visit(node.expression.expression);
+    }
+    if (ts.isCallExpression(node) && node.expression.getText() === 'sqliteTable') {
+      const [name, columns, extras] = node.arguments;
+      if (extras !== undefined) replace(columns.end, extras.end);
+      return [name, columns].forEach(visit);
     }
     if (ts.isCallExpression(node) && node.expression.getText() === 'createRoute') {
       for (const member of node.arguments[0].properties) {

@@ -9,7 +9,7 @@ import { onError, onNotFound } from './http/on-error.ts';
 import { paceRefusals } from './http/rate-limit.ts';
 import { readBody } from './http/request-body.ts';
 import { logRequest } from './http/request-log.ts';
-import { createRouter } from './http/router.ts';
+import { createRootRouter, createRouter } from './http/router.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { bridgeRoutes } from './routes/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks.ts';
@@ -37,7 +37,7 @@ const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
 });
 
 export function createApp() {
-  const app = createRouter();
+  const app = createRootRouter();
   app.onError(onError);
   app.notFound(onNotFound);
   app.use(logRequest);

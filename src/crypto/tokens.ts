@@ -1,6 +1,7 @@
 // Access tokens: signed JWTs of one narrow form, made and checked by jose. Refresh tokens are opaque secrets, made in
 // secrets.ts.
-import { decodeProtectedHeader, errors, jwtVerify, SignJWT, type CryptoKey } from 'jose';
+import { decodeProtectedHeader, jwtVerify, SignJWT, type CryptoKey } from 'jose';
+import { JOSEError, JWSSignatureVerificationFailed, JWTClaimValidationFailed, JWTExpired } from 'jose/errors';
 import { rememberNewest } from '../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
 
@@ -68,12 +69,12 @@ async function verifyAnew(config: TokenConfig, token: string): Promise<Outcome<A
       return refuse(credentialRefused('access_token', 'malformed'));
     return { ok: true, value: { userId: Number(sub), sessionId: sid, expiresAtMs: exp * 1000 } };
   } catch (error) {
-    if (error instanceof errors.JWTExpired) return refuse(credentialRefused('access_token', 'expired'));
-    if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWTClaimValidationFailed) {
+    if (error instanceof JWTExpired) return refuse(credentialRefused('access_token', 'expired'));
+    if (error instanceof JWSSignatureVerificationFailed || error instanceof JWTClaimValidationFailed) {
       return refuse(credentialRefused('access_token', 'wrong'));
     }
     // Other errors of jose, and the TypeErrors that it throws for a header it cannot decode.
-    if (error instanceof errors.JOSEError || error instanceof TypeError)
+    if (error instanceof JOSEError || error instanceof TypeError)
       return refuse(credentialRefused('access_token', 'malformed'));
     throw error;
   }

@@ -13,7 +13,7 @@ const { id, deviceId, deviceSN, searchName, ownerId, productId, status } = devic
 const candidate = { id, searchName, productId, status };
 
 /** Behind every text that begins with the one before it. */
-const last = '\u{10FFFF}';
+const last = String.fromCodePoint(0x10ffff);
 
 /**
  * One page of what was found, by name.

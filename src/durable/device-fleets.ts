@@ -98,7 +98,7 @@ export class DeviceFleets {
       this.#failedAtMs.set(userId, Date.now());
       // A failed call is logged.
       if (!(error instanceof RefusedError)) {
-        log('error', 'fleet directory’s answer not saved', { deviceId: this.#deviceId, ...describeError(error) });
+        log('error', 'answer of the fleet directory not saved', { deviceId: this.#deviceId, ...describeError(error) });
       }
     }
   }

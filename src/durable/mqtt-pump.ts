@@ -169,7 +169,7 @@ export class MqttPump {
     if (this.#object === undefined) return;
     this.#untakenBytes += typeof data === 'string' ? data.length : data.byteLength;
     if (this.#untakenBytes > this.#config.limits.edgeUntakenBytes) {
-      this.#end(1013, 'too much that the device’s object has not taken');
+      this.#end(1013, 'too much that the object of the device has not taken');
       return;
     }
     sendIfOpen(this.#object, data);

@@ -17,15 +17,30 @@ function pathOf(url: string): string {
   return new URL(url).pathname.replace(/\/{2,}/g, '/');
 }
 
-export function createRouter() {
+type HonoRouter = InstanceType<typeof OpenAPIHono<AppEnv>>['router'];
+
+/** Of routes that an app mounts: they are found there, and a router of their own would only make a start longer. */
+const unasked: HonoRouter = {
+  name: 'none',
+  add: () => undefined,
+  match: () => {
+    throw new Error('these routes are not mounted in an app');
+  },
+};
+
+/** For routes that an app mounts. */
+export function createRouter(router: HonoRouter = unasked) {
   return new OpenAPIHono<AppEnv>({
-    router: new RememberingRouter(),
+    router,
     getPath: ({ url }) => plainPath.exec(url)?.[1] ?? pathOf(url),
     defaultHook: (result) => {
       if (!result.success) throw new RefusedError(refusalOf(result.error.issues));
     },
   });
 }
+
+/** For the app, which mounts all others. */
+export const createRootRouter = () => createRouter(new RememberingRouter());
 
 /** Validates the JSON body of a route outside the reference; `answer` is what its caller understands as a refusal. */
 export function validJson<T extends z.ZodType>(

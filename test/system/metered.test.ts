@@ -13,8 +13,8 @@ import { eventually } from '../rig/changes.ts';
 import { advanceClock, meteredFront, readMeter, reportConnected, resetMeter, type Counts } from '../rig/meter.ts';
 import { WorkerRig } from '../rig/worker-rig.ts';
 
-/** What wrangler.toml's bundle has, and a little more. It is to become smaller: 150 KiB is the aim. */
-const maxBundleBytes = 170 * 1024;
+/** What wrangler.toml's bundle has, and a little more: 150 KiB is the aim. */
+const maxBundleBytes = 152 * 1024;
 const minuteMs = 60_000;
 const untilQuietMs = 600;
 
