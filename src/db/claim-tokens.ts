@@ -2,14 +2,15 @@
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
 import { claimTokens } from './schema.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
 
 type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
 
-/** False where the user has `max` that are valid and unused. One statement that counts and inserts. */
+/** False where the user has as many as he may that are valid and unused. One statement that counts and inserts. */
 export async function insertClaimToken(
   database: Database,
   { hash, userId, createdAt, expiresAt }: NewToken,
-  max: number,
+  limits: UserLimits<'claimTokensPerUser'>,
 ): Promise<boolean> {
   const valid = database
     .select({ valid: count() })
@@ -18,7 +19,7 @@ export async function insertClaimToken(
   const [inserted] = await runTogether<[unknown]>(database, [
     sql`
       insert into ${claimTokens} (hash, user_id, created_at, expires_at)
-      select ${hash}, ${userId}, ${createdAt}, ${expiresAt} where ${valid} < ${max}`,
+      select ${hash}, ${userId}, ${createdAt}, ${expiresAt} where ${valid} < ${limitOf(userId, 'claimTokensPerUser', limits)}`,
   ]);
   return inserted.meta.changes === 1;
 }

@@ -7,6 +7,7 @@ import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { lengthOf } from './list-counts.ts';
 import { deviceInvitations, deviceMembers, devices, users } from './schema.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
 
 type InvitationRow = typeof deviceInvitations.$inferSelect;
 
@@ -71,7 +72,11 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
  * cannot exceed the limit together.
  * @returns false where the device has `max` open ones
  */
-export async function putInvitation(db: Database, invitation: InvitationRow, max: number): Promise<boolean> {
+export async function putInvitation(
+  db: Database,
+  invitation: InvitationRow,
+  limits: UserLimits<'membersPerDevice'>,
+): Promise<boolean> {
   const { id, deviceRow, email, foldedEmail, role, invitedBy, createdAt, expiresAt } = invitation;
   const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
   const isRenewed = sql`exists (
@@ -80,7 +85,7 @@ export async function putInvitation(db: Database, invitation: InvitationRow, max
     sql`
       insert into ${deviceInvitations} (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)
       select ${id}, ${deviceRow}, ${email}, ${foldedEmail}, ${role}, ${invitedBy}, ${createdAt}, ${expiresAt}
-      where (${ofDevice}) < ${max} or ${isRenewed}
+      where (${ofDevice}) < ${limitOf(invitedBy, 'membersPerDevice', limits)} or ${isRenewed}
       on conflict (device_row, folded_email) do update set id = excluded.id, email = excluded.email,
         role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
         expires_at = excluded.expires_at`,
@@ -127,9 +132,17 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
   return { total: all?.total ?? 0, rows: found };
 }
 
-export async function findInvitation(db: Database, id: string, foldedEmail: string, nowMs: number) {
+/** With the members that the device of who invites may have. */
+export async function findInvitation(
+  db: Database,
+  id: string,
+  foldedEmail: string,
+  nowMs: number,
+  limits: UserLimits<'membersPerDevice'>,
+) {
+  const maxMembers = sql<number>`${limitOf(deviceInvitations.invitedBy, 'membersPerDevice', limits)}`.as('max_members');
   return db
-    .select({ invitation: deviceInvitations, deviceId: devices.deviceId })
+    .select({ invitation: deviceInvitations, deviceId: devices.deviceId, maxMembers })
     .from(deviceInvitations)
     .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
     .where(

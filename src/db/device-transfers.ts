@@ -4,11 +4,16 @@ import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { lengthOf } from './list-counts.ts';
 import { devices, deviceTransfers, products, users } from './schema.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
 
 type NewTransfer = typeof deviceTransfers.$inferSelect;
 
-/** Takes the place of an offer of the same device. False where the user has offered `max` others already. */
-export async function putTransfer(database: Database, transfer: NewTransfer, max: number): Promise<boolean> {
+/** Takes the place of an offer of the same device. False where the user has offered as many others as he may. */
+export async function putTransfer(
+  database: Database,
+  transfer: NewTransfer,
+  limits: UserLimits<'transferOffersPerUser'>,
+): Promise<boolean> {
   const { deviceId, offerId, fromUserId, toUserId, offeredAt, expiresAt } = transfer;
   const others = database
     .select({ others: count() })
@@ -24,7 +29,7 @@ export async function putTransfer(database: Database, transfer: NewTransfer, max
     sql`
       insert into ${deviceTransfers} (device_id, offer_id, from_user_id, to_user_id, offered_at, expires_at)
       select ${deviceId}, ${offerId}, ${fromUserId}, ${toUserId}, ${offeredAt}, ${expiresAt}
-      where ${others} < ${max}
+      where ${others} < ${limitOf(fromUserId, 'transferOffersPerUser', limits)}
       on conflict (device_id) do update set offer_id = excluded.offer_id, from_user_id = excluded.from_user_id,
         to_user_id = excluded.to_user_id, offered_at = excluded.offered_at, expires_at = excluded.expires_at`,
   ]);

@@ -3,7 +3,14 @@ import { sql, type SQL, type SQLWrapper } from 'drizzle-orm';
 import { userLimits } from './schema.ts';
 
 type UserLimitName =
-  'apiKeysPerUser' | 'productsPerUser' | 'productKeysPerUser' | 'devicesPerProduct' | 'newSerialsPerProductHour';
+  | 'apiKeysPerUser'
+  | 'productsPerUser'
+  | 'productKeysPerUser'
+  | 'devicesPerProduct'
+  | 'newSerialsPerProductHour'
+  | 'membersPerDevice'
+  | 'claimTokensPerUser'
+  | 'transferOffersPerUser';
 
 /** The limits of all users who have none of their own. */
 export type UserLimits<Name extends UserLimitName> = Readonly<Record<Name, number>>;

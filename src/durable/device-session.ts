@@ -260,8 +260,15 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   /** Makes the user a member; D1 has it when this answers, unless D1 is away and has to catch up. */
-  async join(userId: number, role: MemberRole, invitedBy: number, party: Party): Promise<Outcome<Member>> {
-    return this.#shared(this.#device.decide({ kind: 'member_joined', userId, role, invitedBy, ...party }));
+  /** @param maxMembers where the owner has a limit of their own */
+  async join(
+    userId: number,
+    role: MemberRole,
+    invitedBy: number,
+    party: Party,
+    maxMembers?: number,
+  ): Promise<Outcome<Member>> {
+    return this.#shared(this.#device.decide({ kind: 'member_joined', userId, role, invitedBy, maxMembers, ...party }));
   }
 
   async changeMember(actor: Actor, userId: number, role: MemberRole, party: Party): Promise<Outcome<Member>> {

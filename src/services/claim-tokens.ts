@@ -23,13 +23,16 @@ const blockedUntilMs = new Map<string, number>();
 export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
   const refusal = refusalOfKey(actor, 'claimDevices', undefined);
   if (refusal !== undefined) throw new RefusedError(refusal);
-  const { claimTokensPerUser: max } = context.config.limits;
+  const { limits } = context.config;
   const token = createId('', tokenLength);
   const createdAt = Date.now();
   const expiresAt = createdAt + expiresInSeconds * 1000;
   const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt };
-  if (!(await insertClaimToken(context.primary(), row, max))) {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'claimTokensPerUser', max } });
+  if (!(await insertClaimToken(context.primary(), row, limits))) {
+    throw new RefusedError({
+      kind: 'limit_reached',
+      limit: { name: 'claimTokensPerUser', max: limits.claimTokensPerUser },
+    });
   }
   return { token, apiUrl: `${base}/t/${token}`, expiresAt: new Date(expiresAt).toISOString() };
 }

@@ -43,18 +43,21 @@ export async function offerDevice(
   { email, address }: { email: string; address: string },
 ) {
   const db = context.primary();
-  const { transferOffersPerUser: max, transferOfferDays } = context.config.limits;
+  const { limits } = context.config;
   await requireDevice(context, actor, deviceId, 'transfer');
   const toUserId = (await findUserByEmail(db, foldName(email)))?.id ?? null;
   if (toUserId === actor.userId) {
     throw new RefusedError({ kind: 'invalid_input', path: 'email', problem: 'is your own' });
   }
   const offeredAtMs = Date.now();
-  const expiresAtMs = offeredAtMs + transferOfferDays * dayMs;
+  const expiresAtMs = offeredAtMs + limits.transferOfferDays * dayMs;
   const offerId = createId('', 16);
   const row = { deviceId, offerId, fromUserId: actor.userId, toUserId, offeredAt: offeredAtMs, expiresAt: expiresAtMs };
-  if (!(await putTransfer(db, row, max))) {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'transferOffersPerUser', max } });
+  if (!(await putTransfer(db, row, limits))) {
+    throw new RefusedError({
+      kind: 'limit_reached',
+      limit: { name: 'transferOffersPerUser', max: limits.transferOffersPerUser },
+    });
   }
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
   try {

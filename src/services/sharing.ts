@@ -37,7 +37,7 @@ export async function inviteMember(
   if ((await requireUser(context, actor.userId)).foldedEmail === foldedEmail) {
     throw new RefusedError({ kind: 'is_owner', deviceId });
   }
-  const { membersPerDevice: max, invitationDays } = context.config.limits;
+  const { limits } = context.config;
   const createdAt = Date.now();
   const invitation = {
     id: createId('', 16),
@@ -47,10 +47,13 @@ export async function inviteMember(
     role,
     invitedBy: actor.userId,
     createdAt,
-    expiresAt: createdAt + invitationDays * dayMs,
+    expiresAt: createdAt + limits.invitationDays * dayMs,
   };
-  if (!(await putInvitation(db, invitation, max))) {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } });
+  if (!(await putInvitation(db, invitation, limits))) {
+    throw new RefusedError({
+      kind: 'limit_reached',
+      limit: { name: 'membersPerDevice', max: limits.membersPerDevice },
+    });
   }
   try {
     await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
@@ -98,11 +101,13 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
 export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
   const { foldedEmail, email } = await requireUser(context, userId);
-  const found = await findInvitation(db, id, foldedEmail, Date.now());
+  const found = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
   if (found === undefined) throw noInvitation(id);
-  const { deviceId, invitation } = found;
+  const { deviceId, invitation, maxMembers } = found;
   const { role, invitedBy } = invitation;
-  await askDevice(context, deviceId, 'join', (session) => session.join(userId, role, invitedBy, { email, address }));
+  await askDevice(context, deviceId, 'join', (session) =>
+    session.join(userId, role, invitedBy, { email, address }, maxMembers),
+  );
   await deleteInvitation(db, id, { foldedEmail });
   return { deviceId, role };
 }
@@ -111,7 +116,7 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
 export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
   const { foldedEmail, email } = await requireUser(context, userId);
-  const found = await findInvitation(db, id, foldedEmail, Date.now());
+  const found = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
   if ((await deleteInvitation(db, id, { foldedEmail })) === undefined) throw noInvitation(id);
   if (found !== undefined) {
     const party = { email, address };

@@ -186,6 +186,47 @@ it('API keys have a limit of their own for a user for whom the operator has set 
   expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
 });
 
+describe('for a user for whom the operator has set another limit', () => {
+  it('members and invitations of each device are bounded by it', async () => {
+    const [owner, ...others] = await inParallel(4, () => createUser());
+    await call('POST', '/products', { token: owner!.token, body: { productKey: 'own-members', name: 'Switch' } });
+    const { deviceId } = (await activate('own-members', 'SN-1')).data;
+    const invite = ({ email }: TestUser, limits = '') => {
+      const body = { email, role: 'viewer' };
+      return callLimited<{ invitationId: string }>(limits, 'POST', `/devices/${deviceId}/members`, {
+        token: owner!.token,
+        body,
+      });
+    };
+    await setLimit(owner!, 'membersPerDevice', 2);
+    const invited = [await invite(others[0]!), await invite(others[1]!), await invite(others[2]!)];
+    expect(invited.map(({ message }) => message)).toEqual(['success', 'success', 'too_many_members']);
+    const accept = ({ data }: Answer<{ invitationId: string }>, { token }: TestUser) =>
+      call('POST', `/invitations/${data.invitationId}/accept`, { token });
+    await setLimit(owner!, 'membersPerDevice', 1);
+    expect(await accept(invited[0]!, others[0]!)).toMatchObject({ code: 200 });
+    expect(await accept(invited[1]!, others[1]!)).toMatchObject({ code: 400, message: 'too_many_members' });
+    await setLimit(owner!, 'membersPerDevice', 9);
+    expect(await accept(invited[1]!, others[1]!)).toMatchObject({ code: 200 });
+    expect(await invite(others[2]!, 'membersPerDevice=1')).toMatchObject({ code: 200 });
+  });
+
+  it('so are claim tokens and offers', async () => {
+    const [owner, other] = [await createUser(), await createUser()];
+    await setLimit(owner, 'claimTokensPerUser', 1);
+    const makeToken = () => call('POST', '/devices/claim-tokens', { token: owner.token, body: {} });
+    expect([(await makeToken()).status, (await makeToken()).message]).toEqual([200, 'too_many_claim_tokens']);
+    await setLimit(owner, 'transferOffersPerUser', 1);
+    await call('POST', '/products', { token: owner.token, body: { productKey: 'own-offers', name: 'Switch' } });
+    const offer = async (deviceSN: string) => {
+      const { deviceId } = (await activate('own-offers', deviceSN)).data;
+      const body = { email: other.email };
+      return (await call('POST', `/devices/${deviceId}/transfer`, { token: owner.token, body })).message;
+    };
+    expect([await offer('SN-1'), await offer('SN-2')]).toEqual(['success', 'too_many_transfers']);
+  });
+});
+
 describe('claim tokens of a user', () => {
   it('are bounded, also when they are made at once, and one that is used makes room', async () => {
     const [owner, maker] = [await createUser(), await createUser()];

@@ -15,7 +15,7 @@ import type { GuestLinkView, GuestUse, NewGuestLink } from './guest-links.ts';
 import type { ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
 import type { ProjectionOutcome } from './projection.ts';
-import type { InvitationChange, Party } from './sharing.ts';
+import type { InvitationChange, NewMember, Party } from './sharing.ts';
 import type { DeviceSettings, DeviceState, Member } from './state.ts';
 import type { Subscription } from './subscriptions.ts';
 
@@ -76,7 +76,7 @@ export type DeviceEvent =
   | ({ kind: 'fleet_ended' } & FleetRegistration)
   | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
   /** A user accepted the invitation of `invitedBy`. */
-  | ({ kind: 'member_joined'; userId: number; role: MemberRole; invitedBy: number } & Party)
+  | ({ kind: 'member_joined' } & NewMember & Party)
   | ({ kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole } & Party)
   | ({ kind: 'member_removed'; actor: Actor; userId: number } & Party)
   /** By who may share the device, or declined by who was invited. */

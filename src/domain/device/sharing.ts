@@ -18,6 +18,9 @@ const backOffMs = 10_000;
 /** Whom a change is about, and where it was asked for. */
 export type Party = { email: string; address: string | null };
 
+/** `maxMembers`: where the owner has a limit of their own. */
+export type NewMember = { userId: number; role: MemberRole; invitedBy: number; maxMembers?: number | undefined };
+
 /** An invitation, which gives no right: it is in the events alone. */
 export function noteInvitation(
   state: DeviceState,
@@ -30,7 +33,7 @@ export function noteInvitation(
 /** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
 export function addMember(
   state: DeviceState,
-  { userId, role, invitedBy, email, address }: { userId: number; role: MemberRole; invitedBy: number } & Party,
+  { userId, role, invitedBy, maxMembers, email, address }: NewMember & Party,
   nowMs: number,
 ): { state: DeviceState; result: Outcome<Member> } {
   const { sharing, identity, settings } = state;
@@ -39,7 +42,7 @@ export function addMember(
   if (inviter !== 'owner') return { state, result: refuse({ kind: 'not_found', what: 'invitation' }) };
   if (identity.ownerId === userId) return { state, result: refuse({ kind: 'is_owner', deviceId }) };
   const others = sharing.members.filter((one) => one.userId !== userId);
-  const max = settings.limits.membersPerDevice;
+  const max = maxMembers ?? settings.limits.membersPerDevice;
   if (others.length >= max) {
     return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } }) };
   }
