@@ -31,9 +31,9 @@ import { userSessionRoutes } from './routes/user-sessions.ts';
 import { userRoutes } from './routes/users.ts';
 import { createContext } from './services/context.ts';
 
-const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
+const createServiceContext = createMiddleware<AppEnv>((c, next) => {
   c.set('context', createContext(c.env, readConfig(c.env)));
-  await next();
+  return next();
 });
 
 export function createApp() {

@@ -18,9 +18,13 @@ export function sampleInfoLines(share: number): void {
   infoShare = share;
 }
 
-export function log(level: Level, event: string, fields: Record<string, unknown> = {}): void {
+type Fields = Record<string, unknown>;
+
+/** @param fields a function where finding them takes time: it is called for lines that are written */
+export function log(level: Level, event: string, fields: Fields | (() => Fields) = {}): void {
   if (level === 'info' && Math.random() >= infoShare) return;
-  console[level](JSON.stringify({ level, event, ...fields }, mask));
+  const found = typeof fields === 'function' ? fields() : fields;
+  console[level](JSON.stringify({ level, event, ...found }, mask));
 }
 
 /** What a log may hold of an error. A failed query's own message lists the bound values: password hashes, emails. */

@@ -66,6 +66,11 @@ export type Actor = {
   productKey: string | null;
 };
 
+/** Of a caller, what decides about rights. */
+export function actorOf({ userId, scopes: own, productKey }: Actor): Actor {
+  return { userId, scopes: own, productKey };
+}
+
 /** A user with a bearer token. */
 export function inPerson(userId: number): Actor {
   return { userId, scopes: null, productKey: null };

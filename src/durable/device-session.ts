@@ -180,6 +180,11 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.ask(actor, 'readReports', (state) => viewStatus(state));
   }
 
+  /** `status` as JSON, which the platform hands over for much less than objects: for what comes with every request. */
+  statusText(actor: string): string {
+    return JSON.stringify(this.status(JSON.parse(actor) as Actor));
+  }
+
   events(actor: Actor, page: PageRequest): Outcome<Page<EventView>> {
     this.#device.checkEdge();
     return this.#device.ask(actor, 'readReports', (state) =>
@@ -205,6 +210,12 @@ export class DeviceSession extends DurableObject<Env> {
   /** Answers when the broker has the command, or, where the caller asked for that, the device. */
   command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
     return this.#commands.send(actor, request);
+  }
+
+  /** `command` as JSON: its arguments and its result. */
+  async commandText(given: string): Promise<string> {
+    const [actor, request] = JSON.parse(given) as [Actor, CommandRequest];
+    return JSON.stringify(await this.command(actor, request));
   }
 
   listCommands(actor: Actor, page: PageRequest): Outcome<Page<CommandView>> {

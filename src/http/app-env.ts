@@ -12,6 +12,8 @@ export type AppEnv = {
   Variables: {
     context: ServiceContext;
     requestId: string;
+    /** By name, of the answer to come; undefined where Hono has them (answer-headers.ts). */
+    answerHeaders: Record<string, string> | undefined;
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;

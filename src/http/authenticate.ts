@@ -19,8 +19,9 @@ type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
 function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, actions: readonly Action[]) {
   return createMiddleware<AppEnv & { Variables: { caller: CallerOf<Accepts> } }>(async (c, next) => {
     // A bearer token decides wherever there is one, even a bad one: a caller never silently becomes somebody else.
-    const isByKey = accepts === 'user-or-key' && c.req.header('Authorization') === undefined;
-    const read = await (isByKey ? readKeyPair(c) : readBearer(c));
+    const header = c.req.header('Authorization');
+    const isByKey = accepts === 'user-or-key' && header === undefined;
+    const read = await (isByKey ? readKeyPair(c) : readBearer(c, header));
     const caller = unwrap<Caller>(read);
     // Not `c.var`, which Hono makes anew for each look.
     const context = c.get('context');
@@ -55,8 +56,7 @@ export function inPersonFor(...actions: [Action, ...Action[]]) {
   return { 'x-actions': actions, security: [{ bearerAuth: [] }], middleware: authenticate('user', actions) };
 }
 
-export async function readBearer(c: Asking): Promise<Outcome<UserCaller>> {
-  const header = c.req.header('Authorization');
+export async function readBearer(c: Asking, header = c.req.header('Authorization')): Promise<Outcome<UserCaller>> {
   const token = /^Bearer +(\S+)$/i.exec(header?.trim() ?? '')?.[1];
   if (token === undefined) {
     const problem = header === undefined ? 'missing' : 'malformed';

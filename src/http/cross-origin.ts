@@ -2,6 +2,7 @@
 // tokens travel in headers, cookies are not used.
 import { cors } from 'hono/cors';
 import { createMiddleware } from 'hono/factory';
+import { setCollectedHeaders } from './answer-headers.ts';
 import type { AppEnv } from './app-env.ts';
 
 const exposeHeaders = ['X-Request-Id', 'Retry-After'];
@@ -27,10 +28,14 @@ function isAllowed(origin: string, allowed: string): boolean {
 const byAnyOrigin = cors({ origin: '*', allowMethods, exposeHeaders, maxAge });
 
 export const allowOrigins = createMiddleware<AppEnv>((c, next) => {
-  if (c.get('context').config.corsOrigins.includes('*')) return byAnyOrigin(c, next);
-  if (c.req.method === 'OPTIONS' || c.req.header('Origin') !== undefined) return byOrigin(c, next);
+  const headers = c.get('answerHeaders');
+  const isByAny = c.get('context').config.corsOrigins.includes('*');
+  if (isByAny || headers === undefined || c.req.method === 'OPTIONS' || c.req.header('Origin') !== undefined) {
+    setCollectedHeaders(c);
+    return (isByAny ? byAnyOrigin : byOrigin)(c, next);
+  }
   // What it would set, without the three more answers that Hono makes when headers are set on one that exists.
-  c.header('Access-Control-Expose-Headers', exposeHeaders.join());
-  c.header('Vary', 'Origin', { append: true });
+  headers['Access-Control-Expose-Headers'] = exposeHeaders.join();
+  headers['Vary'] = 'Origin';
   return next();
 });

@@ -6,20 +6,22 @@ import { matchedRoutes, routePath } from 'hono/route';
 import type { Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import { uplinkPath } from '../protocol/bridge.ts';
+import { isEnveloped } from './answer-headers.ts';
 import type { AppEnv } from './app-env.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
-  const { method } = c.req;
+  const { method, path } = c.req;
   // An id from outside is used where it cannot be mistaken for anything else in a log.
   const givenIds = [c.req.header('X-Request-Id'), c.req.header('CF-Ray')];
   const requestId = givenIds.find((id) => id !== undefined && /^[\w.-]{1,64}$/.test(id)) ?? crypto.randomUUID();
   c.set('requestId', requestId);
-  c.header('X-Request-Id', requestId);
+  if (isEnveloped(path)) c.set('answerHeaders', { 'X-Request-Id': requestId });
+  else c.header('X-Request-Id', requestId);
   await next();
   // The bridge counts its batches itself; a line for each would be most of the log.
-  if (c.res.ok && c.req.path === uplinkPath) return;
-  log('info', 'request', {
+  if (path === uplinkPath && c.res.ok) return;
+  log('info', 'request', () => ({
     requestId,
     method,
     // The pattern, not the path: paths may hold secrets, and patterns can be counted.
@@ -28,7 +30,7 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
     durationMs: Date.now() - startedAtMs,
     caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',
     refusal: c.get('refusal'),
-  });
+  }));
 });
 
 /**

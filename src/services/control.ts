@@ -1,11 +1,12 @@
 // Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1, except
 // for a device that has no session.
-import type { Actor } from '../domain/access.ts';
+import { actorOf, type Actor } from '../domain/access.ts';
 import { isIdempotent } from '../domain/device/command-life.ts';
 import { parseControl } from '../domain/control-command.ts';
-import { RefusedError, unwrap } from '../domain/refusal.ts';
+import { RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
-import type { CommandView } from '../domain/device/commands.ts';
+import type { CommandRequest, CommandView } from '../domain/device/commands.ts';
+import type { CommandReceipt } from '../durable/device-commands.ts';
 import { callDevice } from '../durable/stubs.ts';
 import type { ServiceContext } from './context.ts';
 import { askDevice, requireDeviceId } from './device-views.ts';
@@ -39,9 +40,11 @@ export async function controlDevice(
   }
   const receipt = await orNotActivated(context, actor, deviceId, 'control', async () =>
     unwrap(
-      await callDevice(context.env, deviceId, 'command', 'once', (device) =>
-        device.command(actor, { params, ...options }),
-      ),
+      await callDevice(context.env, deviceId, 'command', 'once', async (device) => {
+        const request: CommandRequest = { params, ...options };
+        const answer = await device.commandText(JSON.stringify([actorOf(actor), request]));
+        return JSON.parse(answer) as Outcome<CommandReceipt>;
+      }),
     ),
   );
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;

@@ -1,6 +1,6 @@
 // Status, events and properties of a device for who may read them: one call to its DeviceSession; no D1, except for one that
 // has no session.
-import type { Actor } from '../domain/access.ts';
+import { actorOf, type Actor } from '../domain/access.ts';
 import { RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
 import type { Page, PageRequest } from '../domain/pagination.ts';
 import { isDeviceId } from '../domain/topics.ts';
@@ -12,7 +12,11 @@ import { orNotActivated } from './not-activated.ts';
 
 /** @throws RefusedError device_not_found, forbidden */
 export function readStatus(context: ServiceContext, actor: Actor, deviceId: string) {
-  const ask = () => askDevice<StatusView>(context, deviceId, 'status', (device) => device.status(actor));
+  const asking = JSON.stringify(actorOf(actor));
+  const ask = () =>
+    askDevice<StatusView>(context, deviceId, 'status', async (device) => {
+      return JSON.parse(await device.statusText(asking)) as Outcome<StatusView>;
+    });
   return orNotActivated(context, actor, deviceId, 'readReports', ask, (deviceName) => {
     return { deviceId, deviceName, online: false, position: null, status: 'inactive' as const, lastOnlineAt: null };
   });
