@@ -24,6 +24,8 @@ import { SessionQueues } from './session-queues.ts';
 /** Where a refused message goes instead: nobody may subscribe under `$`. */
 const refusedTopic = '$SYS/refused';
 const lastReportsMs = 500;
+/** MQTT-3.2.2.3 */
+const unacceptableVersion = 1;
 
 type BrokerOptions = {
   workerUrl: string;
@@ -145,7 +147,12 @@ async function createAedes({ callHook, logins, queues, limits, log }: AedesParts
     },
   });
   queues.takeOver(aedes);
-  aedes.on('connectionError', (client, error) => {
+  aedes.on('connectionError', (client, error: Error & { errorCode?: number }) => {
+    if (error.errorCode === unacceptableVersion) {
+      const hint = 'the local broker speaks MQTT 3.1 and 3.1.1; MQTT 5 is spoken at the edge address';
+      log('warn', 'mqtt_version_refused', { address: addressOf(client), hint });
+      return;
+    }
     log('info', 'connection_ended', { address: addressOf(client), error: error.message });
   });
   // The published types leave this event out.

@@ -132,12 +132,12 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
   const tcp = `${mqttHost}:${mqttPort}`;
   const tls = `mqtts://${mqttHost}:${place.tls?.port ?? 0}`;
   if (place.hasBroker) {
-    print(`  MQTT    ${tcp}, ${tls}, ws://${mqttHost}:${place.ports.ws}/mqtt   ${pid('broker')}`);
-    print(`  Edge    ${relay}/DEVICE_ID (MQTT without the broker)`);
+    print(`  MQTT    ${tcp}, ${tls}, ws://${mqttHost}:${place.ports.ws}/mqtt (MQTT 3.1.1)   ${pid('broker')}`);
+    print(`  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 without the broker)`);
     print(`  Bridge  ${pid('bridge')}`);
   } else {
-    print(`  MQTT    ${tcp}, ${tls} through the gateway   ${pid('gateway')}`);
-    print(`  Edge    ${relay}/DEVICE_ID (MQTT over WebSocket)`);
+    print(`  MQTT    ${tcp}, ${tls} (MQTT 3.1.1 or 5) through the gateway   ${pid('gateway')}`);
+    print(`  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket)`);
   }
   print(
     `  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env, tls/ca.pem to trust for mqtts)`,

@@ -109,6 +109,18 @@ describe('logins', () => {
     expect(await refusalOf(newDevice().name, {})).toBe(3);
   });
 
+  test('refuses MQTT 5, which it does not speak, and says where it is spoken (MQTT-3.1.2-2)', async () => {
+    expect(await refusalOf(newDevice().name, { protocolVersion: 5 })).toBe(1);
+    await vi.waitFor(() => {
+      const line = broker.lines.find(({ event }) => event === 'mqtt_version_refused');
+      expect(line).toMatchObject({
+        level: 'warn',
+        address: '127.0.0.1',
+        hint: expect.stringContaining('edge') as string,
+      });
+    }, 15_000);
+  });
+
   test('MQTT 3.1 with a long client identifier is served, and a refusal has its code (field notes 36, 37)', async () => {
     const { name } = newDevice();
     const old = { protocolId: 'MQIsdp', protocolVersion: 3 } as const;
