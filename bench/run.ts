@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { commandDevices, measureCommands } from './command.ts';
 import { edgeCommandDevices, measureEdgeCommands } from './edge-command.ts';
-import { edgeDevices, edgeVariants, measureEdge } from './edge.ts';
+import { edgeDevicesOf, edgeVariants, measureEdge } from './edge.ts';
 import { describeMachine, readLoadAverage } from './machine.ts';
 import { readCommandLine } from '../test/rig/command-line.ts';
 import { mosquittoMissing } from '../test/rig/mosquitto.ts';
@@ -119,11 +119,11 @@ type Benchmark = {
 
 /** On a broker with devices; `only` is the variant. */
 function onBroker(
-  deviceCount: number,
+  devicesOf: (variant: string | null) => number,
   measure: (rig: BenchRig, options: BenchOptions & { only: string | null }) => Promise<BenchResult>,
 ): Benchmark['measure'] {
   return async (options, profileDir) => {
-    const rig = await keep(BenchRig.start({ deviceCount, profileDir }));
+    const rig = await keep(BenchRig.start({ deviceCount: devicesOf(options.variant), profileDir }));
     return measure(rig, { ...options, only: options.variant });
   };
 }
@@ -134,10 +134,10 @@ const benchmarks: Benchmark[] = [
     variants: requestVariants,
     measure: async (options) => measureRequests(await keep(startRequests()), options),
   },
-  { name: 'B2', variants: uplinkVariants, measure: onBroker(uplinkDevices, measureUplink) },
-  { name: 'B2e', variants: edgeVariants, measure: onBroker(edgeDevices, measureEdge) },
-  { name: 'B3', variants: [], measure: onBroker(commandDevices, measureCommands) },
-  { name: 'B3e', variants: [], measure: onBroker(edgeCommandDevices, measureEdgeCommands) },
+  { name: 'B2', variants: uplinkVariants, measure: onBroker(() => uplinkDevices, measureUplink) },
+  { name: 'B2e', variants: edgeVariants, measure: onBroker(edgeDevicesOf, measureEdge) },
+  { name: 'B3', variants: [], measure: onBroker(() => commandDevices, measureCommands) },
+  { name: 'B3e', variants: [], measure: onBroker(() => edgeCommandDevices, measureEdgeCommands) },
   {
     name: 'B4',
     variants: [],
@@ -183,7 +183,10 @@ async function runAll({ only, variant, profileDir, ...options }: Options): Promi
 }
 
 function fail(error: unknown, code: number): never {
-  console.error(error instanceof Error ? error.message : String(error));
+  for (let one = error, isCause = false; one !== undefined && one !== null; isCause = true) {
+    console.error(`${isCause ? '  because: ' : ''}${one instanceof Error ? one.message : JSON.stringify(one)}`);
+    one = one instanceof Error ? one.cause : undefined;
+  }
   process.exit(code);
 }
 
