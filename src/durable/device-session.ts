@@ -193,9 +193,7 @@ export class DeviceSession extends DurableObject<Env> {
   }
 
   properties(actor: Actor): Outcome<PropertiesView> {
-    return this.#device.ask(actor, 'readReports', (state) =>
-      viewProperties(state, this.#device.storage.listPositionChanges()),
-    );
+    return this.#device.ask(actor, 'readReports', (state) => viewProperties(state));
   }
 
   /** The present state as messages, for a user who may follow the device, or for the device itself. */

@@ -139,8 +139,12 @@ export class StoredDevice {
     const rows = rowsToSave(this.#saved, state, nowMs);
     const newCommands = state.commands.loaded.filter((command) => !known?.commands.loaded.includes(command));
     const newRecords = state.commands.records.filter((record) => !known?.commands.records.includes(record));
-    const hasRows = Object.keys(rows).length + newCommands.length + newRecords.length + state.newHistory.length > 0;
-    if (hasRows) {
+    const slices = Object.keys(rows).length;
+    const others = newCommands.length + newRecords.length + state.newHistory.length;
+    if (known !== undefined && !isNewLife && slices === 1 && others === 0) {
+      // One statement is written whole or not at all without a transaction of its own.
+      this.storage.writeSlices(rows);
+    } else if (slices + others > 0) {
       this.#ctx.storage.transactionSync(() => {
         if (known === undefined) this.storage.create();
         if (isNewLife) this.storage.forgetOwner();

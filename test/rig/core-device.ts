@@ -14,6 +14,7 @@ import type { GuestEntry, JournalEntry, Transition } from '../../src/domain/devi
 import type { InboundMessage } from '../../src/domain/device/inbox.ts';
 import { mentionedCommands } from '../../src/domain/device/messages.ts';
 import { noProjection, type ProjectionOutcome } from '../../src/domain/device/projection.ts';
+import { readProperties } from '../../src/domain/device/properties.ts';
 import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../src/domain/device/persistence.ts';
 import { noGuestLinks } from '../../src/domain/device/guest-links.ts';
 import { notShared } from '../../src/domain/device/sharing.ts';
@@ -156,13 +157,14 @@ export class CoreDevice {
       JSON.parse(this.#rows.get(name) ?? 'null') as SavedRows[Name] | null;
     const [administration, activity] = [read('administration'), read('activity')];
     if (administration === null || activity === null) throw new Error('nothing is saved');
-    const { isAlarmForInactivity, presence, ...slices } = activity;
+    const { isAlarmForInactivity, presence, properties, ...slices } = activity;
     const loaded: DeviceState = {
       settings: this.#settings,
       ...administration,
       credentials: readCredentials(administration.credentials),
       recordCheck: { ...administration.recordCheck, askAgainAtMs: null },
       ...slices,
+      properties: readProperties(properties, () => []),
       presence: { ...presence, isAnnouncing: false, retryAtMs: null },
       commands: noCommands,
       loginRefusals: read('login_refusals')?.loginRefusals ?? [],

@@ -1,6 +1,5 @@
-// What a device remembers of its past: the last transitions of presence, positions, changes of ownership and of members,
-// uses of guest links. Bounded rings in storage, one row an entry; the core only appends.
-import type { Position } from '../../protocol/mqtt.ts';
+// What a device remembers of its past: the last transitions of presence, changes of ownership and of members, uses of guest
+// links. Bounded rings in storage, one row an entry; the core only appends. Positions change often: see properties.ts.
 import type {
   GuestLinkChange,
   MembershipChange,
@@ -23,11 +22,9 @@ export type JournalEntry = { time: number; address: string | null } & (
   | { reason: MembershipChange; email: string; role: MemberRole | null }
 );
 export type GuestEntry = { reason: GuestLinkChange; linkId: string; time: number; address: string | null };
-export type PositionChange = { position: Position; time: number };
 
 export type HistoryEntry =
   | { kind: 'transition'; number: number; entry: Transition }
-  | { kind: 'position'; number: number; entry: PositionChange }
   | { kind: 'journal'; number: number; entry: JournalEntry }
   | { kind: 'guest'; number: number; entry: GuestEntry };
 

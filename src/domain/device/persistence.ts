@@ -11,7 +11,7 @@ import { noGuestLinks } from './guest-links.ts';
 import { isRejectedWorthSaving } from './last-rejected.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
 import { resolutionOf } from './presence.ts';
-import { arePropertiesWorthSaving } from './properties.ts';
+import { arePropertiesWorthSaving, saveProperties, type SavedProperties } from './properties.ts';
 import { isRecordCheckWorthSaving } from './record-check.ts';
 import { notShared } from './sharing.ts';
 import type { DeviceState } from './state.ts';
@@ -19,7 +19,8 @@ import type { DeviceState } from './state.ts';
 /** Slices share rows by how often they change. */
 export type SavedRows = {
   administration: Pick<DeviceState, 'identity' | 'ownership' | 'credentials' | 'recordCheck'>;
-  activity: Pick<DeviceState, 'presence' | 'edge' | 'properties' | 'subscriptions' | 'deduplication'> & {
+  activity: Pick<DeviceState, 'presence' | 'edge' | 'subscriptions' | 'deduplication'> & {
+    properties: SavedProperties;
     isAlarmForInactivity: boolean;
   };
   login_refusals: Pick<DeviceState, 'loginRefusals'>;
@@ -107,7 +108,9 @@ export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceSt
   return { state: { ...state, commands: { loaded: open, records: [], inFlight }, newHistory: [] }, isComplete };
 }
 
-function activityOf({ presence, edge, properties, subscriptions, deduplication, alarm }: DeviceState) {
+function activityOf(state: DeviceState): SavedRows['activity'] {
+  const { presence, edge, subscriptions, deduplication, alarm } = state;
+  const properties = saveProperties(state.properties);
   return { presence, edge, properties, subscriptions, deduplication, isAlarmForInactivity: alarm.isForInactivity };
 }
 

@@ -2,6 +2,7 @@
 // slice's own file.
 import type { MemberRole } from '../access.ts';
 import type { ControlParams } from '../control-command.ts';
+import type { Position } from '../../protocol/mqtt.ts';
 import type { Json } from '../json.ts';
 import type { PublishFailure } from '../publish-outcome.ts';
 import type { Spent } from './budget.ts';
@@ -128,7 +129,11 @@ export type PropertiesSlice = {
   values: readonly (readonly [name: string, value: Json, arrivedAtMs: number])[];
   /** Number of the last change of the position. */
   positionChanges: number;
+  /** The last changes, oldest first. */
+  positions: readonly PositionChange[];
 };
+
+export type PositionChange = { position: Position; time: number };
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */

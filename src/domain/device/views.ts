@@ -21,7 +21,7 @@ import type { MemberRole } from '../access.ts';
 import { describeStatus } from '../device-status.ts';
 import { offsetOf, type Page, type PageRequest } from '../pagination.ts';
 import { isActivated } from './credentials.ts';
-import type { GuestEntry, JournalEntry, PositionChange, Transition } from './history.ts';
+import type { GuestEntry, JournalEntry, Transition } from './history.ts';
 import type { LastRejected } from './last-rejected.ts';
 import type { DeviceState } from './state.ts';
 
@@ -155,11 +155,9 @@ export function viewEvents(
   );
 }
 
-/** Times are of the arrival of the report that brought the value. @param positionChanges newest first */
-export function viewProperties(
-  { properties, lastRejected }: DeviceState,
-  positionChanges: PositionChange[],
-): PropertiesView {
+/** Times are of the arrival of the report that brought the value. */
+export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {
+  const positionChanges = properties.positions.toReversed();
   return {
     list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
     positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
