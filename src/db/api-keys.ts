@@ -3,7 +3,7 @@ import { and, desc, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { lengthOf } from './list-counts.ts';
-import { apiKeys, users } from './schema.ts';
+import { apiKeys, users } from './schema/accounts.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 type ApiKeyRow = typeof apiKeys.$inferSelect;

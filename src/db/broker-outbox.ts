@@ -1,7 +1,7 @@
 // Queries on the broker outbox. What is put into it and how it is delivered is decided in services/broker-provisioning.ts.
 import { and, asc, eq, isNull, lte, sql } from 'drizzle-orm';
 import type { Database } from './client.ts';
-import { brokerOutbox } from './schema.ts';
+import { brokerOutbox } from './schema/devices.ts';
 
 export type OutboxEntry = typeof brokerOutbox.$inferSelect;
 

@@ -1,7 +1,7 @@
 // Queries on claim tokens. Only their digests are stored.
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
-import { claimTokens } from './schema.ts';
+import { claimTokens } from './schema/devices.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;

@@ -7,7 +7,8 @@ import { offsetOf, type ListPosition, type PageRequest } from '../domain/paginat
 import { memberRoles } from '../protocol/vocabulary.ts';
 import { prepareSelect, runTogether, type Database, type PreparedSelect } from './client.ts';
 import { withProduct, type DeviceWithProduct } from './devices.ts';
-import { deviceCounts, deviceMembers, devices, memberCounts, products } from './schema.ts';
+import { deviceCounts, deviceMembers, devices, memberCounts } from './schema/devices.ts';
+import { products } from './schema/products.ts';
 
 /** What the user of a list is to its devices. */
 const listRoles = ['owner', ...memberRoles] as const;

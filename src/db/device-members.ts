@@ -6,7 +6,8 @@ import type { MemberRole } from '../domain/access.ts';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { lengthOf } from './list-counts.ts';
-import { deviceInvitations, deviceMembers, devices, users } from './schema.ts';
+import { users } from './schema/accounts.ts';
+import { deviceInvitations, deviceMembers, devices } from './schema/devices.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 type InvitationRow = typeof deviceInvitations.$inferSelect;

@@ -5,7 +5,8 @@ import { memberRoles } from '../protocol/vocabulary.ts';
 import type { Database } from './client.ts';
 import type { DeviceFilter, ListedDevice } from './device-lists.ts';
 import { withProduct } from './devices.ts';
-import { deviceMembers, devices, products } from './schema.ts';
+import { deviceMembers, devices } from './schema/devices.ts';
+import { products } from './schema/products.ts';
 
 type Candidate = { id: number; searchName: string | null; productId: number; status: number | null };
 

@@ -3,7 +3,9 @@ import { and, count, desc, eq, gt, lte, ne, sql } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
 import { lengthOf } from './list-counts.ts';
-import { devices, deviceTransfers, products, users } from './schema.ts';
+import { users } from './schema/accounts.ts';
+import { devices, deviceTransfers } from './schema/devices.ts';
+import { products } from './schema/products.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 type NewTransfer = typeof deviceTransfers.$inferSelect;

@@ -2,7 +2,9 @@
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
 import { prepareSelect, runTogether, type Database } from './client.ts';
-import { devices, productDeviceCounts, products, users } from './schema.ts';
+import { users } from './schema/accounts.ts';
+import { devices } from './schema/devices.ts';
+import { productDeviceCounts, products } from './schema/products.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;

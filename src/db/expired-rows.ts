@@ -1,16 +1,8 @@
 // Deletes expired rows, some of each table at a time, by the index on their expiry.
 import { lt, sql, type SQL } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
-import {
-  brokerOutbox,
-  claimTokens,
-  deviceInvitations,
-  deviceTransfers,
-  loginAttempts,
-  loginDevices,
-  passwordResets,
-  refreshTokens,
-} from './schema.ts';
+import { loginAttempts, loginDevices, passwordResets, refreshTokens } from './schema/accounts.ts';
+import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from './schema/devices.ts';
 
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
 const deliveredEntryLifeMs = 60 * 60_000;

@@ -1,7 +1,7 @@
-// How long a list is, from the counter that triggers keep with its rows (schema.ts, `listCounts`): what it costs does not depend
+// How long a list is, from the counter that triggers keep with its rows (schema/devices.ts, `listCounts`): what it costs does not depend
 // on the length.
 import { and, eq, sql, type SQL } from 'drizzle-orm';
-import { listCounts } from './schema.ts';
+import { listCounts } from './schema/devices.ts';
 
 type CountedList = (typeof listCounts.$inferSelect)['list'];
 

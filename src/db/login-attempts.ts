@@ -3,7 +3,7 @@
 import { and, eq, gt, inArray, sql } from 'drizzle-orm';
 import type { FailureCount, ThrottleKeyName } from '../domain/login-throttle.ts';
 import { runTogether, type Database } from './client.ts';
-import { loginAttempts } from './schema.ts';
+import { loginAttempts } from './schema/accounts.ts';
 
 const emptyCount: FailureCount = { failures: 0, lastFailedAtMs: 0 };
 

@@ -1,7 +1,7 @@
 // Queries on devices that have logged in to an account before: tokens that only tell their client from strangers.
 import { and, eq, gt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
-import { loginDevices } from './schema.ts';
+import { loginDevices } from './schema/accounts.ts';
 
 type LoginDeviceRow = typeof loginDevices.$inferSelect;
 

@@ -2,16 +2,9 @@
 import { and, asc, eq, gt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
 import { lengthOf } from './list-counts.ts';
-import {
-  apiKeys,
-  devices,
-  loginDevices,
-  passwordResets,
-  products,
-  refreshTokens,
-  userLimits,
-  users,
-} from './schema.ts';
+import { apiKeys, loginDevices, passwordResets, refreshTokens, userLimits, users } from './schema/accounts.ts';
+import { devices } from './schema/devices.ts';
+import { products } from './schema/products.ts';
 
 export type ListedDevice = { id: number; deviceId: string; productKey: string; ownerId: number };
 

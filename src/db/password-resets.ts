@@ -1,7 +1,7 @@
 // Queries on the tokens of password resets, of which only digests are stored.
 import { and, eq, gt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
-import { loginDevices, passwordResets, refreshTokens, users } from './schema.ts';
+import { loginDevices, passwordResets, refreshTokens, users } from './schema/accounts.ts';
 
 type PasswordReset = typeof passwordResets.$inferSelect;
 

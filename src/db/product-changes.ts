@@ -2,7 +2,7 @@
 // products.ts.
 import { and, asc, eq } from 'drizzle-orm';
 import type { Database } from './client.ts';
-import { productChanges, products } from './schema.ts';
+import { productChanges, products } from './schema/products.ts';
 
 /** Products with a pending change, the oldest change first. */
 export async function listChangedProducts(database: Database, limit: number): Promise<number[]> {

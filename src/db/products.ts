@@ -3,16 +3,15 @@
 import { and, desc, eq, gt, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
+import { users } from './schema/accounts.ts';
+import { deviceCounts, devices } from './schema/devices.ts';
 import {
-  deviceCounts,
-  devices,
   productCategoryCounts,
   productChanges,
   productCounts,
   productDeviceCounts,
   products,
-  users,
-} from './schema.ts';
+} from './schema/products.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type ProductRow = typeof products.$inferSelect;

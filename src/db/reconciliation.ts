@@ -2,7 +2,8 @@
 // services/reconciliation.ts.
 import { and, asc, eq, gt, sql } from 'drizzle-orm';
 import type { Database } from './client.ts';
-import { devices, products, reconciliation } from './schema.ts';
+import { devices, reconciliation } from './schema/devices.ts';
+import { products } from './schema/products.ts';
 
 export type Reconciliation = typeof reconciliation.$inferSelect;
 export type Findings = Pick<Reconciliation, 'checked' | 'inactive' | 'deleted' | 'failed'>;

@@ -3,7 +3,7 @@ import { and, count, desc, eq, gt, ne, sql } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import type { Rotation } from '../domain/token-rotation.ts';
 import { runTogether, type Database } from './client.ts';
-import { loginDevices, refreshTokens, users } from './schema.ts';
+import { loginDevices, refreshTokens, users } from './schema/accounts.ts';
 
 type Session = {
   family: string;

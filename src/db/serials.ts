@@ -2,7 +2,8 @@
 import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../domain/pagination.ts';
 import { runTogether, type Database } from './client.ts';
-import { devices, productDeviceCounts, products } from './schema.ts';
+import { devices } from './schema/devices.ts';
+import { productDeviceCounts, products } from './schema/products.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
 export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name'>;

@@ -1,7 +1,7 @@
 // Queries on what the operator has changed while the service runs.
 import { eq } from 'drizzle-orm';
 import type { Database } from './client.ts';
-import { serviceSettings } from './schema.ts';
+import { serviceSettings } from './schema/accounts.ts';
 
 type SettingName = (typeof serviceSettings.$inferSelect)['name'];
 

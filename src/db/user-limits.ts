@@ -1,6 +1,6 @@
 // A limit as it counts for one user, in the statement that it limits. The operator sets a user's own (docs/limits.md).
 import { sql, type SQL, type SQLWrapper } from 'drizzle-orm';
-import { userLimits } from './schema.ts';
+import { userLimits } from './schema/accounts.ts';
 
 type UserLimitName =
   | 'apiKeysPerUser'

@@ -1,7 +1,7 @@
 // Queries on users. Names are compared by their folded form (domain/account-name.ts).
 import { and, eq, or, sql } from 'drizzle-orm';
 import type { Database } from './client.ts';
-import { users } from './schema.ts';
+import { users } from './schema/accounts.ts';
 
 export type UserRow = typeof users.$inferSelect;
 

@@ -5,7 +5,7 @@ import { readConfig } from '../../../src/config.ts';
 import { createId } from '../../../src/crypto/secrets.ts';
 import { signAccessToken } from '../../../src/crypto/tokens.ts';
 import { openDatabase } from '../../../src/db/client.ts';
-import { users } from '../../../src/db/schema.ts';
+import { users } from '../../../src/db/schema/accounts.ts';
 
 export type TestUser = { userId: number; token: string; email: string };
 

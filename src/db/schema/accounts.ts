@@ -1,0 +1,136 @@
+// D1 tables of users and of how they sign in. Times are integer milliseconds since the epoch. A changed table needs a migration
+// (`npm run db:generate`), under which the code of one version before still writes: a new column is nullable or has a default,
+// and no statement relies on column order.
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import type { Scope } from '../../domain/access.ts';
+import type { Rotation } from '../../domain/token-rotation.ts';
+
+/** Names are unique by their folded form, computed in domain/account-name.ts: SQLite's lower() handles ASCII only. */
+export const users = sqliteTable(
+  'users',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    username: text('username').notNull(),
+    email: text('email').notNull(),
+    foldedUsername: text('folded_username').notNull(),
+    foldedEmail: text('folded_email').notNull(),
+    passwordHash: text('password_hash').notNull(),
+    projectId: text('project_id').notNull(),
+    createdAt: integer('created_at').notNull(),
+    /** Set by the operator: no login, no session, no API key. */
+    disabledAt: integer('disabled_at'),
+  },
+  (table) => [
+    uniqueIndex('users_folded_username').on(table.foldedUsername),
+    uniqueIndex('users_folded_email').on(table.foldedEmail),
+  ],
+);
+
+export const userReference = (column: string) =>
+  integer(column)
+    .notNull()
+    .references(() => users.id);
+
+/** What the operator has changed while the service runs; a name without a row has its default. */
+export const serviceSettings = sqliteTable('service_settings', {
+  name: text('name', { enum: ['sign_up'] }).primaryKey(),
+  value: text('value').notNull(),
+});
+
+/** Tokens with which a password may be set anew, once; of each only the digest. */
+export const passwordResets = sqliteTable(
+  'password_resets',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('password_resets_user').on(table.userId, table.createdAt),
+    index('password_resets_expiry').on(table.expiresAt),
+  ],
+);
+
+/** Limits of src/limits.ts that count for one user in place of the service's own. Written by the operator alone. */
+export const userLimits = sqliteTable(
+  'user_limits',
+  { userId: userReference('user_id'), name: text('name').notNull(), value: integer('value').notNull() },
+  (table) => [primaryKey({ columns: [table.userId, table.name] })],
+);
+
+/** One row per session, that is for all refresh tokens that descend from one login. `hash` is of the current token. */
+export const refreshTokens = sqliteTable(
+  'refresh_tokens',
+  {
+    hash: text('hash').primaryKey(),
+    family: text('family').notNull(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    /** Thirty days after the last use: the smallest is the session that was not used for longest. */
+    expiresAt: integer('expires_at').notNull(),
+    rotatedAt: integer('rotated_at'),
+    /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
+    rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
+    /** Of the login or the last exchange, as its client told them; null in sessions of the version before. */
+    clientAddress: text('client_address'),
+    userAgent: text('user_agent'),
+  },
+  (table) => [
+    index('refresh_tokens_family').on(table.family),
+    index('refresh_tokens_user').on(table.userId, table.expiresAt),
+    index('refresh_tokens_expiry').on(table.expiresAt),
+  ],
+);
+
+/**
+ * Failed logins, one row per throttle key (domain/login-throttle.ts). Keys are digests, so that the table holds no names and no
+ * addresses.
+ */
+export const loginAttempts = sqliteTable(
+  'login_attempts',
+  {
+    throttleKey: text('throttle_key').primaryKey(),
+    failures: integer('failures').notNull(),
+    /** To the version before, which has other keys, it is the end of a wait. */
+    lastFailedAt: integer('retry_at').notNull(),
+    /** For the version before alone: 0. */
+    isTrusted: integer('is_trusted', { mode: 'boolean' }).notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [index('login_attempts_expiry').on(table.expiresAt)],
+);
+
+/** Devices on which a user has logged in. Their tokens open nothing: they only keep the failures of strangers apart. */
+export const loginDevices = sqliteTable(
+  'login_devices',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    /** The last login that showed it again; null before the first. */
+    shownAt: integer('shown_at'),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('login_devices_user').on(table.userId, table.shownAt, table.createdAt),
+    index('login_devices_expiry').on(table.expiresAt),
+  ],
+);
+
+export const apiKeys = sqliteTable(
+  'api_keys',
+  {
+    keyId: text('key_id').primaryKey(),
+    userId: userReference('user_id'),
+    secretHash: text('secret_hash').notNull(),
+    description: text('description').notNull(),
+    /** Of domain/access.ts; null: all, also in keys of the version before. */
+    scopes: text('scopes', { mode: 'json' }).$type<Scope[]>(),
+    /** The one product that the key is for; null: all. */
+    productKey: text('product_key'),
+    createdAt: integer('created_at').notNull(),
+    lastUsedAt: integer('last_used_at'),
+  },
+  (table) => [index('api_keys_user').on(table.userId, table.createdAt, table.keyId)],
+);

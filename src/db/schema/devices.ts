@@ -1,0 +1,255 @@
+// D1 tables of device records, of whose they are and who else sees them. Name, disabled and presence of `devices` are a
+// projection that only DeviceSession writes. What a changed table needs is said in accounts.ts.
+import { sql } from 'drizzle-orm';
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import { memberRoles } from '../../protocol/vocabulary.ts';
+import { userReference, users } from './accounts.ts';
+import { products } from './products.ts';
+
+export const devices = sqliteTable(
+  'devices',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    deviceId: text('device_id').notNull(),
+    productId: integer('product_id')
+      .notNull()
+      .references(() => products.id),
+    deviceSN: text('device_sn').notNull(),
+    /** Part of the projection, with `project_id` and `claimed_at`: who claimed it, else the product's owner. */
+    ownerId: userReference('owner_id'),
+    projectId: text('project_id').notNull(),
+    claimedAt: integer('claimed_at'),
+    name: text('name').notNull(),
+    /** The name in lower case. Triggers keep it, so that a projection that leaves the name as it is rewrites no index. */
+    searchName: text('search_name'),
+    firmwareVersion: text('firmware_version').notNull(),
+    chipModel: text('chip_model').notNull(),
+    isDisabled: integer('is_disabled', { mode: 'boolean' }).notNull().default(false),
+    /** The operator disabled it with its owner's account: it is enabled with the account, too. Not part of the projection. */
+    isDisabledWithAccount: integer('is_disabled_with_account', { mode: 'boolean' }),
+    /** 0 not activated, 1 online, 2 offline. Part of the projection. */
+    connectionStatus: integer('connection_status').notNull(),
+    /** The code of contract 3, which lists filter by. */
+    status: integer('status').generatedAlwaysAs(sql`case when is_disabled then 3 else connection_status end`),
+    /** Grows with every change of the projection, so that a late write cannot undo a newer one. */
+    projectionVersion: integer('projection_version').notNull().default(0),
+    lastOnlineAt: integer('last_online_at'),
+    /** Number of the change of `device_members` that came last. */
+    membersVersion: integer('members_version').notNull().default(0),
+    /** Null for a serial that was registered and has not activated. */
+    activatedAt: integer('activated_at'),
+    registeredAt: integer('registered_at'),
+    createdAt: integer('created_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('devices_device_id').on(table.deviceId),
+    uniqueIndex('devices_serial').on(table.productId, table.deviceSN),
+    index('devices_product').on(table.productId),
+    index('devices_owner').on(table.ownerId, table.createdAt, table.id),
+    index('devices_owner_product').on(table.ownerId, table.productId, table.createdAt, table.id),
+    index('devices_owner_status').on(table.ownerId, table.status, table.createdAt, table.id),
+    index('devices_owner_product_status').on(table.ownerId, table.productId, table.status, table.createdAt, table.id),
+    index('devices_owner_name').on(table.ownerId, table.searchName),
+    index('devices_owner_serial').on(table.ownerId, sql`${table.deviceSN} collate nocase`),
+  ],
+);
+
+/**
+ * With whom a device is shared: the copy of what its object decided, for lists. Product, status and creation are those of
+ * the device; triggers of the migration keep the status.
+ */
+export const deviceMembers = sqliteTable(
+  'device_members',
+  {
+    deviceRow: integer('device_row')
+      .notNull()
+      .references(() => devices.id, { onDelete: 'cascade' }),
+    userId: userReference('user_id'),
+    role: text('role', { enum: memberRoles }).notNull(),
+    since: integer('since').notNull(),
+    productId: integer('product_id').notNull(),
+    status: integer('status').notNull(),
+    deviceCreatedAt: integer('device_created_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.deviceRow, table.userId] }),
+    index('device_members_user').on(table.userId, table.role, table.deviceCreatedAt, table.deviceRow),
+    index('device_members_product').on(
+      table.userId,
+      table.role,
+      table.productId,
+      table.deviceCreatedAt,
+      table.deviceRow,
+    ),
+    index('device_members_status').on(table.userId, table.role, table.status, table.deviceCreatedAt, table.deviceRow),
+    index('device_members_product_status').on(
+      table.userId,
+      table.role,
+      table.productId,
+      table.status,
+      table.deviceCreatedAt,
+      table.deviceRow,
+    ),
+  ],
+);
+
+/** How many devices of a product are shared with a user, kept by triggers like `device_counts`. */
+export const memberCounts = sqliteTable(
+  'member_counts',
+  {
+    userId: integer('user_id').notNull(),
+    role: text('role', { enum: memberRoles }).notNull(),
+    productId: integer('product_id').notNull(),
+    devices: integer('devices').notNull().default(0),
+    inactive: integer('inactive').notNull().default(0),
+    online: integer('online').notNull().default(0),
+    disabled: integer('disabled').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.userId, table.role, table.productId] })],
+);
+
+/** Open ones. By email, so that nobody learns whether it has an account. */
+export const deviceInvitations = sqliteTable(
+  'device_invitations',
+  {
+    id: text('id').primaryKey(),
+    deviceRow: integer('device_row')
+      .notNull()
+      .references(() => devices.id, { onDelete: 'cascade' }),
+    email: text('email').notNull(),
+    foldedEmail: text('folded_email').notNull(),
+    role: text('role', { enum: memberRoles }).notNull(),
+    invitedBy: userReference('invited_by'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    uniqueIndex('device_invitations_device').on(table.deviceRow, table.foldedEmail),
+    index('device_invitations_email').on(table.foldedEmail, table.createdAt, table.id, table.expiresAt),
+    index('device_invitations_email_expiry').on(table.foldedEmail, table.expiresAt),
+    index('device_invitations_expiry').on(table.expiresAt),
+  ],
+);
+
+/**
+ * How long lists are that grow with what others do, or with a limit that an operator may lift. Triggers keep it with the rows
+ * of its lists; rows that have expired count until they are deleted. `subject` is a user id, an email, or a state.
+ */
+export const listCounts = sqliteTable(
+  'list_counts',
+  {
+    list: text('list', { enum: ['api_keys', 'invitations', 'transfers', 'users'] }).notNull(),
+    subject: text('subject').notNull(),
+    entries: integer('entries').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.list, table.subject] })],
+);
+
+/**
+ * How many devices a product has with one owner. Triggers keep it with the rows of `devices`, whose product never changes.
+ * Offline are those that no other column counts.
+ */
+export const deviceCounts = sqliteTable(
+  'device_counts',
+  {
+    productId: integer('product_id').notNull(),
+    ownerId: integer('owner_id').notNull(),
+    devices: integer('devices').notNull().default(0),
+    inactive: integer('inactive').notNull().default(0),
+    online: integer('online').notNull().default(0),
+    disabled: integer('disabled').notNull().default(0),
+    /** The hour of the newest record since the epoch, and the records made in it. */
+    hour: integer('hour').notNull().default(0),
+    newInHour: integer('new_in_hour').notNull().default(0),
+  },
+  (table) => [
+    primaryKey({ columns: [table.productId, table.ownerId] }),
+    index('device_counts_owner').on(table.ownerId),
+  ],
+);
+
+/** What makes its user the owner of the device that activates with it. Only the digest is stored. */
+export const claimTokens = sqliteTable(
+  'claim_tokens',
+  {
+    hash: text('hash').primaryKey(),
+    userId: userReference('user_id'),
+    createdAt: integer('created_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+    /** `<product id> <serial>`: it works again for that one alone; null before its first use. */
+    usedBy: text('used_by'),
+  },
+  (table) => [
+    index('claim_tokens_user').on(table.userId, table.expiresAt),
+    index('claim_tokens_expiry').on(table.expiresAt),
+  ],
+);
+
+/** Offers of devices, for the list of whom they are made to. The device's session decides about each. */
+export const deviceTransfers = sqliteTable(
+  'device_transfers',
+  {
+    deviceId: text('device_id').primaryKey(),
+    offerId: text('offer_id').notNull(),
+    fromUserId: userReference('from_user_id'),
+    /** Null where nobody has the e-mail. */
+    toUserId: integer('to_user_id').references(() => users.id),
+    offeredAt: integer('offered_at').notNull(),
+    expiresAt: integer('expires_at').notNull(),
+  },
+  (table) => [
+    index('device_transfers_from').on(table.fromUserId, table.expiresAt),
+    index('device_transfers_to').on(table.toUserId, table.offeredAt, table.deviceId, table.expiresAt),
+    index('device_transfers_to_expiry').on(table.toUserId, table.expiresAt),
+    index('device_transfers_expiry').on(table.expiresAt),
+  ],
+);
+
+/**
+ * Outbox for brokers without a login hook: one row per device, holding the latest credential state to push. The password
+ * is sealed (crypto/sealed-text.ts) and erased on delivery.
+ */
+export const brokerOutbox = sqliteTable(
+  'broker_outbox',
+  {
+    deviceId: text('device_id').primaryKey(),
+    productKey: text('product_key').notNull(),
+    /** Grows with every operation, so that delivering one is never recorded as delivering a newer one. */
+    version: integer('version').notNull(),
+    operation: text('operation', { enum: ['upsert', 'disable', 'delete'] }).notNull(),
+    sealedPassword: text('sealed_password'),
+    /** Open sessions are ended on delivery, as after a changed credential. */
+    endsSessions: integer('ends_sessions', { mode: 'boolean' }).notNull(),
+    /** When the request that asked for it began. Of two requests that cross, the later one wins. */
+    requestedAt: integer('requested_at').notNull(),
+    attempts: integer('attempts').notNull(),
+    nextAttemptAt: integer('next_attempt_at').notNull(),
+    /** A delivery holds the entry until then. */
+    claimedUntil: integer('claimed_until').notNull(),
+    deliveredAt: integer('delivered_at'),
+  },
+  (table) => [
+    index('broker_outbox_due')
+      .on(table.nextAttemptAt)
+      .where(sql`${table.deliveredAt} is null`),
+    index('broker_outbox_delivered')
+      .on(table.deliveredAt)
+      .where(sql`${table.deliveredAt} is not null`),
+  ],
+);
+
+/** The newest comparison of all device records with their sessions: one row, whose `id` is 1. */
+export const reconciliation = sqliteTable('reconciliation', {
+  id: integer('id').primaryKey(),
+  startedAt: integer('started_at').notNull(),
+  finishedAt: integer('finished_at'),
+  /** `devices.id` up to which records are compared. */
+  cursor: integer('cursor').notNull().default(0),
+  checked: integer('checked').notNull().default(0),
+  /** Records without a session: the device has to activate again. */
+  inactive: integer('inactive').notNull().default(0),
+  /** Records whose device was deleted. */
+  deleted: integer('deleted').notNull().default(0),
+  /** Devices whose session could not be asked. */
+  failed: integer('failed').notNull().default(0),
+});

@@ -1,0 +1,84 @@
+// D1 tables of products, with counters that triggers of the migrations keep, and what is still to be delivered of a change.
+// What a changed table needs is said in accounts.ts.
+import { sql } from 'drizzle-orm';
+import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+import { activationPolicies, controlModes, reactivationPolicies } from '../../protocol/vocabulary.ts';
+import { userReference } from './accounts.ts';
+
+/** A deleted product keeps its row: its key stays reserved for the user who created it. */
+export const products = sqliteTable(
+  'products',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    productKey: text('product_key').notNull(),
+    ownerId: userReference('owner_id'),
+    projectId: text('project_id').notNull(),
+    name: text('name').notNull(),
+    description: text('description').notNull(),
+    category: text('category').notNull(),
+    controlMode: text('control_mode', { enum: controlModes }).notNull(),
+    uiTemplate: text('ui_template').notNull(),
+    iconName: text('icon_name').notNull(),
+    iconColor: text('icon_color').notNull(),
+    manufacturer: text('manufacturer').notNull(),
+    model: text('model').notNull(),
+    status: integer('status').$type<0 | 1>().notNull(),
+    offlineGraceSeconds: integer('offline_grace_seconds').notNull().default(5),
+    activation: text('activation', { enum: activationPolicies }).notNull().default('open'),
+    /** Null: open while nobody has claimed the device, then its owner's (domain/device/ownership.ts). */
+    reactivation: text('reactivation', { enum: reactivationPolicies }),
+    createdAt: integer('created_at').notNull(),
+    updatedAt: integer('updated_at').notNull(),
+    deletedAt: integer('deleted_at'),
+  },
+  (table) => [
+    uniqueIndex('products_key').on(table.productKey),
+    index('products_owner')
+      .on(table.ownerId, table.createdAt, table.id)
+      .where(sql`${table.deletedAt} is null`),
+    index('products_owner_category')
+      .on(table.ownerId, table.category, table.createdAt, table.id)
+      .where(sql`${table.deletedAt} is null`),
+  ],
+);
+
+/** How many products a user has, kept by triggers like `device_counts`; `productKeys` are those of deleted products, too. */
+export const productCounts = sqliteTable('product_counts', {
+  ownerId: integer('owner_id').primaryKey(),
+  products: integer('products').notNull().default(0),
+  productKeys: integer('product_keys').notNull().default(0),
+});
+
+/** How many products a user has in a category, kept like `product_counts`. */
+export const productCategoryCounts = sqliteTable(
+  'product_category_counts',
+  {
+    ownerId: integer('owner_id').notNull(),
+    category: text('category').notNull(),
+    products: integer('products').notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.ownerId, table.category] })],
+);
+
+/** How many devices a product has, whoever owns them. Kept by triggers like `device_counts`. */
+export const productDeviceCounts = sqliteTable('product_device_counts', {
+  productId: integer('product_id').primaryKey(),
+  devices: integer('devices').notNull().default(0),
+  claimed: integer('claimed').notNull().default(0),
+  /** The hour of the newest record that an activation made, and those made in it. */
+  hour: integer('hour').notNull().default(0),
+  newInHour: integer('new_in_hour').notNull().default(0),
+  /** The day of the newest first activation, and those of that day. */
+  day: integer('day').notNull().default(0),
+  activatedInDay: integer('activated_in_day').notNull().default(0),
+});
+
+/** Product changes that are not yet delivered to the sessions of all the product's devices. */
+export const productChanges = sqliteTable('product_changes', {
+  productId: integer('product_id')
+    .primaryKey()
+    .references(() => products.id),
+  changedAt: integer('changed_at').notNull(),
+  /** `devices.id` up to which the change is delivered. */
+  cursor: integer('cursor').notNull(),
+});
