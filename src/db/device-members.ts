@@ -70,28 +70,30 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
 
 /**
  * A second invitation of the same email takes the place of the first. One conditional statement, so that simultaneous ones
- * cannot exceed the limit together.
- * @returns false where the device has `max` open ones
+ * cannot exceed the limit together. `full`: the device has `max` open ones; `no-device`: it was deleted meanwhile.
  */
 export async function putInvitation(
   db: Database,
   invitation: InvitationRow,
   limits: UserLimits<'membersPerDevice'>,
-): Promise<boolean> {
+): Promise<'made' | 'full' | 'no-device'> {
   const { id, deviceRow, email, foldedEmail, role, invitedBy, createdAt, expiresAt } = invitation;
   const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
   const isRenewed = sql`exists (
     select 1 from ${deviceInvitations} where device_row = ${deviceRow} and folded_email = ${foldedEmail})`;
-  const [put] = await runTogether<[unknown]>(db, [
+  const [put, device] = await runTogether<[unknown, unknown]>(db, [
     sql`
       insert into ${deviceInvitations} (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)
-      select ${id}, ${deviceRow}, ${email}, ${foldedEmail}, ${role}, ${invitedBy}, ${createdAt}, ${expiresAt}
-      where (${ofDevice}) < ${limitOf(invitedBy, 'membersPerDevice', limits)} or ${isRenewed}
+      select ${id}, id, ${email}, ${foldedEmail}, ${role}, ${invitedBy}, ${createdAt}, ${expiresAt}
+      from ${devices} where id = ${deviceRow}
+        and ((${ofDevice}) < ${limitOf(invitedBy, 'membersPerDevice', limits)} or ${isRenewed})
       on conflict (device_row, folded_email) do update set id = excluded.id, email = excluded.email,
         role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
         expires_at = excluded.expires_at`,
+    sql`select id from ${devices} where id = ${deviceRow}`,
   ]);
-  return put.meta.changes > 0;
+  if (put.meta.changes > 0) return 'made';
+  return device.results.length === 1 ? 'full' : 'no-device';
 }
 
 /** Open ones of a device. */

@@ -49,7 +49,9 @@ export async function inviteMember(
     createdAt,
     expiresAt: createdAt + limits.invitationDays * dayMs,
   };
-  if (!(await putInvitation(db, invitation, limits))) {
+  const put = await putInvitation(db, invitation, limits);
+  if (put === 'no-device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (put === 'full') {
     throw new RefusedError({
       kind: 'limit_reached',
       limit: { name: 'membersPerDevice', max: limits.membersPerDevice },

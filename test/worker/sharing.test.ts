@@ -3,7 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { call, createUser, type TestUser } from '../rig/workerd/client.ts';
-import { callLimited } from '../rig/workerd/limited.ts';
+import { callLimited, callWith } from '../rig/workerd/limited.ts';
 import { sessionOf } from '../rig/workerd/provision.ts';
 import {
   owner,
@@ -109,6 +109,23 @@ describe('an invitation', () => {
     const codes = (await Promise.all(emails.map(limited))).map(({ code }) => code).toSorted();
     expect(codes).toEqual([200, 200, 400, 400]);
     expect(await limited('e@example.test')).toMatchObject({ code: 400, message: 'too_many_members' });
+  });
+
+  it('to a device that is deleted while it is invited to is answered device_not_found', async () => {
+    const lastMoment = (session: D1DatabaseSession) => ({
+      prepare: (query: string) => session.prepare(query),
+      batch: async (statements: D1PreparedStatement[]) => {
+        await env.DB.prepare('delete from devices where device_id = ?').bind(device.deviceId).run();
+        return session.batch(statements);
+      },
+    });
+    const DB = { withSession: () => lastMoment(env.DB.withSession('first-primary')) };
+    const body = { email: friend.email, role: 'viewer' };
+    const path = `/devices/${device.deviceId}/members`;
+    expect(await callWith({ DB }, 'POST', path, { token: owner.token, body })).toMatchObject({
+      status: 404,
+      message: 'device_not_found',
+    });
   });
 });
 
