@@ -49,11 +49,18 @@ export async function reconcilePresence(context: ServiceContext): Promise<void> 
   );
 }
 
-/** @throws BrokerCallError */
+/** @throws BrokerCallError where the broker is away, or something else answers: no other device need be tried now */
 async function askBroker(context: ServiceContext, device: DeviceIdentity): Promise<Doubt | undefined> {
   const askedAtMs = Date.now();
-  const isConnected = await isClientConnected(context, device);
-  return isConnected ? undefined : { beforeMs: askedAtMs - slackMs, confirmWithinMs: 0 };
+  try {
+    const isConnected = await isClientConnected(context, device);
+    return isConnected ? undefined : { beforeMs: askedAtMs - slackMs, confirmWithinMs: 0 };
+  } catch (error) {
+    if (!(error instanceof BrokerCallError) || error.failure.kind !== 'refused') throw error;
+    // It must not stop those after it; sessionSilenceHours stands behind.
+    log('warn', 'broker not asked about a client', { deviceId: device.deviceId, ...error.failure });
+    return undefined;
+  }
 }
 
 /** A device that cannot be told is told by a later run. */

@@ -183,6 +183,17 @@ describe('a broker with an API', () => {
     expect(await view(device)).toMatchObject({ online: true });
   });
 
+  it('that refuses to say anything about one device is asked about those after it', async () => {
+    const [odd, gone] = [await activateOnline(), await activateOnline()];
+    const oddName = messagingName(odd);
+    serveApi((name) => (name === oddName ? { status: 400, body: { code: 'BAD_REQUEST' } } : unknown));
+    for (let run = 0; run < 40 && (await view(gone)).online; run += 1) {
+      await reconcilePresence(contextOf({ hasApi: true, checks: 1 }));
+    }
+    expect(await view(gone)).toMatchObject({ online: false });
+    expect(await view(odd)).toMatchObject({ online: true });
+  });
+
   it('is asked about a few at a time, each in its turn', async () => {
     const devices = [await activateOnline(), await activateOnline(), await activateOnline()];
     const names = devices.map(messagingName);
