@@ -25,6 +25,7 @@ function meteredEnv(env) {
 }
 
 const isInner = Symbol('statement');
+const isProjection = Symbol('projection');
 
 function meteredDatabase(database) {
   return {
@@ -32,6 +33,7 @@ function meteredDatabase(database) {
     batch: async (statements) => {
       const results = await database.batch(statements.map((statement) => statement[isInner]));
       for (const { meta } of results) addD1(meta);
+      add('D1 projections', statements.filter((statement) => statement[isProjection]).length);
       return results;
     },
     withSession: (constraint) => meteredDatabase(database.withSession(constraint)),
@@ -52,6 +54,7 @@ function meteredStatement(sql, statement) {
   };
   return {
     [isInner]: statement,
+    [isProjection]: /^\s*update "?devices\b/i.test(sql) && sql.includes('projection_version'),
     bind: (...values) => meteredStatement(sql, statement.bind(...values)),
     all: run('all'),
     run: run('run'),

@@ -6,7 +6,7 @@ import { gatewaySecret } from './gateway-process.ts';
 import { killGroup } from './built-worker.ts';
 import { brokerPart } from './parts.ts';
 import { findFreePort } from './ports.ts';
-import { hookSecret, jwtSecrets, messagingSecret, WorkerRig } from './worker-rig.ts';
+import { hookSecret, jwtSecrets, messagingSecret, WorkerRig, type WorkerRigOptions } from './worker-rig.ts';
 
 const brokerApi = { BROKER_API_KEY: 'whole-service', BROKER_API_SECRET: 'secret-of-the-broker-api' };
 
@@ -24,7 +24,11 @@ export class WholeService {
   }
 
   /** @param vars of the Worker, @param environment of the bridge, on top of what connects the parts */
-  static async start(vars: Record<string, string>, environment: Record<string, string> = {}): Promise<WholeService> {
+  static async start(
+    vars: Record<string, string>,
+    environment: Record<string, string> = {},
+    { frontModule }: Pick<WorkerRigOptions, 'frontModule'> = {},
+  ): Promise<WholeService> {
     const brokerAdmin = await findFreePort();
     const rig = await WorkerRig.start({
       vars: {
@@ -33,6 +37,7 @@ export class WholeService {
         BROKER_API_URL: `http://127.0.0.1:${brokerAdmin}`,
         ...vars,
       },
+      frontModule,
     });
     const broker = brokerPart({
       stateDir: rig.stateDir,

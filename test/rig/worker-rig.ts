@@ -39,7 +39,7 @@ export type WorkerRigOptions = {
   vars?: Record<string, string>;
   onWorkerLine?: (line: string) => void;
   neighbours?: Neighbour[];
-  frontModule?: string;
+  frontModule?: string | undefined;
 };
 export type BridgeOptions = {
   workerUrl?: string;
