@@ -8,7 +8,7 @@ import type { Limits } from '../limits.ts';
 /** A socket is asked again after so many bytes. */
 export const bytesPerReadingCheck = 65_536;
 /** Whoever answers these checks never has more unread for long: pressure by others does not close it. */
-const bytesOfReaders = 2 * bytesPerReadingCheck;
+export const bytesOfReaders = 2 * bytesPerReadingCheck;
 
 type Member = {
   address: string;

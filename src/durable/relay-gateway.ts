@@ -21,6 +21,8 @@ import { RelayRequests } from './relay-requests.ts';
 import { RelaySender } from './relay-sender.ts';
 import { RelaySnapshots } from './relay-snapshots.ts';
 import { readClient, relayAddressHeader, writeClient, type CloseCause } from './relay-socket.ts';
+import { RelayWrites, type PushUnderWay, type Write } from './relay-writes.ts';
+import { within } from './within.ts';
 
 /** Sockets whose deadlines are close together are closed by one alarm. */
 const minAlarmIntervalMs = 1_000;
@@ -48,6 +50,13 @@ export class RelayGateway extends DurableObject<Env> {
     send: (socket, frames, bytes) => void this.#send(socket, frames, bytes),
     inBackground: (work) => this.ctx.waitUntil(work),
   });
+  readonly #writes = new RelayWrites<WebSocket>({
+    limits: this.#config.limits,
+    write: (socket, write, isLate) => this.#write(socket, write, isLate),
+    endFull: (socket) => this.#end(socket, 1013, 'too much unread'),
+    nextTurn: () => scheduler.wait(0),
+    inBackground: (work) => this.ctx.waitUntil(work),
+  });
   readonly #pushed = new PushedMessages(this.#config.limits.relayRememberedDevices);
   readonly #snapshots = new RelaySnapshots(this.env);
   readonly #mqtt = new RelayMqtt(this.env, (socket) => this.#noteMqtt(socket));
@@ -64,7 +73,7 @@ export class RelayGateway extends DurableObject<Env> {
     {
       change: (socket, client) => this.#change(socket, client),
       end: (socket, code, cause) => this.#end(socket, code, cause),
-      send: (socket, frames) => void this.#send(socket, frames, bytesOf(frames)),
+      send: (socket, frames) => this.#writes.answer(socket, { frames, bytes: bytesOf(frames) }),
       signedIn: (who) => this.#signedIn(who),
       log: (level, event, socket, fields) => this.#log(level, event, socket, fields),
     },
@@ -103,10 +112,17 @@ export class RelayGateway extends DurableObject<Env> {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  /** Pushes a batch; answers which devices have no subscriber here, and which users no subscription to all they have. */
-  push(runs: RelayRun[]): { nobodyFor: string[]; noFleetOf: number[] } {
+  /**
+   * Pushes a batch; answers which devices have no subscriber here, and which users no subscription to all they have. A large one
+   * is answered when it is written, which keeps its caller from sending more than the shard can take.
+   */
+  async push(runs: RelayRun[]): Promise<{ nobodyFor: string[]; noFleetOf: number[] }> {
+    const push = this.#writes.begin();
     // Nothing is awaited here, so that no socket comes or goes between two messages of one push.
-    for (const run of runs) this.#pushRun(run);
+    for (const run of runs) this.#pushRun(run, push);
+    push.noteEnded();
+    // Before the caller takes the shard for one that does not answer.
+    if (!push.isWritten) await within(this.#config.limits.objectAnswerMs / 2, push.written);
     const deviceIds = new Set(runs.map(({ deviceId }) => deviceId));
     const nobodyFor = [...deviceIds].filter((deviceId) => !this.#hasSubscribers(deviceId));
     const readers = new Set(runs.flatMap((run) => run.readers ?? []));
@@ -129,6 +145,7 @@ export class RelayGateway extends DurableObject<Env> {
         this.#dropFilters(socket, client, deviceId);
       }
     }
+    if (cause === 'deleted' || cause === 'owner changed') this.#writes.drop(deviceId, () => true);
     this.#authentication.onRevoked(deviceId, generations);
     if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
   }
@@ -144,9 +161,9 @@ export class RelayGateway extends DurableObject<Env> {
   /** Ends what a user follows of a device that is not shared with them any more. */
   endSubscriptions(deviceId: string, userId: number): void {
     for (const socket of this.#index.socketsOf(deviceId)) {
-      const client = readClient(socket);
-      if (client.who?.kind === 'user' && client.who.userId === userId) this.#dropFilters(socket, client, deviceId);
+      if (this.#isOfUser(socket, userId)) this.#dropFilters(socket, readClient(socket), deviceId);
     }
+    this.#writes.drop(deviceId, (socket) => this.#isOfUser(socket, userId));
     this.#authentication.onUserEnded(deviceId, userId);
     if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
   }
@@ -251,7 +268,7 @@ export class RelayGateway extends DurableObject<Env> {
     this.#census.signIn(socket, `mqtt ${client.socketId}`, Infinity);
   }
 
-  #pushRun(run: RelayRun): void {
+  #pushRun(run: RelayRun, push: PushUnderWay): void {
     const { deviceId, topic, generations } = run;
     this.#endRevoked(deviceId, generations);
     const positions = this.#pushed.takeNew(run);
@@ -260,12 +277,17 @@ export class RelayGateway extends DurableObject<Env> {
       .filter((socket) => this.#isStillAllowed(socket, run));
     if (sockets.length === 0) return;
     const frames = framesOf(run, positions);
-    const bytes = bytesOf(frames);
-    for (const socket of sockets) {
-      if (this.#snapshots.hold(socket, deviceId, frames)) continue;
-      const lost = this.#send(socket, frames, bytes);
-      if (lost > 0) this.#log('warn', 'relay push lost', socket, { deviceId, lost });
+    const write = { frames, bytes: bytesOf(frames), run, push };
+    for (const socket of sockets) if (!this.#snapshots.hold(socket, deviceId, frames)) this.#writes.push(socket, write);
+  }
+
+  #write(socket: WebSocket, { frames, bytes, run }: Write, isLate: boolean): void {
+    if (run !== undefined && isLate) {
+      const { deviceId, topic, readers } = run;
+      if (!this.#index.isSubscriber(socket, deviceId, topic, readers) || !this.#isStillAllowed(socket, run)) return;
     }
+    const lost = this.#send(socket, frames, bytes);
+    if (run !== undefined && lost > 0) this.#log('warn', 'relay push lost', socket, { deviceId: run.deviceId, lost });
   }
 
   /** A call of `revoke` may have failed: then the device's next message says that the credentials have ended. */
@@ -306,6 +328,11 @@ export class RelayGateway extends DurableObject<Env> {
     return readers === undefined || client.who?.kind !== 'user' || readers.includes(client.who.userId);
   }
 
+  #isOfUser(socket: WebSocket, userId: number): boolean {
+    const who = this.#index.clientOf(socket)?.who;
+    return who?.kind === 'user' && who.userId === userId;
+  }
+
   #dropFilters(socket: WebSocket, client: RelayClient, deviceId: string): void {
     const filters = client.filters.filter((filter) => parseFilter(filter)?.device.deviceId !== deviceId);
     this.#change(socket, { ...client, filters });
@@ -328,6 +355,7 @@ export class RelayGateway extends DurableObject<Env> {
       if (!this.#hasSubscribers(deviceId)) this.#pushed.forget(deviceId);
     }
     this.#keyWaits.forget(socket);
+    this.#writes.forget(socket);
     // The object may be evicted before the client answers the close: the socket must not be pushed to afterwards.
     writeClient(socket, { ...readClient(socket), isEnded: true, filters: [] });
   }

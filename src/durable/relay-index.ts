@@ -69,6 +69,12 @@ export class RelayIndex {
     return this.#fleetsByUser.has(userId);
   }
 
+  /** Whether `subscribersOf` would name the socket. */
+  isSubscriber(socket: WebSocket, deviceId: string, topic: string, readers: readonly number[] = []): boolean {
+    const lists = [this.#socketsByDevice.get(deviceId), ...readers.map((userId) => this.#fleetsByUser.get(userId))];
+    return lists.some((list) => list?.get(socket)?.some((filter) => matchesFilter(filter, topic)));
+  }
+
   /** Each socket once, however many of its filters match. @param readers the users who may follow the device */
   subscribersOf(deviceId: string, topic: string, readers: readonly number[] = []): WebSocket[] {
     const sockets = new Set<WebSocket>();
