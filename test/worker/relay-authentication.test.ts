@@ -196,7 +196,7 @@ describe("authenticating with a user's token", () => {
     await socket.ask({ action: 'subscribe', topic });
     await runInDurableObject(shard(), async (gateway) => {
       const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + accessTokenSeconds * 1000 + 1_000);
-      gateway.push([{ deviceId: device.deviceId, topic, payloads: ['"late"'], generations: [1] }]);
+      await gateway.push([{ deviceId: device.deviceId, topic, payloads: ['"late"'], generations: [1] }]);
       await gateway.alarm();
       now.mockRestore();
     });
