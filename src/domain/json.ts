@@ -27,20 +27,17 @@ export function isJsonObject(value: Json | undefined): value is { [name: string]
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Level by level: what is written anew or compared later recurses, and would run out of stack. */
+/** What is written anew or compared later recurses, and would run out of stack. */
 function isTooComplex(value: Json): boolean {
-  let members = 0;
-  let level = [value];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    const next: Json[] = [];
-    for (const one of level) {
-      if (typeof one !== 'object' || one === null) continue;
-      const values = Array.isArray(one) ? one : Object.values(one);
-      if (!Array.isArray(one)) members += values.length;
-      for (const inner of values) if (typeof inner === 'object' && inner !== null) next.push(inner);
-      if (depth >= maxJsonDepth || members > maxJsonMembers) return true;
-    }
-    level = next;
-  }
-  return false;
+  return countMembers(value, 0) > maxJsonMembers;
+}
+
+/** Infinity where it is nested too deep: nobody goes deeper than that. */
+function countMembers(value: Json, depth: number): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  if (depth >= maxJsonDepth) return Infinity;
+  const values = Array.isArray(value) ? value : Object.values(value);
+  let members = Array.isArray(value) ? 0 : values.length;
+  for (const inner of values) members += countMembers(inner, depth + 1);
+  return members;
 }

@@ -4,7 +4,7 @@ import { isRejectedWorthSaving, noteRejected, type LastRejected } from '../../sr
 import { readMessage } from '../../src/domain/device/messages.ts';
 import { changedProperties } from '../../src/domain/device/properties.ts';
 import type { Json } from '../../src/domain/json.ts';
-import { topicActions } from '../../src/protocol/mqtt.ts';
+import { isKnownProperty, knownProperties, topicActions } from '../../src/protocol/mqtt.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 
@@ -42,6 +42,32 @@ describe('a message on the property-post topic', () => {
       ...report(['wifi_rssi', -60], ['uptime', 12], ['tags', ['a']]),
       dropped: ['position', 'angle'],
     });
+  });
+
+  it('takes of the known properties what their schemas take', () => {
+    const values = [
+      'up',
+      'middle',
+      'down',
+      'Up',
+      '',
+      0,
+      -0,
+      1.5,
+      2 ** 53 - 1,
+      2 ** 53,
+      1e400,
+      true,
+      null,
+      [],
+      {},
+      ['up'],
+    ];
+    for (const [name, schema] of Object.entries(knownProperties)) {
+      const taken = values.filter((value) => isKnownProperty(name as keyof typeof knownProperties, value));
+      expect(taken).toEqual(values.filter((value) => schema.safeParse(value).success));
+      expect(taken.length).toBeGreaterThan(2);
+    }
   });
 
   it.each([

@@ -1,6 +1,7 @@
 // Reads a device's message (contract 6, field notes 44-49): a report, a reply, a status announcement, or why it is none of
 // them. Decides nothing about what the message changes.
 import {
+  isKnownProperty,
   knownProperties,
   propertyPostMethod,
   propertySetReplyMethod,
@@ -53,18 +54,18 @@ function readReport(body: { [name: string]: Json }): DeviceMessage {
 }
 
 function report(properties: { [name: string]: Json }): DeviceMessage {
-  const kept = Object.entries(properties).filter(([name, value]) => {
-    if (Object.hasOwn(knownProperties, name)) {
-      return knownProperties[name as keyof typeof knownProperties].safeParse(value).success;
-    }
-    return name.length <= 64 && JSON.stringify(value).length <= maxPropertyBytes;
-  });
-  const known = new Map(kept);
-  const dropped = Object.keys(properties)
-    .filter((name) => !known.has(name))
-    .map((name) => name.slice(0, maxShownName))
-    .slice(0, maxShownNames);
-  return { kind: 'report', properties: known, ...(dropped.length > 0 && { dropped }) };
+  const kept = new Map<string, Json>();
+  const dropped: string[] = [];
+  for (const [name, value] of Object.entries(properties)) {
+    if (isTaken(name, value)) kept.set(name, value);
+    else if (dropped.length < maxShownNames) dropped.push(name.slice(0, maxShownName));
+  }
+  return dropped.length > 0 ? { kind: 'report', properties: kept, dropped } : { kind: 'report', properties: kept };
+}
+
+function isTaken(name: string, value: Json): boolean {
+  if (Object.hasOwn(knownProperties, name)) return isKnownProperty(name as keyof typeof knownProperties, value);
+  return name.length <= 64 && JSON.stringify(value).length <= maxPropertyBytes;
 }
 
 function readReply(body: { [name: string]: Json }): DeviceMessage {

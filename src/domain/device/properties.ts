@@ -1,6 +1,6 @@
 // Slice: the last reported value of each property, and the last changes of the position. The changes are saved in columns
 // within the slice's row: a moving device writes one row for all that a batch brings, and not one more for each change.
-import { knownProperties, type Position } from '../../protocol/mqtt.ts';
+import { isKnownProperty, knownProperties, type Position } from '../../protocol/mqtt.ts';
 import type { Json } from '../json.ts';
 import { historySize } from './history.ts';
 import type { DeviceState, PositionChange, PropertiesSlice } from './state.ts';
@@ -18,10 +18,15 @@ export type SavedProperties = Omit<PropertiesSlice, 'positions'> & {
 };
 
 export function saveProperties({ positions, ...others }: PropertiesSlice): SavedProperties {
-  const words = [...new Set(positions.map(({ position }) => position))];
-  const of = positions.map(({ position }) => words.indexOf(position));
-  const afterMs = positions.map(({ time }, index) => time - (positions[index - 1]?.time ?? 0));
-  return { ...others, positions: { words, of, afterMs } };
+  const saved: Required<SavedProperties>['positions'] = { words: [], of: [], afterMs: [] };
+  let beforeMs = 0;
+  for (const { position, time } of positions) {
+    const known = saved.words.indexOf(position);
+    saved.of.push(known === -1 ? saved.words.push(position) - 1 : known);
+    saved.afterMs.push(time - beforeMs);
+    beforeMs = time;
+  }
+  return { ...others, positions: saved };
 }
 
 /** @param readTable the positions of an earlier version, oldest first */
@@ -67,7 +72,7 @@ export function applyChanges(state: DeviceState, changes: ReadonlyMap<string, Js
 }
 
 function isPosition(value: Json | undefined): value is Position {
-  return knownProperties.position.safeParse(value).success;
+  return isKnownProperty('position', value);
 }
 
 /** Whether the values differ enough from the saved ones to be worth a row; a change of the position always is, even one and back. */
