@@ -10,7 +10,7 @@ import { readCommandLine } from '../rig/command-line.ts';
 import { meteredFront, readMeter } from '../rig/meter.ts';
 import { WholeService } from '../rig/whole-service.ts';
 import { percentile } from './bystander.ts';
-import { addressOf, send } from './traffic.ts';
+import { addressOf, nameOfError, send } from './traffic.ts';
 
 const usage = `Usage: npm run test:reconnect -- [options]
 
@@ -188,13 +188,17 @@ async function live({ email, password }: Session, productKey: string, isOver: ()
   const times: Times = { login: [], activation: [], failures: [] };
   const time = async (kind: 'login' | 'activation', path: string, body: object): Promise<void> => {
     const startedAtMs = performance.now();
-    const { status, text } = await send(`${rig.url}/api/v1${path}`, {
-      method: 'POST',
-      body: JSON.stringify(body),
-      address: home,
-    });
+    try {
+      const { status, text } = await send(`${rig.url}/api/v1${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body),
+        address: home,
+      });
+      if (status !== 200) times.failures.push(`${kind}: ${status} ${text.slice(0, 120)}`);
+    } catch (error) {
+      times.failures.push(`${kind}: ${nameOfError(error)}`);
+    }
     times[kind].push(performance.now() - startedAtMs);
-    if (status !== 200) times.failures.push(`${kind}: ${status} ${text.slice(0, 120)}`);
   };
   let nextLoginMs = performance.now();
   while (!isOver()) {
