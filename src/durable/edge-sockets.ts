@@ -27,7 +27,7 @@ import type { DeviceIdentity } from '../domain/topics.ts';
 import { describeError, log } from '../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../protocol/mqtt-codec/client-packets.ts';
 import { malformedClauses } from '../protocol/mqtt-codec/malformed.ts';
-import { publishType } from '../protocol/mqtt-codec/packet-reader.ts';
+import { publishType, pubackType } from '../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeEndReason } from '../protocol/vocabulary.ts';
 import { answer, deliver, readConnect, runsOf, sortMessages, type EdgeDelivery } from './edge-exchange.ts';
@@ -131,14 +131,21 @@ export class EdgeSockets {
       return;
     }
     connection.receive(new Uint8Array(data));
-    const { edgePacketBytes, edgeGatherMs } = this.#config.limits;
     if (connection.phase === 'connecting') await this.#connect(connection);
-    else if (!connection.gathering.isWaiting) {
-      const type = connection.nextType(edgePacketBytes);
-      if (type !== undefined)
-        connection.gathering.come(type === publishType, edgeGatherMs, () => this.#drain(connection));
-      else if (!connection.hasDeadline) this.#awaitRest(connection);
+    else if (!connection.gathering.isWaiting) this.#takeOrGather(connection);
+  }
+
+  #takeOrGather(connection: EdgeConnection): void {
+    const { edgePacketBytes, edgeGatherMs } = this.#config.limits;
+    const type = connection.nextType(edgePacketBytes);
+    if (type === undefined) {
+      if (!connection.hasDeadline) this.#awaitRest(connection);
+      return;
     }
+    // Where more is in flight the next command may need the room.
+    const isDelivery = type === pubackType && connection.session?.inFlight.length === 1;
+    const first = type === publishType ? 'message' : isDelivery ? 'delivery' : 'other';
+    connection.gathering.come(first, edgeGatherMs, () => this.#drain(connection));
   }
 
   /** The connection is gone: cleanly only where a DISCONNECT came before. */

@@ -14,15 +14,19 @@ class Device {
 
   send(): void {
     this.#waiting += 1;
-    this.#come(true);
+    this.#come('message');
   }
 
   acknowledge(): void {
-    this.#come(false);
+    this.#come('delivery');
   }
 
-  #come(isMessage: boolean): void {
-    this.#gathering.come(isMessage, gatherMs, () => {
+  ping(): void {
+    this.#come('other');
+  }
+
+  #come(first: 'message' | 'delivery' | 'other'): void {
+    this.#gathering.come(first, gatherMs, () => {
       const messages = this.#waiting;
       this.#waiting = 0;
       this.taken.push(messages);
@@ -88,9 +92,36 @@ describe('packets of a device', () => {
   it('that answer a command behind a report hold back no report that follows', () => {
     const device = new Device();
     device.send();
-    device.acknowledge();
+    device.ping();
     vi.advanceTimersByTime(1);
     device.send();
     expect(device.taken).toEqual([1, 0, 1]);
+  });
+
+  it('that acknowledge a command are taken with the reply behind them, which waits for nothing', () => {
+    const device = new Device();
+    for (let command = 1; command <= 3; command += 1) {
+      device.acknowledge();
+      vi.advanceTimersByTime(1);
+      device.send();
+      device.send();
+      expect(device.taken).toHaveLength(2 * command);
+      vi.advanceTimersByTime(gatherMs);
+    }
+    expect(device.taken).toEqual([1, 1, 1, 1, 1, 1]);
+  });
+
+  it('that acknowledge a command are taken without a reply after a while, however many follow each other', () => {
+    const device = new Device();
+    device.acknowledge();
+    vi.advanceTimersByTime(gatherMs - 1);
+    expect(device.taken).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(device.taken).toEqual([0]);
+    device.acknowledge();
+    device.acknowledge();
+    expect(device.taken).toEqual([0, 0]);
+    vi.advanceTimersByTime(gatherMs);
+    expect(device.taken).toEqual([0, 0]);
   });
 });

@@ -38,9 +38,10 @@ export function takeEdgePackets(
     const results = messages.map(() => ({ result: 'rejected', reason: 'session_revoked' }) as const);
     return { state, result: { results, subscriptions: [], generations, readers: [] } };
   }
-  const taken = takeEdgeMessages(state, messages, nowMs, effects);
+  // A device acknowledges a command before it replies to it.
+  const heard = delivered.reduce((before, commandId) => applyDelivery(before, commandId, nowMs), state);
+  const taken = takeEdgeMessages(heard, messages, nowMs, effects);
   let next = taken.state;
-  for (const commandId of delivered) next = applyDelivery(next, commandId, nowMs);
   if (hasSubscribed) next = applyReturn(next, nowMs, effects);
   if (end !== null) next = endEdgeSession(next, end, nowMs, effects);
   return {

@@ -5,8 +5,9 @@ import type { MalformedReason } from './malformed.ts';
 export type RawPacket = { type: number; flags: number; body: Uint8Array };
 export type Unreadable = { malformed: MalformedReason };
 
-/** PUBLISH (MQTT 2.2.1). */
+/** PUBLISH and PUBACK (MQTT 2.2.1). */
 export const publishType = 3;
+export const pubackType = 4;
 
 const none = new Uint8Array(0);
 
