@@ -83,15 +83,14 @@ export class BrokerLink extends DurableObject<Env> {
   }
 
   /** Resolves when the broker has acknowledged, or with the reason why not, at the latest shortly after `expiresAtMs`. */
-  async publish(request: PublishRequest): Promise<PublishOutcome> {
-    const outcome = await this.#publishes.publish(request, this.#recipient());
-    if (!outcome.ok) log('warn', 'message not published', { topic: request.topic, reason: outcome.reason });
-    return outcome;
+  publish(request: PublishRequest): Promise<PublishOutcome> {
+    return this.#publish(request, this.#recipient());
   }
 
   /** The same where a bridge that has its broker is connected; otherwise undefined, and nothing happens. */
   async publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {
-    return this.#recipient() === undefined ? undefined : await this.publish(request);
+    const recipient = this.#recipient();
+    return recipient && (await this.#publish(request, recipient));
   }
 
   /** False where no bridge could subscribe to the product's topics by now: its devices would not be heard. */
@@ -318,6 +317,12 @@ export class BrokerLink extends DurableObject<Env> {
       closeBridge(bridge.socket, 'silent');
       this.#release(bridge.socket);
     }
+  }
+
+  async #publish(request: PublishRequest, recipient: Recipient | undefined): Promise<PublishOutcome> {
+    const outcome = await this.#publishes.publish(request, recipient);
+    if (!outcome.ok) log('warn', 'message not published', { topic: request.topic, reason: outcome.reason });
+    return outcome;
   }
 
   #recipient(): Recipient | undefined {

@@ -6,6 +6,7 @@ import { RememberingRouter } from '../../src/http/remembering-router.ts';
 const app = new Hono({ router: new RememberingRouter() });
 app.get('/api/v1/devices/transfers', (c) => c.text('transfers'));
 app.get('/api/v1/devices/:deviceId', (c) => c.text(`read ${c.req.param('deviceId')} ${c.req.query('page') ?? ''}`));
+app.post('/api/v1/devices/:deviceId', (c) => c.text(`send to ${c.req.param('deviceId')}`));
 app.delete('/api/v1/devices/:deviceId', (c) => c.text(`delete ${c.req.param('deviceId')}`));
 
 async function ask(path: string, method = 'GET'): Promise<string> {
@@ -18,6 +19,7 @@ describe('the router', () => {
       expect(await ask('/devices/dev_1')).toBe('read dev_1 ');
       expect(await ask('/devices/dev_2?page=3')).toBe('read dev_2 3');
       expect(await ask('/devices/transfers')).toBe('transfers');
+      expect(await ask('/devices/dev_1', 'POST')).toBe('send to dev_1');
       expect(await ask('/devices/dev_1', 'DELETE')).toBe('delete dev_1');
       expect(await ask('/nothing')).toBe('404 Not Found');
     }
