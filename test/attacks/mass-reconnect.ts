@@ -125,7 +125,15 @@ function say(text: string): void {
 
 function startDevice({ mqtt: login, topics, deviceId }: Activation, number: number): void {
   const { username, password, clientId } = login;
-  const session = { username, password, clientId, keepalive: 300, reconnectPeriod: 500, connectTimeout: 60_000 };
+  const session = {
+    username,
+    password,
+    clientId,
+    keepalive: 300,
+    reconnectPeriod: 500,
+    connectTimeout: 60_000,
+    reconnectOnConnackError: true,
+  };
   const edgeUrl = `${rig.url.replace(/^http/, 'ws')}/mqtt/${deviceId}`;
   const client =
     number % 2 === 0
