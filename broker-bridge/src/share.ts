@@ -302,7 +302,10 @@ export class Share {
 
   #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
     this.broker.setWorkerReachable(isConnected);
-    if (isConnected) this.stallWatch.report();
+    if (isConnected) {
+      this.stallWatch.report();
+      this.uplink.resume();
+    }
     this.#downlink.noteLinkChange(this.#link, isConnected, lastFrameAtMs);
     this.#options.onChange();
   }

@@ -67,6 +67,8 @@ export class Uplink {
   readonly progress: UplinkProgress;
   #failuresInARow = 0;
   #pausedUntilMs = 0;
+  /** What ends then is a back-off of this side. */
+  #isBackingOff = false;
   #pauseTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
   #hasLingered = false;
@@ -103,6 +105,13 @@ export class Uplink {
   async #fetch(device: string, seqs: number[]): Promise<void> {
     const items = await this.#parts.spool.fetch(seqs);
     this.#queue.addFetched(device, items.map(prepare));
+  }
+
+  /** The Worker is back, by what else is heard of it: a back-off need not end first, only what the Worker itself asked for. */
+  resume(): void {
+    if (!this.#isBackingOff) return;
+    this.#pausedUntilMs = 0;
+    this.#send();
   }
 
   /** Sends what it can within `maxMs`, as long as the Worker takes it, and then nothing more. */
@@ -353,6 +362,7 @@ export class Uplink {
     if (this.#isFailing) this.#parts.log.info('the Worker takes messages again');
     this.#backOff.reset();
     this.#isUnauthorized = false;
+    this.#isBackingOff = false;
     this.#pausedUntilMs = 0;
     this.#failuresInARow = 0;
   }
@@ -364,12 +374,14 @@ export class Uplink {
     const isFirst = Date.now() >= this.#pausedUntilMs;
     const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, Date.now() + delayMs);
+    this.#isBackingOff = retryAfterMs === 0;
     const fields = { cause, requestId, retryInMs: Math.round(delayMs) };
     this.#parts.log[isFirst ? 'warn' : 'debug']('the Worker takes no messages', fields);
   }
 
   #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
     this.#isUnauthorized = true;
+    this.#isBackingOff = false;
     this.progress.note('secret_refused');
     this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;
     this.#parts.log.error('the Worker refuses the bridge secret: messages stay in the spool', {

@@ -19,10 +19,16 @@ export type RelayRun = {
   /** They were read as JSON. Absent: who pushes them does not know. */
   areJson?: boolean;
   /**
-   * Where a bridge brought them, which may bring them again: the spool with its numbers, and the device's result for each.
-   * `accepted` ones were read as JSON.
+   * Where a bridge brought them, which may bring them again: the spool with its numbers, when each came to it, and the device's
+   * result for each. `accepted` ones were read as JSON.
    */
-  origin?: { spoolId: string; seqs: number[]; results: Exclude<MessageResult['result'], 'ignored'>[] };
+  origin?: {
+    spoolId: string;
+    seqs: number[];
+    /** Absent: a Worker of an older version pushes. */
+    receivedAtMs?: number[];
+    results: Exclude<MessageResult['result'], 'ignored'>[];
+  };
 };
 
 export type RelayDelivery = {

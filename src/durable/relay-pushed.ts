@@ -7,6 +7,8 @@ import type { RelayRun } from './relay-push.ts';
 export class PushedMessages {
   readonly #marks = new Map<string, HighWaterMarks>();
   readonly #maxDevices: number;
+  /** What came to a bridge before may have been pushed without being known here. */
+  #knownSinceMs = Date.now();
 
   /** @param maxDevices the one that was pushed for least recently is forgotten beyond it */
   constructor(maxDevices: number) {
@@ -20,13 +22,16 @@ export class PushedMessages {
   /** Positions of the messages that are still to be pushed. They count as pushed from here on. */
   takeNew({ deviceId, payloads, origin }: RelayRun): number[] {
     if (origin === undefined) return [...payloads.keys()];
-    const { spoolId, seqs, results } = origin;
+    const { spoolId, seqs, results, receivedAtMs } = origin;
     const marks = this.#marks.get(deviceId);
+    const isKnown = marks?.some(([known]) => known === spoolId) ?? false;
     const positions: number[] = [];
     let highest = 0;
     for (const [position, seq] of seqs.entries()) {
-      // Nothing is known here, but the session took it before: it was pushed before the eviction.
-      const isForgotten = marks === undefined && highest === 0 && results[position] === 'duplicate';
+      // Nothing is known here of the spool, but the session took it before: it was pushed before the eviction. Another spool
+      // may have brought messages since.
+      const isOld = (receivedAtMs?.[position] ?? 0) <= this.#knownSinceMs;
+      const isForgotten = !isKnown && isOld && highest === 0 && results[position] === 'duplicate';
       if (isForgotten || seq <= highest || isAtOrBelow(marks ?? noHighWaterMarks, spoolId, seq)) continue;
       // Raised by a redelivery too: the bridge may retry it, and then the session calls it a duplicate.
       highest = seq;
@@ -40,7 +45,9 @@ export class PushedMessages {
     this.#marks.delete(deviceId);
     this.#marks.set(deviceId, marks);
     const [oldest] = this.#marks.keys();
-    if (this.#marks.size > this.#maxDevices && oldest !== undefined) this.#marks.delete(oldest);
+    if (this.#marks.size <= this.#maxDevices || oldest === undefined) return;
+    this.#marks.delete(oldest);
+    this.#knownSinceMs = Date.now();
   }
 }
 

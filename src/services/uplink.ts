@@ -128,13 +128,14 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
     if (taken.result === 'ignored' || reason === droppedReason) continue;
     let run = runs.at(-1);
     if (run?.topic !== topic) {
-      const origin = { spoolId, seqs: [], results: [] };
+      const origin = { spoolId, seqs: [], receivedAtMs: [], results: [] };
       runs.push(
         (run = { deviceId, topic, payloads: [], generations: ingested.generations, readers: ingested.readers, origin }),
       );
     }
     run.payloads.push(payload);
     run.origin.seqs.push(seq);
+    run.origin.receivedAtMs?.push(message.receivedAtMs);
     run.origin.results.push(taken.result);
   }
   const { subscriptions, fleets } = ingested;

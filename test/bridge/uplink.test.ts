@@ -1,7 +1,7 @@
 // From the spool to the Worker over real HTTP, with a Worker that fails in every way it can.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../broker-bridge/src/log.ts';
 import { prepare } from '../../broker-bridge/src/uplink-message.ts';
 import { droppedReason, maxBatchDevices, type UplinkItem } from '../../src/protocol/bridge.ts';
@@ -90,6 +90,23 @@ describe('a Worker in trouble', () => {
     expect(rig.disorders()).toEqual([]);
   });
 
+  test('one that is heard of again is not waited for any longer', async () => {
+    await rig.close();
+    const pauses: unknown[] = [];
+    await rig.open(bridgeSecret, { ...noLog, warn: (_message, fields) => pauses.push(fields) });
+    // A back-off of 200 s.
+    const random = vi.spyOn(Math, 'random').mockReturnValue(1000);
+    rig.worker.setFaults({ status: 503 });
+    rig.spoolReports(3, 1);
+    await rig.worker.changes.until('a pause', () => pauses.length > 0);
+    random.mockRestore();
+    expect(pauses).toMatchObject([{ retryInMs: 200_000 }]);
+    rig.worker.setFaults({});
+    rig.uplink.resume();
+    await rig.untilEffects(3);
+    expect(rig.disorders()).toEqual([]);
+  });
+
   test('one that asks for time gets it', async () => {
     await rig.close();
     const pauses: unknown[] = [];
@@ -97,8 +114,9 @@ describe('a Worker in trouble', () => {
     rig.worker.setFaults({ status: 429, retryAfter: '60' });
     rig.spoolReports(1, 1);
     await rig.worker.changes.until('a pause', () => pauses.length > 0);
-    // Another message on the disk is an occasion to send.
+    // Another message on the disk is an occasion to send, and so is a link.
     await new Promise<void>((resolve) => rig.spoolReport('d2', 'd2:1', resolve));
+    rig.uplink.resume();
     // Ends at once, but not before the answer to a request that is under way.
     await rig.uplink.drain(10_000);
     expect(rig.worker.requests).toBe(1);

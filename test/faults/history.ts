@@ -61,19 +61,24 @@ export class History {
   }
 
   noteEffect(number: number): void {
-    const message = this.#messages.get(number);
-    if (message === undefined) throw new Error(`message ${number} came into effect and was never published`);
-    this.#lastEffectAtMs = performance.now();
-    message.effects += 1;
+    const message = this.#noteEffect(number);
     if (message.effects > 1) return;
-    this.#arrivedCount += 1;
     if ((this.#lastByDevice.get(message.device) ?? 0) > number) this.#overtaken.push(number);
     else this.#lastByDevice.set(message.device, number);
   }
 
-  /** The state shows its effect, which the relay did not. */
+  /** The state shows its effect, which the relay did not: not when that was. */
   noteSeenInState(number: number): void {
-    if (!this.hasEffect(number)) this.noteEffect(number);
+    if (!this.hasEffect(number)) this.#noteEffect(number);
+  }
+
+  #noteEffect(number: number): Message {
+    const message = this.#messages.get(number);
+    if (message === undefined) throw new Error(`message ${number} came into effect and was never published`);
+    this.#lastEffectAtMs = performance.now();
+    message.effects += 1;
+    if (message.effects === 1) this.#arrivedCount += 1;
+    return message;
   }
 
   /** From now on pushes are missed, also those of messages under way. */

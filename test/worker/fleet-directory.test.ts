@@ -7,8 +7,6 @@ import type { FleetRegistration } from '../../src/domain/device/fleets.ts';
 import { topicOf } from '../../src/domain/topics.ts';
 import { FleetDirectory } from '../../src/durable/fleet-directory.ts';
 import { DeviceSession } from '../../src/durable/device-session.ts';
-import { PushedMessages } from '../../src/durable/relay-pushed.ts';
-import { limitsSchema } from '../../src/limits.ts';
 import { RelaySnapshots } from '../../src/durable/relay-snapshots.ts';
 import { fleetDirectoryNames, fleetDirectoryOf } from '../../src/durable/stubs.ts';
 import { limitSpecs } from '../../src/limits.ts';
@@ -310,16 +308,4 @@ describe('limits', () => {
     expect(await new RelaySnapshots(limited('relaySnapshotDevices=1')).devicesOf(target)).toEqual(refused);
     expect(await new RelaySnapshots(limited('')).devicesOf(target)).toMatchObject({ ok: true });
   });
-});
-
-it('forgets what was pushed for the least recent device beyond the limit', () => {
-  const { relayRememberedDevices: max } = limitsSchema.parse('relayRememberedDevices=100');
-  const pushed = new PushedMessages(max);
-  const runOf = (deviceId: string) => ({
-    ...{ deviceId, topic: 't', payloads: ['{}'], generations: [] },
-    origin: { spoolId: 'one', seqs: [1], results: ['accepted' as const] },
-  });
-  for (let n = 0; n <= max; n++) expect(pushed.takeNew(runOf(`device ${n}`))).toEqual([0]);
-  expect(pushed.takeNew(runOf('device 1')), 'a batch that is retried').toEqual([]);
-  expect(pushed.takeNew(runOf('device 0'))).toEqual([0]);
 });
