@@ -11,8 +11,10 @@ import { findFreePort } from '../rig/ports.ts';
 import { WholeService } from '../rig/whole-service.ts';
 import type { Attack, Effort, Result, Target } from './attack.ts';
 import type { AttackData, ThreadResult } from './attack-thread.ts';
-import { Bystander, percentile, type Kind, type Measured } from './bystander.ts';
-import { MemoryMeter, type MemoryUse } from './memory-meter.ts';
+import { Bystander, type Measured } from './bystander.ts';
+import { compareRounds, sumResults, type Outcome } from './judgement.ts';
+import { MemoryMeter } from './memory-meter.ts';
+import { ProcessorWait } from './processor-wait.ts';
 
 /** An attack that does not end by itself has hung, and with it perhaps the service. */
 const patienceMs = 10 * 60_000;
@@ -21,17 +23,6 @@ const settleMs = 500;
 const defaultRates = { DEVICE_MESSAGES_PER_SECOND: '50', DEVICE_MESSAGES_BURST: '1000' };
 
 type Plan = { rounds: number; quietSeconds: number };
-
-export type Outcome = Result & {
-  name: string;
-  seconds: number;
-  /** How much of one core the attack itself took, which on one machine the service lacks. */
-  attackerCpu: number;
-  /** p95 in milliseconds, in quiet periods and under attack: the medians of the rounds. */
-  bystander: Record<Kind, { before: number; meanwhile: number }>;
-  bystanderFailures: string[];
-  memory: MemoryUse;
-};
 
 export class Battlefield {
   readonly target: Target;
@@ -46,8 +37,9 @@ export class Battlefield {
     this.target = target;
   }
 
-  static async prepare(seed: number): Promise<Battlefield> {
-    const service = await WholeService.start({ RATE_LIMITS: 'production', LIMITS: '' }, defaultRates);
+  /** @param limits in place of the defaults, to see what they are worth */
+  static async prepare(seed: number, limits = ''): Promise<Battlefield> {
+    const service = await WholeService.start({ RATE_LIMITS: 'production', LIMITS: limits }, defaultRates);
     const { rig } = service;
     const connect = (credentials?: Parameters<typeof connectApi>[1]) => connectApi(rig.url, credentials);
     const deviceSN = 'BYSTANDER-1';
@@ -88,46 +80,54 @@ export class Battlefield {
   }
 
   /**
-   * The attack in `rounds`, a quiet period before each, so that whatever else loads the machine is in both. One that waits
-   * for a deadline has a single round.
+   * The attack in `rounds`, a quiet period before each and one behind the last, so that whatever else loads the machine is in
+   * both. One that waits for a deadline has a single round.
    */
   async measure(attack: Attack, effort: Effort, { rounds, quietSeconds }: Plan): Promise<Outcome> {
     const thread = new AttackThread({ name: attack.name, target: this.target });
-    const memory = new MemoryMeter({
-      worker: this.#service.rig.pid,
-      bridge: this.#service.bridge.pid,
-      broker: this.#service.broker.pid ?? 0,
-    });
+    const { rig, bridge, broker } = this.#service;
+    const pids = { worker: rig.pid, bridge: bridge.pid, broker: broker.pid ?? 0 };
+    const memory = new MemoryMeter(pids);
+    const processorWait = new ProcessorWait(pids.worker, [pids.bridge, pids.broker]);
     memory.begin();
     const [quiet, attacked]: [Measured[], Measured[]] = [[], []];
     const results: Result[] = [];
     let [attackSeconds, cpuSeconds] = [0, 0];
+    const rest = async (): Promise<void> => {
+      // What the round before left behind ends first.
+      await sleep(settleMs);
+      const quietUntil = performance.now() + quietSeconds * 1000;
+      quiet.push(await this.#bystander.live(() => performance.now() > quietUntil, processorWait));
+    };
     try {
       await thread.ready;
       for (let round = 0; round < (attack.isOnce === true ? 1 : rounds); round += 1) {
-        // What the round before left behind ends first.
-        await sleep(settleMs);
-        const quietUntil = performance.now() + quietSeconds * 1000;
-        quiet.push(await this.#bystander.live(() => performance.now() > quietUntil));
+        await rest();
         const startedAt = performance.now();
         let isOver = false;
         const fighting = thread.run({ ...effort, seed: effort.seed + round }).finally(() => (isOver = true));
-        const [fought, meanwhile] = await Promise.all([fighting, this.#bystander.live(() => isOver)]);
+        const [fought, meanwhile] = await Promise.all([fighting, this.#bystander.live(() => isOver, processorWait)]);
         attackSeconds += (performance.now() - startedAt) / 1000;
         cpuSeconds += fought.cpuSeconds;
         attacked.push(meanwhile);
         results.push(fought.result);
       }
+      await rest();
     } finally {
       await thread.stop();
     }
+    const all = [...quiet, ...attacked];
+    const waited = all.reduce((sum, measured) => sum + measured.waited, 0);
+    const asked = all.flatMap(({ times }) => Object.values(times).flat()).reduce((sum, ms) => sum + ms, 0);
     return {
-      ...sumOf(results),
+      ...sumResults(results),
       name: attack.name,
+      runs: 1,
       seconds: attackSeconds,
       attackerCpu: cpuSeconds / attackSeconds,
-      bystander: compare(quiet, attacked),
-      bystanderFailures: [...new Set([...quiet, ...attacked].flatMap(({ failures }) => failures))].slice(0, 5),
+      bystander: compareRounds(quiet, attacked),
+      bystanderFailures: [...new Set(all.flatMap(({ failures }) => failures))].slice(0, 5),
+      waitedShare: waited / (waited + asked),
       memory: memory.end(),
     };
   }
@@ -175,29 +175,4 @@ class AttackThread {
   async stop(): Promise<void> {
     await this.#worker.terminate();
   }
-}
-
-function sumOf(results: Result[]): Result {
-  const answers = new Map<string, number>();
-  for (const result of results) {
-    for (const [answer, count] of Object.entries(result.answers)) {
-      answers.set(answer, (answers.get(answer) ?? 0) + count);
-    }
-  }
-  return {
-    tried: results.reduce((sum, { tried }) => sum + tried, 0),
-    answers: Object.fromEntries([...answers].toSorted(([, one], [, other]) => other - one)),
-    problems: [...new Set(results.flatMap(({ problems }) => problems))],
-  };
-}
-
-/** Medians over the rounds of each round's p95. */
-function compare(quiet: Measured[], attacked: Measured[]): Outcome['bystander'] {
-  const medianOf = (rounds: Measured[], kind: Kind) =>
-    percentile(
-      rounds.map(({ times }) => percentile(times[kind], 0.95)),
-      0.5,
-    );
-  const of = (kind: Kind) => ({ before: medianOf(quiet, kind), meanwhile: medianOf(attacked, kind) });
-  return { status: of('status'), list: of('list'), command: of('command'), activation: of('activation') };
 }

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type MqttClient } from 'mqtt';
 import type { Activation, Session } from '../rig/accounts.ts';
 import { Random } from '../faults/random.ts';
+import type { ProcessorWait } from './processor-wait.ts';
 import { send, type HttpAnswer, type HttpRequest } from './traffic.ts';
 
 /** Fast enough for a p95 of a few seconds, slow enough for the limit of commands a minute. */
@@ -12,12 +13,14 @@ const pauseMs = 10;
 /** A person's own network: the edge names it, and nobody of the attackers has it. */
 const address = '203.0.113.5';
 
-const kinds = ['status', 'list', 'command', 'activation'] as const;
+export const kinds = ['status', 'list', 'command', 'activation'] as const;
 export type Kind = (typeof kinds)[number];
 
 export type Measured = {
-  /** Milliseconds, by what was done. */
+  /** Milliseconds, by what was done, without what was waited for a processor. */
   times: Record<Kind, number[]>;
+  /** Milliseconds of all of them. */
+  waited: number;
   failures: string[];
 };
 
@@ -70,15 +73,23 @@ export class Bystander {
   }
 
   /** Goes on until `isOver`. */
-  async live(isOver: () => boolean): Promise<Measured> {
-    const measured: Measured = { times: { status: [], list: [], command: [], activation: [] }, failures: [] };
+  async live(isOver: () => boolean, processorWait?: ProcessorWait): Promise<Measured> {
+    const measured: Measured = {
+      times: { status: [], list: [], command: [], activation: [] },
+      waited: 0,
+      failures: [],
+    };
     const losses = this.#losses;
     while (!isOver()) {
       for (const kind of kinds) {
+        const askWaited = processorWait?.watch({ isCommand: kind === 'command' });
         const startedAt = performance.now();
         try {
           const { status, text } = await this.#do(kind);
-          measured.times[kind].push(performance.now() - startedAt);
+          const took = performance.now() - startedAt;
+          const waited = Math.min(askWaited?.() ?? 0, took);
+          measured.times[kind].push(took - waited);
+          measured.waited += waited;
           if (status !== 200) measured.failures.push(`${kind}: ${status} ${text.slice(0, 120)}`);
         } catch (error) {
           measured.failures.push(`${kind}: ${String(error)}`);
@@ -132,9 +143,4 @@ export class Bystander {
     const more = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
     return send(`${this.#url}/api/v1${path}`, { ...request, ...more });
   }
-}
-
-export function percentile(times: readonly number[], share: number): number {
-  const sorted = [...times].toSorted((one, other) => one - other);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }

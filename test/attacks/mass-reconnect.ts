@@ -3,13 +3,13 @@
 // activations take meanwhile. Ends with 1 where the writes exceed their limit or the user is refused.
 import { setTimeout as sleep } from 'node:timers/promises';
 import mqtt, { type MqttClient } from 'mqtt';
+import { percentile } from '../../bench/statistics.ts';
 import { activate, activateMany, addProduct, signUp, type Activation, type Session } from '../rig/accounts.ts';
 import { connectApi } from '../rig/api.ts';
 import { eventually } from '../rig/changes.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { meteredFront, readMeter } from '../rig/meter.ts';
 import { WholeService } from '../rig/whole-service.ts';
-import { percentile } from './bystander.ts';
 import { addressOf, nameOfError, send } from './traffic.ts';
 
 const usage = `Usage: npm run test:reconnect -- [options]
@@ -222,6 +222,6 @@ async function live({ email, password }: Session, productKey: string, isOver: ()
 
 function show(kind: string, before: readonly number[], meanwhile: readonly number[]): void {
   const of = (times: readonly number[]): string =>
-    `p50 ${percentile(times, 0.5).toFixed(0)}, p95 ${percentile(times, 0.95).toFixed(0)} ms (${times.length})`;
+    `p50 ${percentile(times, 50).toFixed(0)}, p95 ${percentile(times, 95).toFixed(0)} ms (${times.length})`;
   console.log(`bystander's ${kind}: before ${of(before)}; meanwhile ${of(meanwhile)}`);
 }

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import prettier from 'prettier';
-import type { Outcome } from './battlefield.ts';
+import { slowing, type Outcome } from './judgement.ts';
 import type { LongOutcome } from './long-run.ts';
 
 const page = fileURLToPath(new URL('../../docs/security.md', import.meta.url));
@@ -24,15 +24,14 @@ export function verdictOf(
 
 export function tableOf(found: readonly Found[]): string {
   const rows = found.map(({ outcome, failures }) => {
-    const worst = Object.entries(outcome.bystander).toSorted(
-      ([, one], [, other]) => other.meanwhile / other.before - one.meanwhile / one.before,
-    )[0];
+    const worst = Object.entries(outcome.bystander).toSorted(([, one], [, other]) => slowing(other) - slowing(one))[0];
     const [kind, p95] = worst ?? ['', { before: 0, meanwhile: 0 }];
     const { before, peak } = outcome.memory.worker;
+    const runs = outcome.runs === 1 ? '' : `, ${outcome.runs} runs`;
     const cells = [
       outcome.name,
       String(outcome.tried),
-      failures.length === 0 ? 'held' : 'DID NOT HOLD',
+      `${failures.length === 0 ? 'held' : 'DID NOT HOLD'}${runs}`,
       `${kind} ${p95.before.toFixed(1)} -> ${p95.meanwhile.toFixed(1)}`,
       outcome.attackerCpu.toFixed(2),
       `${before} -> ${peak}`,
