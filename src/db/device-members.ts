@@ -70,7 +70,7 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
 
 /**
  * A second invitation of the same email takes the place of the first. One conditional statement, so that simultaneous ones
- * cannot exceed the limit together. `full`: the device has `max` open ones; `no-device`: it was deleted meanwhile.
+ * cannot exceed the limit together. `full`: the device has as many open ones as it may; `no-device`: it was deleted meanwhile.
  */
 export async function putInvitation(
   db: Database,
