@@ -59,6 +59,11 @@ const pushOf = (device: Device, position: string) => ({
   payload: { params: { position } },
 });
 
+/** Until it is restored. */
+const aSecondLater = () => {
+  const now = Date.now.bind(Date);
+  return vi.spyOn(Date, 'now').mockImplementation(() => now() + 1_000);
+};
 const nextOrEnd = (socket: TestSocket) => Promise.race([socket.next(), socket.closed]);
 
 async function signIn(key: Key): Promise<TestSocket> {
@@ -237,10 +242,11 @@ describe('the deletion of an API key', () => {
     const [socket, neighbour] = [await signIn(key), await signIn(other)];
     for (const one of [socket, neighbour]) await one.ask(subscribe(topicsOf(lamp)));
     await forget(key);
-    await scheduler.wait(1_000);
+    const clock = aSecondLater();
     await report(reportOf(lamp, 'down'));
     expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
     expect(await neighbour.next()).toEqual(pushOf(lamp, 'down'));
+    clock.mockRestore();
     await deleteKey(other);
   });
 
@@ -248,9 +254,10 @@ describe('the deletion of an API key', () => {
     const key = await makeKey();
     const socket = await signIn(key);
     await forget(key);
-    await scheduler.wait(1_000);
+    const clock = aSecondLater();
     socket.send(subscribe(topicsOf(lamp), true));
     expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    clock.mockRestore();
   });
 
   it('is found within a minute by a shard that could not be told, like the end of the account', async () => {
