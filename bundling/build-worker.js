@@ -1,6 +1,7 @@
 // Bundles the Worker for `main` of wrangler.toml, without what only the reference needs, and writes the reference's documents
 // beside the pages that show them (build-reference.js). Wrangler runs this before each build. Plain JavaScript, because any
 // version of Node may run it.
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { minifySync } from 'rolldown/utils';
@@ -14,8 +15,13 @@ const target = 'es2024';
 
 const leanSources = {
   name: 'lean-sources',
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path }) => ({ contents: leanSource(path), loader: 'ts' })),
+  setup: ({ onLoad }) => {
+    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path }) => ({ contents: leanSource(path), loader: 'ts' }));
+    onLoad({ filter: /[\\/]migrations[\\/]meta[\\/]_journal\.json$/ }, ({ path }) => {
+      const { entries } = JSON.parse(readFileSync(path, 'utf8'));
+      return { contents: JSON.stringify({ entries: entries.map(({ tag }) => ({ tag })) }), loader: 'json' };
+    });
+  },
 };
 
 const { outputFiles } = await build({

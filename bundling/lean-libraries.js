@@ -1,8 +1,9 @@
 // What the Worker does not take from its libraries: the generators of the reference, zod's JSON schemas, and
 // queries and routers of another kind, which no bundler can see to be unused. Fails the build where a library has changed in these places.
 import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { withoutMethods, withoutUnusedSchemaMethods } from './unused-members.js';
+import { withoutMembers, withoutUnusedSchemaMethods } from './unused-members.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -20,6 +21,14 @@ const registry = `
 const unusedOfDrizzle =
   /[\\/]drizzle-orm[\\/](relations|pg-core[\\/]columns[\\/]enum|sqlite-core[\\/](columns[\\/]all|query-builders[\\/](count|query)))\.js$/;
 
+const unusedMembersOfDrizzle = {
+  'dialect.js': ['buildRelationalQuery', 'migrate'],
+  'select.js': ['rightJoin', 'fullJoin', 'crossJoin', 'createSetOperator', 'union', 'unionAll', 'intersect', 'except'],
+  'update.js': ['createJoin', 'leftJoin', 'rightJoin', 'innerJoin', 'fullJoin'],
+};
+
+const documentsOfHono = ['openapiRoutes', 'getOpenAPIDocument', 'getOpenAPI31Document', 'doc', 'doc31'];
+
 /** Every router of ours is given another (src/http/router.ts). */
 const unusedOfHono = /[\\/]hono[\\/]dist[\\/]router[\\/](smart-router|reg-exp-router)[\\/]router\.js$/;
 
@@ -32,12 +41,14 @@ export const leanLibraries = {
       contents: registry,
     }));
     onLoad({ filter: /[\\/]@hono[\\/]zod-openapi[\\/]dist[\\/]index\.mjs$/ }, ({ path }) => ({
-      // Only for the two lines: `z` as a value would keep every member of it.
-      contents: without(readFileSync(path, 'utf8'), [
-        'import { z } from "zod";',
-        '\nextendZodWithOpenApi(z);',
-        ', extendZodWithOpenApi, z }',
-      ]).replace(/defineOpenAPIRoute;?\s*$/m, 'defineOpenAPIRoute };'),
+      contents: withValidatorsMadeLater(
+        // Only for the two lines: `z` as a value would keep every member of it.
+        changed(withoutMembers(path, documentsOfHono), [
+          ['import { z } from "zod";', ''],
+          ['\nextendZodWithOpenApi(z);', ''],
+          [', extendZodWithOpenApi, z }', ' }'],
+        ]),
+      ),
     }));
     onLoad(
       { filter: /[\\/]zod[\\/]v4[\\/]core[\\/](json-schema-processors|to-json-schema|memoizer|doc)\.js$/ },
@@ -51,9 +62,12 @@ export const leanLibraries = {
         .replaceAll('core.util.', 'util.'),
     }));
     onLoad({ filter: unusedOfDrizzle }, hollow);
-    onLoad({ filter: /[\\/]drizzle-orm[\\/]sqlite-core[\\/]dialect\.js$/ }, ({ path }) => ({
-      contents: withoutMethods(path, ['buildRelationalQuery', 'migrate']),
-    }));
+    onLoad(
+      { filter: /[\\/]drizzle-orm[\\/]sqlite-core[\\/](dialect|query-builders[\\/](select|update))\.js$/ },
+      ({ path }) => ({
+        contents: withoutMembers(path, unusedMembersOfDrizzle[basename(path)]),
+      }),
+    );
     onLoad({ filter: unusedOfHono }, hollow);
     onLoad({ filter: /[\\/]jose[\\/]dist[\\/]webapi[\\/]lib[\\/]key\.js$/ }, ({ path }) => ({
       contents: withOneKindOfKey(readFileSync(path, 'utf8')),
@@ -85,9 +99,36 @@ function withOneKindOfKey(text) {
   );
 }
 
-function without(text, parts) {
-  return parts.reduce((rest, part) => {
-    if (!rest.includes(part)) throw new Error(`@hono/zod-openapi has changed: it lacks ${JSON.stringify(part)}`);
-    return rest.replace(part, '');
+/** The `request` of a route comes as a function (lean-sources.js): its schemas are made for the first request. */
+function withValidatorsMadeLater(text) {
+  const later = changed(text, [
+    ['hide, ...route }', 'hide, ...declared }'],
+    ['\n\t\tif (!hide) this.openAPIRegistry.registerPath(route);', ''],
+    [
+      'const validators = [];',
+      'const make = () => { const route = { request: declared.request() }; const validators = [];',
+    ],
+    ['const middleware = routeMiddleware ?', 'return validators; }; const middleware = routeMiddleware ?'],
+    [
+      'this.on([route.method], [route.path.',
+      'const validators = declared.request === undefined ? [] : [validateWith(make)]; this.on([declared.method], [declared.path.',
+    ],
+  ]);
+  return `${later}
+    function validateWith(make) {
+      let validators;
+      const run = (index, c, next) =>
+        index === validators.length ? next() : validators[index](c, () => run(index + 1, c, next));
+      return (c, next) => {
+        validators ??= make();
+        return run(0, c, next);
+      };
+    }`;
+}
+
+function changed(text, edits) {
+  return edits.reduce((rest, [from, to]) => {
+    if (!rest.includes(from)) throw new Error(`@hono/zod-openapi has changed: it lacks ${JSON.stringify(from)}`);
+    return rest.replace(from, to);
   }, text);
 }

@@ -1,8 +1,8 @@
 // Takes out of a source file of the Worker what only the reference and migrations need, before it is bundled: descriptions, examples
 // and the schemas of answers, which bundling/reference-documents.js has read by then; indices and references of tables, which
-// drizzle-kit reads. Changes nothing that a request meets.
-import { readFileSync } from 'node:fs';
+// drizzle-kit reads. Schemas are made when they are first used (lazy-constants.js). Changes nothing that a request meets.
 import ts from 'typescript';
+import { analyse, isUse, shadowedIn } from './lazy-constants.js';
 
 /** Members of a route that `createRoute` keeps for the reference alone. */
 const documentingMembers = ['tags', 'summary', 'description', 'responses'];
@@ -11,13 +11,20 @@ const declaring = /[\\/]src[\\/](protocol|routes|http)[\\/]/;
 
 /** The text of `path` without them, its lines where they were. */
 export function leanSource(path) {
-  const text = readFileSync(path, 'utf8');
-  const file = ts.createSourceFile(path, text, ts.ScriptTarget.ESNext, true);
+  const { text, file, lazy, own } = analyse(path);
+  const shadowed = [];
   const edits = [];
-  const replace = (from, to, by = '') =>
+  const replace = (from, to, by = '') => {
     edits.push({ from, to, by: by + text.slice(from, to).replaceAll(/[^\n]/g, '') });
+  };
   const visit = (node) => {
     if (ts.isImportDeclaration(node)) return bindNamespace(node, replace);
+    if (ts.isTypeNode(node)) return undefined;
+    if (ts.isIdentifier(node)) {
+      if (!lazy.has(node.text) || shadowed.includes(node.text) || !isUse(node)) return undefined;
+      const isShort = ts.isShorthandPropertyAssignment(node.parent);
+      return replace(node.end, node.end, isShort ? `: ${node.text}()` : '()');
+    }
     if ((isCallOf(node, 'openapi') && !isOfRouter(node)) || isCallOf(node, 'references')) {
       replace(node.expression.expression.end, node.end);
       return visit(node.expression.expression);
@@ -34,16 +41,36 @@ export function leanSource(path) {
       }
       return undefined;
     }
-    if (declaring.test(path) && ts.isVariableDeclaration(node) && node.parent.parent.parent === file) {
+    if (isRequestOfRoute(node, path)) return makeLater(node.initializer, '() => (');
+    if (ts.isVariableDeclaration(node) && node.parent.parent.parent === file) {
       const value = node.initializer;
-      if (value !== undefined && (ts.isCallExpression(value) || ts.isObjectLiteralExpression(value))) {
+      if (own.has(node.name.text)) {
+        const made = `${node.name.text}$`;
+        const start = node.parent.parent.getStart();
+        replace(start, start, `let ${made}; `);
+        return makeLater(value, `() => (${made} ??= `);
+      }
+      if (
+        declaring.test(path) &&
+        value !== undefined &&
+        (ts.isCallExpression(value) || ts.isObjectLiteralExpression(value))
+      ) {
         replace(value.getStart(), value.getStart(), '/* @__PURE__ */ (() => (');
         visit(value);
         replace(value.end, value.end, '))()');
         return undefined;
       }
     }
-    return ts.forEachChild(node, visit);
+    const hidden = shadowedIn(node, lazy);
+    shadowed.push(...hidden);
+    ts.forEachChild(node, visit);
+    shadowed.length -= hidden.length;
+    return undefined;
+  };
+  const makeLater = (value, before) => {
+    replace(value.getStart(), value.getStart(), before);
+    visit(value);
+    replace(value.end, value.end, ')');
   };
   ts.forEachChild(file, visit);
   return edits.sort((one, other) => other.from - one.from || other.to - one.to).reduce(apply, text);
@@ -56,6 +83,13 @@ const isCallOf = (node, method) =>
 
 /** `router.openapi(route, handler)`; of a schema it is `schema.openapi('Name', {...})`, with one of them or both. */
 const isOfRouter = (call) => call.arguments.length === 2 && !ts.isObjectLiteralExpression(call.arguments[1]);
+
+/** Of `createRoute`, or of what several routes share; `withValidatorsMadeLater` of lean-libraries.js calls it. */
+const isRequestOfRoute = (node, path) =>
+  /[\\/]src[\\/]routes[\\/]/.test(path) &&
+  ts.isPropertyAssignment(node) &&
+  node.name.getText() === 'request' &&
+  ts.isObjectLiteralExpression(node.initializer);
 
 /** esbuild leaves out unused members of `import * as z`, not of an object `z` that a module exports. */
 function bindNamespace(node, replace) {

@@ -49,13 +49,13 @@ export function withoutUnusedSchemaMethods(path) {
   return cut(text, unused);
 }
 
-/** A file without these methods of its classes. */
-export function withoutMethods(path, names) {
+/** A file without these members of its classes. */
+export function withoutMembers(path, names) {
   const text = readFileSync(path, 'utf8');
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.ESNext, true);
   const members = [];
   const visit = (node) => {
-    if (ts.isMethodDeclaration(node) && names.includes(node.name.getText())) members.push(node);
+    if (ts.isClassElement(node) && node.name !== undefined && names.includes(node.name.getText())) members.push(node);
     else ts.forEachChild(node, visit);
   };
   visit(file);

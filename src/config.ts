@@ -1,38 +1,8 @@
 // Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
 // A missing or short secret fails every request with its name in the log, and /health names it; secrets have no default.
-import { z } from 'zod';
-import { limitsSchema } from './limits.ts';
+import { readLimits } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
 import { maxBridgeShares } from './protocol/bridge.ts';
-
-const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
-
-/** Secrets that are live at once: two while one replaces the other. */
-const liveSecretsSchema = (secretSchema: z.ZodType<string, string>, { least = 1, most = 2 } = {}) =>
-  z
-    .string()
-    .default('')
-    .transform(partsOf)
-    .pipe(z.array(secretSchema).min(least, 'is missing').max(most, `at most ${most} live at once`));
-
-const secretSchema = z.string().min(32, 'each secret needs 32 characters');
-const secretListSchema = liveSecretsSchema(secretSchema);
-/** Of machines that a deployment may do without. */
-const optionalSecretListSchema = liveSecretsSchema(secretSchema, { least: 0 });
-
-/** More than two: devices keep their passwords for as long as they live. */
-const maxMessagingSecrets = 8;
-
-const signingKeysSchema = liveSecretsSchema(
-  z.string().regex(/^[A-Za-z0-9_-]{1,32}:.{32,}$/, 'has the form kid:secret, the secret 32 characters long'),
-).transform((entries) =>
-  entries.map((entry) => {
-    const colon = entry.indexOf(':');
-    return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
-  }),
-);
-
-const integerSchema = (min: number, max: number) => z.coerce.number().pipe(z.int().min(min).max(max));
 
 /** Those of the platform, see DurableObjectLocationHint. */
 const locationHints = [
@@ -49,144 +19,196 @@ const locationHints = [
   'me',
 ] as const satisfies DurableObjectLocationHint[];
 
-const originListSchema = z
-  .string()
-  .transform((text) => partsOf(text.replaceAll(/\s*,\s*/g, ',').trim()))
-  // Browsers send an origin without a path or a slash: one with them would never match.
-  .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, 'has the form https://host or *')));
+/** More than two: devices keep their passwords for as long as they live. */
+const maxMessagingSecrets = 8;
 
-type BrokerApiVars = Record<'BROKER_API_URL' | 'BROKER_API_KEY' | 'BROKER_API_SECRET', string>;
-
-const hasBrokerApi = (vars: BrokerApiVars) =>
-  vars.BROKER_API_URL !== '' && vars.BROKER_API_KEY !== '' && vars.BROKER_API_SECRET !== '';
-
+const webAddress = /^(https?:\/\/\S+)?$/;
 const hivemqClusterPattern = /^https:\/\/[^/\s]+\/(?:[^/\s]+\/)*orgs\/[^/\s]+\/clusters\/[^/\s]+\/?$/;
 
-const hasHivemqApi = (vars: BrokerApiVars) =>
-  hivemqClusterPattern.test(vars.BROKER_API_URL) && vars.BROKER_API_SECRET !== '';
-
+const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 const withoutSlash = (url: string) => url.replace(/\/+$/, '');
-
-const configSchema = z
-  .object({
-    JWT_SECRETS: signingKeysSchema,
-    BRIDGE_SECRETS: optionalSecretListSchema,
-    BRIDGE_MQTT_PASSWORDS: optionalSecretListSchema,
-    SEALING_SECRETS: secretListSchema,
-    MESSAGING_SECRETS: liveSecretsSchema(secretSchema, { most: maxMessagingSecrets }),
-    BROKER_HOOK_SECRETS: optionalSecretListSchema,
-    GATEWAY_SECRETS: optionalSecretListSchema,
-    OPERATOR_SECRETS: optionalSecretListSchema,
-    BROKER: z.enum(['bridge', 'none']),
-    MQTT_HOST: z.string().regex(/^[A-Za-z0-9.-]+$/, 'is the bare host name or IPv4 address of the broker or gateway'),
-    MQTT_PORT: integerSchema(1, 65535),
-    MQTT_TLS_PORT: integerSchema(1, 65535),
-    MQTT_KEEP_ALIVE_SECONDS: integerSchema(10, 3600),
-    BROKER_PROVISIONING: z.enum(['none', 'emqx', 'hivemq', 'mosquitto']),
-    BROKER_API_URL: z
-      .string()
-      .regex(/^(https?:\/\/\S+)?$/, "is the address of the broker's API, EMQX's without /api/v5"),
-    BROKER_API_KEY: z.string().default(''),
-    BROKER_API_SECRET: z.string().default(''),
-    BROKER_REPORTS_CONNECTIONS: z.enum(['true', 'false']).transform((text) => text === 'true'),
-    ACCESS_TOKEN_SECONDS: integerSchema(60, 86_400),
-    RELAY_SHARDS: integerSchema(1, 256),
-    BRIDGE_SHARES: integerSchema(1, maxBridgeShares),
-    CORS_ORIGINS: originListSchema,
-    RATE_LIMITS: z.enum(['production', 'relaxed']),
-    LIMITS: limitsSchema,
-    LOCATION_HINT: z.enum(['', ...locationHints]),
-    MAIL_URL: z.string().regex(/^(https?:\/\/\S+)?$/, 'is the address that takes mails, or empty'),
-    MAIL_FROM: z.string(),
-    MAIL_SECRET: z.string().default(''),
-    PASSWORD_RESET_URL: z.string().regex(/^(https?:\/\/\S*\{token\}\S*)?$/, 'holds {token}, or is empty'),
-    LOG_REJECTED_TEXT: z.enum(['true', 'false']).transform((text) => text === 'true'),
-    LOG_INFO_SHARE: z.coerce.number().pipe(z.number().min(0).max(1)),
-  })
-  .refine((vars) => vars.BROKER_PROVISIONING !== 'emqx' || hasBrokerApi(vars), {
-    path: ['BROKER_PROVISIONING'],
-    message: 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET',
-  })
-  .refine((vars) => vars.BROKER_PROVISIONING !== 'hivemq' || hasHivemqApi(vars), {
-    path: ['BROKER_PROVISIONING'],
-    message: 'hivemq needs BROKER_API_URL (https://.../orgs/{orgId}/clusters/{clusterId}) and BROKER_API_SECRET',
-  })
-  .refine((vars) => vars.BROKER !== 'none' || vars.BROKER_PROVISIONING === 'none', {
-    path: ['BROKER_PROVISIONING'],
-    message: 'has to be none where BROKER is none',
-  })
-  .superRefine((vars, context) => {
-    if (vars.MAIL_URL === '') return;
-    for (const name of ['MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL'] as const) {
-      if (vars[name] === '')
-        context.addIssue({ code: 'custom', path: [name], message: 'is missing where MAIL_URL is set' });
-    }
-  })
-  .superRefine((vars, context) => {
-    if (vars.BROKER === 'none') return;
-    for (const name of ['BRIDGE_SECRETS', 'BRIDGE_MQTT_PASSWORDS', 'BROKER_HOOK_SECRETS'] as const) {
-      if (vars[name].length === 0) context.addIssue({ code: 'custom', path: [name], message: 'is missing' });
-    }
-  })
-  .transform((vars) => ({
-    signingKeys: vars.JWT_SECRETS,
-    bridgeSecrets: vars.BRIDGE_SECRETS,
-    /** The bridge's at the broker, where that asks here. */
-    bridgeMqttPasswords: vars.BRIDGE_MQTT_PASSWORDS,
-    /** For passwords that wait in the database to be pushed to a broker; the first seals. */
-    sealingSecrets: vars.SEALING_SECRETS,
-    /** For the codes in messaging passwords; the first certifies, every one verifies. */
-    messagingSecrets: vars.MESSAGING_SECRETS,
-    brokerHookSecrets: vars.BROKER_HOOK_SECRETS,
-    /** With one of them a gateway is believed which address a device has. */
-    gatewaySecrets: vars.GATEWAY_SECRETS,
-    /** Empty: nobody may call the operator's routes. */
-    operatorSecrets: vars.OPERATOR_SECRETS,
-    /** Whether there is a broker with a bridge at all; devices may connect to the edge either way. */
-    hasBroker: vars.BROKER !== 'none',
-    /** The connection data of activations, of the gateway where there is no broker, and what only a broker has. */
-    broker: {
-      host: vars.MQTT_HOST,
-      port: vars.MQTT_PORT,
-      tlsPort: vars.MQTT_TLS_PORT,
-      keepAliveSeconds: vars.MQTT_KEEP_ALIVE_SECONDS,
-      reportsConnections: vars.BROKER_REPORTS_CONNECTIONS,
-      provisioning: vars.BROKER_PROVISIONING,
-      /** EMQX's management API, or the part of it that the local broker has; undefined where there is none. */
-      api:
-        vars.BROKER !== 'none' && vars.BROKER_PROVISIONING !== 'hivemq' && hasBrokerApi(vars)
-          ? { url: withoutSlash(vars.BROKER_API_URL), key: vars.BROKER_API_KEY, secret: vars.BROKER_API_SECRET }
-          : undefined,
-      /** HiveMQ Cloud's REST API, from its host down to the cluster. */
-      hivemqApi:
-        vars.BROKER_PROVISIONING === 'hivemq'
-          ? { url: withoutSlash(vars.BROKER_API_URL), token: vars.BROKER_API_SECRET }
-          : undefined,
-    },
-    /** undefined: no password is reset by mail. */
-    mail: vars.MAIL_URL === '' ? undefined : { url: vars.MAIL_URL, from: vars.MAIL_FROM, secret: vars.MAIL_SECRET },
-    /** Of the application's page that sets a password, with `{token}` in it; undefined where there is none. */
-    passwordResetUrl: vars.PASSWORD_RESET_URL === '' ? undefined : vars.PASSWORD_RESET_URL,
-    accessTokenSeconds: vars.ACCESS_TOKEN_SECONDS,
-    relayShards: vars.RELAY_SHARDS,
-    /** How many bridges may be active at once, each for its share of the products. */
-    bridgeShares: vars.BRIDGE_SHARES,
-    corsOrigins: vars.CORS_ORIGINS,
-    rateLimits: vars.RATE_LIMITS,
-    limits: vars.LIMITS,
-    /** Where objects are placed; undefined: near who first calls them. */
-    locationHint: vars.LOCATION_HINT === '' ? undefined : vars.LOCATION_HINT,
-    /** Whether the log shows how a message begins that was not understood. */
-    logsRejectedText: vars.LOG_REJECTED_TEXT,
-    logInfoShare: vars.LOG_INFO_SHARE,
-  }));
-
-export type Config = z.output<typeof configSchema>;
-
-const configByEnv = new WeakMap<Env, Config>();
 
 /** A setting that is missing or malformed; never its value. */
 export type SettingProblem = { name: string; problem: string };
+
+/** Reads one setting after the other. Not a schema: making one takes a tenth of a start. */
+class SettingReader {
+  readonly #vars: Readonly<Record<string, unknown>>;
+  readonly #problems = new Map<string, string>();
+
+  constructor(vars: Readonly<Record<string, unknown>>) {
+    this.#vars = vars;
+  }
+
+  get problems(): SettingProblem[] {
+    return [...this.#problems].map(([name, problem]) => ({ name, problem }));
+  }
+
+  /** The first problem of a setting is the one that is told. */
+  refuse(name: string, problem: string): void {
+    if (!this.#problems.has(name)) this.#problems.set(name, problem);
+  }
+
+  text(name: string, pattern?: RegExp, problem = ''): string {
+    const value = this.#vars[name];
+    if (typeof value !== 'string') this.refuse(name, value === undefined ? 'is missing' : 'is wrong: expected a text');
+    else if (pattern?.test(value) === false) this.refuse(name, problem);
+    return typeof value === 'string' ? value : '';
+  }
+
+  optionalText(name: string): string {
+    return this.#vars[name] === undefined ? '' : this.text(name);
+  }
+
+  oneOf<const Word extends string>(name: string, words: readonly Word[]): Word {
+    const word = words.find((one) => one === this.#vars[name]);
+    if (word === undefined) this.refuse(name, `is one of ${words.map((one) => `"${one}"`).join(', ')}`);
+    return word as Word;
+  }
+
+  isTrue(name: string): boolean {
+    return this.oneOf(name, ['true', 'false']) === 'true';
+  }
+
+  number(name: string, min: number, max: number): number {
+    const value = Number(this.#vars[name]);
+    if (!(value >= min && value <= max)) this.refuse(name, `is a number from ${min} to ${max}`);
+    return value;
+  }
+
+  integer(name: string, min: number, max: number): number {
+    const value = this.number(name, min, max);
+    if (!Number.isInteger(value)) this.refuse(name, `is a whole number from ${min} to ${max}`);
+    return value;
+  }
+
+  /** Secrets that are live at once: two while one replaces the other. `least` is 0 of machines that a deployment may do without. */
+  secrets(
+    name: string,
+    { least = 1, most = 2, pattern = /^.{32,}$/s, problem = 'each secret needs 32 characters' } = {},
+  ): string[] {
+    const secrets = partsOf(this.optionalText(name));
+    if (!secrets.every((secret) => pattern.test(secret))) this.refuse(name, problem);
+    if (secrets.length < least) this.refuse(name, 'is missing');
+    if (secrets.length > most) this.refuse(name, `at most ${most} live at once`);
+    return secrets;
+  }
+}
+
+function readSettings(read: SettingReader) {
+  const signingKeys = read.secrets('JWT_SECRETS', {
+    pattern: /^[A-Za-z0-9_-]{1,32}:.{32,}$/,
+    problem: 'has the form kid:secret, the secret 32 characters long',
+  });
+  const optionalSecrets = (name: string) => read.secrets(name, { least: 0 });
+  const hasBroker = read.oneOf('BROKER', ['bridge', 'none']) !== 'none';
+  const provisioning = read.oneOf('BROKER_PROVISIONING', ['none', 'emqx', 'hivemq', 'mosquitto']);
+  const api = {
+    url: read.text('BROKER_API_URL', webAddress, "is the address of the broker's API, EMQX's without /api/v5"),
+    key: read.optionalText('BROKER_API_KEY'),
+    secret: read.optionalText('BROKER_API_SECRET'),
+  };
+  const hasApi = api.url !== '' && api.key !== '' && api.secret !== '';
+  const mail = {
+    url: read.text('MAIL_URL', webAddress, 'is the address that takes mails, or empty'),
+    from: read.text('MAIL_FROM'),
+    secret: read.optionalText('MAIL_SECRET'),
+  };
+  const resetUrl = read.text('PASSWORD_RESET_URL', /^(https?:\/\/\S*\{token\}\S*)?$/, 'holds {token}, or is empty');
+  const corsOrigins = partsOf(
+    read
+      .text('CORS_ORIGINS')
+      .replaceAll(/\s*,\s*/g, ',')
+      .trim(),
+  );
+  // Browsers send an origin without a path or a slash: one with them would never match.
+  if (!corsOrigins.every((origin) => /^(\*|https?:\/\/[^/\s]+)$/.test(origin))) {
+    read.refuse('CORS_ORIGINS', 'has the form https://host or *');
+  }
+  const locationHint = read.oneOf('LOCATION_HINT', ['', ...locationHints]);
+  const config = {
+    signingKeys: signingKeys.map((entry) => {
+      const colon = entry.indexOf(':');
+      return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
+    }),
+    bridgeSecrets: optionalSecrets('BRIDGE_SECRETS'),
+    /** The bridge's at the broker, where that asks here. */
+    bridgeMqttPasswords: optionalSecrets('BRIDGE_MQTT_PASSWORDS'),
+    /** For passwords that wait in the database to be pushed to a broker; the first seals. */
+    sealingSecrets: read.secrets('SEALING_SECRETS'),
+    /** For the codes in messaging passwords; the first certifies, every one verifies. */
+    messagingSecrets: read.secrets('MESSAGING_SECRETS', { most: maxMessagingSecrets }),
+    brokerHookSecrets: optionalSecrets('BROKER_HOOK_SECRETS'),
+    /** With one of them a gateway is believed which address a device has. */
+    gatewaySecrets: optionalSecrets('GATEWAY_SECRETS'),
+    /** Empty: nobody may call the operator's routes. */
+    operatorSecrets: optionalSecrets('OPERATOR_SECRETS'),
+    /** Whether there is a broker with a bridge at all; devices may connect to the edge either way. */
+    hasBroker,
+    /** The connection data of activations, of the gateway where there is no broker, and what only a broker has. */
+    broker: {
+      host: read.text(
+        'MQTT_HOST',
+        /^[A-Za-z0-9.-]+$/,
+        'is the bare host name or IPv4 address of the broker or gateway',
+      ),
+      port: read.integer('MQTT_PORT', 1, 65535),
+      tlsPort: read.integer('MQTT_TLS_PORT', 1, 65535),
+      keepAliveSeconds: read.integer('MQTT_KEEP_ALIVE_SECONDS', 10, 3600),
+      reportsConnections: read.isTrue('BROKER_REPORTS_CONNECTIONS'),
+      provisioning,
+      /** EMQX's management API, or the part of it that the local broker has; undefined where there is none. */
+      api: hasBroker && provisioning !== 'hivemq' && hasApi ? { ...api, url: withoutSlash(api.url) } : undefined,
+      /** HiveMQ Cloud's REST API, from its host down to the cluster. */
+      hivemqApi: provisioning === 'hivemq' ? { url: withoutSlash(api.url), token: api.secret } : undefined,
+    },
+    /** undefined: no password is reset by mail. */
+    mail: mail.url === '' ? undefined : mail,
+    /** Of the application's page that sets a password, with `{token}` in it; undefined where there is none. */
+    passwordResetUrl: resetUrl === '' ? undefined : resetUrl,
+    accessTokenSeconds: read.integer('ACCESS_TOKEN_SECONDS', 60, 86_400),
+    relayShards: read.integer('RELAY_SHARDS', 1, 256),
+    /** How many bridges may be active at once, each for its share of the products. */
+    bridgeShares: read.integer('BRIDGE_SHARES', 1, maxBridgeShares),
+    corsOrigins,
+    rateLimits: read.oneOf('RATE_LIMITS', ['production', 'relaxed']),
+    limits: readLimits(read.text('LIMITS'), (problem) => read.refuse('LIMITS', problem)),
+    /** Where objects are placed; undefined: near who first calls them. */
+    locationHint: locationHint === '' ? undefined : locationHint,
+    /** Whether the log shows how a message begins that was not understood. */
+    logsRejectedText: read.isTrue('LOG_REJECTED_TEXT'),
+    logInfoShare: read.number('LOG_INFO_SHARE', 0, 1),
+  };
+  if (provisioning === 'emqx' && !hasApi) {
+    read.refuse('BROKER_PROVISIONING', 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET');
+  }
+  if (provisioning === 'hivemq' && (!hivemqClusterPattern.test(api.url) || api.secret === '')) {
+    read.refuse(
+      'BROKER_PROVISIONING',
+      'hivemq needs BROKER_API_URL (https://.../orgs/{orgId}/clusters/{clusterId}) and BROKER_API_SECRET',
+    );
+  }
+  if (!hasBroker && provisioning !== 'none') {
+    read.refuse('BROKER_PROVISIONING', 'has to be none where BROKER is none');
+  }
+  if (mail.url !== '') {
+    const needed = { MAIL_FROM: mail.from, MAIL_SECRET: mail.secret, PASSWORD_RESET_URL: resetUrl };
+    for (const [name, text] of Object.entries(needed)) {
+      if (text === '') read.refuse(name, 'is missing where MAIL_URL is set');
+    }
+  }
+  if (hasBroker) {
+    const { bridgeSecrets, bridgeMqttPasswords, brokerHookSecrets } = config;
+    if (bridgeSecrets.length === 0) read.refuse('BRIDGE_SECRETS', 'is missing');
+    if (bridgeMqttPasswords.length === 0) read.refuse('BRIDGE_MQTT_PASSWORDS', 'is missing');
+    if (brokerHookSecrets.length === 0) read.refuse('BROKER_HOOK_SECRETS', 'is missing');
+  }
+  return config;
+}
+
+export type Config = ReturnType<typeof readSettings>;
+
+const configByEnv = new WeakMap<Env, Config>();
 
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
@@ -200,26 +222,19 @@ export class SettingsError extends Error {
 
 /** One for each setting that is wrong. Asks nobody, so that a deployment can be checked before it is one. */
 export function findSettingProblems(vars: Record<string, unknown>): SettingProblem[] {
-  const parsed = configSchema.safeParse(vars);
-  return parsed.success ? [] : describeIssues(parsed.error.issues);
+  const read = new SettingReader(vars);
+  readSettings(read);
+  return read.problems;
 }
 
 /** @throws SettingsError */
 export function readConfig(env: Env): Config {
   const known = configByEnv.get(env);
   if (known !== undefined) return known;
-  const parsed = configSchema.safeParse(env);
-  if (!parsed.success) throw new SettingsError(describeIssues(parsed.error.issues));
-  configByEnv.set(env, parsed.data);
-  sampleInfoLines(parsed.data.logInfoShare);
-  return parsed.data;
-}
-
-function describeIssues(issues: { path: PropertyKey[]; message: string }[]): SettingProblem[] {
-  const problems = new Map<string, string>();
-  for (const { path, message } of issues) {
-    const name = String(path[0] ?? '');
-    if (!problems.has(name)) problems.set(name, message.replace(/^Invalid input: /, 'is wrong: '));
-  }
-  return [...problems].map(([name, problem]) => ({ name, problem }));
+  const read = new SettingReader(env as unknown as Record<string, unknown>);
+  const config = readSettings(read);
+  if (read.problems.length > 0) throw new SettingsError(read.problems);
+  configByEnv.set(env, config);
+  sampleInfoLines(config.logInfoShare);
+  return config;
 }

@@ -1,6 +1,5 @@
 // Every limit of the Worker that an operator may move: its name, default and range. `LIMITS` in wrangler.toml changes
 // single ones; docs/limits.md lists them, and a test compares the two. Fixed sizes of the wire are in protocol/.
-import { z } from 'zod';
 
 type LimitSpec = { default: number; min: number; max: number };
 
@@ -127,8 +126,8 @@ export const limitSpecs = {
 type LimitName = keyof typeof limitSpecs;
 export type Limits = Readonly<Record<LimitName, number>>;
 
-/** Reads `name=value,name=value`; what is not named keeps its default. */
-export const limitsSchema = z.string().transform((text, context): Limits => {
+/** Reads `name=value,name=value`; what is not named keeps its default. Of each part that is wrong `onProblem` is told. */
+export function readLimits(text: string, onProblem: (problem: string) => void = fail): Limits {
   const limits: Record<string, number> = {};
   for (const [name, spec] of Object.entries(limitSpecs)) limits[name] = spec.default;
   for (const part of text.split(',').map((entry) => entry.trim())) {
@@ -137,12 +136,16 @@ export const limitsSchema = z.string().transform((text, context): Limits => {
     const spec = Object.hasOwn(limitSpecs, name) ? limitSpecs[name as LimitName] : undefined;
     const value = /^\d+$/.test(digits) ? Number(digits) : Number.NaN;
     if (spec === undefined) {
-      context.addIssue(`has no limit "${name}"; docs/limits.md lists them`);
+      onProblem(`has no limit "${name}"; docs/limits.md lists them`);
     } else if (!(value >= spec.min && value <= spec.max)) {
-      context.addIssue(`${name} is a whole number from ${spec.min} to ${spec.max}`);
+      onProblem(`${name} is a whole number from ${spec.min} to ${spec.max}`);
     } else {
       limits[name] = value;
     }
   }
   return limits as Limits;
-});
+}
+
+function fail(problem: string): never {
+  throw new Error(problem);
+}

@@ -42,15 +42,22 @@ export function createRouter(router: HonoRouter = unasked) {
 /** For the app, which mounts all others. */
 export const createRootRouter = () => createRouter(new RememberingRouter());
 
-/** Validates the JSON body of a route outside the reference; `answer` is what its caller understands as a refusal. */
+/**
+ * Validates the JSON body of a route outside the reference; `answer` is what its caller understands as a refusal. The schema is
+ * asked for with the first request.
+ */
 export function validJson<T extends z.ZodType>(
-  schema: T,
+  schemaOf: () => T,
   answer: (c: Context<AppEnv>, refusal: Refusal) => Response,
 ): MiddlewareHandler<AppEnv, string, { in: { json: z.input<T> }; out: { json: z.output<T> } }> {
+  const make = (): MiddlewareHandler =>
+    zValidator('json', schemaOf(), (result, c) =>
+      result.success ? undefined : answer(c as Context<AppEnv>, refusalOf(result.error.issues)),
+    );
+  let made: MiddlewareHandler | undefined;
+  const validate: MiddlewareHandler = (c, next) => (made ??= make())(c, next);
   // The cast: zod-validator's own type cannot be resolved while T is open.
-  return zValidator('json', schema, (result, c) =>
-    result.success ? undefined : answer(c as Context<AppEnv>, refusalOf(result.error.issues)),
-  ) as never;
+  return validate as never;
 }
 
 /** The first problem; its text is zod's or the schema's own and repeats nothing of the input. */

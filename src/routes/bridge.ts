@@ -23,21 +23,21 @@ bridgeRoutes.use(requireSecret('bridgeSecrets'));
 bridgeRoutes.post(
   '/uplink',
   readBody({ name: 'uplink_batch_bytes', max: maxBatchBytes }),
-  validJson(uplinkBatchSchema, answerRefusal),
+  validJson(() => uplinkBatchSchema, answerRefusal),
   async (c) => answer(c, { results: await takeBatch(c.var.context, c.req.valid('json')) }),
 );
 
 bridgeRoutes.post(
   '/reconcile',
   readBody({ name: 'request_body_bytes', max: 1024 }),
-  validJson(reconcileSchema, answerRefusal),
+  validJson(() => reconcileSchema, answerRefusal),
   async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').isNew)),
 );
 
 bridgeRoutes.post(
   '/reconcile/devices',
   readBody({ name: 'request_body_bytes', max: 8192 }),
-  validJson(reconcileDevicesSchema, answerRefusal),
+  validJson(() => reconcileDevicesSchema, answerRefusal),
   async (c) => answer(c, await reconcileDevices(c.var.context, c.req.valid('json').deviceIds)),
 );
 

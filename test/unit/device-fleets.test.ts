@@ -2,7 +2,7 @@
 // row, what ends it, and what an older version has left.
 import { describe, expect, it } from 'vitest';
 import { fleetsOf, unknownFleets, type FleetAnswer } from '../../src/domain/device/fleets.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import { CoreDevice } from '../rig/core-device.ts';
 
 const ownerId = 1;
@@ -71,7 +71,7 @@ describe('what a directory told', () => {
   it('is asked for again where the user has another number of directories', () => {
     const device = new CoreDevice(startMs);
     answer(device, nobody);
-    const limits = limitsSchema.parse('fleetDirectories=2');
+    const limits = readLimits('fleetDirectories=2');
     const { settings } = device.state;
     const state = { ...device.state, settings: { ...settings, limits } };
     expect(unknownFleets(state, [ownerId], startMs)).toEqual([ownerId]);

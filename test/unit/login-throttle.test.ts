@@ -7,9 +7,9 @@ import {
   type LoginLimits,
   type ThrottleKeyName,
 } from '../../src/domain/login-throttle.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 
-const defaults = limitsSchema.parse('');
+const defaults = readLimits('');
 const secondMs = 1_000;
 const dayMs = 24 * 3_600_000;
 const none: FailureCount = { failures: 0, lastFailedAtMs: 0 };
@@ -85,9 +85,7 @@ describe('attempts from one address', () => {
   });
 
   it('are free and wait as the limits say', async () => {
-    const account = new Account(
-      limitsSchema.parse('loginFreeAttempts=2,loginMaxDelaySeconds=3,loginCommonDelaySeconds=2'),
-    );
+    const account = new Account(readLimits('loginFreeAttempts=2,loginMaxDelaySeconds=3,loginCommonDelaySeconds=2'));
     const waits = [];
     for (let failures = 0; failures < 6; failures++) {
       expect(await account.fail('address 1')).toBe(true);

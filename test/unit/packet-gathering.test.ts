@@ -1,10 +1,10 @@
 // When packets are taken at once and when together. Time is faked; the order of frames and timers in the real runtime is
 // in test/worker/edge-frames.test.ts.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import { PacketGathering } from '../../src/durable/packet-gathering.ts';
 
-const { edgeGatherMs: gatherMs } = limitsSchema.parse('edgeGatherMs=7');
+const { edgeGatherMs: gatherMs } = readLimits('edgeGatherMs=7');
 
 class Device {
   readonly #gathering = new PacketGathering();

@@ -1,10 +1,10 @@
 // What a relay shard counts: sockets per address, user and device, and bytes that were sent and not shown to be read.
 import { describe, expect, it } from 'vitest';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import { bytesPerReadingCheck, RelayCensus } from '../../src/durable/relay-census.ts';
 
 const kib = 1024;
-const censusWith = (limits: string) => new RelayCensus<string>(limitsSchema.parse(limits));
+const censusWith = (limits: string) => new RelayCensus<string>(readLimits(limits));
 
 function open(census: RelayCensus<string>, address: string, ...sockets: string[]): string[] {
   return sockets.flatMap((socket) => census.open(socket, address));

@@ -1,7 +1,7 @@
 // What follows for the address of a relay client that sent too much.
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { RelayFloods } from '../../src/durable/relay-floods.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'] });
@@ -12,7 +12,7 @@ afterEach(() => {
 
 it('may open no other socket for as long as the limit says, and each end counts anew; others may', () => {
   const ended: string[] = [];
-  const floods = new RelayFloods<string>(limitsSchema.parse('relayBlockSeconds=2'), {
+  const floods = new RelayFloods<string>(readLimits('relayBlockSeconds=2'), {
     sockets: () => [],
     addressOf: () => 'home',
     pingedAtMs: () => undefined,

@@ -1,9 +1,9 @@
 // Token buckets of relay frames: a burst, then a steady rate, for a socket and for all sockets of a client.
 import { expect, it } from 'vitest';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 import { RelayFrameRates } from '../../src/durable/relay-frame-rates.ts';
 
-const ratesWith = (limits: string) => new RelayFrameRates(limitsSchema.parse(limits));
+const ratesWith = (limits: string) => new RelayFrameRates(readLimits(limits));
 const count = (times: number, mayPass: () => boolean) => Array.from({ length: times }, mayPass).filter(Boolean).length;
 
 it('lets a burst of a socket through, then a steady rate, and never saves up more than a burst', () => {

@@ -1,9 +1,9 @@
 // What a relay shard remembers of what it pushed, so that a batch that a bridge retries is pushed once.
 import { expect, it } from 'vitest';
 import { PushedMessages } from '../../src/durable/relay-pushed.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 
-const { relayRememberedDevices: max } = limitsSchema.parse('relayRememberedDevices=100');
+const { relayRememberedDevices: max } = readLimits('relayRememberedDevices=100');
 type Result = 'accepted' | 'duplicate' | 'redelivery';
 
 function runOf(spoolId: string, messages: [seq: number, result: Result][], receivedAtMs = 0, deviceId = 'device') {

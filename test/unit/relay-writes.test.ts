@@ -2,9 +2,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { PushUnderWay, portionBytes, RelayWrites, type Write } from '../../src/durable/relay-writes.ts';
-import { limitsSchema } from '../../src/limits.ts';
+import { readLimits } from '../../src/limits.ts';
 
-const limits = limitsSchema.parse('relayUnreadBytesPerSocket=8388608,relayUnreadBytesPerShard=67108864');
+const limits = readLimits('relayUnreadBytesPerSocket=8388608,relayUnreadBytesPerShard=67108864');
 const half = portionBytes / 2;
 
 /** Frames are called by what was pushed; time goes on by `turn` alone. */
