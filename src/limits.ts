@@ -119,6 +119,7 @@ export const limitSpecs = {
   deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },
   productChangesPerMinute: { default: 20, min: 1, max: 10_000 },
+  productDevicesPerSecond: { default: 200, min: 1, max: 100_000 },
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
   projectionsWaiting: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;

@@ -16,6 +16,8 @@ import { callDevice } from './stubs.ts';
 const pageSize = 100;
 const pagesPerAlarm = 8;
 const retriesPerAlarm = 50;
+/** Devices that are called at the same moment: each call may have to wake an object. */
+const stepSize = 10;
 /** A device that has not answered by then is tried again later. */
 const patienceMs = 5_000;
 const firstBackOffMs = 10_000;
@@ -98,8 +100,16 @@ export class ProductPropagator extends DurableObject<Env> {
     await this.#tellAll(due, facts);
   }
 
+  /** So many a second that others are served meanwhile. No step waits for the one before: a device that hangs holds up none. */
   async #tellAll(devices: readonly Failed[], facts: ProductFacts): Promise<void> {
-    const told = await Promise.all(devices.map(({ device_id: deviceId }) => this.#tell(deviceId, facts)));
+    const { productDevicesPerSecond: perSecond } = readConfig(this.env).limits;
+    const stepMs = (stepSize * 1000) / perSecond;
+    const told = await Promise.all(
+      devices.map(async ({ device_id: deviceId }, index) => {
+        await scheduler.wait((Math.floor(index / stepSize) + 1) * stepMs);
+        return this.#tell(deviceId, facts);
+      }),
+    );
     const { sql } = this.ctx.storage;
     const failed = devices.filter((_, index) => told[index] === false);
     const answered = devices.filter(({ attempts }, index) => told[index] === true && attempts > 0);

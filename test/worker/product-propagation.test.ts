@@ -4,6 +4,7 @@ import { env } from 'cloudflare:workers';
 import { expect, test, vi } from 'vitest';
 import type { ProductFacts } from '../../src/domain/device/identity.ts';
 import { DeviceSession } from '../../src/durable/device-session.ts';
+import { ProductPropagator } from '../../src/durable/product-propagator.ts';
 import { limitSpecs } from '../../src/limits.ts';
 import { runScheduledJobs } from '../../src/scheduled.ts';
 import { call, createUser } from '../rig/workerd/client.ts';
@@ -106,6 +107,19 @@ async function makeProduct(deviceCount: number) {
   return { productId, deviceIds, setMode, isReadonly, propagator };
 }
 
+/** Rows of devices that are told as any other, and have no session. @param productId of a product with one device */
+async function insertInactive(productId: number, count: number): Promise<void> {
+  await env.DB.prepare(
+    `insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
+       connection_status, created_at)
+     with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?2)
+     select 'dev_many-' || product_id || '-' || n, product_id, 'many-' || n, owner_id, project_id, name, '', '', 2, 0
+     from devices, numbers where product_id = ?1`,
+  )
+    .bind(productId, count)
+    .run();
+}
+
 test('a device that fails holds up no other, and has the change when it works again', async () => {
   const { deviceIds, setMode, isReadonly, propagator } = await makeProduct(3);
   const [first, broken, last] = deviceIds as [string, string, string];
@@ -161,18 +175,40 @@ test('a change during a delivery lets it go on to its end and begin again: no de
   expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, true, true]);
 });
 
+test('devices are told step by step, so many a second', async () => {
+  const { productId } = await makeProduct(1);
+  await insertInactive(productId, 24);
+  const facts = { controlMode: 'readonly', offlineGraceSeconds: 5, productChangedAtMs: Date.now() } as const;
+  await env.DB.prepare('insert into product_changes (product_id, changed_at, cursor) values (?, ?, 0)')
+    .bind(productId, facts.productChangedAtMs)
+    .run();
+  const waits: { ms: number; end: () => void }[] = [];
+  const toldAfter: number[] = [];
+  vi.spyOn(scheduler, 'wait').mockImplementation(
+    (ms) => new Promise((resolve) => waits.push({ ms, end: () => resolve() })),
+  );
+  vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(() => void toldAfter.push(waits.length));
+  const named = env.PRODUCT_PROPAGATOR.getByName(`${productId}`);
+  await runInDurableObject(named, async (_, state) => {
+    const delivery = new ProductPropagator(state, { ...env, LIMITS: 'productDevicesPerSecond=20' } as never).alarm();
+    await vi.waitFor(() => expect(waits).toHaveLength(25), 15_000);
+    expect(toldAfter).toEqual([]);
+    const waitsOf = (ms: number) => waits.filter((one) => one.ms === ms);
+    expect([500, 1000, 1500].map((ms) => waitsOf(ms).length)).toEqual([10, 10, 5]);
+    for (const { end } of waitsOf(500)) end();
+    await vi.waitFor(() => expect(toldAfter).toHaveLength(10), 15_000);
+    for (const { end } of [...waitsOf(1000), ...waitsOf(1500)]) end();
+    await delivery;
+  });
+  vi.restoreAllMocks();
+  expect(toldAfter).toHaveLength(25);
+  expect(await countPendingChanges()).toBe(0);
+});
+
 test('more devices than one invocation may call all have the change', { timeout: 120_000 }, async () => {
   const { productId, setMode } = await makeProduct(1);
   const count = 1_050;
-  await env.DB.prepare(
-    `insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
-       connection_status, created_at)
-     with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?2)
-     select 'dev_many-' || n, product_id, 'many-' || n, owner_id, project_id, name, '', '', 2, 0
-     from devices, numbers where product_id = ?1`,
-  )
-    .bind(productId, count)
-    .run();
+  await insertInactive(productId, count);
   const told = new Set<string>();
   const spy = vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(function (this: DeviceSession) {
     const { name = '' } = (this as unknown as { ctx: DurableObjectState }).ctx.id;
