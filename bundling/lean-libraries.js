@@ -69,6 +69,9 @@ export const leanLibraries = {
       }),
     );
     onLoad({ filter: unusedOfHono }, hollow);
+    onLoad({ filter: /[\\/]hono[\\/]dist[\\/]hono-base\.js$/ }, ({ path }) => ({
+      contents: withoutMembers(path, ['mount', 'fire']),
+    }));
     onLoad({ filter: /[\\/]jose[\\/]dist[\\/]webapi[\\/]lib[\\/]key\.js$/ }, ({ path }) => ({
       contents: withOneKindOfKey(readFileSync(path, 'utf8')),
     }));

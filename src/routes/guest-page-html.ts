@@ -1,5 +1,5 @@
 // The texts and the HTML of the guest page. Everything that comes from a device or an owner is escaped by `html`.
-import { html } from 'hono/html';
+import { html, raw } from 'hono/html';
 import type { GuestReceipt, GuestView } from '../domain/device/guest-links.ts';
 import type { ControlParams } from '../domain/control-command.ts';
 import { isCertainlyUnpublished } from '../domain/publish-outcome.ts';
@@ -7,7 +7,18 @@ import type { Refusal } from '../domain/refusal.ts';
 
 type Html = ReturnType<typeof html>;
 
-export function renderLink({ deviceName, isOnline, link }: GuestView, requestId: string, nonce: string): Html {
+const style = [
+  ':root{color-scheme:light dark}',
+  'body{font:1.1rem/1.5 system-ui,sans-serif;max-width:28rem;margin:0 auto;padding:2rem 1rem;overflow-wrap:anywhere}',
+  'button{font:inherit;width:100%;padding:1rem;border:0;border-radius:.5rem;background:#0b57d0;color:#fff;cursor:pointer}',
+  '.small{font-size:.9rem}',
+  '.warn{border-left:.3rem solid #b3261e;padding-left:.7rem}',
+].join('');
+
+/** Of `style`: what the page's policy lets a browser apply. */
+export const styleHash = 'sha256-0C8LLkkYXqUmYBuhMrvzRuWnMm4m9GX+hrpwe+/qTUM=';
+
+export function renderLink({ deviceName, isOnline, link }: GuestView, requestId: string): Html {
   const usesLeft = link.maxUses - link.uses;
   const presence = isOnline
     ? ''
@@ -20,11 +31,10 @@ export function renderLink({ deviceName, isOnline, link }: GuestView, requestId:
         ${usesLeft === 1 ? 'It works once' : `It works ${usesLeft} more times`}, until
         ${new Date(link.expiresAtMs).toUTCString()}. The owner sees when it is used.
       </p>`,
-    nonce,
   );
 }
 
-export function renderUse(receipt: GuestReceipt, requestId: string | undefined, nonce: string): Html {
+export function renderUse(receipt: GuestReceipt, requestId: string | undefined): Html {
   const { deviceName, usesLeft, state } = receipt;
   const [title, text] = wordsOf(receipt);
   const isOpen = state === 'sent' && requestId !== undefined;
@@ -34,17 +44,15 @@ export function renderUse(receipt: GuestReceipt, requestId: string | undefined, 
       <p>${text}</p>
       ${isOpen ? renderForm('Has it answered?', requestId) : ''}
       ${usesLeft > 0 ? html`<p><a href="">Back to the button</a></p>` : html`<p class="small">The link is used up.</p>`}`,
-    nonce,
   );
 }
 
-export function renderRefusal(refusal: Refusal, nonce: string): Html {
+export function renderRefusal(refusal: Refusal): Html {
   const mayWorkLater = refusal.kind !== 'guest_link_refused';
   return renderPage(
     'Nothing was done',
     html`<p>${explain(refusal)}</p>
       ${mayWorkLater ? html`<p><a href="">Back to the button</a></p>` : ''}`,
-    nonce,
   );
 }
 
@@ -118,7 +126,7 @@ function renderForm(label: string, requestId: string): Html {
   </form>`;
 }
 
-function renderPage(title: string, body: Html, nonce: string): Html {
+function renderPage(title: string, body: Html): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -126,37 +134,7 @@ function renderPage(title: string, body: Html, nonce: string): Html {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex, nofollow" />
         <title>${title}</title>
-        <style nonce="${nonce}">
-          :root {
-            color-scheme: light dark;
-          }
-          body {
-            font:
-              1.1rem/1.5 system-ui,
-              sans-serif;
-            max-width: 28rem;
-            margin: 0 auto;
-            padding: 2rem 1rem;
-            overflow-wrap: anywhere;
-          }
-          button {
-            font: inherit;
-            width: 100%;
-            padding: 1rem;
-            border: 0;
-            border-radius: 0.5rem;
-            background: #0b57d0;
-            color: #fff;
-            cursor: pointer;
-          }
-          .small {
-            font-size: 0.9rem;
-          }
-          .warn {
-            border-left: 0.3rem solid #b3261e;
-            padding-left: 0.7rem;
-          }
-        </style>
+        ${raw(`<style>${style}</style>`)}
       </head>
       <body>
         <main>

@@ -1,28 +1,22 @@
 // The pages for people: the console at / and the reference under /docs. Static files of public/, sent by the Worker itself
 // so that their headers are set here. They load nothing from other hosts.
-import { secureHeaders } from 'hono/secure-headers';
+import { setPageHeaders } from '../http/page-headers.ts';
 import { createRouter } from '../http/router.ts';
 
-const setPageHeaders = secureHeaders({
-  contentSecurityPolicy: {
-    defaultSrc: ["'none'"],
-    scriptSrc: ["'self'"],
-    styleSrc: ["'self'"],
-    imgSrc: ["'self'", 'data:'],
-    // The interface and the relay of this server.
-    connectSrc: ["'self'"],
-    manifestSrc: ["'self'"],
-    baseUri: ["'none'"],
-    formAction: ["'none'"],
-    frameAncestors: ["'none'"],
-  },
-  xFrameOptions: 'DENY',
-});
+/** The interface and the relay of this server, and nothing of others. */
+const policy = [
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "manifest-src 'self'",
+  "form-action 'none'",
+].join('; ');
 
 export const pageRoutes = createRouter();
 
 for (const path of ['/', '/icon.svg', '/manifest.webmanifest', '/console/*', '/docs', '/docs/*']) {
-  pageRoutes.get(path, setPageHeaders, async (c) => {
+  pageRoutes.get(path, setPageHeaders(policy), async (c) => {
     const url = new URL(c.req.url);
     url.pathname = c.req.path;
     const file = await c.env.ASSETS.fetch(new Request(url, { headers: c.req.raw.headers }));

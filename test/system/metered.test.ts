@@ -13,8 +13,8 @@ import { eventually } from '../rig/changes.ts';
 import { advanceClock, meteredFront, readMeter, reportConnected, resetMeter, type Counts } from '../rig/meter.ts';
 import { WorkerRig } from '../rig/worker-rig.ts';
 
-/** What wrangler.toml's bundle has, and a little more: 150 KiB is the aim. */
-const maxBundleBytes = 154 * 1024;
+/** Of what is uploaded. */
+const maxBundleBytes = 150 * 1024;
 const minuteMs = 60_000;
 const untilQuietMs = 600;
 
@@ -76,7 +76,7 @@ afterAll(async () => {
 });
 
 describe('what the platform charges for', () => {
-  test('the bundle is no larger than it was, compressed', async () => {
+  test('the bundle is no larger than it may be, compressed', async () => {
     const dir = await buildOnce();
     const bytes = gzipSync(readFileSync(join(dir, 'index.js'))).length;
     expect(bytes).toBeGreaterThan(10_000);
