@@ -87,8 +87,9 @@ export default defineConfig({
                 CORS_ORIGINS: 'https://app.test',
                 RATE_LIMITS: 'relaxed',
                 LOG_INFO_SHARE: '1',
-                // All files guess from one address in one isolate; the tests that reach these limits set their own.
-                LIMITS: 'oldPasswordFailuresPerMinute=100000,oldPasswordFailuresPerAddressMinute=100000',
+                // All files share one isolate; the tests that reach these limits set their own.
+                LIMITS:
+                  'oldPasswordFailuresPerMinute=100000,oldPasswordFailuresPerAddressMinute=100000,infoLinesPerSecond=100000',
               },
             },
           }),

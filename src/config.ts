@@ -235,6 +235,6 @@ export function readConfig(env: Env): Config {
   const config = readSettings(read);
   if (read.problems.length > 0) throw new SettingsError(read.problems);
   configByEnv.set(env, config);
-  sampleInfoLines(config.logInfoShare);
+  sampleInfoLines(config.logInfoShare, config.limits.infoLinesPerSecond);
   return config;
 }

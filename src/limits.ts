@@ -118,6 +118,7 @@ export const limitSpecs = {
   deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },
+  infoLinesPerSecond: { default: 100, min: 0, max: 1_000_000 },
   productChangesPerMinute: { default: 20, min: 1, max: 10_000 },
   productDevicesPerSecond: { default: 200, min: 1, max: 100_000 },
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },

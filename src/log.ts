@@ -12,19 +12,38 @@ const maxLongTextLength = 4096;
 const confidential = /[^\s"@]+@[^\s"@]+\.[^\s"@]+|\beyJ[\w-]+\.[\w.-]+|\b(?:sk|tk|rt|dt|pr)_[A-Za-z0-9]{6,}/g;
 
 let infoShare = 1;
+let maxInfoPerSecond = Infinity;
+let present = { second: 0, written: 0, leftOut: 0 };
 
-/** Of the lines of level `info`, which come with every request. Warnings and errors are always written. */
-export function sampleInfoLines(share: number): void {
+/**
+ * What is written of the lines of level `info`, which come with every request: a share of them, and so many a second of an isolate;
+ * the first line of a later second says how many were left out. Warnings and errors are always written.
+ */
+export function sampleInfoLines(share: number, perSecond: number): void {
   infoShare = share;
+  maxInfoPerSecond = perSecond;
 }
 
 type Fields = Record<string, unknown>;
 
 /** @param fields a function where finding them takes time: it is called for lines that are written */
 export function log(level: Level, event: string, fields: Fields | (() => Fields) = {}): void {
-  if (level === 'info' && Math.random() >= infoShare) return;
+  if (level === 'info' && (Math.random() >= infoShare || !hasRoomForInfo())) return;
   const found = typeof fields === 'function' ? fields() : fields;
   console[level](JSON.stringify({ level, event, ...found }, mask));
+}
+
+function hasRoomForInfo(): boolean {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== present.second) {
+    const { leftOut } = present;
+    present = { second, written: 0, leftOut: 0 };
+    if (leftOut > 0) log('warn', 'info lines left out', { lines: leftOut, limit: 'infoLinesPerSecond' });
+  }
+  const hasRoom = present.written < maxInfoPerSecond;
+  if (hasRoom) present.written += 1;
+  else present.leftOut += 1;
+  return hasRoom;
 }
 
 /** What a log may hold of an error. A failed query's own message lists the bound values: password hashes, emails. */

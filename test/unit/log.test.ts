@@ -1,6 +1,7 @@
-// Which lines the log writes: of those without trouble a share, of warnings and errors every one.
+// Which lines the log writes: of those without trouble a share and so many a second, of warnings and errors every one.
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { limitSpecs } from '../../src/limits.ts';
 import { log, sampleInfoLines } from '../../src/log.ts';
 
 function countLines(level: 'info' | 'warn' | 'error', times: number): number {
@@ -14,7 +15,7 @@ function countLines(level: 'info' | 'warn' | 'error', times: number): number {
 
 afterEach(() => {
   vi.restoreAllMocks();
-  sampleInfoLines(1);
+  sampleInfoLines(1, Infinity);
 });
 
 describe('a share of the lines', () => {
@@ -23,12 +24,12 @@ describe('a share of the lines', () => {
     [0.1, 10],
     [1, 100],
   ])('of %d writes that share of level info', (share, lines) => {
-    sampleInfoLines(share);
+    sampleInfoLines(share, Infinity);
     expect(countLines('info', 100)).toBe(lines);
   });
 
   it('never drops a warning or an error', () => {
-    sampleInfoLines(0);
+    sampleInfoLines(0, Infinity);
     expect([countLines('warn', 100), countLines('error', 100)]).toEqual([100, 100]);
   });
 
@@ -36,4 +37,19 @@ describe('a share of the lines', () => {
     const wrangler = readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8');
     expect(/^head_sampling_rate = (.*)$/m.exec(wrangler)?.[1]).toBe('1');
   });
+});
+
+it('says in a later second how many lines it left out of `infoLinesPerSecond`, and never drops a warning or an error', () => {
+  const { default: perSecond } = limitSpecs.infoLinesPerSecond;
+  sampleInfoLines(1, perSecond);
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(5_000);
+  const warnings = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
+  expect(countLines('info', perSecond + 7)).toBe(perSecond);
+  expect(countLines('error', perSecond + 7)).toBe(perSecond + 7);
+  expect(warnings).not.toHaveBeenCalled();
+  clock.mockReturnValue(9_000);
+  expect(countLines('info', 1)).toBe(perSecond + 1);
+  expect(warnings.mock.calls).toEqual([
+    [JSON.stringify({ level: 'warn', event: 'info lines left out', lines: 7, limit: 'infoLinesPerSecond' })],
+  ]);
 });
