@@ -23,7 +23,7 @@ export type Outcome = Result & {
 
 /** A bystander's p95 may triple; below this many milliseconds nobody notices. */
 const tripled = 3;
-const unnoticedMs = 25;
+const unnoticedMs = 15;
 
 /** Of an attack that slowed the bystander down: it has to do so in the median of as many. */
 export const runsOfSlowing = 3;
