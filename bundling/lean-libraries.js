@@ -29,6 +29,8 @@ const unusedMembersOfDrizzle = {
 
 const documentsOfHono = ['openapiRoutes', 'getOpenAPIDocument', 'getOpenAPI31Document', 'doc', 'doc31'];
 
+const unusedMembersOfHono = { 'hono-base.js': ['mount', 'fire'], 'request.js': ['parseBody'] };
+
 /** Every router of ours is given another (src/http/router.ts). */
 const unusedOfHono = /[\\/]hono[\\/]dist[\\/]router[\\/](smart-router|reg-exp-router)[\\/]router\.js$/;
 
@@ -69,8 +71,8 @@ export const leanLibraries = {
       }),
     );
     onLoad({ filter: unusedOfHono }, hollow);
-    onLoad({ filter: /[\\/]hono[\\/]dist[\\/]hono-base\.js$/ }, ({ path }) => ({
-      contents: withoutMembers(path, ['mount', 'fire']),
+    onLoad({ filter: /[\\/]hono[\\/]dist[\\/](hono-base|request)\.js$/ }, ({ path }) => ({
+      contents: withoutMembers(path, unusedMembersOfHono[basename(path)]),
     }));
     onLoad({ filter: /[\\/]jose[\\/]dist[\\/]webapi[\\/]lib[\\/]key\.js$/ }, ({ path }) => ({
       contents: withOneKindOfKey(readFileSync(path, 'utf8')),

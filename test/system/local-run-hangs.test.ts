@@ -59,7 +59,7 @@ test('a machine that was suspended is told in one line: no part is restarted and
 });
 
 test('the service answers while nobody reads its log, and the log says what is missing', async () => {
-  const run = start({ DEMO: '0' });
+  const run = start({ DEMO: '0', LIMITS: 'infoLinesPerSecond=1000000' });
   await run.untilTold(/Try next/);
   process.kill(run.process.pid ?? 0, 'SIGSTOP');
   // A line each: far more than fits into the pipe and into what may wait for it.
