@@ -1,5 +1,5 @@
 // `npm run reconcile`: has a deployment compare its device records with their sessions, slice by slice, or the devices that a file
-// names with their records, and says what it found. Mends nothing itself; docs/restore.md says what is mended.
+// names with their records, and says what it found. Mends nothing itself; docs/operations.md says what is mended.
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import {

@@ -1,4 +1,4 @@
-// The rules and the board of ops/ name metrics that exist, and nothing else: Prometheus stays silent about one that does not.
+// The rules and the board of examples/monitoring name metrics that exist, and nothing else: Prometheus stays silent about one that does not.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
@@ -15,19 +15,21 @@ const metricsOf = (expressions: string[]) =>
   new Set(expressions.flatMap((text) => text.match(/\b(bridge|latchwork)_[a-z_]+\b/g) ?? []));
 
 test('the alert rules ask for metrics that are exported', () => {
-  const rules = [...read('ops/alerts.yml').matchAll(/^ +expr: (.+)$/gm)].map(([, expression = '']) => expression);
+  const rules = [...read('examples/monitoring/alerts.yml').matchAll(/^ +expr: (.+)$/gm)].map(
+    ([, expression = '']) => expression,
+  );
   expect(rules.length).toBeGreaterThan(8);
   expect([...metricsOf(rules)].filter((name) => !exported.has(name))).toEqual([]);
 });
 
 test('every alert says what to do', () => {
-  const text = read('ops/alerts.yml');
+  const text = read('examples/monitoring/alerts.yml');
   const count = (pattern: RegExp) => [...text.matchAll(pattern)].length;
   expect(count(/- alert: Latchwork\w+$/gm)).toBe(count(/^ +description: .+\.$/gm));
 });
 
 test('the panels of the board ask for metrics that are exported, each in a place of its own', () => {
-  const board = JSON.parse(read('ops/grafana.json')) as {
+  const board = JSON.parse(read('examples/monitoring/grafana.json')) as {
     panels: { gridPos: { x: number; y: number }; targets: { expr: string }[] }[];
   };
   const expressions = board.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));

@@ -202,7 +202,7 @@ describe('a reconciliation', () => {
   });
 });
 
-it('numbers that were given out before a restore are skipped by the statement of docs/restore.md', async () => {
+it('numbers that were given out before a restore are skipped by the statement of docs/operations.md', async () => {
   const update = "UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name IN ('users', 'products', 'devices')";
   await env.DB.prepare(update).run();
   expect((await createUser()).userId).toBe(owner.userId + 1_000_001);
