@@ -1,5 +1,5 @@
-// Who may do what: the one table of rights, as data. The core of a device, the services and the routes ask it; the README's
-// table and the authorization matrix are made from it. Knows no storage: who has which role is told by its callers.
+// Who may do what: the one table of rights, as data. The core of a device, the services and the routes ask it. Tests compare
+// docs/security.md and the authorization matrix with it. Knows no storage: its callers say who has which role.
 import { deviceRoles, keyScopes, memberRoles } from '../protocol/vocabulary.ts';
 import type { Refusal } from './refusal.ts';
 

@@ -24,7 +24,7 @@ const usage = `Usage: npm run test:attacks -- [options]
   --inputs N          generated requests of the run behind the attacks (50000); 0: none
   --seed N            the same inputs again; printed with every run
   --json FILE         writes everything found
-  --write             puts the result into docs/security.md
+  --write             puts the result into test/attacks/RESULTS.md
 
   LIMITS  limits in place of the defaults (docs/limits.md), to see what they are worth
   TMPDIR  where database and objects are; without it in memory (${memoryDir}), where there is room`;

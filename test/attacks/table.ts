@@ -1,11 +1,11 @@
-// The verdict on a run, its outcome as docs/security.md shows it, and writing it there. Measures nothing.
+// The verdict on a run, its outcome as RESULTS.md shows it, and writing it there. Measures nothing.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import prettier from 'prettier';
 import { slowing, type Outcome } from './judgement.ts';
 import type { LongOutcome } from './long-run.ts';
 
-const page = fileURLToPath(new URL('../../docs/security.md', import.meta.url));
+const page = fileURLToPath(new URL('RESULTS.md', import.meta.url));
 
 export type Found = { outcome: Outcome; failures: string[] };
 
@@ -26,23 +26,15 @@ export function tableOf(found: readonly Found[]): string {
   const rows = found.map(({ outcome, failures }) => {
     const worst = Object.entries(outcome.bystander).toSorted(([, one], [, other]) => slowing(other) - slowing(one))[0];
     const [kind, p95] = worst ?? ['', { before: 0, meanwhile: 0 }];
-    const { before, peak } = outcome.memory.worker;
     const runs = outcome.runs === 1 ? '' : `, ${outcome.runs} runs`;
     const cells = [
       outcome.name,
-      String(outcome.tried),
       `${failures.length === 0 ? 'held' : 'DID NOT HOLD'}${runs}`,
-      `${kind} ${p95.before.toFixed(1)} -> ${p95.meanwhile.toFixed(1)}`,
-      outcome.attackerCpu.toFixed(2),
-      `${before} -> ${peak}`,
+      `${kind} ${p95.before.toFixed(1)}→${p95.meanwhile.toFixed(1)}`,
     ];
     return `| ${cells.join(' | ')} |`;
   });
-  return [
-    '| attack | tried | outcome | bystander p95, worst, ms | cores of the attacker | Worker MiB |',
-    '| --- | --- | --- | --- | --- | --- |',
-    ...rows,
-  ].join('\n');
+  return ['| attack | outcome | bystander p95, ms |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
 export function describeLong({ sent, seconds, answers, operations, problems }: LongOutcome): string {
@@ -58,7 +50,7 @@ export async function writeToPage(part: 'attacks' | 'long run', text: string): P
   const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`];
   const old = readFileSync(page, 'utf8');
   const [from, to] = [old.indexOf(begin), old.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`docs/security.md lacks ${begin} or ${end}`);
+  if (from < 0 || to < from) throw new Error(`RESULTS.md lacks ${begin} or ${end}`);
   const changed = `${old.slice(0, from + begin.length)}\n\n${text}\n\n${old.slice(to)}`;
   const options = await prettier.resolveConfig(page);
   writeFileSync(page, await prettier.format(changed, { ...options, filepath: page }));
