@@ -6,6 +6,14 @@ type Content = {
   'application/json'?: { schema: JsonSchema; example?: unknown; examples?: Record<string, { value: unknown }> };
 };
 
+type Parameter = {
+  name: string;
+  in: 'path' | 'query' | 'header';
+  required: boolean;
+  schema: JsonSchema;
+  example?: unknown;
+};
+
 export type Operation = {
   method: string;
   /** With its parameters as `{name}`. */
@@ -15,7 +23,7 @@ export type Operation = {
   tags?: string[];
   security?: Record<string, string[]>[];
   'x-actions'?: Action[];
-  parameters?: { name: string; in: 'path' | 'query' | 'header'; required: boolean; schema: JsonSchema }[];
+  parameters?: Parameter[];
   requestBody?: { required?: boolean; content: Content };
   responses: Record<string, { description: string; content?: Content; headers?: Record<string, unknown> }>;
 };
