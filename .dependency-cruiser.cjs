@@ -1,101 +1,73 @@
-// Layer arrows of the architecture: a layer imports those below it, never one above.
-const layers = ['domain', 'db', 'durable', 'services', 'routes'];
-const above = (layer) => layers.slice(layers.indexOf(layer) + 1);
+// Which room may import which. Rooms are folders; an arrow points from the file that imports to the file that is imported.
+
+/** The Worker's layers, lowest first: a layer imports those before it, never those after it. */
+const layers = ['domain', 'db', 'pacing', 'objects', 'services', 'http', 'routes'];
+const after = (layer) => layers.slice(layers.indexOf(layer) + 1);
+
+/** Everything of ours beside the Worker. */
+const otherRooms = 'broker-bridge|mqtt-gateway|node-service|client|console|dev|rig|bench|test';
+
+/** Files below `from` import nothing of ours but `allowed` (regular expressions of paths). */
+const importsOnly = (name, from, allowed) => ({
+  name,
+  severity: 'error',
+  from: { path: from },
+  to: { path: `^(src|${otherRooms})/`, pathNot: allowed },
+});
+
+/** Files below `from` do not import `to`. */
+const doesNotImport = (name, from, to) => ({ name, severity: 'error', from: { path: from }, to: { path: to } });
 
 /** @type {import('dependency-cruiser').IConfiguration} */
 module.exports = {
   forbidden: [
-    ...layers.slice(0, -1).map((layer) => ({
-      name: `${layer}-calls-no-layer-above`,
-      severity: 'error',
-      from: { path: `^src/${layer}/` },
-      to: { path: `^src/(${[...above(layer), 'http'].join('|')}|app|index)(/|\\.ts$)` },
-    })),
-    {
-      name: 'domain-imports-the-protocol-only',
-      severity: 'error',
-      from: { path: '^src/domain/' },
-      to: { path: '^(src|broker-bridge|mqtt-gateway|dev|bench|test)/', pathNot: '^src/(domain|protocol)/' },
-    },
-    {
-      name: 'protocol-imports-nothing-of-ours',
-      severity: 'error',
-      from: { path: '^src/protocol/' },
-      to: { path: '^(src|broker-bridge|mqtt-gateway|dev|bench|test)/', pathNot: '^src/protocol/' },
-    },
-    {
-      name: 'http-does-not-call-routes',
-      severity: 'error',
-      from: { path: '^src/http/' },
-      to: { path: '^src/(routes|app|index)' },
-    },
-    {
-      name: 'routes-reach-storage-through-services',
-      severity: 'error',
-      from: { path: '^src/routes/' },
-      to: { path: '^src/(db|durable)/' },
-    },
-    {
-      name: 'log-stands-alone',
-      severity: 'error',
-      from: { path: '^src/log\\.ts$' },
-      to: { path: '^src/' },
-    },
-    {
-      name: 'crypto-stands-alone',
-      severity: 'error',
-      from: { path: '^src/crypto/' },
-      to: { path: '^src/', pathNot: '^src/(crypto/|domain/(newest|refusal)\\.ts$)' },
-    },
-    {
-      name: 'bridge-imports-the-protocol-only',
-      severity: 'error',
-      from: { path: '^broker-bridge/' },
-      to: { path: '^(src|mqtt-gateway|dev|test)/', pathNot: '^src/protocol/' },
-    },
-    {
-      name: 'gateway-imports-what-its-container-has',
-      severity: 'error',
-      from: { path: '^mqtt-gateway/' },
-      to: {
-        path: '^(src|broker-bridge|dev|test)/',
-        pathNot: [
-          '^src/protocol/gateway\\.ts$',
-          '^src/domain/client-network\\.ts$',
-          '^broker-bridge/src/(environment|health|log)\\.ts$',
-        ],
-      },
-    },
+    ...layers
+      .slice(0, -1)
+      .map((layer) =>
+        doesNotImport(
+          `${layer}-calls-no-layer-above`,
+          `^src/${layer}/`,
+          `^src/(${[...after(layer), 'app', 'index'].join('|')})(/|\\.ts$)`,
+        ),
+      ),
+    doesNotImport('routes-reach-storage-through-services', '^src/routes/', '^src/(db|objects)/'),
+    importsOnly('protocol-imports-nothing-of-ours', '^src/protocol/', ['^src/protocol/']),
+    importsOnly('domain-imports-the-protocol-only', '^src/domain/', ['^src/(domain|protocol)/']),
+    importsOnly('crypto-stands-alone', '^src/crypto/', ['^src/crypto/', '^src/domain/(newest|refusal)\\.ts$']),
+    importsOnly('log-stands-alone', '^src/log\\.ts$', []),
+
+    // Inside of the objects: each kind is a room of its own, and they meet through the calls.
+    doesNotImport('calls-know-no-object', '^src/objects/calls/', '^src/objects/(device|relay)/'),
+    doesNotImport('device-objects-call-others', '^src/objects/device/', '^src/objects/(relay|broker-link)/'),
+    doesNotImport('relay-objects-call-others', '^src/objects/relay/', '^src/objects/(device|broker-link)/(?!mqtt/)'),
+    doesNotImport('broker-links-call-others', '^src/objects/broker-link/', '^src/objects/(device|relay)/'),
+
+    importsOnly('node-service-knows-no-service', '^node-service/', ['^node-service/']),
+    importsOnly('bridge-imports-the-protocol-only', '^broker-bridge/', [
+      '^broker-bridge/',
+      '^node-service/',
+      '^src/protocol/',
+    ]),
+    importsOnly('gateway-imports-what-its-container-has', '^mqtt-gateway/', [
+      '^mqtt-gateway/',
+      '^node-service/',
+      '^src/protocol/',
+      '^src/domain/client-network\\.ts$',
+    ]),
     {
       name: 'client-needs-only-types-of-the-service',
       severity: 'error',
       from: { path: '^client/src/' },
-      to: { path: '^(src|broker-bridge|dev|test)/', dependencyTypesNot: ['type-only'] },
+      to: { path: '^(src|broker-bridge|dev|rig|test)/', dependencyTypesNot: ['type-only'] },
     },
-    {
-      name: 'console-uses-the-client-alone',
-      severity: 'error',
-      from: { path: '^console/' },
-      to: { path: '^(src|broker-bridge|mqtt-gateway)/' },
-    },
-    {
-      name: 'product-code-imports-no-tests-or-dev-tools',
-      severity: 'error',
-      from: { path: '^(src|broker-bridge|mqtt-gateway|client|console)/' },
-      to: { path: '^(test|dev|bench)/' },
-    },
-    {
-      name: 'dev-and-bench-use-only-the-rig-of-the-tests',
-      severity: 'error',
-      from: { path: '^(dev|bench)/' },
-      to: { path: '^test/', pathNot: '^test/rig/' },
-    },
-    {
-      name: 'the-rig-imports-no-tests',
-      severity: 'error',
-      from: { path: '^test/rig/' },
-      to: { path: '^test/(?!rig/)' },
-    },
+    importsOnly('console-uses-the-client-alone', '^console/', ['^(console|client)/']),
+    doesNotImport(
+      'product-code-imports-no-tests-or-dev-tools',
+      '^(src|broker-bridge|mqtt-gateway|node-service|client|console)/',
+      '^(test|rig|dev|bench)/',
+    ),
+    doesNotImport('only-tests-import-tests', '^(rig|dev|bench)/', '^test/'),
+    doesNotImport('the-rig-is-below-the-benchmarks', '^rig/', '^bench/'),
     { name: 'no-circles', severity: 'error', from: {}, to: { circular: true } },
   ],
   options: {

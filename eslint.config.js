@@ -54,7 +54,9 @@ export default tseslint.config(
       'console/**',
       'dev/**',
       'bench/**',
-      'test/rig/**',
+      'node-service/**',
+      'rig/**',
+      'test/worker/rig/**',
     ],
     ignores: ['**/*.test.ts'],
     rules: {

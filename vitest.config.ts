@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
-import RunSummary from './test/rig/run-summary.ts';
+import RunSummary from './rig/run-summary.ts';
 
 const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', import.meta.url)));
 
@@ -54,7 +54,7 @@ export default defineConfig({
   test: {
     // The Worker writes a line a request.
     silent: 'passed-only',
-    globalSetup: ['test/rig/temp-root.ts'],
+    globalSetup: ['rig/temp-root.ts'],
     reporters: ['default', new RunSummary()],
     sequence: { sequencer: LongestFirst },
     projects: [
@@ -62,7 +62,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
           provide: fuzzing,
           ...computing,
           testTimeout: 60_000,
@@ -97,8 +97,8 @@ export default defineConfig({
         test: {
           name: 'worker',
           include: ['test/worker/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts', 'test/rig/workerd/setup.ts'],
-          globalSetup: ['test/rig/reference-documents.ts'],
+          setupFiles: ['rig/patient-waits.ts', 'test/worker/rig/setup.ts'],
+          globalSetup: ['rig/reference-documents.ts'],
           // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
           isolate: false,
           provide: fuzzing,
@@ -111,7 +111,7 @@ export default defineConfig({
         test: {
           name: 'bridge',
           include: ['test/bridge/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,
@@ -121,7 +121,7 @@ export default defineConfig({
         test: {
           name: 'gateway',
           include: ['test/gateway/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,
@@ -132,8 +132,8 @@ export default defineConfig({
         test: {
           name,
           include: ['test/conformance/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
-          globalSetup: ['test/rig/conformance-service.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
+          globalSetup: ['rig/services/conformance-service.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,
@@ -143,7 +143,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           ...withProcesses,
@@ -153,8 +153,8 @@ export default defineConfig({
         test: {
           name: 'console',
           include: ['test/console/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
-          globalSetup: ['test/rig/console-service.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
+          globalSetup: ['rig/services/console-service.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           ...withProcesses,
@@ -164,7 +164,7 @@ export default defineConfig({
         test: {
           name: 'attacks',
           include: ['test/attacks/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
           provide: fuzzing,
           maxConcurrency: 4,
           testTimeout: 120_000,
@@ -176,7 +176,7 @@ export default defineConfig({
         test: {
           name: 'faults',
           include: ['test/faults/**/*.test.ts'],
-          setupFiles: ['test/rig/patient-waits.ts'],
+          setupFiles: ['rig/patient-waits.ts'],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           ...withProcesses,

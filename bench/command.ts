@@ -3,11 +3,11 @@
 import { Agent, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectAsync, type MqttClient } from 'mqtt';
-import { CpuMeter } from './cpu-time.ts';
-import type { Activation } from '../test/rig/accounts.ts';
-import type { BenchResult, Measure, Target } from './results.ts';
-import type { BenchRig } from './rig.ts';
-import { percentile } from './statistics.ts';
+import { CpuMeter } from './parts/cpu-time.ts';
+import type { Activation } from '../rig/clients/accounts.ts';
+import type { BenchResult, Measure, Target } from './parts/results.ts';
+import type { BenchRig } from './parts/rig.ts';
+import { percentile } from './parts/statistics.ts';
 
 type Variant = { name: string; parallel: number; commandsEach: number; hasTargets: boolean };
 /** Sends one command and resolves when it is acknowledged to the sender. */

@@ -1,15 +1,22 @@
 // B6: what a device costs in a month at one report a minute, at list prices, from what the platform would charge for in this
 // very run: the built Worker with a counter in front of it and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
-import type { Activation } from '../test/rig/accounts.ts';
-import { bridgeSecret } from '../test/rig/bridge-process.ts';
-import { advanceClock, meteredFront, readMeter, reportConnected, resetMeter, type Counts } from '../test/rig/meter.ts';
-import { WorkerRig } from '../test/rig/worker-rig.ts';
-import { CpuMeter } from './cpu-time.ts';
-import { connectFramed } from './framed-client.ts';
-import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources } from './prices.ts';
-import type { BenchResult, Target } from './results.ts';
-import type { BenchOptions } from './rounds.ts';
+import type { Activation } from '../rig/clients/accounts.ts';
+import { bridgeSecret } from '../rig/services/bridge-process.ts';
+import {
+  advanceClock,
+  meteredFront,
+  readMeter,
+  reportConnected,
+  resetMeter,
+  type Counts,
+} from '../rig/worker/meter.ts';
+import { WorkerRig } from '../rig/worker/worker-rig.ts';
+import { CpuMeter } from './parts/cpu-time.ts';
+import { connectFramed } from './parts/framed-client.ts';
+import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources } from './parts/prices.ts';
+import type { BenchResult, Target } from './parts/results.ts';
+import type { BenchOptions } from './parts/rounds.ts';
 
 type Way = 'edge' | 'bridge';
 type Profile = {

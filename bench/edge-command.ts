@@ -3,14 +3,14 @@
 import { Agent } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectAsync, type MqttClient } from 'mqtt';
-import type { Activation } from '../test/rig/accounts.ts';
-import { GatewayProcess } from '../test/rig/gateway-process.ts';
+import type { Activation } from '../rig/clients/accounts.ts';
+import { GatewayProcess } from '../rig/services/gateway-process.ts';
 import { PlainDevice, postCommand, ReportWatch } from './command.ts';
-import { CpuMeter } from './cpu-time.ts';
-import { connectFramed } from './framed-client.ts';
-import type { BenchResult, Measure } from './results.ts';
-import type { BenchRig } from './rig.ts';
-import { percentile } from './statistics.ts';
+import { CpuMeter } from './parts/cpu-time.ts';
+import { connectFramed } from './parts/framed-client.ts';
+import type { BenchResult, Measure } from './parts/results.ts';
+import type { BenchRig } from './parts/rig.ts';
+import { percentile } from './parts/statistics.ts';
 
 const sides = ['bridge', 'edge', 'library', 'gateway'] as const;
 type Side = (typeof sides)[number];

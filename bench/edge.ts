@@ -1,15 +1,15 @@
 // B2e: reports of devices that are connected to the edge themselves, directly and through the gateway, against the way
 // through broker and bridge and against a plain subscriber of the broker. All sides in turns with the same devices; each
 // report accounted for.
-import type { Activation } from '../test/rig/accounts.ts';
-import type { BridgeProcess } from '../test/rig/bridge-process.ts';
-import { GatewayProcess } from '../test/rig/gateway-process.ts';
-import { CpuMeter, readResidentBytes, untilResting } from './cpu-time.ts';
-import { subscribePlainly } from './plain-subscriber.ts';
-import { brokerLines, deviceLines, Publishers, type Line } from './publishers.ts';
-import { Arrivals, makeReports, type Kind } from './reports.ts';
-import type { BenchResult, Measure, Target } from './results.ts';
-import { showTroubleOf, type BenchRig } from './rig.ts';
+import type { Activation } from '../rig/clients/accounts.ts';
+import type { BridgeProcess } from '../rig/services/bridge-process.ts';
+import { GatewayProcess } from '../rig/services/gateway-process.ts';
+import { CpuMeter, readResidentBytes, untilResting } from './parts/cpu-time.ts';
+import { subscribePlainly } from './parts/plain-subscriber.ts';
+import { brokerLines, deviceLines, Publishers, type Line } from './parts/publishers.ts';
+import { Arrivals, makeReports, type Kind } from './parts/reports.ts';
+import type { BenchResult, Measure, Target } from './parts/results.ts';
+import { showTroubleOf, type BenchRig } from './parts/rig.ts';
 
 type Side = 'plain' | 'bridge' | 'edge' | 'gateway';
 type Variant = { name: string; deviceCount: number; kind: Kind; target: Target; maxRounds?: number };

@@ -5,13 +5,13 @@ import { Worker } from 'node:worker_threads';
 import { connectAsync } from 'mqtt';
 import { generate } from 'mqtt-packet';
 import { WebSocket } from 'ws';
-import { findFreePort } from '../test/rig/ports.ts';
-import type { Round, RoundOutcome, Subscribers } from './fan-out-thread.ts';
-import { makeNeighbour, partyMissing } from './neighbours.ts';
-import { makeReports, textOf } from './reports.ts';
-import type { BenchResult, Measure } from './results.ts';
-import { BenchRig } from './rig.ts';
-import { ratiosOf, takeTurns, type BenchOptions } from './rounds.ts';
+import { findFreePort } from '../rig/ports.ts';
+import type { Round, RoundOutcome, Subscribers } from './parts/fan-out-thread.ts';
+import { makeNeighbour, partyMissing } from './parts/neighbours.ts';
+import { makeReports, textOf } from './parts/reports.ts';
+import type { BenchResult, Measure } from './parts/results.ts';
+import { BenchRig } from './parts/rig.ts';
+import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 
 type Side = 'service' | 'mosquitto' | 'party';
 type Message = { publish: () => Promise<unknown>; frame: Uint8Array };
@@ -161,7 +161,7 @@ class Crowd {
   static async open(subscribers: Omit<Subscribers, 'count'>, sockets: number): Promise<Crowd> {
     const workers = Array.from({ length: threads }, () => {
       const workerData: Subscribers = { ...subscribers, count: sockets / threads };
-      return new Worker(new URL('fan-out-thread.ts', import.meta.url), { workerData });
+      return new Worker(new URL('parts/fan-out-thread.ts', import.meta.url), { workerData });
     });
     await Promise.all(workers.map((worker) => once(worker, 'message')));
     return new Crowd(workers);

@@ -1,11 +1,11 @@
 // B5: what pages and lookups cost where the database has a million devices, against the same where it has a thousand. Each
 // size has a workerd and a D1 of its own; they take turns.
-import { workerVars, type WorkerRig, type WorkerRigOptions } from '../test/rig/worker-rig.ts';
+import { workerVars, type WorkerRig, type WorkerRigOptions } from '../rig/worker/worker-rig.ts';
 import { formatCursor } from '../src/domain/pagination.ts';
-import { loadHttp, type HttpRequest } from './http-load.ts';
-import type { BenchResult, Target } from './results.ts';
-import { ratiosOf, takeTurns, type BenchOptions, type Say } from './rounds.ts';
-import { readSeeded, seedDevices } from './seeded-database.ts';
+import { loadHttp, type HttpRequest } from './parts/http-load.ts';
+import type { BenchResult, Target } from './parts/results.ts';
+import { ratiosOf, takeTurns, type BenchOptions, type Say } from './parts/rounds.ts';
+import { readSeeded, seedDevices } from './parts/seeded-database.ts';
 
 const smallest = 1_000;
 const between = [10_000, 100_000];

@@ -1,15 +1,15 @@
 // B1: what the service adds to its own D1 statements and object calls: three signed-in reads, each against a bare Hono Worker
 // in the same workerd that does the same statements or one object call.
-import { findDevice } from '../src/db/devices.ts';
-import { listDevices } from '../src/db/device-lists.ts';
-import { WorkerRig, workerVars } from '../test/rig/worker-rig.ts';
-import { loadHttp, type HttpRequest } from './http-load.ts';
-import { makeNeighbour } from './neighbours.ts';
-import { recordStatements } from './recorded-statements.ts';
-import type { BenchResult, Target } from './results.ts';
-import { showTrouble } from './rig.ts';
-import { ratiosOf, takeTurns, type BenchOptions } from './rounds.ts';
-import { percentile } from './statistics.ts';
+import { findDevice } from '../src/db/devices/devices.ts';
+import { listDevices } from '../src/db/devices/lists.ts';
+import { WorkerRig, workerVars } from '../rig/worker/worker-rig.ts';
+import { loadHttp, type HttpRequest } from './parts/http-load.ts';
+import { makeNeighbour } from './parts/neighbours.ts';
+import { recordStatements } from './parts/recorded-statements.ts';
+import type { BenchResult, Target } from './parts/results.ts';
+import { showTrouble } from './parts/rig.ts';
+import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
+import { percentile } from './parts/statistics.ts';
 
 type Side = 'service' | 'bare';
 type Path = { name: string; count: number; target: Target; requests: Record<Side, HttpRequest[]> };

@@ -1,12 +1,12 @@
 // B2: reports through broker, bridge, Worker and relay, against the same reports through the same broker to a plain
 // subscriber. Both sides in turns, each report accounted for.
-import { TcpProxy } from '../test/rig/tcp-proxy.ts';
-import { CpuMeter, untilResting } from './cpu-time.ts';
-import { subscribePlainly } from './plain-subscriber.ts';
-import { brokerLines, Publishers } from './publishers.ts';
-import { Arrivals, makeReports, type Kind } from './reports.ts';
-import type { BenchResult, Measure, Target } from './results.ts';
-import type { BenchRig } from './rig.ts';
+import { TcpProxy } from '../rig/clients/tcp-proxy.ts';
+import { CpuMeter, untilResting } from './parts/cpu-time.ts';
+import { subscribePlainly } from './parts/plain-subscriber.ts';
+import { brokerLines, Publishers } from './parts/publishers.ts';
+import { Arrivals, makeReports, type Kind } from './parts/reports.ts';
+import type { BenchResult, Measure, Target } from './parts/results.ts';
+import type { BenchRig } from './parts/rig.ts';
 
 type Variant = {
   name: string;

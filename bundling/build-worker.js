@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 import { minifySync } from 'rolldown/utils';
 import { leanLibraries } from './lean-libraries.js';
 import { leanSource } from './lean-sources.js';
-import { writeIfChanged } from './write-if-changed.js';
+import { writeIfChanged } from '../dev/build/write-if-changed.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 

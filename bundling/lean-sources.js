@@ -1,5 +1,5 @@
 // Takes out of a source file of the Worker what only the reference and migrations need, before it is bundled: descriptions, examples
-// and the schemas of answers, which bundling/reference-documents.js has read by then; indices and references of tables, which
+// and the schemas of answers, which dev/build/reference-documents.js has read by then; indices and references of tables, which
 // drizzle-kit reads. Schemas are made when they are first used (lazy-constants.js). Changes nothing that a request meets.
 import ts from 'typescript';
 import { analyse, isUse, shadowedIn } from './lazy-constants.js';

@@ -3,11 +3,11 @@
 import { createInterface } from 'node:readline';
 import { connect } from 'mqtt';
 import { propertySetReplyMethod } from '../src/protocol/mqtt.ts';
-import { activate } from '../test/rig/accounts.ts';
-import { connectApi, describeFailure } from '../test/rig/api.ts';
-import { readCommandLine } from '../test/rig/command-line.ts';
+import { activate } from '../rig/clients/accounts.ts';
+import { connectApi, describeFailure } from '../rig/clients/api.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { whenNpmIsGone } from './npm-parent.ts';
+import { whenNpmIsGone } from './local/npm-parent.ts';
 import { colours, fail, print, say, warn } from './terminal.ts';
 
 const usage = `Usage: npm run board -- [--api URL] [--product KEY] [--serial SN]

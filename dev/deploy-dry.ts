@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readCommandLine } from '../test/rig/command-line.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { findDeploymentFaults } from './deployment-check.ts';
 import { fail, print } from './terminal.ts';
 

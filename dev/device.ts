@@ -1,8 +1,8 @@
 // `npm run device`: virtual devices against any deployment, one line of progress. Needs the product to exist; makes
 // no accounts and sends no commands.
-import { readCommandLine } from '../test/rig/command-line.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { whenNpmIsGone } from './npm-parent.ts';
+import { whenNpmIsGone } from './local/npm-parent.ts';
 import { fail } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 

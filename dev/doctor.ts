@@ -5,8 +5,8 @@ import { connect as connectTcp } from 'node:net';
 import { connect as connectMqtt } from 'mqtt';
 import { WebSocket } from 'ws';
 import { operatorPath } from '../src/protocol/operator.ts';
-import { describeFailure } from '../test/rig/api.ts';
-import { readCommandLine } from '../test/rig/command-line.ts';
+import { describeFailure } from '../rig/clients/api.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { colours, print } from './terminal.ts';
 

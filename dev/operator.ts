@@ -3,7 +3,7 @@
 import { createInterface } from 'node:readline/promises';
 import { z } from 'zod';
 import { operatorPath, passwordResetSchema, sliceDoneSchema } from '../src/protocol/operator.ts';
-import { readCommandLine, refuseCommandLine } from '../test/rig/command-line.ts';
+import { readCommandLine, refuseCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
 

@@ -8,8 +8,8 @@ import {
   reconciledSchema,
   reconcilePath,
 } from '../src/protocol/bridge.ts';
-import { describeFailure } from '../test/rig/api.ts';
-import { readCommandLine } from '../test/rig/command-line.ts';
+import { describeFailure } from '../rig/clients/api.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
 

@@ -2,8 +2,8 @@
 // nothing while `npm start` uses it.
 import { existsSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { readCommandLine } from '../test/rig/command-line.ts';
-import { claimStateDir } from './parts-file.ts';
+import { readCommandLine } from '../rig/command-line.ts';
+import { claimStateDir } from './local/parts-file.ts';
 import { fail, print } from './terminal.ts';
 
 const usage = `Usage: npm run reset

@@ -3,13 +3,13 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
-import { activate, addProduct, signUp, type Session } from '../test/rig/accounts.ts';
-import { connectApi, dataOf } from '../test/rig/api.ts';
-import { Browser } from '../test/rig/browser.ts';
-import { readCommandLine } from '../test/rig/command-line.ts';
-import { signIn } from '../test/rig/console-visit.ts';
-import { EmulatedBoard } from '../test/rig/emulated-board.ts';
-import { WholeService } from '../test/rig/whole-service.ts';
+import { activate, addProduct, signUp, type Session } from '../rig/clients/accounts.ts';
+import { connectApi, dataOf } from '../rig/clients/api.ts';
+import { Browser } from '../rig/browser/browser.ts';
+import { readCommandLine } from '../rig/command-line.ts';
+import { signIn } from '../rig/browser/console-visit.ts';
+import { EmulatedBoard } from '../rig/browser/emulated-board.ts';
+import { WholeService } from '../rig/services/whole-service.ts';
 import { print } from './terminal.ts';
 import { VirtualDevice } from './virtual-device.ts';
 

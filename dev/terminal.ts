@@ -1,8 +1,8 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import pc from 'picocolors';
-import { describeFailure } from '../test/rig/api.ts';
+import { describeFailure } from '../rig/clients/api.ts';
 import { refusedLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
-import { readLogLine, type LogLine } from './log-line.ts';
+import { readLogLine, type LogLine } from './local/log-line.ts';
 
 const { isTTY } = process.stdout;
 const hasColours = isTTY && (process.env['NO_COLOR'] ?? '') === '';

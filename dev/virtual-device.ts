@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type MqttClient } from 'mqtt';
 import { z } from 'zod';
 import { propertyPostMethod, propertySetMethod, propertySetReplyMethod } from '../src/protocol/mqtt.ts';
-import { activate, type Activation } from '../test/rig/accounts.ts';
-import { connectApi, describeFailure } from '../test/rig/api.ts';
-import { sendWithoutDelay } from '../test/rig/mqtt-client.ts';
+import { activate, type Activation } from '../rig/clients/accounts.ts';
+import { connectApi, describeFailure } from '../rig/clients/api.ts';
+import { sendWithoutDelay } from '../rig/clients/mqtt-client.ts';
 import { initialState, moveSwitch, type SwitchState } from '../console/src/switch/moves.ts';
 
 const activationRetryMs = 5_000;

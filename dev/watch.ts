@@ -5,10 +5,10 @@ import { join, resolve } from 'node:path';
 import { dataOf } from '../client/src/http.ts';
 import { followDevice, type DeviceState } from '../client/src/follow-device.ts';
 import { Session } from '../client/src/session.ts';
-import { describeFailure } from '../test/rig/api.ts';
-import { readCommandLine } from '../test/rig/command-line.ts';
+import { describeFailure } from '../rig/clients/api.ts';
+import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { whenNpmIsGone } from './npm-parent.ts';
+import { whenNpmIsGone } from './local/npm-parent.ts';
 import { colours, fail, say, shorten, warn } from './terminal.ts';
 
 const usage = `Usage: npm run watch -- [DEVICE] [--url URL]

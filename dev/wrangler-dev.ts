@@ -5,11 +5,11 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readCommandLine } from '../test/rig/command-line.ts';
-import { localOrigins } from '../test/rig/parts.ts';
-import { whenNpmIsGone } from './npm-parent.ts';
-import { loadSecrets, secretsFile } from './secrets.ts';
-import { readSettings } from './settings.ts';
+import { readCommandLine } from '../rig/command-line.ts';
+import { localOrigins } from '../rig/services/parts.ts';
+import { whenNpmIsGone } from './local/npm-parent.ts';
+import { loadSecrets, secretsFile } from './local/secrets.ts';
+import { readSettings } from './local/settings.ts';
 import { fail } from './terminal.ts';
 
 const usage = `Usage: npm run dev

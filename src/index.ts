@@ -2,12 +2,12 @@
 import { createApp } from './app.ts';
 import { runScheduledJobs } from './scheduled.ts';
 
-export { BrokerLink } from './durable/broker-link.ts';
-export { DeviceSession } from './durable/device-session.ts';
-export { FleetDirectory } from './durable/fleet-directory.ts';
-export { ProductPropagator } from './durable/product-propagator.ts';
-export { ProjectionWriter } from './durable/projection-writer.ts';
-export { RelayGateway } from './durable/relay-gateway.ts';
+export { BrokerLink } from './objects/broker-link/broker-link.ts';
+export { DeviceSession } from './objects/device/device-session.ts';
+export { FleetDirectory } from './objects/fleet-directory.ts';
+export { ProductPropagator } from './objects/product-propagator.ts';
+export { ProjectionWriter } from './objects/projection-writer.ts';
+export { RelayGateway } from './objects/relay/relay-gateway.ts';
 
 const app = createApp();
 

@@ -59,7 +59,7 @@ export const limitSpecs = {
   oldPasswordFailuresPerMinute: { default: 120, min: 0, max: 1_000_000 },
   oldPasswordFailuresPerAddressMinute: { default: 20, min: 1, max: 1_000_000 },
   rememberedApiKeys: { default: 1_000, min: 1, max: 100_000 },
-  // A client's first bytes must fit before it can show that it reads: see durable/relay-census.ts.
+  // A client's first bytes must fit before it can show that it reads: see objects/relay/census.ts.
   relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
   relayUnreadBytesPerAddress: { default: 16_777_216, min: 262_144, max: 67_108_864 },
   relayUnreadBytesPerShard: { default: 50_331_648, min: 262_144, max: 67_108_864 },

@@ -3,11 +3,11 @@
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
 import { describeError, log } from './log.ts';
-import { deliverOutbox } from './services/broker-provisioning.ts';
-import { createContext, type ServiceContext } from './services/context.ts';
-import { reconcilePresence } from './services/presence-reconciliation.ts';
-import { propagateProductChanges } from './services/product-propagation.ts';
-import { reconcileOnSchedule } from './services/reconciliation.ts';
+import { deliverOutbox } from './services/broker/provisioning.ts';
+import { createContext, type ServiceContext } from './context.ts';
+import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
+import { propagateProductChanges } from './services/products/propagation.ts';
+import { reconcileOnSchedule } from './services/operations/reconciliation.ts';
 
 const jobs = {
   propagateProductChanges,

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
-import { keptClientId } from './client-id.ts';
+import { keptClientId } from './broker/client-id.ts';
 import {
   addSecretsFromFiles,
   address,
@@ -13,8 +13,8 @@ import {
   sharedSecret,
   wholeNumber,
   withoutEmpty,
-} from './environment.ts';
-import { describeError } from './log.ts';
+} from '../../node-service/environment.ts';
+import { describeError } from '../../node-service/log.ts';
 
 export type BridgeConfig = ReturnType<typeof toConfig>;
 export type MqttConfig = BridgeConfig['mqtt'];

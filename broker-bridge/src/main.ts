@@ -1,7 +1,7 @@
 // The process around the bridge: configuration, signals, exit codes and the channel to a parent process.
-import { Bridge } from './bridge.ts';
+import { Bridge } from './bridge/bridge.ts';
 import { readConfig } from './config.ts';
-import { createLog, describeError } from './log.ts';
+import { createLog, describeError } from '../../node-service/log.ts';
 
 const stopWithinMs = 9500;
 

@@ -3,7 +3,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import { describeError, type Log } from '../../broker-bridge/src/log.ts';
+import { describeError, type Log } from '../../node-service/log.ts';
 
 export type CertificateFiles = { certFile: string; keyFile: string };
 type Certificate = { context: SecureContext; expiresAtMs: number; contents: string };

@@ -9,7 +9,7 @@ import {
   sharedSecret,
   wholeNumber,
   withoutEmpty,
-} from '../../broker-bridge/src/environment.ts';
+} from '../../node-service/environment.ts';
 import { readCertificate } from './certificate.ts';
 
 export type GatewayConfig = ReturnType<typeof toConfig>;

@@ -6,8 +6,8 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import { WebSocket } from 'ws';
-import { createHealthServer } from '../../broker-bridge/src/health.ts';
-import { describeError, type Log } from '../../broker-bridge/src/log.ts';
+import { createHealthServer } from '../../node-service/health.ts';
+import { describeError, type Log } from '../../node-service/log.ts';
 import { deviceAddressHeader, mqttSubprotocol } from '../../src/protocol/gateway.ts';
 import { Admission } from './admission.ts';
 import { CurrentCertificate } from './certificate.ts';

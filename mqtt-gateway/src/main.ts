@@ -1,5 +1,5 @@
 // The process around the gateway: configuration, signals, exit codes and the channel to a parent process.
-import { createLog, describeError } from '../../broker-bridge/src/log.ts';
+import { createLog, describeError } from '../../node-service/log.ts';
 import { readConfig } from './config.ts';
 import { Gateway } from './gateway.ts';
 

@@ -1,7 +1,7 @@
 // What every handler finds in its Hono context. Types only.
 import type { Actor } from '../domain/access.ts';
 import type { Refusal } from '../domain/refusal.ts';
-import type { ServiceContext } from '../services/context.ts';
+import type { ServiceContext } from '../context.ts';
 
 /** Who asks. An API key acts for its user, except where a route wants the user in person. */
 export type UserCaller = Actor & { kind: 'user'; sessionId: string };

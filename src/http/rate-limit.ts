@@ -1,12 +1,12 @@
-// Flood shields as middleware (services/flood-shield.ts): above the limit a request is refused with 429. Every such answer
+// Flood shields as middleware (pacing/flood-shield.ts): above the limit a request is refused with 429. Every such answer
 // is held back for a moment, and so are all other refusals where there are many, and WebSockets that
-// are opened (durable/stranger-pace.ts).
+// are opened (pacing/stranger-pace.ts).
 import { createMiddleware } from 'hono/factory';
 import type { Config } from '../config.ts';
 import { RefusedError } from '../domain/refusal.ts';
-import { awaitOpeningTurn, awaitRefusalTurn, holdBack } from '../durable/stranger-pace.ts';
-import { isWithinShield, refusedBy, type FloodShield } from '../services/flood-shield.ts';
-import type { ServiceContext } from '../services/context.ts';
+import { awaitOpeningTurn, awaitRefusalTurn, holdBack } from '../pacing/stranger-pace.ts';
+import { isWithinShield, refusedBy, type FloodShield } from '../pacing/flood-shield.ts';
+import type { ServiceContext } from '../context.ts';
 import type { AppEnv } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
 

@@ -1,5 +1,5 @@
 // Frames of the WebSocket relay (contract 6, decision: relay): requests of clients and replies.
-// Shapes and limits only; what a socket may see is decided in durable/relay-gateway.ts.
+// Shapes and limits only; what a socket may see is decided in objects/relay/relay-gateway.ts.
 import { z } from 'zod';
 
 export const maxRelayFrameBytes = 16 * 1024;

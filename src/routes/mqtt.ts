@@ -3,7 +3,7 @@
 import { readClientAddress } from '../http/client-address.ts';
 import { limitRate, paceOpenings } from '../http/rate-limit.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
-import { openEdge } from '../services/edge-door.ts';
+import { openEdge } from '../services/sockets/edge-door.ts';
 
 export const mqttRoutes = createRouter();
 

@@ -1,5 +1,5 @@
 // The reference documents, OpenAPI from the routes and AsyncAPI from the message schemas, both made when the Worker is built
-// (bundling/build-reference.js) and read from the static files beside it. The pages that show them are in pages.ts.
+// (dev/build/reference.js) and read from the static files beside it. The pages that show them are in pages.ts.
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { setCollectedHeaders } from '../http/answer-headers.ts';

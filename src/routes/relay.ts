@@ -3,8 +3,8 @@
 import { readClientAddress } from '../http/client-address.ts';
 import { holdToShield, paceOpenings } from '../http/rate-limit.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
-import { asksForMqtt, openByFirstFrame } from '../services/first-frame.ts';
-import { openRelay } from '../services/sockets.ts';
+import { asksForMqtt, openByFirstFrame } from '../services/sockets/first-frame.ts';
+import { openRelay } from '../services/sockets/open-sockets.ts';
 
 export const relayRoutes = createRouter();
 

@@ -3,10 +3,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fuzzSeed } from '../rig/fuzzing.ts';
+import { fuzzSeed } from '../../rig/inputs/fuzzing.ts';
 import { attacks } from './attack-list.ts';
-import { Battlefield } from './battlefield.ts';
-import { send, times } from './traffic.ts';
+import { Battlefield } from './rig/battlefield.ts';
+import { send, times } from './rig/traffic.ts';
 
 const effort = { seconds: 0.25, inputs: 200, inputSeconds: 60, sockets: 60, clients: 8, seed: fuzzSeed };
 

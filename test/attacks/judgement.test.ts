@@ -1,7 +1,7 @@
 // When an attack slowed a bystander down: one stall does not count, what comes back in every run does.
 import { expect, it } from 'vitest';
-import { kinds, type Measured } from './bystander.ts';
-import { compareRounds, findSlowed, joinRuns, type Outcome } from './judgement.ts';
+import { kinds, type Measured } from './rig/bystander.ts';
+import { compareRounds, findSlowed, joinRuns, type Outcome } from './rig/judgement.ts';
 
 const flat = (ms: number): number[] => Array.from({ length: 40 }, () => ms);
 

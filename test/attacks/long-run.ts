@@ -4,11 +4,11 @@
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { activateMany, addProduct, signUp } from '../rig/accounts.ts';
-import { connectApi } from '../rig/api.ts';
-import { WholeService } from '../rig/whole-service.ts';
-import type { Target } from './attack.ts';
-import type { LongRunData, LongRunInputs, LongRunMessage, LongRunResults } from './long-run-thread.ts';
+import { activateMany, addProduct, signUp } from '../../rig/clients/accounts.ts';
+import { connectApi } from '../../rig/clients/api.ts';
+import { WholeService } from '../../rig/services/whole-service.ts';
+import type { Target } from './rig/attack.ts';
+import type { LongRunData, LongRunInputs, LongRunMessage, LongRunResults } from './rig/long-run-thread.ts';
 
 export type LongOutcome = {
   sent: LongRunInputs;
@@ -87,7 +87,7 @@ async function runThread(
   workerData: LongRunData,
   onProgress: (sent: number) => void,
 ): Promise<{ results: LongRunResults; operations: number }> {
-  const thread = new Worker(new URL('long-run-thread.ts', import.meta.url), { workerData });
+  const thread = new Worker(new URL('rig/long-run-thread.ts', import.meta.url), { workerData });
   const { promise, resolve, reject } = Promise.withResolvers<{ results: LongRunResults; operations: number }>();
   let [last, lastAt] = [0, performance.now()];
   thread.on('message', (message: LongRunMessage) => {

@@ -3,14 +3,14 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
-import { describeMachine } from '../../bench/machine.ts';
-import { readCommandLine } from '../rig/command-line.ts';
-import type { Attack, Effort } from './attack.ts';
+import { describeMachine } from '../../bench/parts/machine.ts';
+import { readCommandLine } from '../../rig/command-line.ts';
+import type { Attack, Effort } from './rig/attack.ts';
 import { attacks } from './attack-list.ts';
-import { Battlefield } from './battlefield.ts';
-import { findSlowed, joinRuns, runsOfSlowing, type Outcome } from './judgement.ts';
+import { Battlefield } from './rig/battlefield.ts';
+import { findSlowed, joinRuns, runsOfSlowing, type Outcome } from './rig/judgement.ts';
 import { runLong } from './long-run.ts';
-import { describeLong, tableOf, verdictOf, writeToPage, type Found } from './table.ts';
+import { describeLong, tableOf, verdictOf, writeToPage, type Found } from './rig/table.ts';
 
 /** workerd flushes to the disk in the thread that answers: what a disk is doing would be in every figure. */
 const memoryDir = '/dev/shm';

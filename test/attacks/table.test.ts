@@ -1,6 +1,6 @@
 // What a run says of itself: held only where nothing failed, in the attacks and in the generated input alike.
 import { expect, it } from 'vitest';
-import { verdictOf } from './table.ts';
+import { verdictOf } from './rig/table.ts';
 
 const held = { failures: [] };
 const notHeld = { failures: ['bystander: status p95 from 5.0 to 50.0 ms'] };

@@ -1,10 +1,10 @@
 // What the bridge tells the Worker of its session with the broker: by it the Worker learns that the broker has forgotten all.
 import { afterEach, describe, expect, test } from 'vitest';
 import type { BrokerSession } from '../../src/protocol/bridge.ts';
-import { startAedes } from '../rig/aedes.ts';
-import { bridgeName } from '../rig/bridge-process.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { bridgeName } from '../../rig/services/bridge-process.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
 let rig: BridgeRig<{ url: string; stop: () => Promise<unknown> }>;
 afterEach(() => rig.close());

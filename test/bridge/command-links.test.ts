@@ -1,9 +1,9 @@
 // Command links: open while the bridge is active, ahead of what else the Worker publishes.
 import { afterEach, expect, test } from 'vitest';
-import { startAedes } from '../rig/aedes.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
-import { commandTopic } from '../rig/mqtt-client.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { commandTopic } from '../../rig/clients/mqtt-client.ts';
 
 let rig: BridgeRig<{ url: string; stop: () => Promise<unknown> }> | undefined;
 afterEach(async () => {

@@ -5,12 +5,12 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic } from '../rig/mqtt-client.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { makeCertificates } from '../rig/certificates.ts';
-import { startAedes } from '../rig/aedes.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
-import { findFreePort } from '../rig/ports.ts';
+import { commandTopic } from '../../rig/clients/mqtt-client.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { makeCertificates } from '../../rig/certificates.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { findFreePort } from '../../rig/ports.ts';
 
 let rig: BridgeRig<{ url: string; stop: () => Promise<unknown> }> | undefined;
 afterEach(async () => {

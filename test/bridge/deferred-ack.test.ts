@@ -3,8 +3,8 @@
 import mqtt, { type IPublishPacket, type MqttClient } from 'mqtt';
 import { generate } from 'mqtt-packet';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Changes } from '../rig/changes.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { Changes } from '../../rig/changes.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null).each([4, 5] as const)('with MQTT protocol level %i', (protocolVersion) => {
   const broker: { current: Mosquitto | null } = { current: null };

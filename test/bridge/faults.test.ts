@@ -4,10 +4,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { commandTopic, reportTopic, type Device } from '../rig/mqtt-client.ts';
-import type { BridgeProcess } from '../rig/bridge-process.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { commandTopic, reportTopic, type Device } from '../../rig/clients/mqtt-client.ts';
+import type { BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
 /** Of util-linux. */
 const hasPrlimit = spawnSync('prlimit', ['--version']).status === 0;

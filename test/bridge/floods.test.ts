@@ -2,11 +2,11 @@
 import { DatabaseSync } from 'node:sqlite';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { startAedes } from '../rig/aedes.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { eventually } from '../rig/changes.ts';
-import { reportTopic } from '../rig/mqtt-client.ts';
-import { findFreePort } from '../rig/ports.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { eventually } from '../../rig/changes.ts';
+import { reportTopic } from '../../rig/clients/mqtt-client.ts';
+import { findFreePort } from '../../rig/ports.ts';
 
 describe('a device', () => {
   let rig: BridgeRig<Awaited<ReturnType<typeof startAedes>>>;

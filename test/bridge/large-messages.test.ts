@@ -2,11 +2,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { startAedes } from '../rig/aedes.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
-import { reportTopic } from '../rig/mqtt-client.ts';
-import { findFreePort } from '../rig/ports.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { reportTopic } from '../../rig/clients/mqtt-client.ts';
+import { findFreePort } from '../../rig/ports.ts';
 
 type Broker = { url: string; stop: () => Promise<unknown> };
 type Letter = { reason: string; item: { topic: string; payload: string; payloadBytes: number } };

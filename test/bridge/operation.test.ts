@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
-import { Spool } from '../../broker-bridge/src/spool.ts';
-import { WorkerClock } from '../../broker-bridge/src/worker-clock.ts';
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../rig/bridge-process.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { startAedes } from '../rig/aedes.ts';
-import { eventually } from '../rig/changes.ts';
-import { findFreePort } from '../rig/ports.ts';
+import { Spool } from '../../broker-bridge/src/spool/spool.ts';
+import { WorkerClock } from '../../broker-bridge/src/bridge/worker-clock.ts';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../../rig/services/bridge-process.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { eventually } from '../../rig/changes.ts';
+import { findFreePort } from '../../rig/ports.ts';
 
 describe('configuration', () => {
   const complete = bridgeEnvironment({

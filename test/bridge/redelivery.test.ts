@@ -1,11 +1,11 @@
 // What the broker delivers again: new where it was lost on its first way, old where it had arrived. The two look alike,
 // and a switch that is moved up, down and up says the same thing twice.
 import { afterEach, describe, expect, test } from 'vitest';
-import { TcpProxy } from '../rig/tcp-proxy.ts';
-import type { Device } from '../rig/mqtt-client.ts';
-import type { BridgeProcess } from '../rig/bridge-process.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { TcpProxy } from '../../rig/clients/tcp-proxy.ts';
+import type { Device } from '../../rig/clients/mqtt-client.ts';
+import type { BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   let rig: BridgeRig<Mosquitto>;

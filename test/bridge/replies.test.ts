@@ -1,9 +1,9 @@
 // Publishes whose caller wants the broker's reply: the bridge finds it on the topic that the Worker names. mosquitto without
 // its plugin takes the part of the broker that never replies, a client the part of one that does.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
 
 const topic = '$CONTROL/test/v1';
 const replyTopic = '$CONTROL/test/v1/response';

@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { makeSpoolDir } from '../rig/bridge-process.ts';
-import { messageOf, OpenSpool, type SpoolOptions } from '../rig/open-spool.ts';
+import { makeSpoolDir } from '../../rig/services/bridge-process.ts';
+import { messageOf, OpenSpool, type SpoolOptions } from '../../rig/services/open-spool.ts';
 
-const spoolModule = new URL('../../broker-bridge/src/spool.ts', import.meta.url).href;
+const spoolModule = new URL('../../broker-bridge/src/spool/spool.ts', import.meta.url).href;
 
 function delivery(packetId: number, payload: string, dup = false): { packetId: number; payload: Buffer; dup: boolean } {
   return { packetId, payload: Buffer.from(payload), dup };

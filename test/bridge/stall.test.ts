@@ -2,10 +2,10 @@
 import { DatabaseSync } from 'node:sqlite';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { startAedes } from '../rig/aedes.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { eventually } from '../rig/changes.ts';
-import { findFreePort } from '../rig/ports.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { eventually } from '../../rig/changes.ts';
+import { findFreePort } from '../../rig/ports.ts';
 
 describe('an uplink', () => {
   let rig: BridgeRig<Awaited<ReturnType<typeof startAedes>>>;

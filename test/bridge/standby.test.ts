@@ -4,12 +4,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { linkCloseReasons } from '../../src/protocol/bridge.ts';
-import { commandTopic, type Device } from '../rig/mqtt-client.ts';
-import { makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
-import { findFreePort } from '../rig/ports.ts';
-import { TcpProxy } from '../rig/tcp-proxy.ts';
+import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
+import { makeSpoolDir, type BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { findFreePort } from '../../rig/ports.ts';
+import { TcpProxy } from '../../rig/clients/tcp-proxy.ts';
 
 describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
   const versions = ['5', '3.1.1'];

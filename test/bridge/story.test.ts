@@ -1,10 +1,10 @@
 // The two lanes of the bridge, end to end through real brokers and both versions of MQTT.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { UplinkItem } from '../../src/protocol/bridge.ts';
-import { commandTopic, Device, reportTopic } from '../rig/mqtt-client.ts';
-import { BridgeRig } from '../rig/bridge-rig.ts';
-import { startAedes } from '../rig/aedes.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
+import { commandTopic, Device, reportTopic } from '../../rig/clients/mqtt-client.ts';
+import { BridgeRig } from '../../rig/services/bridge-rig.ts';
+import { startAedes } from '../../rig/brokers/aedes.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 
 type AnyBroker = { url: string; stop: () => Promise<void> };
 

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { messageFailed, type UplinkItem } from '../../src/protocol/bridge.ts';
-import { reportTopic } from '../rig/mqtt-client.ts';
-import { maxTries, UplinkRig } from '../rig/uplink-rig.ts';
+import { reportTopic } from '../../rig/clients/mqtt-client.ts';
+import { maxTries, UplinkRig } from '../../rig/services/uplink-rig.ts';
 
 let rig: UplinkRig;
 

@@ -2,12 +2,12 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { Log } from '../../broker-bridge/src/log.ts';
-import { prepare } from '../../broker-bridge/src/uplink-message.ts';
+import type { Log } from '../../node-service/log.ts';
+import { prepare } from '../../broker-bridge/src/uplink/message.ts';
 import { droppedReason, maxBatchDevices, type UplinkItem } from '../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../rig/bridge-process.ts';
-import { reportTopic } from '../rig/mqtt-client.ts';
-import { answerTimeoutMs, deadLettersMaxBytes, noLog, UplinkRig } from '../rig/uplink-rig.ts';
+import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { reportTopic } from '../../rig/clients/mqtt-client.ts';
+import { answerTimeoutMs, deadLettersMaxBytes, noLog, UplinkRig } from '../../rig/services/uplink-rig.ts';
 
 let rig: UplinkRig;
 

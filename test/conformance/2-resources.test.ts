@@ -1,9 +1,9 @@
 // Contract section 2: what the resources look like. That every member has its type is held against the reference with
 // every answer; here is what a schema cannot say.
 import { describe, expect, it } from 'vitest';
-import { addProduct, newProductKey } from '../rig/accounts.ts';
-import { activate, ask, bearer, connect, signUp } from '../rig/conformance-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { addProduct, newProductKey } from '../../rig/clients/accounts.ts';
+import { activate, ask, bearer, connect, signUp } from '../../rig/clients/conformance-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$/;

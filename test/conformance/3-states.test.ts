@@ -1,10 +1,10 @@
 // Contract section 3: status codes of devices, how a device gets from one to another, and the states of provisioning
 // (whose data are section 4.4's).
 import { describe, expect, it, vi } from 'vitest';
-import { addProduct } from '../rig/accounts.ts';
-import { activate, connectDevice, mqttUrlOf, newDevice, signUp } from '../rig/conformance-client.ts';
-import { refusalOf } from '../rig/mqtt-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { addProduct } from '../../rig/clients/accounts.ts';
+import { activate, connectDevice, mqttUrlOf, newDevice, signUp } from '../../rig/clients/conformance-client.ts';
+import { refusalOf } from '../../rig/clients/mqtt-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 

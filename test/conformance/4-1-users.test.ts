@@ -1,8 +1,8 @@
 // Contract section 4.1: accounts, sessions and API keys.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { ask, bearer, connect, keyPair, signUp } from '../rig/conformance-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { ask, bearer, connect, keyPair, signUp } from '../../rig/clients/conformance-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const api = connect();
 const newAccount = () => {

@@ -1,8 +1,8 @@
 // Contract section 4.2: the product catalogue, with a bearer token and with an API key.
 import { describe, expect, it } from 'vitest';
-import { newProductKey } from '../rig/accounts.ts';
-import { connect, signUp } from '../rig/conformance-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { newProductKey } from '../../rig/clients/accounts.ts';
+import { connect, signUp } from '../../rig/clients/conformance-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));

@@ -2,8 +2,8 @@
 // calls with both authentication schemes, commands as the device really receives them.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Api } from '../rig/api.ts';
-import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
+import type { Api } from '../../rig/clients/api.ts';
+import { addProduct, newProductKey, type Activation } from '../../rig/clients/accounts.ts';
 import {
   activate,
   ask,
@@ -15,9 +15,9 @@ import {
   newDevice,
   service,
   signUp,
-} from '../rig/conformance-client.ts';
-import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
-import { dataOf } from '../rig/api.ts';
+} from '../../rig/clients/conformance-client.ts';
+import { MqttTestClient, refusalOf } from '../../rig/clients/mqtt-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));

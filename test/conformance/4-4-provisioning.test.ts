@@ -1,6 +1,6 @@
 // Contract section 4.4: the provisioning channel. The service takes no part in it; what it serves is the reference.
 import { describe, expect, it } from 'vitest';
-import { service } from '../rig/conformance-client.ts';
+import { service } from '../../rig/clients/conformance-client.ts';
 
 type AsyncApi = {
   channels: Record<string, { address: string; messages: Record<string, unknown> }>;

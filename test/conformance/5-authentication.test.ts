@@ -1,9 +1,9 @@
 // Contract section 5: the four ways of saying who one is, and what happens to those who do not. Every credential on
-// every route is test/worker/authorization-matrix.test.ts.
+// every route is test/worker/http/authorization-matrix.test.ts.
 import { describe, expect, it } from 'vitest';
-import { dataOf } from '../rig/api.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
-import { newProductKey } from '../rig/accounts.ts';
+import { newProductKey } from '../../rig/clients/accounts.ts';
 import {
   ask,
   bearer,
@@ -15,8 +15,8 @@ import {
   openRelay,
   service,
   signUp,
-} from '../rig/conformance-client.ts';
-import { refusalOf } from '../rig/mqtt-client.ts';
+} from '../../rig/clients/conformance-client.ts';
+import { refusalOf } from '../../rig/clients/mqtt-client.ts';
 
 const owner = await signUp();
 const key = await dataOf(owner.api.users['api-keys'].$post({ json: {} }));

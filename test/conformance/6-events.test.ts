@@ -1,11 +1,17 @@
 // Contract section 6: topics and message bodies, with a real device by each way in.
 // Also field notes 36 to 49 where a device can show them.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { addProduct, type Activation } from '../rig/accounts.ts';
-import { activate, connectDevice as openDevice, newDevice, openRelay, signUp } from '../rig/conformance-client.ts';
-import type { RelayClient } from '../rig/relay-client.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { addProduct, type Activation } from '../../rig/clients/accounts.ts';
+import {
+  activate,
+  connectDevice as openDevice,
+  newDevice,
+  openRelay,
+  signUp,
+} from '../../rig/clients/conformance-client.ts';
+import type { RelayClient } from '../../rig/clients/relay-client.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const clients: MqttTestClient[] = [];

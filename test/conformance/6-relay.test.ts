@@ -1,11 +1,18 @@
 // Contract section 6, the WebSocket relay: replies, rights, limits and what is pushed. Every frame is held against the
 // served AsyncAPI document.
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Activation } from '../rig/accounts.ts';
-import { ask, bearer, connectDevice as openDevice, newDevice, openRelay, signUp } from '../rig/conformance-client.ts';
-import type { Frame, RelayClient } from '../rig/relay-client.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
-import { dataOf } from '../rig/api.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import {
+  ask,
+  bearer,
+  connectDevice as openDevice,
+  newDevice,
+  openRelay,
+  signUp,
+} from '../../rig/clients/conformance-client.ts';
+import type { Frame, RelayClient } from '../../rig/clients/relay-client.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const device = await newDevice(owner);

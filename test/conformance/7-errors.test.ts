@@ -1,9 +1,9 @@
 // Contract section 7: error bodies, codes in the status line, and every business message from where it is raised.
 import { describe, expect, it } from 'vitest';
-import { addProduct, newProductKey, type Activation } from '../rig/accounts.ts';
-import { activate, ask, bearer, newDevice, service, signUp } from '../rig/conformance-client.ts';
-import { dataOf } from '../rig/api.ts';
-import { sendRaw } from '../rig/raw-http.ts';
+import { addProduct, newProductKey, type Activation } from '../../rig/clients/accounts.ts';
+import { activate, ask, bearer, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { sendRaw } from '../../rig/clients/raw-http.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

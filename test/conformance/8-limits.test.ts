@@ -1,8 +1,8 @@
 // Contract section 8: the limits it names and those that were decided.
 import { describe, expect, it } from 'vitest';
-import { addProduct } from '../rig/accounts.ts';
-import { activate, ask, bearer, connect, newDevice, service, signUp } from '../rig/conformance-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { addProduct } from '../../rig/clients/accounts.ts';
+import { activate, ask, bearer, connect, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

@@ -3,8 +3,8 @@
 import { Parser } from '@asyncapi/parser';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { describe, expect, it } from 'vitest';
-import { ask, bearer, newDevice, service, signUp } from '../rig/conformance-client.ts';
-import { dataOf } from '../rig/api.ts';
+import { ask, bearer, newDevice, service, signUp } from '../../rig/clients/conformance-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const read = async (path: string) => {
   const response = await fetch(`${service.url}${path}`);

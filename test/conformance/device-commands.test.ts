@@ -1,9 +1,9 @@
 // Commands to a real device, by each way in: followed to its reply, kept while it is away, and never repeated.
 import { describe, expect, it, vi } from 'vitest';
-import type { Activation } from '../rig/accounts.ts';
-import { connectDevice, newDevice, signUp } from '../rig/conformance-client.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
-import { dataOf } from '../rig/api.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { connectDevice, newDevice, signUp } from '../../rig/clients/conformance-client.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const up = { action: 'toggle', position: 'up' } as const;

@@ -1,7 +1,7 @@
 // What devices and applications in the field need of HTTP beyond the contract, byte by byte where it matters: each test
 // begins with the number of its field note. Messages and relay are in 6-events and 6-relay.
 import { describe, expect, it } from 'vitest';
-import { addProduct, newProductKey } from '../rig/accounts.ts';
+import { addProduct, newProductKey } from '../../rig/clients/accounts.ts';
 import {
   activate,
   ask,
@@ -11,9 +11,9 @@ import {
   newDevice,
   service,
   signUp,
-} from '../rig/conformance-client.ts';
-import { sendRaw, type RawAnswer } from '../rig/raw-http.ts';
-import { dataOf } from '../rig/api.ts';
+} from '../../rig/clients/conformance-client.ts';
+import { sendRaw, type RawAnswer } from '../../rig/clients/raw-http.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 const owner = await signUp();
 const headers = bearer(owner.token);

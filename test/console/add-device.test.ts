@@ -2,12 +2,12 @@
 // its configuration is real.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, addProduct, signUp } from '../rig/accounts.ts';
-import { connectApi, dataOf } from '../rig/api.ts';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
-import { findBarriers } from '../rig/console-visit.ts';
-import { EmulatedBoard } from '../rig/emulated-board.ts';
+import { activate, addProduct, signUp } from '../../rig/clients/accounts.ts';
+import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
+import { findBarriers } from '../../rig/browser/console-visit.ts';
+import { EmulatedBoard } from '../../rig/browser/emulated-board.ts';
 
 const wifiPassword = 'correct horse battery';
 

@@ -2,11 +2,11 @@
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { addProduct, activate, newProductKey, signUp } from '../rig/accounts.ts';
-import { connectApi, dataOf } from '../rig/api.ts';
-import { browserMissing, type Browser } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
-import { findBarriers, signIn } from '../rig/console-visit.ts';
+import { addProduct, activate, newProductKey, signUp } from '../../rig/clients/accounts.ts';
+import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { browserMissing, type Browser } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
+import { findBarriers, signIn } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and the settings', () => {
   let stage: Stage;

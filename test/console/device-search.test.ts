@@ -1,11 +1,11 @@
 // Finding devices in the console's list: by a beginning, by product, status and role, against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, addProduct, signUp } from '../rig/accounts.ts';
-import { connectApi, dataOf } from '../rig/api.ts';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
-import { findBarriers, openDevice } from '../rig/console-visit.ts';
+import { activate, addProduct, signUp } from '../../rig/clients/accounts.ts';
+import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
+import { findBarriers, openDevice } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the list of devices', () => {
   let stage: Stage;

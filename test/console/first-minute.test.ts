@@ -2,10 +2,10 @@
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { VirtualDevice } from '../../dev/virtual-device.ts';
-import { dataOf } from '../rig/api.ts';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
-import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
+import { findBarriers, openDevice, signIn } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the console', () => {
   let stage: Stage;

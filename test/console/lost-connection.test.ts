@@ -1,8 +1,8 @@
 // A connection that is lost and comes back, in a service of its own: it is killed.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Browser, browserMissing } from '../rig/browser.ts';
-import { signIn } from '../rig/console-visit.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import { Browser, browserMissing } from '../../rig/browser/browser.ts';
+import { signIn } from '../../rig/browser/console-visit.ts';
+import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'a lost connection', () => {
   let rig: WorkerRig;

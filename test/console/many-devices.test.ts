@@ -1,8 +1,8 @@
 // A list of ten thousand devices in a real browser: its first two thousand are scrolled through.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dataOf } from '../rig/api.ts';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
 
 const devices = 10_000;
 const atOnce = 1_000;

@@ -1,11 +1,11 @@
 // Whose a device is and with whom it is shared, in the console: two people in browsers of their own, against the whole service.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { activate, signUp, type Session } from '../rig/accounts.ts';
-import { connectApi, dataOf } from '../rig/api.ts';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
-import { findBarriers, openDevice, signIn } from '../rig/console-visit.ts';
+import { activate, signUp, type Session } from '../../rig/clients/accounts.ts';
+import { connectApi, dataOf } from '../../rig/clients/api.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
+import { findBarriers, openDevice, signIn } from '../../rig/browser/console-visit.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the people of a device', () => {
   let stage: Stage;

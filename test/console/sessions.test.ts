@@ -1,9 +1,9 @@
 // One session in several tabs, and a session that ends, in a real browser.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { dataOf } from '../rig/api.ts';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'a session in the console', () => {
   let stage: Stage;

@@ -2,8 +2,8 @@
 // own object.
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { browserMissing } from '../rig/browser.ts';
-import { Stage } from '../rig/console-stage.ts';
+import { browserMissing } from '../../rig/browser/browser.ts';
+import { Stage } from '../../rig/browser/console-stage.ts';
 
 describe.skipIf(browserMissing !== null)(browserMissing ?? 'the virtual switch', () => {
   let stage: Stage;

@@ -1,12 +1,12 @@
 // `npm run test:faults`: runs the scenarios one after the other on loopback and shows what became of each message. Ends
 // with 1 when a target is missed, with 2 when it cannot run.
-import { describeMachine } from '../../bench/machine.ts';
-import { readCommandLine } from '../rig/command-line.ts';
-import { mosquittoMissing } from '../rig/mosquitto.ts';
-import { Random } from './random.ts';
-import { describeFinding, type Scenario } from './scenario.ts';
+import { describeMachine } from '../../bench/parts/machine.ts';
+import { readCommandLine } from '../../rig/command-line.ts';
+import { mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { Random } from './rig/random.ts';
+import { describeFinding, type Scenario } from './rig/scenario.ts';
 import { scenarios } from './scenarios.ts';
-import { startFaultWorker } from './fault-rig.ts';
+import { startFaultWorker } from './rig/fault-rig.ts';
 
 const usage = `Usage: npm run test:faults -- [options]
 

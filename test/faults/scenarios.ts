@@ -1,17 +1,17 @@
 // Every scenario, in the order of a full run.
-import { activeBridges, changedShares } from './active-bridges.ts';
-import { bridgeKills } from './bridge-kills.ts';
-import { brokerRestarts } from './broker-restarts.ts';
-import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './edge-faults.ts';
-import { embeddedBroker } from './embedded-broker.ts';
-import { localLoad } from './local-load.ts';
-import { networkCuts } from './network-cuts.ts';
-import { poison } from './poison.ts';
-import { redelivered } from './redelivered.ts';
-import type { Scenario } from './scenario.ts';
-import { spoolDamage, spoolFull } from './spool-faults.ts';
-import { takeOvers } from './take-overs.ts';
-import { answersLost, workerHangs, workerRefuses, workerRestarts } from './worker-faults.ts';
+import { activeBridges, changedShares } from './scenarios/active-bridges.ts';
+import { bridgeKills } from './scenarios/bridge-kills.ts';
+import { brokerRestarts } from './scenarios/broker-restarts.ts';
+import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './scenarios/edge-faults.ts';
+import { embeddedBroker } from './scenarios/embedded-broker.ts';
+import { localLoad } from './rig/local-load.ts';
+import { networkCuts } from './scenarios/network-cuts.ts';
+import { poison } from './scenarios/poison.ts';
+import { redelivered } from './scenarios/redelivered.ts';
+import type { Scenario } from './rig/scenario.ts';
+import { spoolDamage, spoolFull } from './scenarios/spool-faults.ts';
+import { takeOvers } from './scenarios/take-overs.ts';
+import { answersLost, workerHangs, workerRefuses, workerRestarts } from './scenarios/worker-faults.ts';
 
 /** The Worker fails, or is given what it can never take. */
 export const workerSideScenarios: Scenario[] = [

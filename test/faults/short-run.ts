@@ -1,11 +1,11 @@
 // Scenarios as tests, with small counts and against the same real parts. `npm run test:faults` runs the full counts;
 // the limits are the same.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { mosquittoMissing } from '../rig/mosquitto.ts';
-import type { WorkerRig } from '../rig/worker-rig.ts';
-import { startFaultWorker } from './fault-rig.ts';
-import { Random } from './random.ts';
-import { describeFinding, type Scenario } from './scenario.ts';
+import { mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import type { WorkerRig } from '../../rig/worker/worker-rig.ts';
+import { startFaultWorker } from './rig/fault-rig.ts';
+import { Random } from './rig/random.ts';
+import { describeFinding, type Scenario } from './rig/scenario.ts';
 
 export function testScenarios(scenarios: Scenario[]): void {
   const seed = Date.now() % 2 ** 31;

@@ -3,9 +3,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { GatewayProcess, gatewaySecret } from '../rig/gateway-process.ts';
-import { SocketServer } from '../rig/socket-server.ts';
-import { TcpClient } from '../rig/tcp-client.ts';
+import { GatewayProcess, gatewaySecret } from '../../rig/services/gateway-process.ts';
+import { SocketServer } from '../../rig/services/socket-server.ts';
+import { TcpClient } from '../../rig/clients/tcp-client.ts';
 
 let worker: SocketServer;
 let gateway: GatewayProcess;

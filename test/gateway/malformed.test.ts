@@ -6,12 +6,12 @@ import { generate, type Packet } from 'mqtt-packet';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { PacketReader } from '../../src/protocol/mqtt-codec/packet-reader.ts';
-import type { Activation } from '../rig/accounts.ts';
-import { eventually } from '../rig/changes.ts';
-import { EdgeService } from '../rig/edge-service.ts';
-import { fuzzSeed } from '../rig/fuzzing.ts';
-import { malformedPackets } from '../rig/malformed-packets.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { eventually } from '../../rig/changes.ts';
+import { EdgeService } from '../../rig/services/edge-service.ts';
+import { fuzzSeed } from '../../rig/inputs/fuzzing.ts';
+import { malformedPackets } from '../../rig/inputs/malformed-packets.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
 
 const connections = 400;
 const packetsEach = 25;

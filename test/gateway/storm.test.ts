@@ -2,11 +2,11 @@
 // never reads beside one that behaves. The Worker and the gateway are the real ones.
 import mqtt, { type MqttClient } from 'mqtt';
 import { afterEach, expect, test } from 'vitest';
-import type { Activation } from '../rig/accounts.ts';
-import { eventually } from '../rig/changes.ts';
-import { EdgeService } from '../rig/edge-service.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
-import { RawMqtt } from '../rig/raw-mqtt.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { eventually } from '../../rig/changes.ts';
+import { EdgeService } from '../../rig/services/edge-service.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { RawMqtt } from '../../rig/clients/raw-mqtt.ts';
 
 let service: EdgeService;
 const clients: MqttClient[] = [];

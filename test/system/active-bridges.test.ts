@@ -1,14 +1,14 @@
 // Two active bridges between mosquitto and the built Worker, each with its share of the products. How they change places under
 // load is in faults/active-bridges.ts.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { activate, addProduct, type Activation } from '../rig/accounts.ts';
-import { askHealth, dataOf } from '../rig/api.ts';
-import { bridgeSecret, makeSpoolDir, type BridgeProcess } from '../rig/bridge-process.ts';
-import { eventually } from '../rig/changes.ts';
-import { Mosquitto, mosquittoMissing } from '../rig/mosquitto.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
-import { findFreePort } from '../rig/ports.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import { activate, addProduct, type Activation } from '../../rig/clients/accounts.ts';
+import { askHealth, dataOf } from '../../rig/clients/api.ts';
+import { bridgeSecret, makeSpoolDir, type BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { eventually } from '../../rig/changes.ts';
+import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { findFreePort } from '../../rig/ports.ts';
+import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 const changedWithinMs = 40_000;
 

@@ -17,11 +17,11 @@ import {
 } from '../../client/src/index.ts';
 import { signAccessToken } from '../../src/crypto/tokens.ts';
 import { VirtualDevice } from '../../dev/virtual-device.ts';
-import type { Activation } from '../rig/accounts.ts';
-import { eventually } from '../rig/changes.ts';
-import { TcpProxy } from '../rig/tcp-proxy.ts';
-import { WholeService } from '../rig/whole-service.ts';
-import { jwtSecrets } from '../rig/worker-rig.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { eventually } from '../../rig/changes.ts';
+import { TcpProxy } from '../../rig/clients/tcp-proxy.ts';
+import { WholeService } from '../../rig/services/whole-service.ts';
+import { jwtSecrets } from '../../rig/worker/worker-rig.ts';
 
 /** Shorter than the service may be told to make them. */
 const tokenSeconds = 3;

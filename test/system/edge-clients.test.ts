@@ -6,11 +6,11 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import type { Activation } from '../rig/accounts.ts';
-import { dataOf } from '../rig/api.ts';
-import { makeCertificates, type Certificates } from '../rig/certificates.ts';
-import { EdgeService } from '../rig/edge-service.ts';
-import { mosquittoClientsMissing, pahoMissing, pythonWithPaho } from '../rig/foreign-clients.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { makeCertificates, type Certificates } from '../../rig/certificates.ts';
+import { EdgeService } from '../../rig/services/edge-service.ts';
+import { mosquittoClientsMissing, pahoMissing, pythonWithPaho } from '../../rig/brokers/foreign-clients.ts';
 import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
 
 const run = promisify(execFile);

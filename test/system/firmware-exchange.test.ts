@@ -2,10 +2,10 @@
 // MQTT 3.1.1 as stock PubSubClient speaks it, with its buffer of 256 bytes.
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { addProduct } from '../rig/accounts.ts';
-import { dataOf } from '../rig/api.ts';
-import { Changes, eventually } from '../rig/changes.ts';
-import { WholeService } from '../rig/whole-service.ts';
+import { addProduct } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { Changes, eventually } from '../../rig/changes.ts';
+import { WholeService } from '../../rig/services/whole-service.ts';
 
 const bufferBytes = 256;
 /** What the library keeps free in front of a packet. */

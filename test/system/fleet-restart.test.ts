@@ -1,11 +1,11 @@
 // What devices know of subscriptions to all of them, over a kill of the Worker: the objects find it in their storage, and ask
 // nobody. The built Worker with a counter in front of it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Activation } from '../rig/accounts.ts';
-import { bridgeSecret } from '../rig/bridge-process.ts';
-import { meteredFront, readMeter } from '../rig/meter.ts';
-import { RelayClient } from '../rig/relay-client.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { meteredFront, readMeter } from '../../rig/worker/meter.ts';
+import { RelayClient } from '../../rig/clients/relay-client.ts';
+import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 const everything = '/sys/+/+/#';
 

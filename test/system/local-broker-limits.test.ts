@@ -6,10 +6,10 @@ import { connect as connectTcp } from 'node:net';
 import { setTimeout as pass } from 'node:timers/promises';
 import { afterEach, beforeAll, afterAll, describe, expect, test, vi } from 'vitest';
 import WebSocket from 'ws';
-import { brokerLimitDefaults } from '../../dev/broker-limits.ts';
-import { HookServer, hookServerSecret, topicRoot } from '../rig/hook-server.ts';
-import { LocalBroker } from '../rig/local-broker.ts';
-import { RawMqtt, type RawLogin } from '../rig/raw-mqtt.ts';
+import { brokerLimitDefaults } from '../../dev/broker/limits.ts';
+import { HookServer, hookServerSecret, topicRoot } from '../../rig/services/hook-server.ts';
+import { LocalBroker } from '../../rig/services/local-broker.ts';
+import { RawMqtt, type RawLogin } from '../../rig/clients/raw-mqtt.ts';
 
 const hook = new HookServer();
 const brokers: LocalBroker[] = [];

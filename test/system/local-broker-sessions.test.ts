@@ -1,9 +1,9 @@
 // Persistent sessions at the local broker: what is delivered again, how it is marked, and what follows it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { IPublishPacket } from 'mqtt-packet';
-import { HookServer, hookServerSecret, topicRoot } from '../rig/hook-server.ts';
-import { LocalBroker } from '../rig/local-broker.ts';
-import { RawMqtt, type RawLogin } from '../rig/raw-mqtt.ts';
+import { HookServer, hookServerSecret, topicRoot } from '../../rig/services/hook-server.ts';
+import { LocalBroker } from '../../rig/services/local-broker.ts';
+import { RawMqtt, type RawLogin } from '../../rig/clients/raw-mqtt.ts';
 
 const hook = new HookServer();
 let broker: LocalBroker;

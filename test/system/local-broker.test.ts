@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { HookServer, hookServerSecret, topicRoot } from '../rig/hook-server.ts';
-import { LocalBroker } from '../rig/local-broker.ts';
+import { HookServer, hookServerSecret, topicRoot } from '../../rig/services/hook-server.ts';
+import { LocalBroker } from '../../rig/services/local-broker.ts';
 
 const productKey = 'switch-1';
 const hook = new HookServer();

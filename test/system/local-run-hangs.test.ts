@@ -1,7 +1,7 @@
 // What holds `npm start` up and must not end it: parts that hang, a machine that sleeps, a log that nobody reads.
 import { setTimeout as pass } from 'node:timers/promises';
 import { afterEach, expect, test, vi } from 'vitest';
-import { chooseLocalPlace, groupMembers, LocalRun } from '../rig/local-run.ts';
+import { chooseLocalPlace, groupMembers, LocalRun } from '../../rig/services/local-run.ts';
 
 const place = await chooseLocalPlace();
 const runs: LocalRun[] = [];

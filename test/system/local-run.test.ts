@@ -6,8 +6,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { connectAsync } from 'mqtt';
 import { afterEach, expect, test, vi } from 'vitest';
-import { findFreePort } from '../rig/ports.ts';
-import { chooseLocalPlace, groupMembers, LocalRun } from '../rig/local-run.ts';
+import { findFreePort } from '../../rig/ports.ts';
+import { chooseLocalPlace, groupMembers, LocalRun } from '../../rig/services/local-run.ts';
 
 const [place, placeWithoutBroker] = [await chooseLocalPlace(), await chooseLocalPlace()];
 const { stateDir } = place;

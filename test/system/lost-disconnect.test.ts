@@ -2,12 +2,12 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { dataOf } from '../rig/api.ts';
-import { eventually } from '../rig/changes.ts';
-import { MqttTestClient } from '../rig/mqtt-client.ts';
-import { spawnLocalBroker } from '../rig/parts.ts';
-import { findFreePort } from '../rig/ports.ts';
-import { hookSecret, WorkerRig } from '../rig/worker-rig.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { eventually } from '../../rig/changes.ts';
+import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
+import { spawnLocalBroker } from '../../rig/services/parts.ts';
+import { findFreePort } from '../../rig/ports.ts';
+import { hookSecret, WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 const api = { BROKER_API_KEY: 'key', BROKER_API_SECRET: 'secret' };
 /** The scheduled job runs every minute. */

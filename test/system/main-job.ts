@@ -3,11 +3,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { IClientOptions } from 'mqtt';
 import { expect } from 'vitest';
-import type { Activation } from '../rig/accounts.ts';
-import { bridgeName, bridgePassword } from '../rig/bridge-process.ts';
-import { MqttTestClient, refusalOf, type ProtocolVersion } from '../rig/mqtt-client.ts';
-import type { WorkerRig } from '../rig/worker-rig.ts';
-import { dataOf } from '../rig/api.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { bridgeName, bridgePassword } from '../../rig/services/bridge-process.ts';
+import { MqttTestClient, refusalOf, type ProtocolVersion } from '../../rig/clients/mqtt-client.ts';
+import type { WorkerRig } from '../../rig/worker/worker-rig.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 export type Job = {
   rig: WorkerRig;

@@ -4,14 +4,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startAedes, type TestBroker } from '../rig/aedes.ts';
-import type { Activation } from '../rig/accounts.ts';
-import { dataOf } from '../rig/api.ts';
-import { buildOnce } from '../rig/built-worker.ts';
-import { bridgeSecret } from '../rig/bridge-process.ts';
-import { eventually } from '../rig/changes.ts';
-import { advanceClock, meteredFront, readMeter, reportConnected, resetMeter, type Counts } from '../rig/meter.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import { startAedes, type TestBroker } from '../../rig/brokers/aedes.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { dataOf } from '../../rig/clients/api.ts';
+import { buildOnce } from '../../rig/worker/built-worker.ts';
+import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { eventually } from '../../rig/changes.ts';
+import {
+  advanceClock,
+  meteredFront,
+  readMeter,
+  reportConnected,
+  resetMeter,
+  type Counts,
+} from '../../rig/worker/meter.ts';
+import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 /** Of what is uploaded. */
 const maxBundleBytes = 150 * 1024;

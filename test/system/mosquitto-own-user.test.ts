@@ -9,9 +9,9 @@ import {
   describeClient,
   dynamicSecurityMissing,
   startDynamicMosquitto,
-} from '../rig/mosquitto-dynamic-security.ts';
-import type { Mosquitto } from '../rig/mosquitto.ts';
-import { findFreePort } from '../rig/ports.ts';
+} from '../../rig/brokers/mosquitto-dynamic-security.ts';
+import type { Mosquitto } from '../../rig/brokers/mosquitto.ts';
+import { findFreePort } from '../../rig/ports.ts';
 
 const isRoot = process.getuid?.() === 0;
 const hasUser = spawnSync('id', ['mosquitto']).status === 0;

@@ -3,24 +3,24 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keptClientId } from '../../broker-bridge/src/client-id.ts';
-import type { Activation } from '../rig/accounts.ts';
-import { makeCertificates, portOf, startTlsFront, type Certificates } from '../rig/certificates.ts';
-import { bridgeName, bridgePassword, type BridgeProcess } from '../rig/bridge-process.ts';
-import { eventually } from '../rig/changes.ts';
+import { keptClientId } from '../../broker-bridge/src/broker/client-id.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { makeCertificates, portOf, startTlsFront, type Certificates } from '../../rig/certificates.ts';
+import { bridgeName, bridgePassword, type BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { eventually } from '../../rig/changes.ts';
 import {
   deleteClient,
   describeClient,
   dynamicSecurityMissing,
   startDynamicMosquitto,
-} from '../rig/mosquitto-dynamic-security.ts';
-import type { Mosquitto } from '../rig/mosquitto.ts';
-import { MqttTestClient, refusalOf } from '../rig/mqtt-client.ts';
-import { findFreePort } from '../rig/ports.ts';
-import { RabbitMq, rabbitmqMissing } from '../rig/rabbitmq.ts';
-import { hookSecret, WorkerRig } from '../rig/worker-rig.ts';
+} from '../../rig/brokers/mosquitto-dynamic-security.ts';
+import type { Mosquitto } from '../../rig/brokers/mosquitto.ts';
+import { MqttTestClient, refusalOf } from '../../rig/clients/mqtt-client.ts';
+import { findFreePort } from '../../rig/ports.ts';
+import { RabbitMq, rabbitmqMissing } from '../../rig/brokers/rabbitmq.ts';
+import { hookSecret, WorkerRig } from '../../rig/worker/worker-rig.ts';
 import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
-import { dataOf } from '../rig/api.ts';
+import { dataOf } from '../../rig/clients/api.ts';
 
 for (const missing of [rabbitmqMissing, dynamicSecurityMissing]) {
   if (missing !== null) console.warn(`skipped: ${missing}`);

@@ -3,8 +3,8 @@ import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { bridgeSecret } from '../rig/bridge-process.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 let rig: WorkerRig;
 beforeAll(async () => {

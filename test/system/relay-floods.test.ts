@@ -3,10 +3,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
-import type { Activation } from '../rig/accounts.ts';
-import { bridgeSecret } from '../rig/bridge-process.ts';
-import { RelayClient, type RelayOptions } from '../rig/relay-client.ts';
-import { WorkerRig } from '../rig/worker-rig.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { RelayClient, type RelayOptions } from '../../rig/clients/relay-client.ts';
+import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 let rig: WorkerRig;
 const closings: Record<string, unknown>[] = [];

@@ -7,7 +7,7 @@ import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
 import { goAuthAclSchema, goAuthUserSchema } from '../../protocol/hooks.ts';
-import { decideConnect, refuseTopic } from '../../services/messaging-auth.ts';
+import { decideConnect, refuseTopic } from '../../services/broker/messaging-auth.ts';
 
 export const mosquittoGoAuthHookRoutes = createRouter();
 

@@ -13,7 +13,7 @@ import {
   rabbitmqUserSchema,
   rabbitmqVhostSchema,
 } from '../../protocol/hooks.ts';
-import { decideConnect, refuseTopic, rightsOfUser } from '../../services/messaging-auth.ts';
+import { decideConnect, refuseTopic, rightsOfUser } from '../../services/broker/messaging-auth.ts';
 
 export const rabbitmqHookRoutes = createRouter();
 

@@ -13,7 +13,7 @@ import {
   vernemqSessionSchema,
   vernemqSubscribeSchema,
 } from '../../protocol/hooks.ts';
-import { decideConnect, refuseTopic, reportConnection } from '../../services/messaging-auth.ts';
+import { decideConnect, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 
 export const vernemqHookRoutes = createRouter();
 

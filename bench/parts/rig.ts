@@ -1,0 +1,120 @@
+// What every benchmark needs, started once: mosquitto, the built Worker in workerd, a user with devices. Everything on
+// loopback, everything stopped at the end. It measures nothing.
+import type { BridgeProcess } from '../../rig/services/bridge-process.ts';
+import type { Activation } from '../../rig/clients/accounts.ts';
+import { Mosquitto, mosquittoSettings } from '../../rig/brokers/mosquitto.ts';
+import { RelayClient } from '../../rig/clients/relay-client.ts';
+import type { ServiceProcess } from '../../rig/services/service-process.ts';
+import type { Neighbour } from '../../rig/worker/worker-runtime.ts';
+import { WorkerRig, workerVars } from '../../rig/worker/worker-rig.ts';
+
+/** Not the 200 that a socket may have: an application would open a second one before that. */
+const topicsPerSocket = 100;
+
+/** One device sends what thousands would. */
+const edgeLimits = ['edgePacketBurst=1000000', 'edgePacketsPerSecond=1000000'];
+
+/**
+ * No round is to have the scheduled job. With it workerd closed all connections a few times, which it does where nobody reads its
+ * log for 5 s; a thousand runs of the job under load did not show it again, nor did the reports of some minutes with a run a second.
+ */
+const unscheduled = { SCHEDULE_SECONDS: '86400' };
+
+export const benchSettings = [
+  `mosquitto: ${mosquittoSettings.join(', ')}`,
+  `Worker: the built bundle in workerd, ${Object.entries(workerVars)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(', ')}`,
+  'bridge: as in production, MQTT 5, its spool flushed to the disk before each acknowledgement',
+  'devices are activated over HTTP; their logins are not checked by the broker',
+];
+
+export type BenchRigOptions = {
+  deviceCount: number;
+  profileDir: string | null;
+  /** Beside those of every benchmark. */
+  limits?: string[];
+  neighbours?: Neighbour[];
+  brokerConfig?: string;
+};
+
+export class BenchRig {
+  readonly broker: Mosquitto;
+  readonly worker: WorkerRig;
+  readonly devices: Activation[];
+  readonly #profileDir: string | null;
+
+  private constructor(broker: Mosquitto, worker: WorkerRig, devices: Activation[], profileDir: string | null) {
+    this.broker = broker;
+    this.worker = worker;
+    this.devices = devices;
+    this.#profileDir = profileDir;
+  }
+
+  static async start(options: BenchRigOptions): Promise<BenchRig> {
+    const { limits = [], neighbours = [], brokerConfig } = options;
+    const broker = await Mosquitto.start(brokerConfig);
+    try {
+      const worker = await WorkerRig.start({
+        mqttPort: broker.port,
+        vars: {
+          LIMITS: [workerVars.LIMITS, ...edgeLimits, ...limits].join(),
+          ...unscheduled,
+        },
+        neighbours,
+        onWorkerLine: (line) => showTrouble('Worker', line),
+      });
+      return new BenchRig(broker, worker, await worker.activateMany(options.deviceCount), options.profileDir);
+    } catch (error) {
+      await broker.stop();
+      throw error;
+    }
+  }
+
+  /** One at a time, connected to the Worker itself unless told otherwise. */
+  async startBridge(workerUrl = this.worker.url): Promise<BridgeProcess> {
+    const nodeOptions = this.#profileDir === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${this.#profileDir}`];
+    const environment = { BRIDGE_ID: 'bench', LOG_LEVEL: 'info' };
+    const bridge = this.worker.startBridge({ workerUrl, environment, nodeOptions });
+    showTroubleOf('bridge', bridge);
+    await bridge.untilReady();
+    return bridge;
+  }
+
+  /** An application's end of the relay: resolves when every subscription is active; `onText` is given each push. */
+  async follow(topics: readonly string[], onText: (text: string) => void): Promise<{ stop: () => Promise<void> }> {
+    const clients: RelayClient[] = [];
+    for (let at = 0; at < topics.length; at += topicsPerSocket) {
+      const socket = { perMessageDeflate: false };
+      const client = await RelayClient.open(this.worker.url, { socket, onPushText: onText });
+      await client.follow({ token: this.worker.owner.token }, topics.slice(at, at + topicsPerSocket));
+      clients.push(client);
+    }
+    return {
+      stop: async () => {
+        for (const client of clients) client.close();
+        await Promise.all(clients.map((client) => client.untilClosed()));
+      },
+    };
+  }
+
+  async stop(): Promise<void> {
+    await this.worker.stop();
+    await this.broker.stop();
+  }
+}
+
+/** Of a service's own process, from now on. */
+export function showTroubleOf(part: string, { child }: Pick<ServiceProcess, 'child'>): void {
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => {
+      for (const line of chunk.toString().trimEnd().split('\n')) showTrouble(part, line);
+    });
+  }
+}
+
+/** A warning explains a figure, so it is shown with the figures. */
+export function showTrouble(part: string, line: string): void {
+  if (line.includes('"level":"info"') || line.includes('"level":"debug"')) return;
+  console.log(`  ${part}: ${line}`);
+}

@@ -1,0 +1,290 @@
+// The bridge's WebSocket to the Worker: keeps it open, identifies this bridge, passes on what arrives.
+// It must not decide what a role or a command means.
+import { WebSocket, type RawData } from 'ws';
+import {
+  linkCloseReasons,
+  linkPath,
+  linkPing,
+  linkPong,
+  commandLinkParameter,
+  shareParameter,
+  workerFrameSchema,
+  type BridgeFrame,
+  type BrokerSession,
+  type PublishFrame,
+} from '../../../src/protocol/bridge.ts';
+import { BackOff } from '../../../node-service/back-off.ts';
+import { readJson } from '../intake/json.ts';
+import { runDetached } from '../../../node-service/detached.ts';
+import { describeError, type Log } from '../../../node-service/log.ts';
+import { WorkerClock } from './worker-clock.ts';
+
+export type Role = 'active' | 'standby';
+export type BrokerState = { connected: boolean; session?: BrokerSession };
+
+/** `commandLinks`: how many a bridge opens while active. The others are described in protocol/bridge.ts. */
+export type Counts = {
+  commandLinks: number;
+  shares: number;
+  formerShares: number | undefined;
+  changedMsAgo: number | undefined;
+};
+
+type LinkOptions = {
+  workerUrl: string;
+  /** Number of a command link; null for the link that decides on the role. */
+  commandLink: number | null;
+  /** Which share of the uplink the link is for. */
+  share: number;
+  secret: string;
+  bridgeId: string;
+  /** Another one after a restart, because the new process does not know what the old one has published. */
+  instanceId: string;
+  spoolId: string;
+  /** Digest of the MQTT client id. Other bridges of the system must have the same. */
+  sessionDigest: string;
+  log: Log;
+  readBroker: () => BrokerState;
+  /** The shares that this bridge is active for. */
+  readActiveShares: () => number[];
+  /** `resumes`: no other bridge was active since this process was. `counts`: where the Worker says them now. */
+  onRole: (role: Role, resumes: boolean, counts: Counts | null) => void;
+  /** Answers whether the broker session has the product's subscriptions. */
+  onProduct: (productKey: string) => Promise<boolean>;
+  onPublish: (frame: PublishFrame, link: WorkerLink) => void;
+  /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
+  onConnectedChange: (isConnected: boolean, lastFrameAtMs: number, link: WorkerLink) => void;
+  onRetry: () => void;
+  /** Another process has connected as this bridge. */
+  onReplaced: () => void;
+  /** The first hello of this process was refused, by what an operator has to change: it is not tried again. */
+  onRefused?: (remedy: string) => void;
+};
+
+const pingEveryMs = 5000;
+const watchEveryMs = 1000;
+const maxInactivityMs = 10_000;
+/** The Worker promotes another bridge 9 s after our last ping at the earliest; clocks may drift a little until then. */
+const roleIsSureForMs = 8500;
+const handshakeTimeoutMs = 10_000;
+const unauthorizedRetryMs = 30_000;
+const stableAfterMs = 10_000;
+/** How long to leave the field to another process that is taken for this bridge. */
+const standBackMs = 60_000;
+const remedies = {
+  [linkCloseReasons.replaced]: 'another process runs with this BRIDGE_ID: stop one of them',
+  [linkCloseReasons.idInUse]: 'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
+  [linkCloseReasons.otherSession]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
+  [linkCloseReasons.knowsNoShares]: 'update this bridge to the version of the Worker, or set BRIDGE_SHARES to 1',
+};
+
+export class WorkerLink {
+  readonly #options: LinkOptions;
+  #clock = new WorkerClock();
+  readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
+  #socket: WebSocket | null = null;
+  #isWelcome = false;
+  #wasEverWelcome = false;
+  #welcomeAtMs = 0;
+  #lastFrameAtMs = 0;
+  /** When the unanswered pings were sent, and the last answered one; by the monotonic clock. */
+  #pingsUnderWay: number[] = [];
+  #answeredPingAtMs = -Infinity;
+  #watchTimer: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #isWanted = false;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+  }
+
+  get isConnected(): boolean {
+    return this.#isWelcome;
+  }
+
+  /** No other bridge can have been made active by now. */
+  get isRoleSure(): boolean {
+    return this.#isWelcome && performance.now() - this.#answeredPingAtMs < roleIsSureForMs;
+  }
+
+  /** An estimate of the Worker's clock. */
+  nowMs(): number {
+    return this.#clock.nowMs(Date.now());
+  }
+
+  /** Of the way to the Worker and back, without what either side does; null before it was measured. */
+  get roundTripMs(): number | null {
+    return this.#clock.roundTripMs;
+  }
+
+  start(): void {
+    this.#isWanted = true;
+    this.#connect();
+  }
+
+  /** Reconnects, to learn again which role this bridge has. */
+  restart(): void {
+    if (this.#isWelcome) this.#socket?.terminate();
+  }
+
+  /** False when there is no link. */
+  send(frame: BridgeFrame): boolean {
+    if (!this.#isWelcome || this.#socket?.readyState !== WebSocket.OPEN) return false;
+    this.#socket.send(JSON.stringify(frame));
+    return true;
+  }
+
+  async stop(): Promise<void> {
+    this.#isWanted = false;
+    clearTimeout(this.#retryTimer);
+    const socket = this.#socket;
+    if (socket === null) return;
+    if (socket.readyState === WebSocket.OPEN) socket.close(1001, 'leaving');
+    else socket.terminate();
+    const timer = setTimeout(() => socket.terminate(), 1000);
+    await new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    clearTimeout(timer);
+  }
+
+  #connect(): void {
+    const { workerUrl, secret, commandLink, share } = this.#options;
+    const query = new URLSearchParams();
+    if (share > 0) query.set(shareParameter, String(share));
+    if (commandLink !== null) query.set(commandLinkParameter, String(commandLink));
+    const socket = new WebSocket(
+      `${workerUrl.replace(/^http/, 'ws')}${linkPath}${query.size === 0 ? '' : `?${query.toString()}`}`,
+      {
+        headers: { authorization: `Bearer ${secret}` },
+        perMessageDeflate: false,
+        handshakeTimeout: handshakeTimeoutMs,
+        maxPayload: 1024 * 1024,
+      },
+    );
+    this.#socket = socket;
+    let cause = 'closed by the Worker';
+    let refusedStatus: number | null = null;
+    socket.on('upgrade', (response) => response.socket.setNoDelay(true));
+    socket.on('unexpected-response', (request, response) => {
+      refusedStatus = response.statusCode ?? 0;
+      cause = `status ${refusedStatus}`;
+      request.destroy();
+      socket.terminate();
+    });
+    socket.on('error', (error) => {
+      if (refusedStatus === null) cause = describeError(error);
+    });
+    socket.on('open', () => this.#sendHello(socket));
+    socket.on('message', (data, isBinary) => this.#read(data, isBinary));
+    socket.on('close', (code, reason) => {
+      const detail = code === 1006 ? cause : `${cause}: ${code} ${reason.toString()}`.trimEnd();
+      this.#noteClose(detail, refusedStatus, reason.toString());
+    });
+  }
+
+  #sendHello(socket: WebSocket): void {
+    // Measured anew: our clock may have been set, or drifted, since the last connection.
+    this.#clock = new WorkerClock();
+    this.#lastFrameAtMs = Date.now();
+    this.#pingsUnderWay = [];
+    this.#answeredPingAtMs = -Infinity;
+    const { connected, session } = this.#options.readBroker();
+    const hello: BridgeFrame = {
+      type: 'hello',
+      bridgeId: this.#options.bridgeId,
+      instanceId: this.#options.instanceId,
+      spoolId: this.#options.spoolId,
+      sessionDigest: this.#options.sessionDigest,
+      brokerConnected: connected,
+      activeShares: this.#options.readActiveShares(),
+      ...(session === undefined ? {} : { session }),
+    };
+    socket.send(JSON.stringify(hello));
+    this.#ping(socket);
+    this.#watchTimer = setInterval(() => this.#watch(socket), watchEveryMs);
+  }
+
+  #watch(socket: WebSocket): void {
+    if (Date.now() - this.#lastFrameAtMs > maxInactivityMs) {
+      this.#options.log.warn('the Worker sends nothing on the link', { maxInactivityMs });
+      socket.terminate();
+    } else if (performance.now() - (this.#pingsUnderWay.at(-1) ?? this.#answeredPingAtMs) >= pingEveryMs) {
+      this.#ping(socket);
+    }
+  }
+
+  #ping(socket: WebSocket): void {
+    this.#pingsUnderWay.push(performance.now());
+    socket.send(linkPing);
+  }
+
+  #read(data: RawData, isBinary: boolean): void {
+    this.#lastFrameAtMs = Date.now();
+    // A Buffer, by the default of `binaryType`.
+    const text = isBinary ? '' : (data as Buffer).toString();
+    if (text === linkPong) {
+      const sentAtMs = this.#pingsUnderWay.shift();
+      if (sentAtMs === undefined) return;
+      this.#answeredPingAtMs = sentAtMs;
+      this.#clock.noteRoundTrip(performance.now() - sentAtMs);
+      return;
+    }
+    const frame = readJson(workerFrameSchema, text);
+    if (frame === undefined) {
+      this.#options.log.warn('a frame on the link cannot be understood', { bytes: text.length });
+      return;
+    }
+    if (frame.type === 'publish') {
+      this.#options.onPublish(frame, this);
+      return;
+    }
+    if (frame.type === 'product') {
+      runDetached(this.#answerProduct(frame.id, frame.productKey));
+      return;
+    }
+    this.#clock.noteFrame(frame.nowMs, Date.now());
+    if (!this.#isWelcome) {
+      this.#isWelcome = true;
+      this.#wasEverWelcome = true;
+      this.#welcomeAtMs = Date.now();
+      if (this.#options.commandLink === null) this.#options.log.info('connected to the Worker');
+      this.#options.onConnectedChange(true, this.#lastFrameAtMs, this);
+    }
+    const { commandLinks, shares = 1, formerShares, changedMsAgo } = frame;
+    const counts = commandLinks === undefined ? null : { commandLinks, shares, formerShares, changedMsAgo };
+    this.#options.onRole(frame.role, frame.resumes ?? false, counts);
+  }
+
+  async #answerProduct(id: string, productKey: string): Promise<void> {
+    this.send({ type: 'product-served', id, isServed: await this.#options.onProduct(productKey) });
+  }
+
+  #noteClose(cause: string, refusedStatus: number | null, reason: string): void {
+    clearInterval(this.#watchTimer);
+    this.#socket = null;
+    const wasWelcome = this.#isWelcome;
+    this.#isWelcome = false;
+    if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs, this);
+    if (!this.#isWanted) return;
+    this.#options.onRetry();
+    if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
+    if (reason === linkCloseReasons.replaced) this.#options.onReplaced();
+    let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
+    const { onRefused, commandLink } = this.#options;
+    if (remedy !== undefined && !this.#wasEverWelcome && onRefused !== undefined) {
+      onRefused(remedy);
+      return;
+    }
+    let delayMs = remedy === undefined ? this.#backOff.nextDelayMs() : standBackMs;
+    if (refusedStatus === 401 || refusedStatus === 403) {
+      delayMs = unauthorizedRetryMs;
+      remedy = 'give this bridge and the Worker the same BRIDGE_SECRET';
+    }
+    this.#options.log[remedy === undefined ? 'warn' : 'error']('no link to the Worker', {
+      cause,
+      ...(commandLink === null ? {} : { commandLink }),
+      retryInMs: Math.round(delayMs),
+      ...(remedy === undefined ? {} : { alarm: true, remedy }),
+    });
+    this.#retryTimer = setTimeout(() => this.#connect(), delayMs);
+  }
+}

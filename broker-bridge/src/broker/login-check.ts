@@ -1,0 +1,118 @@
+// Whether the broker lets this bridge in, tried now and then while it stands by: a wrong password shows before a take-over. Connects
+// under a client id of its own, without a session, and leaves at once: it must not touch the session that the active bridge has.
+import mqtt, { type IClientOptions } from 'mqtt';
+import { checkClientId } from './client-id.ts';
+import type { MqttConfig } from '../config.ts';
+import { runDetached } from '../../../node-service/detached.ts';
+import { describeError, type Log } from '../../../node-service/log.ts';
+import { connectOptions, type MqttVersion } from './mqtt-connection.ts';
+
+export type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
+type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
+
+type Options = {
+  /** 0: never. */
+  everyMs: number;
+  /** Of an account that stands for the bridge's, where that is bound to one client id; its own is its name. */
+  username: string | undefined;
+};
+
+const firstAfterMs = 1_000;
+const unacceptableVersionCodes = [0x01, 0x84];
+
+export class LoginCheck {
+  readonly #config: MqttConfig;
+  readonly #options: Options;
+  readonly #log: Log;
+  #state: LoginState = 'unknown';
+  #timer: NodeJS.Timeout | undefined;
+  /** Another one after each `stop`: what an attempt from before finds counts for nothing. */
+  #run: symbol | undefined;
+
+  constructor(config: MqttConfig, options: Options, log: Log) {
+    this.#config = config;
+    this.#options = options;
+    this.#log = log;
+  }
+
+  /** Of the last attempt while this bridge stands by. */
+  get state(): LoginState {
+    return this.#state;
+  }
+
+  get hasFailed(): boolean {
+    return this.#state === 'refused' || this.#state === 'unreachable';
+  }
+
+  start(): void {
+    if (this.#run !== undefined || this.#options.everyMs === 0) return;
+    this.#run = Symbol('run');
+    this.#plan(firstAfterMs);
+  }
+
+  stop(): void {
+    this.#run = undefined;
+    this.#state = 'unknown';
+    clearTimeout(this.#timer);
+  }
+
+  /** Spread, so that bridges that were started together do not come together. */
+  #plan(inMs: number): void {
+    this.#timer = setTimeout(() => runDetached(this.#check()), inMs * (0.8 + Math.random() * 0.4)).unref();
+  }
+
+  async #check(): Promise<void> {
+    const run = this.#run;
+    const first = await this.#attempt(this.#config.protocol === '3.1.1' ? '3.1.1' : '5');
+    // Old brokers refuse the version, or close the connection without an answer.
+    const maySpeakOlder =
+      this.#config.protocol === 'auto' &&
+      (first.state === 'unreachable' || unacceptableVersionCodes.includes(first.refusedCode ?? 0));
+    const attempt = maySpeakOlder ? await this.#attempt('3.1.1') : first;
+    if (run === undefined || run !== this.#run) return;
+    this.#note(attempt);
+    this.#plan(this.#options.everyMs);
+  }
+
+  #note({ state, cause, refusedCode }: Attempt): void {
+    const before = this.#state;
+    this.#state = state;
+    if (state === before) return;
+    if (state === 'accepted') this.#log.info('the broker would let this standby in');
+    else if (state === 'refused') {
+      this.#log.error('the broker would not let this standby in', {
+        alarm: true,
+        cause,
+        ...(refusedCode !== null && { refusedCode }),
+        remedy:
+          'compare MQTT_USERNAME and MQTT_PASSWORD with the account at the broker; for one that is bound to a client id set MQTT_CHECK_USERNAME',
+      });
+    } else this.#log.warn('this standby does not reach the broker', { cause });
+  }
+
+  async #attempt(version: MqttVersion): Promise<Attempt> {
+    const { username } = this.#options;
+    const options: IClientOptions = {
+      ...connectOptions(this.#config, version),
+      ...(username !== undefined && { username }),
+      clientId: username ?? checkClientId(),
+      clean: true,
+      manualConnect: false,
+    };
+    // They ask for the session to be kept.
+    delete options.properties;
+    const client = mqtt.connect(this.#config.url, options);
+    // What comes after the answer changes nothing.
+    client.on('error', () => undefined);
+    const attempt = await new Promise<Attempt>((resolve) => {
+      client.once('connect', () => resolve({ state: 'accepted', cause: '', refusedCode: null }));
+      client.once('error', (error) => {
+        const code = 'code' in error && typeof error.code === 'number' ? error.code : null;
+        resolve({ state: code === null ? 'unreachable' : 'refused', cause: describeError(error), refusedCode: code });
+      });
+      client.once('close', () => resolve({ state: 'unreachable', cause: 'closed by the broker', refusedCode: null }));
+    });
+    client.end(attempt.state !== 'accepted');
+    return attempt;
+  }
+}

@@ -1,0 +1,388 @@
+// One network connection to the broker, from its attempt to its end. It acknowledges a message only on request and
+// stores nothing: what is unacknowledged when it closes is redelivered by the broker, or reported as unanswered.
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
+import { generate, type IConnackPacket } from 'mqtt-packet';
+import { maxPayloadBytes, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
+import type { MqttConfig } from '../config.ts';
+import { runDetached } from '../../../node-service/detached.ts';
+import { describeError } from '../../../node-service/log.ts';
+import { Replies } from '../downlink/replies.ts';
+import { PacketLimit, readCutPayload } from './packet-limit.ts';
+
+const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
+export type MqttVersion = keyof typeof protocolVersions;
+
+/** `reasonCode` is the broker's, where it refused. */
+export type PublishOutcome =
+  | { type: 'published'; hasSubscribers: boolean | null; reply?: string }
+  | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
+
+/** The first message on `topic` that contains a text, within a time after the publish. */
+export type WantedReply = { topic: string; containing: string; withinMs: number };
+
+/**
+ * `packetId` is 0 for QoS 0, which is not acknowledged. `trueBytes` is how long the payload was where only its head is
+ * left, else null.
+ */
+export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> & {
+  payload: Buffer;
+  trueBytes: number | null;
+  packetId: number;
+};
+
+export type ConnectionEnd = {
+  /** The network connection was established, whether or not the broker answered. */
+  wasReached: boolean;
+  /** The CONNACK's code where the broker refused us. */
+  refusedCode: number | null;
+  /** The broker gave the session to another client; only MQTT 5 says so. */
+  isTakenOver: boolean;
+  cause: string;
+};
+
+export type ConnectionEvents = {
+  /** Before any message: whether the broker still has our session. */
+  onSession: (isPresent: boolean) => void;
+  /** Subscribed and ready to publish; once more after each retry of a refused subscription. */
+  onOpen: (refusedFilters: string[]) => void;
+  /** `proceed` lets the next packet in. */
+  onMessage: (message: IncomingMessage, proceed: () => void) => void;
+  onEnd: (end: ConnectionEnd) => void;
+};
+
+const sessionTakenOver = 0x8e;
+const noMatchingSubscribers = 0x10;
+const refusedSubscription = 0x80;
+const answerTimeoutMs = 10_000;
+const resubscribeAfterMs = 30_000;
+/** Of one SUBSCRIBE: a broker may ask about all of them in one request. */
+const filtersAtOnce = 150;
+const disconnectTimeoutMs = 1000;
+/** What is kept of a payload that is too large, to tell where it came from. */
+const cutPayloadBytes = 1024;
+
+/** Handed to the library in place of an acknowledgement: it then reads on without sending one. */
+const ackDeferred = new Error('ack deferred');
+
+export class MqttConnection {
+  /** How many publishes may be unacknowledged, by the broker's receive maximum. */
+  maxUnanswered = 65_535;
+  readonly #client: MqttClient;
+  readonly #version: MqttVersion;
+  readonly #events: ConnectionEvents;
+  readonly #unanswered = new Set<(outcome: PublishOutcome) => void>();
+  readonly #replies = new Replies((topic) => this.#subscribeTo(topic));
+  readonly #end: ConnectionEnd = {
+    wasReached: true,
+    refusedCode: null,
+    isTakenOver: false,
+    cause: 'closed by the broker',
+  };
+  #isOpen = false;
+  #hasEnded = false;
+  #acks: number[] = [];
+  #pubackCode = 0;
+  #lastPacketAtMs = Date.now();
+  #subscribeTimer: NodeJS.Timeout | undefined;
+  readonly #filters: () => readonly string[];
+  readonly #granted = new Set<string>();
+  /** What waits for an answer, to be told when there will be none. */
+  readonly #asking = new Set<(answer: undefined) => void>();
+
+  /** @param filters what to subscribe to: read when the connection is there, and again while there are more of them */
+  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents, filters: () => readonly string[]) {
+    this.#version = version;
+    this.#events = events;
+    this.#filters = filters;
+    // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
+    this.#client = mqtt.connect(config.url, connectOptions(config, version));
+    this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
+    this.#limitPackets();
+    this.#listen();
+    this.#client.connect();
+    this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
+      this.#end.cause = describeError(error);
+      this.#end.wasReached = error.code === 'ECONNRESET';
+    });
+    // The library leaves Nagle's algorithm on, which costs a command 40 ms. WebSockets have it off already.
+    if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  get unanswered(): number {
+    return this.#unanswered.size;
+  }
+
+  /** Further filters, on a connection that is open; true where all of them are granted. */
+  async subscribe(filters: readonly string[]): Promise<boolean> {
+    const missing = filters.filter((filter) => !this.#granted.has(filter));
+    if (missing.length === 0) return true;
+    return this.#isOpen && (await this.#ask(missing))?.length === 0;
+  }
+
+  /** Of what the session has subscribed to; false where the connection has ended. */
+  async unsubscribe(filters: readonly string[]): Promise<boolean> {
+    for (let from = 0; from < filters.length; from += filtersAtOnce) {
+      const isDone = await new Promise<boolean>((resolve) => {
+        const finish = (isDone?: boolean): void => {
+          this.#asking.delete(finish);
+          resolve(isDone ?? false);
+        };
+        this.#asking.add(finish);
+        this.#client.unsubscribe(filters.slice(from, from + filtersAtOnce), (error) =>
+          finish(!(error instanceof Error)),
+        );
+      });
+      if (!isDone) return false;
+    }
+    return true;
+  }
+
+  /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */
+  acknowledge(packetId: number): void {
+    if (packetId === 0 || this.#hasEnded) return;
+    this.#acks.push(packetId);
+    if (this.#acks.length === 1) queueMicrotask(() => this.#writeAcks());
+  }
+
+  /** Sends at once or not at all; resolves when the broker has answered or the connection has ended. */
+  async publish(
+    topic: string,
+    payload: string,
+    messageExpirySeconds: number,
+    wanted?: WantedReply,
+  ): Promise<PublishOutcome> {
+    if (wanted === undefined) return this.#publish(topic, payload, messageExpirySeconds);
+    if (!(await this.#replies.subscribe(wanted.topic))) {
+      return { type: 'not-published', reason: this.#isOpen ? 'refused' : 'broker_disconnected' };
+    }
+    const reply = this.#replies.await(wanted);
+    const outcome = await this.#publish(topic, payload, messageExpirySeconds);
+    if (outcome.type === 'not-published') {
+      reply.cancel();
+      return outcome;
+    }
+    const text = await reply.text;
+    return text === undefined ? outcome : { ...outcome, reply: text };
+  }
+
+  #publish(topic: string, payload: string, messageExpirySeconds: number): Promise<PublishOutcome> {
+    return new Promise((resolve) => {
+      if (!this.#isOpen) {
+        resolve({ type: 'not-published', reason: 'broker_disconnected' });
+        return;
+      }
+      const finish = (outcome: PublishOutcome): void => {
+        if (this.#unanswered.delete(finish)) resolve(outcome);
+      };
+      this.#unanswered.add(finish);
+      const properties = this.#version === '5' ? { properties: { messageExpiryInterval: messageExpirySeconds } } : {};
+      this.#client.publish(topic, payload, { qos: 1, retain: false, ...properties }, () => finish(this.#readPuback()));
+    });
+  }
+
+  /** Cuts the connection if the broker has sent nothing since `atMs`, when a publish went out that is still unanswered. */
+  cutIfInactiveSince(atMs: number): void {
+    if (this.#lastPacketAtMs < atMs) this.cut('the broker does not answer');
+  }
+
+  /** Sends DISCONNECT, which keeps the broker session; resolves when the connection is closed. */
+  async end(): Promise<void> {
+    if (this.#hasEnded) return;
+    this.#end.cause = 'ended by this bridge';
+    this.#writeAcks();
+    const { stream } = this.#client;
+    const protocolVersion = protocolVersions[this.#version];
+    // Not the library's end(): that waits for answers that may never come.
+    if (this.#isOpen) stream.end(generate({ cmd: 'disconnect', reasonCode: 0 }, { protocolVersion }));
+    else stream.destroy();
+    this.#isOpen = false;
+    const timer = setTimeout(() => this.#client.stream.destroy(), disconnectTimeoutMs);
+    await new Promise<void>((resolve) => this.#client.once('close', resolve));
+    clearTimeout(timer);
+  }
+
+  /** Cuts the connection; what the operating system has not sent yet is discarded where that is possible. */
+  cut(cause: string): void {
+    this.#end.cause = cause;
+    const { stream } = this.#client;
+    if (stream instanceof Socket && !(stream instanceof TLSSocket) && !stream.connecting) stream.resetAndDestroy();
+    else stream.destroy();
+  }
+
+  /** The library pipes the stream into its parser: the limit goes in between. */
+  #limitPackets(): void {
+    const client = this.#client as unknown as { streamBuilder: (client: MqttClient) => MqttClient['stream'] };
+    const build = client.streamBuilder;
+    client.streamBuilder = (owner) => {
+      const stream = build(owner);
+      const limit = new PacketLimit({ isMqtt5: this.#version === '5', maxPayloadBytes });
+      limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
+      const pipe = stream.pipe.bind(stream);
+      stream.pipe = (parser) => pipe(limit).pipe(parser);
+      return stream;
+    };
+  }
+
+  #listen(): void {
+    const client = this.#client;
+    client.on('packetreceive', (packet) => {
+      this.#lastPacketAtMs = Date.now();
+      if (packet.cmd === 'connack') this.#readConnack(packet);
+      // The library reports a failure, but not the difference between the reasons 16 and 0.
+      if (packet.cmd === 'puback') this.#pubackCode = packet.reasonCode ?? 0;
+    });
+    client.on('connect', () => this.#subscribe());
+    client.on('disconnect', (packet) => {
+      this.#end.isTakenOver = packet.reasonCode === sessionTakenOver;
+      this.#fail(`the broker disconnected us, reason ${packet.reasonCode ?? 0}`);
+    });
+    client.on('error', (error) => this.#fail(describeError(error)));
+    client.on('close', () => this.#noteEnd());
+  }
+
+  #fail(cause: string): void {
+    this.#end.cause = cause;
+    this.#client.stream.destroy();
+  }
+
+  #noteEnd(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#isOpen = false;
+    this.#acks = [];
+    clearTimeout(this.#subscribeTimer);
+    for (const finish of this.#asking) finish(undefined);
+    this.#replies.end();
+    // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
+    for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
+    this.#events.onEnd(this.#end);
+  }
+
+  #readConnack(packet: IConnackPacket): void {
+    const code = packet.reasonCode ?? packet.returnCode ?? 0;
+    if (code !== 0) this.#end.refusedCode = code;
+    else {
+      this.maxUnanswered = packet.properties?.receiveMaximum ?? this.maxUnanswered;
+      this.#events.onSession(packet.sessionPresent);
+    }
+  }
+
+  #subscribe(): void {
+    runDetached(this.#subscribeAll());
+  }
+
+  async #subscribeAll(): Promise<void> {
+    const refused: string[] = [];
+    for (;;) {
+      const missing = this.#filters().filter((filter) => !this.#granted.has(filter) && !refused.includes(filter));
+      if (missing.length === 0) break;
+      for (let from = 0; from < missing.length; from += filtersAtOnce) {
+        const answer = await this.#ask(missing.slice(from, from + filtersAtOnce));
+        if (answer === undefined) return;
+        refused.push(...answer);
+      }
+    }
+    if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
+    this.#isOpen = true;
+    this.#events.onOpen(refused);
+  }
+
+  /** The filters that the broker refuses; undefined where the connection has ended. */
+  #ask(filters: string[]): Promise<string[] | undefined> {
+    // `nl`: no messages of its own. `rh` 1: retained messages come with a new session, not at every connect.
+    const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
+      const finish = (refused: string[] | undefined): void => {
+        clearTimeout(timer);
+        this.#asking.delete(finish);
+        resolve(refused);
+      };
+      this.#asking.add(finish);
+      this.#client.subscribe(filters, options, (_error, _granted, packet) => {
+        if (this.#hasEnded || packet === undefined) return;
+        const isRefused = (_: string, index: number) => Number(packet.granted[index]) >= refusedSubscription;
+        const refused = filters.filter(isRefused);
+        for (const filter of filters) if (!refused.includes(filter)) this.#granted.add(filter);
+        finish(refused);
+      });
+    });
+  }
+
+  #subscribeTo(topic: string): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#client.subscribe(topic, { qos: 0 }, (error, _granted, packet) =>
+        resolve(error === null && Number(packet?.granted[0]) < refusedSubscription),
+      );
+    });
+  }
+
+  #takeMessage(packet: IPublishPacket, callback: (error?: Error) => void): void {
+    const { topic, qos, dup, retain } = packet;
+    // No device has such a topic: it is a reply, perhaps to another client.
+    if (topic.startsWith('$')) {
+      this.#replies.take(topic, packet.payload.toString());
+      callback();
+      return;
+    }
+    const received = packet.payload as Buffer;
+    const isCut = received.length > maxPayloadBytes;
+    const { head, trueBytes } = isCut ? readCutPayload(received) : { head: received, trueBytes: null };
+    // A copy, because a slice would keep the whole read buffer in memory.
+    const payload = Buffer.from(isCut ? head.subarray(0, cutPayloadBytes) : head);
+    const packetId = qos === 0 ? 0 : (packet.messageId ?? 0);
+    const proceed = (): void => callback(qos === 0 ? undefined : ackDeferred);
+    this.#events.onMessage({ topic, payload, trueBytes, dup, retain, packetId }, proceed);
+  }
+
+  #writeAcks(): void {
+    if (this.#acks.length === 0 || this.#hasEnded) return;
+    // In the form that MQTT 3.1.1 and 5 share: without a reason code it means success (MQTT5-3.4.2.1).
+    const bytes = Buffer.allocUnsafe(this.#acks.length * 4);
+    for (const [index, packetId] of this.#acks.entries()) {
+      bytes.writeUInt16BE(0x4002, index * 4);
+      bytes.writeUInt16BE(packetId, index * 4 + 2);
+    }
+    this.#client.stream.write(bytes);
+    this.#acks = [];
+  }
+
+  #readPuback(): PublishOutcome {
+    const code = this.#pubackCode;
+    if (code !== 0 && code !== noMatchingSubscribers) {
+      return { type: 'not-published', reason: 'refused', reasonCode: code };
+    }
+    return { type: 'published', hasSubscribers: this.#version === '5' ? code === 0 : null };
+  }
+}
+
+/** Those of the session that bridges have in turn. */
+export function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
+  return {
+    clientId: config.clientId,
+    ...(config.username === undefined ? {} : { username: config.username }),
+    ...(config.password === undefined ? {} : { password: config.password }),
+    protocolVersion: protocolVersions[version],
+    clean: false,
+    keepalive: 30,
+    connectTimeout: answerTimeoutMs,
+    manualConnect: true,
+    // Each connection has a client of its own: the library must not publish again what an earlier one did not finish.
+    reconnectPeriod: 0,
+    resubscribe: false,
+    queueQoSZero: false,
+    // The library's own looks for DEBUG in the environment several times a message.
+    log: () => undefined,
+    ...config.tls,
+    wsOptions: { ...config.tls, perMessageDeflate: false },
+    ...(version === '5'
+      ? { properties: { sessionExpiryInterval: 86_400, receiveMaximum: 500, maximumPacketSize: config.maxPacketBytes } }
+      : {}),
+  };
+}

@@ -1,0 +1,162 @@
+// Publishes that the Worker asks for, commands and announcements: each is published once and before it expires, or reported as not published with the reason.
+// It keeps no command for later.
+import { setTimeout as wait } from 'node:timers/promises';
+import type { BridgeFrame, NotPublishedReason, PublishFrame } from '../../../src/protocol/bridge.ts';
+import type { Broker } from '../broker/broker.ts';
+import { runDetached } from '../../../node-service/detached.ts';
+import type { Log } from '../../../node-service/log.ts';
+import type { Metrics } from '../metrics.ts';
+import type { PublishOutcome } from '../broker/mqtt-connection.ts';
+import type { Role, WorkerLink } from '../bridge/worker-link.ts';
+
+type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
+/** `sentAtMs` is null while the Worker may not have received the result. */
+type Command = { link: WorkerLink; result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
+/** `link`: the one that decides on the role. What comes over another one is a command of a user. */
+type Parts = { broker: Broker; link: WorkerLink; log: Log; metrics: Metrics };
+type Waiting = { frame: PublishFrame; sinceMs: number };
+
+/** Longer than any command lives: one that is sent again later than this has expired. */
+const rememberMs = 2 * 60_000;
+/** Results sent so shortly before the last frame of a lost link may have been lost with it. */
+const unsureMs = 10_000;
+/** What must be left of a command's life when it is published: less would be over before the broker has it. */
+const minLeftMs = 20;
+/** How long a broker may send nothing at all after a publish, whatever is left of the command's life. */
+const minInactivityMs = 500;
+const maxInactivityMs = 60_000;
+const maxTopicBytes = 65_535;
+
+export class Downlink {
+  readonly #parts: Parts;
+  readonly #commands = new Map<string, Command>();
+  /** What waits because the broker's receive maximum is reached; users' commands go first. */
+  #waitingCommands: Waiting[] = [];
+  #waitingOthers: Waiting[] = [];
+  #role: Role = 'standby';
+  #underWay = 0;
+  #isStopped = false;
+  #onIdle: (() => void) | null = null;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  setRole(role: Role): void {
+    this.#role = role;
+    this.refuseWaiting();
+  }
+
+  /** Answers the waiting commands that cannot be published now. */
+  refuseWaiting(): void {
+    const isRefused = ({ frame }: Waiting): boolean => this.#refuse(frame);
+    this.#waitingCommands = this.#waitingCommands.filter((waiting) => !isRefused(waiting));
+    this.#waitingOthers = this.#waitingOthers.filter((waiting) => !isRefused(waiting));
+  }
+
+  /** Results that the Worker may have missed are sent again when the link is back. */
+  noteLinkChange(link: WorkerLink, isConnected: boolean, lastFrameAtMs: number): void {
+    for (const command of this.#commands.values()) {
+      if (command.link !== link) continue;
+      const { sentAtMs } = command;
+      if (!isConnected && sentAtMs !== null && sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
+      if (isConnected && sentAtMs === null) this.#sendResult(command);
+    }
+  }
+
+  /** @param link where the result goes */
+  take(frame: PublishFrame, link: WorkerLink): void {
+    this.#forgetOld();
+    const known = this.#commands.get(frame.id);
+    if (known !== undefined) {
+      this.#sendResult(known);
+      return;
+    }
+    this.#commands.set(frame.id, { link, result: null, sentAtMs: null, finishedAtMs: 0 });
+    if (this.#refuse(frame)) return;
+    const waiting = link === this.#parts.link ? this.#waitingOthers : this.#waitingCommands;
+    waiting.push({ frame, sinceMs: performance.now() });
+    this.#publishWaiting();
+  }
+
+  /** Resolves when those at the broker are answered, at the latest after `maxMs`. */
+  async idle(maxMs: number): Promise<void> {
+    if (this.#underWay === 0) return;
+    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
+  }
+
+  /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
+  async stop(maxMs: number): Promise<void> {
+    this.#isStopped = true;
+    this.refuseWaiting();
+    await this.idle(maxMs);
+  }
+
+  #publishWaiting(): void {
+    while (this.#parts.broker.mayPublishMore) {
+      const next = this.#waitingCommands.shift() ?? this.#waitingOthers.shift();
+      if (next === undefined) return;
+      if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
+    }
+  }
+
+  /** Reports a command that cannot be published now; false where it can. */
+  #refuse(frame: PublishFrame): boolean {
+    let reason: NotPublishedReason;
+    const { topic } = frame;
+    // MQTT-3.3.2-2: no wildcards in the topic of a message; and no more bytes than a topic can have.
+    if (topic === '' || /[+#\0]/.test(topic) || Buffer.byteLength(topic) > maxTopicBytes) reason = 'invalid';
+    else if (this.#role === 'standby') reason = 'standby';
+    else if (frame.expiresAtMs - this.#parts.link.nowMs() < minLeftMs) reason = 'expired';
+    else if (!this.#parts.broker.isConnected || this.#isStopped) reason = 'broker_disconnected';
+    else return false;
+    this.#finish(frame.id, { type: 'not-published', reason });
+    return true;
+  }
+
+  async #publish({ frame, sinceMs }: Waiting): Promise<void> {
+    const publishedAtMs = Date.now();
+    const leftMs = frame.expiresAtMs - this.#parts.link.nowMs();
+    // Bytes that are stuck on their way must not reach the broker after the expiry.
+    const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
+    const timer = setTimeout(() => this.#parts.broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
+    this.#underWay += 1;
+    const waitedSeconds = (performance.now() - sinceMs) / 1000;
+    const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));
+    const reply = frame.reply && { ...frame.reply, withinMs: leftMs };
+    const outcome = await this.#parts.broker.publish(frame.topic, frame.payload, expirySeconds, reply);
+    clearTimeout(timer);
+    this.#underWay -= 1;
+    this.#finish(frame.id, outcome);
+    if (this.#underWay === 0) this.#onIdle?.();
+    this.#publishWaiting();
+  }
+
+  #finish(id: string, outcome: PublishOutcome): void {
+    const command = this.#commands.get(id);
+    if (command === undefined) return;
+    const { type } = outcome;
+    this.#parts.metrics.commands.inc({ outcome: type === 'published' ? type : outcome.reason });
+    command.result = type === 'published' ? { ...outcome, id } : { type, id, reason: outcome.reason };
+    command.finishedAtMs = Date.now();
+    this.#sendResult(command);
+    if (type === 'published') return;
+    const { reason, reasonCode } = outcome;
+    this.#parts.log.info('a command is not published', { id, reason, reasonCode });
+    // Nothing left this bridge: if the Worker sends it again in time, it may be published after all.
+    if (reason === 'broker_disconnected' || reason === 'standby') this.#commands.delete(id);
+  }
+
+  #sendResult(command: Command): void {
+    if (command.result !== null && command.link.send(command.result)) command.sentAtMs = Date.now();
+  }
+
+  #forgetOld(): void {
+    const before = Date.now() - rememberMs;
+    for (const [id, command] of this.#commands) {
+      if (command.result === null || command.finishedAtMs > before) return;
+      this.#commands.delete(id);
+    }
+  }
+}

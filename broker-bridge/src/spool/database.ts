@@ -1,0 +1,320 @@
+// The spool's tables in SQLite, one transaction a call. Runs in the spool's thread, because every call blocks until the
+// disk has answered. It must not decide when to write, retry or stop.
+import { randomBytes } from 'node:crypto';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describeError } from '../../../node-service/log.ts';
+
+/** `seq` is positive, grows within one spool and is never given twice. */
+export type SpoolItem = {
+  seq: number;
+  receivedAtMs: number;
+  topic: string;
+  payload: Buffer;
+  retain: boolean;
+  dup: boolean;
+  soleReader: boolean;
+  redeliveryOf: number | null;
+  /** How long the payload was where `payload` is only its head; null where it is whole. */
+  trueBytes: number | null;
+};
+
+type Flag = 'retain' | 'dup' | 'soleReader';
+type MessageRow = Omit<SpoolItem, Flag> & Record<Flag, number>;
+
+/** Items with growing `seq`, in a form that costs little to hand to the thread. */
+export type SpoolGroup = {
+  /**
+   * For each item: `seq`, `receivedAtMs`, the index of its topic in `topics`, the length of its payload; then, of the
+   * delivery to be remembered, the packet id (0 for none), the digest and the `seq` of the first delivery.
+   */
+  numbers: Float64Array<ArrayBuffer>;
+  /** Each topic once. */
+  topics: string[];
+  /** All payloads, one after the other. */
+  payloads: Uint8Array<ArrayBuffer>;
+  /** The few items that are retained, delivered again or cut. */
+  flagged: Pick<SpoolItem, 'seq' | 'redeliveryOf' | 'trueBytes' | Flag>[];
+  /** The deliveries known so far belong to an earlier broker session. */
+  forgetsDeliveries: boolean;
+};
+
+export const itemNumbers = 7;
+
+export type OpenedSpool = {
+  spoolId: string;
+  lastSeq: number;
+  /** When the last message was received, 0 before the first. */
+  lastReceivedAtMs: number;
+  depth: number;
+  bytes: number;
+  /** Packet id, digest and `seq` of the last deliveries of the present broker session, oldest first. */
+  deliveries: Float64Array;
+};
+
+/** What a message takes beside its topic and payload, roughly. */
+export const itemOverheadBytes = 64;
+
+/** As many as MQTT can have under way: mosquitto 2.0.11 exceeds the limit it is given, and delivers all of them again. */
+const maxDeliveries = 65_535;
+const numbersPerDelivery = 3;
+const formatVersion = 2;
+const walPages = 2000;
+const sqliteBusy = 5;
+const sqliteDamaged: unknown[] = [11, 26];
+
+const schema = `
+  CREATE TABLE spool (
+    spool_id TEXT NOT NULL,
+    bridge_id TEXT NOT NULL,
+    last_seq INTEGER NOT NULL,
+    last_received_at_ms INTEGER NOT NULL DEFAULT 0
+  );
+  CREATE TABLE message (
+    seq INTEGER PRIMARY KEY,
+    received_at_ms INTEGER NOT NULL,
+    topic TEXT NOT NULL,
+    payload BLOB NOT NULL,
+    retain INTEGER NOT NULL DEFAULT 0,
+    dup INTEGER NOT NULL DEFAULT 0,
+    sole_reader INTEGER NOT NULL DEFAULT 0,
+    redelivery_of INTEGER,
+    true_bytes INTEGER
+  );
+  CREATE TABLE delivery_group (last_number INTEGER PRIMARY KEY, entries BLOB NOT NULL);
+  PRAGMA user_version = ${formatVersion};
+`;
+
+const selectMessages = `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup,
+  sole_reader AS soleReader, redelivery_of AS redeliveryOf, true_bytes AS trueBytes FROM message`;
+
+/** From the format of each number to the next one. */
+const upgrades: Record<number, string> = {
+  1: `ALTER TABLE message ADD COLUMN true_bytes INTEGER;
+    ALTER TABLE spool ADD COLUMN last_received_at_ms INTEGER NOT NULL DEFAULT 0`,
+};
+
+export class SpoolDatabase {
+  readonly #database: DatabaseSync;
+  readonly #insert;
+  readonly #flag;
+  readonly #delete;
+  readonly #addDeliveries;
+  readonly #deleteDeliveries;
+  /** Deliveries are numbered from 1 on; a group has the number of its last one. */
+  #lastDelivery = 0;
+
+  private constructor(database: DatabaseSync) {
+    this.#database = database;
+    this.#insert = database.prepare('INSERT INTO message (seq, received_at_ms, topic, payload) VALUES (?, ?, ?, ?)');
+    this.#flag = database.prepare(
+      'UPDATE message SET retain = ?, dup = ?, sole_reader = ?, redelivery_of = ?, true_bytes = ? WHERE seq = ?',
+    );
+    this.#delete = database.prepare('DELETE FROM message WHERE seq BETWEEN ? AND ?');
+    this.#addDeliveries = database.prepare('INSERT INTO delivery_group (last_number, entries) VALUES (?, ?)');
+    this.#deleteDeliveries = database.prepare('DELETE FROM delivery_group WHERE last_number <= ?');
+  }
+
+  /**
+   * Null while another process has the folder: SQLite's exclusive lock ends with its process, however that ends.
+   * @throws Error that says what to do
+   */
+  static open(dir: string): SpoolDatabase | null {
+    refuseEarlierFormat(dir);
+    const path = join(dir, 'spool.sqlite');
+    let database: DatabaseSync | null = null;
+    try {
+      database = new DatabaseSync(path);
+      // Exclusive from the first access on. FULL: a commit returns when it would survive a power cut.
+      database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+      database.exec(`PRAGMA wal_autocheckpoint = ${walPages}`);
+      upgrade(database);
+      const check = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
+      if (check !== 'ok') throw new DamageError(String(check));
+      return new SpoolDatabase(database);
+    } catch (error) {
+      database?.close();
+      if (readErrorCode(error) === sqliteBusy) return null;
+      throw new Error(explainUnopened(path, error), { cause: error });
+    }
+  }
+
+  /** @throws Error where the unsent messages belong to a bridge of another name */
+  readState(bridgeId: string): OpenedSpool {
+    const found = this.#database.prepare('SELECT * FROM spool').get();
+    const { depth, bytes } = this.#database
+      .prepare(
+        `SELECT count(*) AS depth, total(length(topic) + length(payload) + ${itemOverheadBytes}) AS bytes FROM message`,
+      )
+      .get() as { depth: number; bytes: number };
+    if (found !== undefined && found['bridge_id'] === bridgeId) {
+      const deliveries = this.#readDeliveries();
+      const lastReceivedAtMs = Number(found['last_received_at_ms']);
+      const known = { spoolId: String(found['spool_id']), lastSeq: Number(found['last_seq']), lastReceivedAtMs };
+      return { ...known, depth, bytes, deliveries };
+    }
+    if (found !== undefined && depth > 0) {
+      const owner = String(found['bridge_id']);
+      throw new Error(
+        `the spool holds ${depth} unsent messages of the bridge ${owner}: start it as BRIDGE_ID=${owner} until they are sent, or choose another SPOOL_DIR`,
+      );
+    }
+    // A folder that was copied from another bridge must not go on under the same name: `seq` would be given twice.
+    const spoolId = `${bridgeId}-${randomBytes(8).toString('hex')}`;
+    this.#inTransaction(() => {
+      this.#database.exec('DELETE FROM spool; DELETE FROM delivery_group');
+      this.#database
+        .prepare('INSERT INTO spool (spool_id, bridge_id, last_seq) VALUES (?, ?, 0)')
+        .run(spoolId, bridgeId);
+    });
+    return { spoolId, lastSeq: 0, lastReceivedAtMs: 0, depth, bytes, deliveries: new Float64Array() };
+  }
+
+  /** Adds a group and deletes what is done, both or neither; returns when that would survive a power cut. */
+  commit(group: SpoolGroup | null, doneSeqs: Float64Array): void {
+    const lastDelivery = this.#lastDelivery;
+    try {
+      this.#inTransaction(() => {
+        this.#deleteSeqs(doneSeqs);
+        if (group !== null) this.#addGroup(group);
+      });
+    } catch (error) {
+      this.#lastDelivery = lastDelivery;
+      throw new AggregateError([error, ...this.#makeRoom(doneSeqs)]);
+    }
+  }
+
+  /** The oldest items after `seq`: at least one where there is one, whatever its size. */
+  read(afterSeq: number, maxItems: number, maxBytes: number): SpoolItem[] {
+    const items: SpoolItem[] = [];
+    let bytes = 0;
+    const rows = this.#database.prepare(`${selectMessages} WHERE seq > ? ORDER BY seq`);
+    for (const row of rows.iterate(afterSeq) as Iterable<MessageRow>) {
+      items.push(itemOf(row));
+      bytes += row.payload.length;
+      if (items.length >= maxItems || bytes >= maxBytes) break;
+    }
+    return items;
+  }
+
+  readThese(seqs: number[]): SpoolItem[] {
+    const rows = this.#database.prepare(`${selectMessages} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq`);
+    return (rows.all(JSON.stringify(seqs)) as MessageRow[]).map(itemOf);
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #inTransaction(write: () => void): void {
+    this.#database.exec('BEGIN IMMEDIATE');
+    try {
+      write();
+      this.#database.exec('COMMIT');
+    } catch (error) {
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  #addGroup({ numbers, topics, payloads, flagged, forgetsDeliveries }: SpoolGroup): void {
+    const deliveries: number[] = [];
+    let payloadAt = 0;
+    let lastSeq = 0;
+    let lastReceivedAtMs = 0;
+    for (let at = 0; at < numbers.length; at += itemNumbers) {
+      // Read by their places: every message pays for it.
+      const seq = numbers[at] ?? 0;
+      lastReceivedAtMs = numbers[at + 1] ?? 0;
+      const payloadBytes = numbers[at + 3] ?? 0;
+      const packetId = numbers[at + 4] ?? 0;
+      const payload = payloads.subarray(payloadAt, payloadAt + payloadBytes);
+      this.#insert.run(seq, lastReceivedAtMs, topics[numbers[at + 2] ?? 0] ?? '', payload);
+      if (packetId > 0) deliveries.push(packetId, numbers[at + 5] ?? 0, numbers[at + 6] ?? 0);
+      payloadAt += payloadBytes;
+      lastSeq = seq;
+    }
+    for (const { seq, retain, dup, soleReader, redeliveryOf, trueBytes } of flagged) {
+      this.#flag.run(Number(retain), Number(dup), Number(soleReader), redeliveryOf, trueBytes, seq);
+    }
+    this.#database.exec(`UPDATE spool SET last_seq = ${lastSeq}, last_received_at_ms = ${lastReceivedAtMs}`);
+    if (forgetsDeliveries) this.#deleteDeliveries.run(this.#lastDelivery);
+    if (deliveries.length === 0) return;
+    this.#lastDelivery += deliveries.length / numbersPerDelivery;
+    this.#addDeliveries.run(this.#lastDelivery, new Uint8Array(Float64Array.from(deliveries).buffer));
+    this.#deleteDeliveries.run(this.#lastDelivery - maxDeliveries);
+  }
+
+  #readDeliveries(): Float64Array {
+    const rows = this.#database.prepare('SELECT last_number, entries FROM delivery_group ORDER BY last_number').all();
+    this.#lastDelivery = Number(rows.at(-1)?.['last_number'] ?? 0);
+    const bytes = Buffer.concat(rows.map(({ entries }) => entries as Uint8Array));
+    return new Float64Array(new Uint8Array(bytes).buffer);
+  }
+
+  /** Finished messages lie side by side for the most part: one statement for each range of them. */
+  #deleteSeqs(doneSeqs: Float64Array): void {
+    const sorted = doneSeqs.toSorted();
+    for (let first = 0, next = 1; first < sorted.length; first = next, next += 1) {
+      while (sorted[next] === (sorted[next - 1] ?? 0) + 1) next += 1;
+      this.#delete.run(sorted[first] ?? 0, sorted[next - 1] ?? 0);
+    }
+  }
+
+  /** On a full disk: gives back the log's space, and deletes without adding. Answers what failed. */
+  #makeRoom(doneSeqs: Float64Array): unknown[] {
+    try {
+      this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+      if (doneSeqs.length > 0) this.#inTransaction(() => this.#deleteSeqs(doneSeqs));
+      return [];
+    } catch (error) {
+      return [error];
+    }
+  }
+}
+
+function itemOf(row: MessageRow): SpoolItem {
+  const { retain, dup, soleReader } = row;
+  return { ...row, retain: retain === 1, dup: dup === 1, soleReader: soleReader === 1 };
+}
+
+class DamageError extends Error {}
+
+/** @throws Error where a later version wrote it */
+function upgrade(database: DatabaseSync): void {
+  const found = database.prepare('PRAGMA user_version').get()?.['user_version'];
+  if (found === 0) {
+    database.exec(`BEGIN; ${schema} COMMIT`);
+    return;
+  }
+  for (let version = Number(found); version !== formatVersion; version += 1) {
+    const statements = upgrades[version];
+    if (statements === undefined) throw new Error(`its format ${version} is not known`);
+    database.exec(`BEGIN; ${statements}; PRAGMA user_version = ${version + 1}; COMMIT`);
+  }
+}
+
+/** @throws Error where messages may lie in the files that the spool was made of before */
+function refuseEarlierFormat(dir: string): void {
+  const earlier = readdirSync(dir).filter((name) => name.endsWith('.segment') && statSync(join(dir, name)).size > 0);
+  if (earlier.length === 0) return;
+  throw new Error(
+    `SPOOL_DIR holds ${earlier.length} files of an earlier version (${String(earlier[0])}) that may hold unsent messages: let that version send them, or remove the files`,
+  );
+}
+
+function explainUnopened(path: string, error: unknown): string {
+  const isDamaged = error instanceof DamageError || sqliteDamaged.includes(readErrorCode(error));
+  const problem = `the spool ${path} ${isDamaged ? 'is damaged' : 'cannot be opened'} (${describeError(error).replaceAll('\n', ' ')})`;
+  const remedy = isDamaged
+    ? `copy it and what begins with its name, save what can be saved with: sqlite3 ${path} .recover, then remove the originals`
+    : 'see to it that this process can read and write the file and its folder';
+  return `${problem}, and may hold unsent messages: ${remedy}, and start again`;
+}
+
+/** SQLite's primary result code, undefined for anything else. */
+function readErrorCode(error: unknown): number | undefined {
+  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined;
+  return typeof code === 'number' ? code & 0xff : undefined;
+}

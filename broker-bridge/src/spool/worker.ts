@@ -1,0 +1,47 @@
+// What the spool's thread runs: opens the database and answers one request after the other, in the order in which they
+// come. It must not retry or log: the caller decides what follows from a failure.
+import { setTimeout as wait } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { describeError } from '../../../node-service/log.ts';
+import { SpoolDatabase } from './database.ts';
+import type { SpoolAnswer, SpoolRequest, SpoolThreadOptions } from './thread.ts';
+
+const lockRetryMs = 100;
+
+if (parentPort === null) throw new Error('this is not a program: the spool starts it as a thread');
+const port = parentPort;
+const { dir, bridgeId, lockWaitMs } = workerData as SpoolThreadOptions;
+
+/** Waits for a bridge that is leaving. */
+async function openDatabase(): Promise<SpoolDatabase> {
+  const giveUpAtMs = Date.now() + lockWaitMs;
+  for (;;) {
+    const database = SpoolDatabase.open(dir);
+    if (database !== null) return database;
+    if (Date.now() >= giveUpAtMs) {
+      throw new Error('SPOOL_DIR is in use by another bridge: give each bridge a folder of its own');
+    }
+    await wait(lockRetryMs);
+  }
+}
+
+function answer(act: () => unknown): void {
+  try {
+    port.postMessage({ value: act() } satisfies SpoolAnswer);
+  } catch (error) {
+    port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
+  }
+}
+
+try {
+  const database = await openDatabase();
+  const methods: Record<SpoolRequest['method'], (...args: never[]) => unknown> = database;
+  const state = database.readState(bridgeId);
+  port.on('message', ({ method, args }: SpoolRequest) => {
+    answer(() => methods[method](...(args as never[])));
+    if (method === 'close') port.close();
+  });
+  port.postMessage({ value: state } satisfies SpoolAnswer);
+} catch (error) {
+  port.postMessage({ failure: describeError(error) } satisfies SpoolAnswer);
+}

@@ -1,0 +1,200 @@
+// Messages for the Worker, in order for each device: a device has at most one batch under way, and what was not taken
+// stays at the front of its line. Devices share a batch fairly, and those that were not served lately wait in a queue
+// of their own, with the numbers alone of most of their messages. It knows nothing of HTTP or disks.
+import { BackOff } from '../../../node-service/back-off.ts';
+
+export type Queued = { device: string; receivedAtMs: number; bytes: number; item: { seq: number } };
+
+export type BatchLimits = { maxItems: number; maxDevices: number; maxBytes: number };
+
+/** `held`: the Worker did not take the device's last messages. They must not delay the batches of the others. */
+export type QueueName = 'usual' | 'held';
+
+/** Of a batch that others wait for, one device takes this part at most. */
+const maxShare = 0.2;
+
+/** Messages of a held device that stay in memory: a device that hangs for days must leave room for the others. */
+const maxHeldItems = 10;
+const fetchAtOnce = 1000;
+
+type Line<T> = {
+  items: T[];
+  backOff: BackOff | null;
+  /** The numbers of the messages behind `items`, which are not in memory. */
+  later: number[];
+  isFetching: boolean;
+};
+
+type QueueEvents<T> = {
+  /** A device may be served again after its back-off. */
+  onReady: () => void;
+  /** These are not needed in memory for now. */
+  onPark: (items: T[]) => void;
+  /** The messages of these numbers are needed: hand them to `addFetched`. */
+  onFetch: (device: string, seqs: number[]) => void;
+};
+
+class ReadyQueue<T extends Queued> {
+  /** Devices with something to send and nothing under way, longest waiting first. */
+  readonly devices = new Map<string, Line<T>>();
+  items = 0;
+  bytes = 0;
+
+  count(items: readonly T[], sign: 1 | -1): void {
+    this.items += sign * items.length;
+    for (const item of items) this.bytes += sign * item.bytes;
+  }
+}
+
+export class DeviceQueue<T extends Queued> {
+  readonly #events: QueueEvents<T>;
+  readonly #lines = new Map<string, Line<T>>();
+  readonly #ready: Record<QueueName, ReadyQueue<T>> = { usual: new ReadyQueue(), held: new ReadyQueue() };
+  #size = 0;
+
+  constructor(events: QueueEvents<T>) {
+    this.#events = events;
+  }
+
+  /** All items, under way or not. */
+  get size(): number {
+    return this.#size;
+  }
+
+  readyItems(name: QueueName): number {
+    return this.#ready[name].items;
+  }
+
+  /** Whether what is ready makes a full batch. */
+  fills({ maxItems, maxDevices, maxBytes }: BatchLimits): boolean {
+    const { items, devices, bytes } = this.#ready.usual;
+    return items >= maxItems || devices.size >= maxDevices || bytes >= maxBytes;
+  }
+
+  /** Infinity where there is none. */
+  oldestReceivedAtMs(): number {
+    let oldest = Infinity;
+    for (const { items } of this.#lines.values()) oldest = Math.min(oldest, items[0]?.receivedAtMs ?? Infinity);
+    return oldest;
+  }
+
+  /** Whether a message of the device would not be kept in memory now: see `addLater`. */
+  mustWait(device: string): boolean {
+    const line = this.#lines.get(device);
+    if (line === undefined) return false;
+    const isFull = line.backOff !== null && line.items.length >= maxHeldItems;
+    return isFull || line.isFetching || line.later.length > 0;
+  }
+
+  addLater(device: string, seq: number): void {
+    this.#lines.get(device)?.later.push(seq);
+    this.#size += 1;
+  }
+
+  addFetched(device: string, items: T[]): void {
+    const line = this.#lines.get(device);
+    if (line === undefined) return;
+    line.isFetching = false;
+    line.items.push(...items);
+    this.#makeReady(device, line);
+    this.#events.onReady();
+  }
+
+  add(item: T): void {
+    const { device } = item;
+    let line = this.#lines.get(device);
+    if (line === undefined) {
+      line = { items: [], backOff: null, later: [], isFetching: false };
+      this.#lines.set(device, line);
+      this.#ready.usual.devices.set(device, line);
+    }
+    line.items.push(item);
+    this.#size += 1;
+    const queue = this.#ready[queueNameOf(line)];
+    if (queue.devices.has(device)) queue.count([item], 1);
+  }
+
+  /**
+   * At least one item, whatever its size. The devices of the batch are under way until `finish`.
+   * @param room how many batches may still be sent, with this one: busy devices are spread over them, because what a device
+   *   sends meanwhile waits for its batch
+   */
+  takeBatch(name: QueueName, { maxItems, maxDevices, maxBytes }: BatchLimits, room = 1): T[] {
+    const queue = this.#ready[name];
+    const shareItems = Math.ceil(maxItems * maxShare);
+    const isBusy = ({ items }: Line<T>): boolean => items.length > shareItems;
+    // Where more devices are ready than a batch holds, the next batches have enough of them.
+    const isSpread = queue.devices.size <= maxDevices;
+    let busyAllowed = isSpread ? Math.ceil([...queue.devices.values()].filter(isBusy).length / room) : Infinity;
+    const devices: [string, Line<T>][] = [];
+    for (const entry of queue.devices) {
+      if (isBusy(entry[1]) && --busyAllowed < 0) continue;
+      if (devices.push(entry) === maxDevices) break;
+    }
+    const batch: T[] = [];
+    let bytes = 0;
+    /** How many of each device are in the batch. */
+    const taken = devices.map(() => 0);
+    const take = (index: number, share: number): void => {
+      const items = devices[index]?.[1].items ?? [];
+      for (let at = taken[index] ?? 0; at < Math.min(items.length, share); at += 1) {
+        const item = items[at];
+        const isFull = batch.length === maxItems || (batch.length > 0 && bytes + (item?.bytes ?? 0) > maxBytes);
+        if (item === undefined || isFull) return;
+        batch.push(item);
+        bytes += item.bytes;
+        taken[index] = at + 1;
+      }
+    };
+    // First a share each, so that a busy device leaves room for the next ones; then what there is room for.
+    for (const share of [shareItems, Infinity]) for (const index of devices.keys()) take(index, share);
+    for (const [index, [device, { items }]] of devices.entries()) {
+      if (taken[index] === 0) continue;
+      queue.devices.delete(device);
+      queue.count(items, -1);
+    }
+    return batch;
+  }
+
+  /** Ends a batch. Items of `unsent` stay; with true, their device backs off first and is `held` from then on. */
+  finish(batch: T[], unsent: ReadonlyMap<T, boolean>): void {
+    for (const [device, items] of Map.groupBy(batch, (item) => item.device)) {
+      const line = this.#lines.get(device);
+      if (line === undefined) continue;
+      const left = items.filter((item) => unsent.has(item));
+      this.#size -= items.length - left.length;
+      line.items.splice(0, items.length, ...left);
+      if (left.length < items.length) line.backOff = null;
+      if (line.items.length === 0 && line.later.length > 0) {
+        line.isFetching = true;
+        this.#events.onFetch(device, line.later.splice(0, fetchAtOnce));
+      } else if (line.items.length === 0) this.#lines.delete(device);
+      else if (left.some((item) => unsent.get(item) === true)) {
+        line.backOff ??= new BackOff({ baseMs: 200, capMs: 10_000 });
+        this.#park(line);
+        const retry = (): void => {
+          this.#makeReady(device, line);
+          this.#events.onReady();
+        };
+        setTimeout(retry, line.backOff.nextDelayMs()).unref();
+      } else this.#makeReady(device, line);
+    }
+  }
+
+  #park(line: Line<T>): void {
+    const parked = line.items.splice(maxHeldItems);
+    if (parked.length === 0) return;
+    line.later = [...parked.map(({ item }) => item.seq), ...line.later];
+    this.#events.onPark(parked);
+  }
+
+  #makeReady(device: string, line: Line<T>): void {
+    const queue = this.#ready[queueNameOf(line)];
+    queue.devices.set(device, line);
+    queue.count(line.items, 1);
+  }
+}
+
+function queueNameOf({ backOff }: Line<unknown>): QueueName {
+  return backOff === null ? 'usual' : 'held';
+}

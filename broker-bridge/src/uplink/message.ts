@@ -1,0 +1,56 @@
+// A spooled message in the form in which it goes up, or why it never will. Every message pays for it; it must not throw.
+import { isUtf8 } from 'node:buffer';
+import { maxPayloadBytes } from '../../../src/protocol/bridge.ts';
+import { deviceOf } from '../intake/flood-gate.ts';
+import { describeError } from '../../../node-service/log.ts';
+import type { SpoolItem } from '../spool/database.ts';
+
+/** Tries that failed because of this very message, as far as can be told. */
+type Failures = { count: number; takenBefore: number };
+
+export type UplinkMessage = {
+  item: SpoolItem;
+  device: string;
+  receivedAtMs: number;
+  json: string;
+  bytes: number;
+  /** Set where it is not to be sent: it goes to the dead letters with this reason. */
+  refusal: string | null;
+  failures: Failures | null;
+};
+
+/** What a dead letter keeps of a payload that is too large. */
+const headBytes = 1024;
+
+/** Writes an `UplinkItem` by hand: a schema would cost more than all the rest. */
+export function prepare(item: SpoolItem): UplinkMessage {
+  const { topic, payload, receivedAtMs } = item;
+  const known = { item, device: deviceOf(topic), receivedAtMs, failures: null };
+  if (item.trueBytes !== null || payload.length > maxPayloadBytes) {
+    const content = writeContent(payload.subarray(0, headBytes));
+    const json = writeItem(item, `${content},"payloadBytes":${item.trueBytes ?? payload.length}`);
+    return { ...known, json, bytes: 0, refusal: 'too_large' };
+  }
+  try {
+    const json = writeItem(item, writeContent(payload));
+    return { ...known, json, bytes: Buffer.byteLength(json) + 1, refusal: null };
+  } catch (error) {
+    const json = JSON.stringify({ seq: item.seq, topic, receivedAtMs });
+    return { ...known, json, bytes: 0, refusal: `cannot be prepared: ${describeError(error)}` };
+  }
+}
+
+function writeContent(payload: Buffer): string {
+  return isUtf8(payload)
+    ? `"payload":${JSON.stringify(payload.toString())}`
+    : `"payloadBase64":"${payload.toString('base64')}"`;
+}
+
+function writeItem({ seq, topic, dup, retain, soleReader, redeliveryOf, receivedAtMs }: SpoolItem, content: string) {
+  let flags = '';
+  if (retain) flags += ',"retain":true';
+  if (dup) flags += ',"dup":true';
+  if (soleReader) flags += ',"soleReader":true';
+  if (redeliveryOf !== null) flags += `,"redeliveryOf":${redeliveryOf}`;
+  return `{"seq":${seq},"topic":${JSON.stringify(topic)},${content}${flags},"receivedAtMs":${receivedAtMs}}`;
+}

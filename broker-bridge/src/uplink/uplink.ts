@@ -1,0 +1,400 @@
+// Brings spooled messages to the Worker and retries until each one is answered for: batches, several under way.
+// It must not drop a message, nor send two batches with one device's messages at the same time.
+import {
+  droppedReason,
+  maxBatchBytes,
+  maxBatchDevices,
+  maxBatchItems,
+  messageFailed,
+  type UplinkResult,
+} from '../../../src/protocol/bridge.ts';
+import { BackOff } from '../../../node-service/back-off.ts';
+import type { DeadLetters } from './dead-letters.ts';
+import { runDetached } from '../../../node-service/detached.ts';
+import { DeviceQueue, type QueueName } from './device-queue.ts';
+import type { DroppedMessages } from '../intake/dropped-messages.ts';
+import { deviceOf } from '../intake/flood-gate.ts';
+import { FailedMessages } from './failed-messages.ts';
+import { describeError, type Log } from '../../../node-service/log.ts';
+import type { Metrics } from '../metrics.ts';
+import type { SpoolItem } from '../spool/database.ts';
+import type { Spool } from '../spool/spool.ts';
+import type { UplinkClient, UplinkOutcome } from './client.ts';
+import { prepare, type UplinkMessage } from './message.ts';
+import { UplinkProgress } from './progress.ts';
+import { UplinkWindow } from './window.ts';
+
+type Parts = {
+  spool: Spool;
+  client: UplinkClient;
+  deadLetters: DeadLetters;
+  log: Log;
+  metrics: Metrics;
+  dropped: DroppedMessages;
+  /** After so many failures of its own a message goes to the dead letters. */
+  maxTries: number;
+  /** Of the way to the Worker and back; null where it is not known. */
+  roundTripMs: () => number | null;
+};
+/** What is still to be delivered of a batch, and whether its device is to back off; whether all sending pauses. */
+type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
+type Refused = { queued: UplinkMessage; reason: string };
+
+/** How long a message waits for others while batches are under way. */
+const lingerMs = 4;
+const unauthorizedRetryMs = 30_000;
+/** So often in a row the Worker may fail with a batch and its parts, before all sending pauses. */
+const maxFailuresInARow = 20;
+/** Room in a body for what is around the items. */
+const envelopeBytes = 256;
+const batchLimits = {
+  maxItems: maxBatchItems,
+  maxDevices: maxBatchDevices,
+  maxBytes: maxBatchBytes - envelopeBytes,
+};
+
+export class Uplink {
+  readonly #parts: Parts;
+  readonly #queue = new DeviceQueue<UplinkMessage>({
+    onReady: () => this.#send(),
+    onPark: (messages) => this.#parts.spool.release(messages.map(({ item }) => item)),
+    onFetch: (device, seqs) => runDetached(this.#fetch(device, seqs)),
+  });
+  readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
+  readonly #failed: FailedMessages;
+  readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
+  readonly #window = new UplinkWindow();
+  readonly progress: UplinkProgress;
+  #failuresInARow = 0;
+  #pausedUntilMs = 0;
+  /** What ends then is a back-off of this side. */
+  #isBackingOff = false;
+  #pauseTimer: NodeJS.Timeout | undefined;
+  #lingerTimer: NodeJS.Timeout | undefined;
+  #hasLingered = false;
+  #isUnauthorized = false;
+  #isStopped = false;
+  #onIdle: (() => void) | null = null;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#failed = new FailedMessages(parts.maxTries);
+    this.progress = new UplinkProgress(parts.spool, () => this.#queue.oldestReceivedAtMs());
+  }
+
+  /** The Worker refused the bridge secret in its last answer. */
+  get isUnauthorized(): boolean {
+    return this.#isUnauthorized;
+  }
+
+  start(): void {
+    this.#parts.spool.start((items) => {
+      const released: SpoolItem[] = [];
+      for (const item of items) {
+        const device = deviceOf(item.topic);
+        if (this.#queue.mustWait(device)) {
+          this.#queue.addLater(device, item.seq);
+          released.push(item);
+        } else this.#queue.add(prepare(item));
+      }
+      this.#send();
+      return released;
+    });
+  }
+
+  async #fetch(device: string, seqs: number[]): Promise<void> {
+    const items = await this.#parts.spool.fetch(seqs);
+    this.#queue.addFetched(device, items.map(prepare));
+  }
+
+  /** The Worker is back, by what else is heard of it: a back-off need not end first, only what the Worker itself asked for. */
+  resume(): void {
+    if (!this.#isBackingOff) return;
+    this.#pausedUntilMs = 0;
+    this.#send();
+  }
+
+  /** Sends what it can within `maxMs`, as long as the Worker takes it, and then nothing more. */
+  async drain(maxMs: number): Promise<void> {
+    const timer = setTimeout(() => this.#stop(), maxMs);
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+      this.#checkIdle();
+    });
+    clearTimeout(timer);
+    this.#stop();
+  }
+
+  #stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#pauseTimer);
+    clearTimeout(this.#lingerTimer);
+    this.#parts.client.close();
+    this.#checkIdle();
+  }
+
+  get #isFailing(): boolean {
+    return this.#backOff.failures > 0 || this.#isUnauthorized;
+  }
+
+  #checkIdle(): void {
+    if (this.#onIdle === null || this.#underWay.usual + this.#underWay.held > 0) return;
+    const isDrained = this.#queue.size === 0 && this.#parts.spool.depth === 0;
+    if (isDrained || this.#isStopped || this.#isFailing) this.#onIdle();
+  }
+
+  #send(): void {
+    for (;;) {
+      const name = this.#nextQueue();
+      if (name === undefined) return;
+      const pauseMs = this.#pausedUntilMs - Date.now();
+      if (pauseMs > 0) {
+        clearTimeout(this.#pauseTimer);
+        this.#pauseTimer = setTimeout(() => this.#send(), pauseMs);
+        return;
+      }
+      const mayGather = name === 'usual' && this.#underWay.usual > 0 && !this.#queue.fills(batchLimits);
+      if (mayGather && !this.#hasLingered) {
+        this.#lingerTimer ??= setTimeout(() => {
+          this.#lingerTimer = undefined;
+          this.#hasLingered = true;
+          this.#send();
+        }, lingerMs);
+        return;
+      }
+      this.#hasLingered = false;
+      clearTimeout(this.#lingerTimer);
+      this.#lingerTimer = undefined;
+      const room = this.#windowOf(name) - this.#underWay[name];
+      runDetached(this.#sendBatch(name, this.#queue.takeBatch(name, batchLimits, room)));
+    }
+  }
+
+  /** Where a batch can be sent now. Devices that were not served lately must not hold up the others. */
+  #nextQueue(): QueueName | undefined {
+    if (this.#isStopped) return undefined;
+    // While the Worker fails, one batch at a time finds out whether it is back.
+    if (this.#isFailing && this.#underWay.usual + this.#underWay.held > 0) return undefined;
+    const isOpen = (name: QueueName): boolean =>
+      this.#queue.readyItems(name) > 0 && this.#underWay[name] < this.#windowOf(name);
+    return (['held', 'usual'] as const).find(isOpen);
+  }
+
+  #windowOf(name: QueueName): number {
+    return name === 'usual' ? this.#window.size : 1;
+  }
+
+  async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
+    this.#underWay[name] += 1;
+    const fillsWindow = this.#underWay.usual >= this.#window.size && batch.length >= maxBatchItems / 2;
+    const sentAtMs = performance.now();
+    const { items } = await this.#deliver(batch);
+    this.#underWay[name] -= 1;
+    if (fillsWindow && items.size === 0) {
+      this.#window.noteAnswer(performance.now() - sentAtMs, this.#parts.roundTripMs());
+    }
+    this.#parts.metrics.retries.inc(items.size);
+    this.#queue.finish(batch, items);
+    this.#checkIdle();
+    this.#send();
+  }
+
+  async #deliver(batch: UplinkMessage[]): Promise<Unsent> {
+    const refused = batch.flatMap((queued) => (queued.refusal === null ? [] : [{ queued, reason: queued.refusal }]));
+    const kept = await this.#putAside(refused);
+    const rest = await this.#post(batch.filter(({ refusal }) => refusal === null));
+    return { items: new Map([...kept, ...rest.items]), isPaused: rest.isPaused };
+  }
+
+  async #post(batch: UplinkMessage[]): Promise<Unsent> {
+    if (batch.length === 0) return { items: new Map(), isPaused: false };
+    const items = batch.map((queued) => queued.json).join(',');
+    const dropped = this.#parts.dropped.takeDue(Date.now());
+    const about = `"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()}`;
+    const body = `{${about},"dropped":${JSON.stringify(dropped)},"items":[${items}]}`;
+    const outcome = await this.#parts.client.post(body);
+    this.#parts.metrics.lastWorkerStatus.set(outcome.status);
+    this.#parts.metrics.batches.inc({ outcome: outcome.kind });
+    switch (outcome.kind) {
+      case 'unauthorized':
+        this.#pauseUnauthorized(outcome);
+        return { items: mapAll(batch, false), isPaused: true };
+      case 'unavailable':
+        this.#pause(outcome);
+        return { items: mapAll(batch, false), isPaused: true };
+      case 'failed':
+        return this.#postFailed(batch, outcome);
+      case 'too-large':
+      case 'invalid':
+        this.#noteWorkerAnswers();
+        return this.#postRefused(batch, outcome.reason, outcome.requestId);
+      case 'answered':
+        this.#noteWorkerAnswers();
+        return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
+    }
+  }
+
+  async #postRefused(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
+    const [queued] = batch;
+    if (batch.length > 1 || queued === undefined) return this.#postHalves(batch, reason, requestId);
+    return { items: await this.#putAside([{ queued, reason }], requestId), isPaused: false };
+  }
+
+  /** The Worker itself failed: with some message of the batch, or with everything. */
+  async #postFailed(batch: UplinkMessage[], outcome: Extract<UplinkOutcome, { kind: 'failed' }>): Promise<Unsent> {
+    const { cause, requestId } = outcome;
+    this.#failuresInARow += 1;
+    if (batch.length > 1 && this.#failuresInARow <= maxFailuresInARow) return this.#postHalves(batch, cause, requestId);
+    const isAlone = batch.length === 1;
+    const isPaused = this.#failuresInARow > maxFailuresInARow;
+    if (isPaused) {
+      this.#pause({ ...outcome, retryAfterMs: 0 });
+      this.#failuresInARow = 0;
+    }
+    const given = isAlone && !isPaused ? batch.filter((queued) => this.#failed.note(queued)) : [];
+    const kept = await this.#putAside(
+      given.map((queued) => ({ queued, reason: cause })),
+      requestId,
+    );
+    const items = mapAll(
+      batch.filter((queued) => !given.includes(queued) || kept.has(queued)),
+      isAlone,
+    );
+    return { items, isPaused };
+  }
+
+  /** Halves the batch until the one message is found that the Worker does not take. */
+  async #postHalves(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
+    const messages = batch.length;
+    this.#parts.log.info('the Worker refuses a batch: it goes up in halves', { reason, requestId, messages });
+    const middle = Math.ceil(batch.length / 2);
+    const first = await this.#post(batch.slice(0, middle));
+    // A device whose earlier message was not taken waits, or its later one would overtake.
+    const heldDevices = new Set([...first.items.keys()].map(({ device }) => device));
+    const { held = [], free = [] } = Object.groupBy(batch.slice(middle), ({ device }) =>
+      first.isPaused || heldDevices.has(device) ? 'held' : 'free',
+    );
+    const second = free.length === 0 ? first : await this.#post(free);
+    return { items: new Map([...mapAll(held, false), ...first.items, ...second.items]), isPaused: second.isPaused };
+  }
+
+  /** Answers what the Worker did not take. */
+  async #applyResults(
+    batch: UplinkMessage[],
+    results: UplinkResult[],
+    requestId: string | undefined,
+  ): Promise<Map<UplinkMessage, boolean>> {
+    const resultBySeq = new Map(results.map((result) => [result.seq, result]));
+    const unsent = new Map<UplinkMessage, boolean>();
+    const rejected: Refused[] = [];
+    const failed: UplinkMessage[] = [];
+    let retryReason: string | undefined;
+    let dropped = 0;
+    for (const queued of batch) {
+      const { result, reason = 'no reason given' } = resultBySeq.get(queued.item.seq) ?? {
+        result: 'retry',
+        reason: 'not in the answer',
+      };
+      if (result === 'accepted') this.#finish(queued);
+      else if (result === 'rejected' && reason === droppedReason) {
+        this.#finish(queued);
+        dropped += 1;
+      } else if (result === 'rejected') rejected.push({ queued, reason });
+      else {
+        retryReason ??= reason;
+        unsent.set(queued, true);
+        if (reason === messageFailed) failed.push(queued);
+      }
+    }
+    const accepted = batch.length - rejected.length - dropped - unsent.size;
+    this.#failed.noteTaken(accepted);
+    for (const queued of failed.filter((one) => this.#failed.note(one))) {
+      unsent.delete(queued);
+      rejected.push({ queued, reason: messageFailed });
+    }
+    const counts = { accepted, rejected: rejected.length, dropped, retry: unsent.size };
+    for (const [result, count] of Object.entries(counts)) {
+      if (count > 0) this.#parts.metrics.items.inc({ result }, count);
+    }
+    if (unsent.size > 0) {
+      if (accepted === 0) this.progress.note('devices_not_served');
+      const fields = { messages: unsent.size, firstReason: retryReason, requestId };
+      this.#parts.log.info('the Worker does not take some messages now: they go up again', fields);
+    }
+    return new Map([...unsent, ...(await this.#putAside(rejected, requestId))]);
+  }
+
+  /** Into the dead letters; answers what could not be written there, and so must stay in the spool. */
+  async #putAside(rejected: Refused[], requestId?: string): Promise<Map<UplinkMessage, boolean>> {
+    const [first] = rejected;
+    if (first === undefined) return new Map();
+    const deadLetteredAt = new Date().toISOString();
+    const { spoolId } = this.#parts.spool;
+    const firstTopic = first.queued.item.topic;
+    const about = { messages: rejected.length, firstTopic, firstReason: first.reason, requestId };
+    try {
+      await this.#parts.deadLetters.add(
+        rejected.map(({ queued, reason }) => {
+          const item: unknown = JSON.parse(queued.json);
+          return { deadLetteredAt, reason, requestId, spoolId, item };
+        }),
+      );
+    } catch (error) {
+      this.progress.note('dead_letters_unwritable');
+      this.#parts.log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
+      return mapAll(
+        rejected.map(({ queued }) => queued),
+        true,
+      );
+    }
+    for (const { queued } of rejected) this.#finish(queued);
+    this.#parts.metrics.deadLetters.inc(rejected.length);
+    this.#parts.log.warn('some messages will never be taken: they are in the dead letters', about);
+    return new Map();
+  }
+
+  #finish({ item }: UplinkMessage): void {
+    this.#parts.spool.markDone(item);
+    this.progress.noteDone();
+  }
+
+  #noteWorkerAnswers(): void {
+    if (this.#isFailing) this.#parts.log.info('the Worker takes messages again');
+    this.#backOff.reset();
+    this.#isUnauthorized = false;
+    this.#isBackingOff = false;
+    this.#pausedUntilMs = 0;
+    this.#failuresInARow = 0;
+  }
+
+  #pause({ cause, requestId, retryAfterMs }: { cause: string; requestId: string | undefined; retryAfterMs: number }) {
+    if (this.#isStopped) return;
+    this.progress.note('worker_unavailable');
+    // Batches under way fail together: that is one failure.
+    const isFirst = Date.now() >= this.#pausedUntilMs;
+    const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, Date.now() + delayMs);
+    this.#isBackingOff = retryAfterMs === 0;
+    const fields = { cause, requestId, retryInMs: Math.round(delayMs) };
+    this.#parts.log[isFirst ? 'warn' : 'debug']('the Worker takes no messages', fields);
+  }
+
+  #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
+    this.#isUnauthorized = true;
+    this.#isBackingOff = false;
+    this.progress.note('secret_refused');
+    this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;
+    this.#parts.log.error('the Worker refuses the bridge secret: messages stay in the spool', {
+      alarm: true,
+      status,
+      requestId,
+      retryInMs: unauthorizedRetryMs,
+      remedy: 'give this bridge and the Worker the same BRIDGE_SECRET',
+    });
+  }
+}
+
+/** The device of each backs off where `backsOff`. */
+function mapAll(messages: UplinkMessage[], backsOff: boolean): Map<UplinkMessage, boolean> {
+  return new Map(messages.map((message) => [message, backsOff]));
+}

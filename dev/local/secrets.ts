@@ -1,0 +1,35 @@
+// Secrets for a local run, made once and kept in the state folder, readable by its owner alone. An env file, so that
+// `wrangler dev --env-file` reads the same one. Production secrets are never here.
+import { randomBytes } from 'node:crypto';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { type LocalSecrets, secretNames } from '../../rig/services/parts.ts';
+import { prepareStateDir } from './state-dir.ts';
+
+export function secretsFile(stateDir: string): string {
+  return join(stateDir, 'secrets.env');
+}
+
+export function loadSecrets(stateDir: string): LocalSecrets {
+  prepareStateDir(stateDir);
+  const path = secretsFile(stateDir);
+  const known = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
+  const secrets = Object.fromEntries(secretNames.map((name) => [name, known[name] ?? generate(name)])) as LocalSecrets;
+  if (secretNames.some((name) => known[name] === undefined)) {
+    const lines = secretNames.map((name) => `${name}=${secrets[name]}\n`);
+    writePrivateFile(path, `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('')}`);
+  }
+  return secrets;
+}
+
+export function writePrivateFile(path: string, text: string): void {
+  writeFileSync(path, text, { mode: 0o600 });
+  // The mode above counts for a new file only.
+  chmodSync(path, 0o600);
+}
+
+function generate(name: string): string {
+  const secret = randomBytes(32).toString('base64url');
+  return name === 'JWT_SECRETS' ? `local:${secret}` : secret;
+}

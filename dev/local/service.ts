@@ -1,0 +1,224 @@
+// `npm start`: broker, Worker and bridge (with BROKER=none Worker and gateway) as processes of their own, watched over; the demo; then the lines to try next.
+// Only calls the other files of this folder in order.
+import { join, relative } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askHealth, describeFailure } from '../../rig/clients/api.ts';
+import { buildWorker } from '../../rig/worker/built-worker.ts';
+import { readCommandLine } from '../../rig/command-line.ts';
+import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../../rig/services/parts.ts';
+import { startDemo } from './demo.ts';
+import { prepareLocalCertificate } from './certificate.ts';
+import { whenNpmIsGone } from './npm-parent.ts';
+import { claimStateDir, releaseStateDir } from './parts-file.ts';
+import { choosePorts } from './ports.ts';
+import { loadSecrets } from './secrets.ts';
+import { readSettings, type Settings } from './settings.ts';
+import { Supervisor } from './supervisor.ts';
+import { colours, fail, print, say, warn } from '../terminal.ts';
+import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-next.ts';
+
+const usage = `Usage: npm start
+
+  Runs the built Worker, a broker and the bridge on this machine, and a virtual switch that shows them at work; Ctrl-C stops
+  everything. Settings come from the environment, e.g. API_PORT=9000 npm start:
+
+  API_PORT           port of the API, the console and the relay (8787); a default that is in use moves to the next free one
+  MQTT_PORT          port for devices (1883); also MQTT_TLS_PORT (8883), MQTT_WS_PORT (8083), BROKER_ADMIN_PORT (18083), HEALTH_PORT (18084)
+  PUBLIC_HOST        a LAN address or name: all parts listen beyond loopback, so that real boards can join
+  STATE_DIR          database, objects, spool, secrets and logs (.latchwork); npm run reset deletes it
+  DEMO=no            without the demo user, product and virtual switch
+  BROKER=none        Worker and gateway alone
+  CORS_ORIGINS       origins of browser applications (http://localhost:*,http://127.0.0.1:*)
+  LIFE_SIGN_SECONDS  a part that gives no sign of life for so long is started again (20)
+  BROKER_LIMITS, LIMITS, RATE_LIMITS  see docs/limits.md`;
+
+const healthEveryMs = 100;
+const patienceMs = 20_000;
+const doubleSignalMs = 250;
+const settleMs = 3_000;
+
+const startedAtMs = performance.now();
+let supervisor: Supervisor | undefined;
+let claimedDir: string | undefined;
+let stoppedAtMs = 0;
+const stopping = new AbortController();
+
+readCommandLine({ name: 'npm start', usage, options: {} }, () => undefined);
+process.on('SIGINT', interrupt);
+process.on('SIGTERM', stop);
+process.on('SIGHUP', stop);
+whenNpmIsGone(stop);
+// The reader of the output is gone: end as on Ctrl-C.
+process.stdout.on('error', stop);
+process.on('exit', () => supervisor?.killAll());
+
+try {
+  await run(readSettings(process.env));
+} catch (error) {
+  if (!isStopping()) {
+    await endParts();
+    fail(error);
+  }
+}
+
+async function run(settings: Settings): Promise<void> {
+  const { stateDir } = settings;
+  const place = await choosePlace(settings);
+  const api = `http://127.0.0.1:${place.ports.api}`;
+  const buildDir = join(stateDir, 'build');
+  const partNames = place.hasBroker ? 'broker, Worker and bridge' : 'Worker and gateway';
+  print(`Building the Worker, then starting ${partNames}: this takes a few seconds`);
+  await buildWorker(buildDir);
+  if (isStopping()) return;
+
+  supervisor = new Supervisor({
+    stateDir,
+    lifeSignSeconds: settings.lifeSignSeconds,
+    onRestart: (name) => reportHealed(api, name),
+    onWake: (suspendedForMs) => reportWake(api, suspendedForMs),
+  });
+  await startParts(supervisor, place, buildDir);
+  await waitForHealth(api);
+  if (isStopping()) return;
+
+  const { shownHost, ports } = place;
+  const addresses = {
+    api: `http://${shownHost}:${ports.api}`,
+    relay: `ws://${shownHost}:${ports.api}/mqtt`,
+    mqttHost: shownHost,
+    mqttPort: ports.mqtt,
+  };
+  printHeader(settings, place, addresses, supervisor);
+  if (settings.hasDemo) await showDemo(api, settings, addresses);
+  else print(describeFirstSteps(addresses).join('\n'));
+}
+
+async function startParts(parts: Supervisor, place: Place, buildDir: string): Promise<void> {
+  const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
+  await Promise.all([parts.start(workerPart(place, buildDir)), parts.start(entry)]);
+  if (place.hasBroker) await parts.start(bridgePart(place));
+}
+
+async function choosePlace(settings: Settings): Promise<Place> {
+  const { stateDir, publicHost, hasBroker } = settings;
+  const secrets = loadSecrets(stateDir);
+  // Before the ports: what a killed run left may still hold them.
+  await claimStateDir(stateDir);
+  claimedDir = stateDir;
+  const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
+  const { ws, brokerAdmin, mqttTls, ...always } = settings.ports;
+  const ofBroker = hasBroker ? await choosePorts({ ws, brokerAdmin }, bindHost) : { ws: 0, brokerAdmin: 0 };
+  const ports = { ...(await choosePorts(always, bindHost)), ...ofBroker };
+  const shownHost = publicHost ?? '127.0.0.1';
+  const { mqttTls: tlsPort } = await choosePorts({ mqttTls }, bindHost);
+  const { certFile, keyFile } = prepareLocalCertificate(stateDir, shownHost);
+  return { stateDir, bindHost, shownHost, hasBroker, ports, tls: { port: tlsPort, certFile, keyFile }, secrets };
+}
+
+function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
+  const pid = (name: string) => colours.dim(`pid ${parts.pidOf(name) ?? 0}`);
+  const { mqttHost, mqttPort, api, relay } = addresses;
+  const folder = relative(process.cwd(), settings.stateDir);
+  const reach =
+    settings.publicHost === undefined
+      ? 'reachable from this machine only; PUBLIC_HOST=<LAN address> lets real boards connect'
+      : `reachable from the network as ${settings.publicHost}`;
+  const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
+  print();
+  print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+  print(`  Console ${api}/`);
+  print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
+  print(`  Relay   ${relay}`);
+  const tcp = `${mqttHost}:${mqttPort}`;
+  const tls = `mqtts://${mqttHost}:${place.tls?.port ?? 0}`;
+  if (place.hasBroker) {
+    print(`  MQTT    ${tcp}, ${tls}, ws://${mqttHost}:${place.ports.ws}/mqtt (MQTT 3.1.1)   ${pid('broker')}`);
+    print(`  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 without the broker)`);
+    print(`  Bridge  ${pid('bridge')}`);
+  } else {
+    print(`  MQTT    ${tcp}, ${tls} (MQTT 3.1.1 or 5) through the gateway   ${pid('gateway')}`);
+    print(`  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket)`);
+  }
+  print(
+    `  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env, tls/ca.pem to trust for mqtts)`,
+  );
+  print(colours.dim(`  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
+  print();
+}
+
+async function showDemo(api: string, { stateDir }: Settings, addresses: Addresses): Promise<void> {
+  try {
+    const demo = await startDemo({ apiUrl: api, stateDir, signal: stopping.signal });
+    await demo.story.catch(tellDemoEnded);
+    // The replies to the command belong before the list of things to try.
+    await sleep(300);
+    if (!isStopping()) print(`\n${describeDemoSteps(addresses, demo).join('\n')}\n`);
+  } catch (error) {
+    tellDemoEnded(error);
+  }
+}
+
+function tellDemoEnded(error: unknown): void {
+  if (!isStopping()) warn('demo', `stopped: ${describeFailure(error)}`);
+}
+
+/** Shows what is missing every few seconds until nothing is. */
+async function waitForHealth(api: string): Promise<void> {
+  const deadlineMs = Date.now() + patienceMs;
+  let toldAtMs = Date.now();
+  for (let missing = await askHealth(api); missing !== undefined && !isStopping(); missing = await askHealth(api)) {
+    if (Date.now() > deadlineMs) throw new Error(`Not ready after ${patienceMs / 1000} s: ${missing}`);
+    if (Date.now() - toldAtMs > 3_000) {
+      warn('health', missing);
+      toldAtMs = Date.now();
+    }
+    await sleep(healthEveryMs);
+  }
+}
+
+function reportHealed(api: string, name: string): void {
+  const sinceMs = performance.now();
+  waitForHealth(api).then(
+    () => {
+      const tookMs = Math.round(performance.now() - sinceMs);
+      if (!isStopping()) say('health', `all parts connected again ${tookMs} ms after the ${name} came back`);
+    },
+    (error: unknown) => warn('health', describeFailure(error)),
+  );
+}
+
+async function reportWake(api: string, suspendedForMs: number): Promise<void> {
+  const seconds = Math.round(suspendedForMs / 1000);
+  const suspended = `npm start was suspended for ${seconds} s (with its machine, by a signal, or without processor time)`;
+  try {
+    // The bridge gives its session back first; until then everything looks as it was before.
+    await sleep(settleMs);
+    await waitForHealth(api);
+    if (!isStopping()) say('health', `${suspended}; all parts are connected`);
+  } catch (error) {
+    warn('health', `${suspended}: ${describeFailure(error)}`);
+  }
+}
+
+function isStopping(): boolean {
+  return stopping.signal.aborted;
+}
+
+/** The second Ctrl-C does not wait. npm passes the first one on, so that it arrives twice within a moment. */
+function interrupt(): void {
+  if (isStopping() && performance.now() - stoppedAtMs > doubleSignalMs) process.exit(1);
+  stop();
+}
+
+function stop(): void {
+  if (isStopping()) return;
+  stoppedAtMs = performance.now();
+  if (supervisor !== undefined) print('\nStopping');
+  endParts().then(() => process.exit(0), fail);
+}
+
+async function endParts(): Promise<void> {
+  stopping.abort();
+  await supervisor?.stop();
+  if (claimedDir !== undefined) releaseStateDir(claimedDir);
+}

@@ -1,0 +1,372 @@
+// The AsyncAPI 3 document of device topics, relay and provisioning, made from the schemas that read and write these
+// messages when the Worker is built (dev/build/reference.js). Adds descriptions and examples, no shape of its own.
+import { z } from 'zod';
+import { topicOf } from '../../src/domain/topics.ts';
+import { controlBodySchema } from '../../src/protocol/control.ts';
+import {
+  propertyPostMethod,
+  propertyPostSchema,
+  propertySetMethod,
+  propertySetReplyMethod,
+  propertySetReplySchema,
+  propertySetSchema,
+  statusSchema,
+  topicActions,
+  type TopicAction,
+} from '../../src/protocol/mqtt.ts';
+import {
+  advertisedNamePrefixes,
+  networkConfigSchema,
+  progressByStatus,
+  provisioningService,
+  provisioningStates,
+  statusNotificationSchema,
+} from '../../src/protocol/provisioning.ts';
+import {
+  maxRelayFrameBytes,
+  relayPushSchema,
+  relayReadingCheckSchema,
+  relayReadingPongSchema,
+  relayReplySchemas,
+  relayRequestSchemas,
+} from '../../src/protocol/relay.ts';
+
+type Broker = { host: string; port: number | string; tlsPort: number | string };
+type Message = { summary: string; schema: z.ZodType; examples: unknown[] };
+
+const exampleDevice = { productKey: 'servo-switch', deviceId: 'dev_8k2m4n6p' };
+const exampleName = `${exampleDevice.productKey}&${exampleDevice.deviceId}`;
+const exampleTopic = topicOf(exampleDevice, topicActions.propertyPost);
+const time = 1772366400000;
+const exampleReport = {
+  method: propertyPostMethod,
+  id: '17',
+  params: { position: 'up', angle: 90, wifi_rssi: -58 },
+  time,
+};
+
+const deviceMessages: Record<string, Message> = {
+  PropertyReport: {
+    summary:
+      'The state of the device. Only `params` is needed; a body of bare properties is a report as well. Unknown ' +
+      'properties are kept, a known one of the wrong type is dropped alone. The service dates reports on arrival.',
+    schema: propertyPostSchema,
+    examples: [exampleReport, { params: { position: 'middle' } }],
+  },
+  Command: {
+    summary: 'A command: `params` holds exactly the members of the control body that the caller sent.',
+    schema: propertySetSchema.extend({ params: controlBodySchema }),
+    examples: [
+      { method: propertySetMethod, id: '3h5k7m9p2q4r6s8t', params: { action: 'toggle', position: 'up' }, time },
+      { method: propertySetMethod, id: '4j6m8n', params: { switch: true, angle: 90 }, time },
+    ],
+  },
+  CommandReply: {
+    summary: 'That a command was carried out, with its `id`. Never a report: it changes no state.',
+    schema: propertySetReplySchema,
+    examples: [{ method: propertySetReplyMethod, id: '3h5k7m9p2q4r6s8t', code: 200, time }],
+  },
+  Status: {
+    summary: 'Online or offline: announced by the device, or by the service where the device could not announce it.',
+    schema: statusSchema,
+    examples: [{ status: 'online', time }],
+  },
+};
+
+const success = { code: 200, message: 'success' };
+const relayMessages: Record<string, Message> = {
+  DeviceAuth: {
+    summary: 'Signs in with the messaging credentials of one device; its topics may be subscribed to.',
+    schema: relayRequestSchemas.deviceAuth,
+    examples: [{ action: 'auth', username: exampleName, password: 'tk_9bX2...' }],
+  },
+  UserAuth: {
+    summary:
+      "Signs in with a user's access token; the topics of all devices of that user, and of those shared with the user, may be subscribed to.",
+    schema: relayRequestSchemas.userAuth,
+    examples: [{ action: 'auth', token: 'eyJhbGciOiJIUzI1NiIs...' }],
+  },
+  KeyAuth: {
+    summary:
+      'Signs in with an API key (`keyId` and its value, either way round) that has the scope `read`: as its user, and only ' +
+      'for the product of the key where it has one.',
+    schema: relayRequestSchemas.keyAuth,
+    examples: [{ action: 'auth', apiKey: 'ak_4f7Kp2Qx9Lm3Rt6Vw8Za', apiSecret: 'sk_Qm7R...' }],
+  },
+  Subscribe: {
+    summary:
+      'A topic, or a filter with `+` or `#` below one `/sys/{productKey}/{deviceId}/`. With a token or an API key also `/sys/+/+/...`, ' +
+      "everything that is the user's or shared with the user, and `/sys/{productKey}/+/...`; devices that come later are in it. With `snapshot` " +
+      'the present state is pushed first, before the reply: a status and, where the device has reported, a report.',
+    schema: relayRequestSchemas.subscribe,
+    examples: [
+      { action: 'subscribe', topic: exampleTopic },
+      { action: 'subscribe', topic: '/sys/+/+/#', snapshot: true },
+    ],
+  },
+  Unsubscribe: {
+    summary: 'Ends a subscription made with the same topic or filter.',
+    schema: relayRequestSchemas.unsubscribe,
+    examples: [{ action: 'unsubscribe', topic: exampleTopic }],
+  },
+  Publish: {
+    summary:
+      'What a device says, from a socket with its messaging credentials, on a topic that it may publish. It has the ' +
+      'same effect as through the broker, except that a relay session never changes presence.',
+    schema: relayRequestSchemas.publish,
+    examples: [{ action: 'publish', topic: exampleTopic, payload: exampleReport }],
+  },
+  Ping: { summary: 'Asks for a pong.', schema: relayRequestSchemas.ping, examples: [{ action: 'ping' }] },
+  ReadingPong: {
+    summary:
+      'The answer to a ping of the service, with its `id`. A client that does not answer has a few megabytes pushed to it ' +
+      'and is then closed with 1013.',
+    schema: relayReadingPongSchema,
+    examples: [{ action: 'pong', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
+  },
+  AuthReply: {
+    summary: '200, or 401 with why not. The third 401 closes the socket.',
+    schema: relayReplySchemas.auth,
+    examples: [
+      { action: 'auth', ...success },
+      { action: 'auth', code: 401, message: 'invalid_password' },
+    ],
+  },
+  SubscribeReply: {
+    summary: '200, or why not: 401 before a successful auth, 403 for what is not yours, 400 above the limits.',
+    schema: relayReplySchemas.subscribe,
+    examples: [
+      { action: 'subscribe', topic: exampleTopic, ...success },
+      { action: 'subscribe', topic: '/sys/+/+/status', code: 403, message: 'forbidden' },
+    ],
+  },
+  UnsubscribeReply: {
+    summary: '200, also for a topic that was not subscribed to.',
+    schema: relayReplySchemas.unsubscribe,
+    examples: [{ action: 'unsubscribe', topic: exampleTopic, ...success }],
+  },
+  PublishReply: {
+    summary:
+      '200, or why not: 401 before a successful auth, 403 for what is not yours to say, 400 for what is no message.',
+    schema: relayReplySchemas.publish,
+    examples: [
+      { action: 'publish', topic: exampleTopic, ...success },
+      { action: 'publish', topic: exampleTopic, code: 400, message: 'invalid_request: payload: not_json' },
+    ],
+  },
+  Pong: { summary: 'The reply to a ping.', schema: relayReplySchemas.pong, examples: [{ action: 'pong' }] },
+  Unreadable: {
+    summary: 'The reply to a frame that names no action.',
+    schema: relayReplySchemas.error,
+    examples: [{ action: 'error', code: 400, message: 'invalid_request' }],
+  },
+  ReadingCheck: {
+    summary: 'Comes among pushes, about every 64 KiB: the service asks whether they were read. Answer with its `id`.',
+    schema: relayReadingCheckSchema,
+    examples: [{ action: 'ping', id: 'd2f0c8a4-5b7e-4c1d-9f3a-6e8b0a1c2d3e' }],
+  },
+  Push: {
+    summary: 'A message on a subscribed topic, once however many filters match. `payload` is text where it is no JSON.',
+    schema: relayPushSchema,
+    examples: [{ topic: exampleTopic, payload: exampleReport }],
+  },
+};
+
+const provisioningMessages: Record<string, Message> = {
+  NetworkConfig: {
+    summary: 'Written by the client after it connected.',
+    schema: networkConfigSchema,
+    examples: [{ ssid: 'Workshop', password: 'correct horse', apiUrl: 'https://api.example.com' }],
+  },
+  StatusNotification: {
+    summary: 'How far the device has come.',
+    schema: statusNotificationSchema,
+    examples: [
+      { status: 'received', message: '' },
+      { status: 'error', message: 'wrong network password' },
+    ],
+  },
+};
+
+const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
+const relayRequests = ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
+const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
+
+/**
+ * `version` is the contract's; `broker` is what activated devices receive. `x-parties` of a channel: the side after which
+ * the operations are named, and the other side.
+ */
+export function describeMessaging(version: string, broker: Broker) {
+  return {
+    asyncapi: '3.1.0',
+    info: {
+      title: 'Latchwork messages',
+      version,
+      description:
+        'Device topics (MQTT), the WebSocket relay, and the Bluetooth channel that brings a device onto a network. ' +
+        'Operations are named from the side of the service; those of provisioning from the side of the device. ' +
+        'Requests and answers over HTTP are in the OpenAPI document beside this one.',
+    },
+    defaultContentType: 'application/json',
+    servers: describeServers(broker),
+    channels: {
+      propertyPost: deviceChannel(
+        topicActions.propertyPost,
+        'Reports',
+        'Reports of a device; its command replies may arrive here too.',
+        ['PropertyReport', 'CommandReply'],
+      ),
+      propertySet: deviceChannel(topicActions.propertySet, 'Commands', 'Commands for a device.', ['Command']),
+      propertySetReply: deviceChannel(
+        topicActions.propertySetReply,
+        'Command replies',
+        'That a device carried out a command.',
+        ['CommandReply'],
+      ),
+      status: deviceChannel(
+        topicActions.status,
+        'Online and offline',
+        'That a device is online or offline, announced by itself or by the service.',
+        ['Status'],
+      ),
+      relay: {
+        address: '/mqtt',
+        title: 'Relay',
+        description:
+          'A WebSocket without sub-protocol, of text frames. The next frame need not wait for a reply. A socket has ' +
+          `10 s to authenticate, then it is closed with 1008; a frame above ${maxRelayFrameBytes} bytes closes with ` +
+          '1009; 20 subscriptions with device credentials, 200 with an access token or an API key. Deleting or disabling a ' +
+          'device, or giving it new credentials, closes the sockets that were opened with its credentials, and deleting an ' +
+          'API key those that were opened with it.',
+        servers: [{ $ref: '#/servers/relay' }],
+        messages: refs(Object.keys(relayMessages)),
+        bindings: { ws: { method: 'GET' } },
+        'x-parties': ['service', 'client'],
+      },
+      networkConfig: bluetoothChannel(provisioningService.networkConfigUuid, 'Network configuration', 'NetworkConfig'),
+      provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Provisioning status', 'StatusNotification'),
+    },
+    operations: {
+      receiveReport: operation('receive', 'propertyPost', ['PropertyReport', 'CommandReply'], atLeastOnce),
+      sendCommand: operation('send', 'propertySet', ['Command'], atLeastOnce),
+      receiveCommandReply: operation('receive', 'propertySetReply', ['CommandReply']),
+      receiveStatus: operation('receive', 'status', ['Status']),
+      sendStatus: operation('send', 'status', ['Status']),
+      receiveRelayRequest: operation('receive', 'relay', relayRequests, {
+        reply: { channel: { $ref: '#/channels/relay' }, messages: messageRefs('relay', relayReplies) },
+      }),
+      receiveReadingPong: operation('receive', 'relay', ['ReadingPong']),
+      sendPush: operation('send', 'relay', ['Push', 'ReadingCheck']),
+      receiveNetworkConfig: operation('receive', 'networkConfig', ['NetworkConfig']),
+      sendProvisioningStatus: operation('send', 'provisioningStatus', ['StatusNotification']),
+    },
+    components: {
+      messages: describeMessages({ ...deviceMessages, ...relayMessages, ...provisioningMessages }),
+      securitySchemes: {
+        messagingCredentials: {
+          type: 'userPassword',
+          description: 'Username and password of the activation result; the client identifier is the username.',
+        },
+      },
+    },
+    'x-provisioning': {
+      advertisedNamePrefixes,
+      serviceUuid: provisioningService.uuid,
+      progressByStatus,
+      clientStates: provisioningStates,
+    },
+  };
+}
+
+function describeServers({ host, port, tlsPort }: Broker) {
+  const security = [{ $ref: '#/components/securitySchemes/messagingCredentials' }];
+  const variables = { host: { default: host === '' ? 'broker.example.com' : host } };
+  const protocolVersion = '3.1.1';
+  return {
+    broker: { host: `{host}:${port}`, protocol: 'mqtt', protocolVersion, variables, security },
+    brokerTls: { host: `{host}:${tlsPort}`, protocol: 'mqtts', protocolVersion, variables, security },
+    edge: {
+      host: '{host}',
+      pathname: '/mqtt/{deviceId}',
+      protocol: 'wss',
+      description:
+        'MQTT 3.1.1 or 5 over WebSocket, sub-protocol `mqtt`, to the host of the HTTP interface: no broker in between. At most ' +
+        'QoS 1, nothing retained, no persistent session.',
+      variables: { host: { default: 'api.example.com' }, deviceId: { default: exampleDevice.deviceId } },
+      security,
+    },
+    relay: {
+      host: '{host}',
+      protocol: 'wss',
+      description: 'The host of the HTTP interface; `ws` where that is plain HTTP.',
+      variables: { host: { default: 'api.example.com' } },
+    },
+    device: {
+      host: '{device}',
+      protocol: 'bluetooth-le',
+      description: `The device itself, by its advertised name, as peripheral; GATT service ${provisioningService.uuid}.`,
+      variables: { device: { default: 'IoT-Switch-4F2A', description: 'Advertised name.' } },
+    },
+  };
+}
+
+function deviceChannel(action: TopicAction, title: string, description: string, messages: string[]) {
+  return {
+    address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, action),
+    title,
+    description,
+    servers: ['broker', 'brokerTls', 'edge'].map((name) => ({ $ref: `#/servers/${name}` })),
+    parameters: {
+      productKey: { description: 'Key of the product.', examples: [exampleDevice.productKey] },
+      deviceId: { description: 'Identifier from the activation result.', examples: [exampleDevice.deviceId] },
+    },
+    messages: refs(messages),
+    'x-parties': ['service', 'device'],
+  };
+}
+
+function bluetoothChannel(uuid: string, title: string, message: string) {
+  return {
+    address: uuid,
+    title,
+    description: `Characteristic of the service ${provisioningService.uuid}; one JSON object a message, UTF-8.`,
+    servers: [{ $ref: '#/servers/device' }],
+    messages: refs([message]),
+    'x-parties': ['device', 'client'],
+  };
+}
+
+function operation(action: 'send' | 'receive', channel: string, messages: readonly string[], more: object = {}) {
+  return { action, channel: { $ref: `#/channels/${channel}` }, messages: messageRefs(channel, messages), ...more };
+}
+
+function messageRefs(channel: string, messages: readonly string[]) {
+  return messages.map((name) => ({ $ref: `#/channels/${channel}/messages/${name}` }));
+}
+
+function refs(messages: readonly string[]) {
+  return Object.fromEntries(messages.map((name) => [name, { $ref: `#/components/messages/${name}` }]));
+}
+
+function describeMessages(messages: Record<string, Message>) {
+  return Object.fromEntries(
+    Object.entries(messages).map(([name, { summary, schema, examples }]) => [
+      name,
+      { name, summary, payload: payloadOf(schema), examples: examples.map((example) => ({ payload: example })) },
+    ]),
+  );
+}
+
+function payloadOf(schema: z.ZodType) {
+  const payload = z.toJSONSchema(schema, {
+    target: 'draft-7',
+    io: 'input',
+    // Zod adds the safe integers of JavaScript as limits; the contract has none.
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  delete payload.$schema;
+  return payload;
+}

@@ -1,0 +1,162 @@
+// The OpenAPI document, made from the routes when the Worker is built (dev/build/reference.js). Adds what the routes do not
+// say: titles, schemes and names. No part of the Worker.
+import type { OpenAPIHono } from '@hono/zod-openapi';
+import type { AppEnv } from '../../src/http/app-env.ts';
+
+const info = {
+  contact: { name: 'Whoever runs this service' },
+  license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+  description: [
+    'Users, their catalogue of products, and the devices that activate against it: list them, look at them, control them.',
+    'Every answer is the envelope `{code, message, data}`, and its `code` is the HTTP status. `message` begins with ' +
+      'one of the words a route lists; a detail for people may follow after a colon. Every answer carries ' +
+      '`X-Request-Id`, which the logs know too. Bodies are JSON of at most 64 KiB.',
+    'What devices and subscribers exchange over MQTT, WebSocket and Bluetooth is in the AsyncAPI document, ' +
+      '`/api/v1/asyncapi.json`. What only the broker and its bridge call, `/hooks` and `/bridge`, is no part of this ' +
+      'interface.',
+  ].join('\n\n'),
+};
+
+const tags = [
+  { name: 'Users', description: 'Accounts and their sessions.' },
+  { name: 'API keys', description: 'For machines: on products, devices and `/users/me`. Managed in person.' },
+  { name: 'Products', description: 'Kinds of devices.' },
+  { name: 'Devices', description: 'Activated by themselves; listed, controlled and deleted by their owner.' },
+  { name: 'Ownership', description: 'Whose a device is: claimed, released, offered; and when it may be paired again.' },
+  { name: 'Commands', description: 'Sent to a device, and followed until it replied or a report shows the result.' },
+  { name: 'Sharing', description: 'With whom an owner shares a device: members, and whoever has a guest link.' },
+  { name: 'Health', description: 'For deployment checks and monitors.' },
+  { name: 'Reference', description: 'These documents, for tools.' },
+];
+
+const securitySchemes = {
+  bearerAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The `token` of login or refresh.' },
+  apiKeyId: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-API-Key',
+    description: 'The `keyId` (`ak_...`) of an API key; the pair is also accepted the other way round.',
+  },
+  apiKeySecret: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-API-Secret',
+    description: 'The `apiKey` (`sk_...`) of the same API key.',
+  },
+} as const;
+
+export function describeRoutes(app: OpenAPIHono<AppEnv>, version: string) {
+  const servers = [{ url: '/', description: 'This server' }];
+  const document = app.getOpenAPI31Document({
+    openapi: '3.1.0',
+    info: { title: 'Latchwork', version, ...info },
+    tags,
+    servers,
+  });
+  document.components = { ...document.components, securitySchemes };
+  for (const [path, methods] of Object.entries(document.paths ?? {})) {
+    for (const [method, operation] of Object.entries(methods) as [string, Operation][]) {
+      operation.operationId = operationIds[`${method} ${path}`] ?? operationIdOf(method, path);
+      // What needs no credentials says so.
+      operation.security ??= [];
+      operation.description ??= `${operation.summary ?? ''}.`;
+      for (const parameter of operation.parameters ?? []) if (parameter.required !== true) leaveEmpty(parameter);
+    }
+  }
+  return document;
+}
+
+type Parameter = { required?: boolean; description?: string; example?: unknown; schema?: { example?: unknown } };
+type Operation = {
+  operationId?: string;
+  summary?: string;
+  description?: string;
+  security?: object[];
+  parameters?: Parameter[];
+};
+
+/** "Try it out" sends every example: of what may be left out, it moves into the text. */
+function leaveEmpty(parameter: Parameter): void {
+  const example = parameter.example ?? parameter.schema?.example;
+  delete parameter.example;
+  delete parameter.schema?.example;
+  if (example === undefined) return;
+  const text = typeof example === 'string' ? example : JSON.stringify(example);
+  parameter.description = [parameter.description, `Example: \`${text}\`.`].filter(Boolean).join(' ');
+}
+
+/** Where method and path alone make no good name. */
+const operationIds: Record<string, string> = {
+  'get /health': 'readHealth',
+  'get /api/v1/openapi.json': 'readOpenApi',
+  'get /api/v1/asyncapi.json': 'readAsyncApi',
+  'post /api/v1/users/login': 'logIn',
+  'post /api/v1/users/logout': 'logOut',
+  'post /api/v1/users/refresh-token': 'refreshTokens',
+  'get /api/v1/users/me': 'readAccount',
+  'put /api/v1/users/password': 'changePassword',
+  'post /api/v1/users/password-reset': 'sendPasswordReset',
+  'put /api/v1/users/password-reset': 'resetPassword',
+  'post /api/v1/users/api-keys': 'createApiKey',
+  'get /api/v1/users/api-keys': 'listApiKeys',
+  'delete /api/v1/users/api-keys/{keyId}': 'deleteApiKey',
+  'post /api/v1/devices/{deviceId}/control': 'sendCommand',
+  'post /t/{token}/api/v1/devices/activate': 'activateClaimedDevice',
+  'post /api/v1/devices/{deviceId}/pairing-window': 'openPairingWindow',
+  'delete /api/v1/devices/{deviceId}/pairing-window': 'closePairingWindow',
+  'get /api/v1/devices/{deviceId}/commands': 'listCommands',
+  'get /api/v1/devices/{deviceId}/commands/{commandId}': 'readCommand',
+  'delete /api/v1/devices/{deviceId}/commands/{commandId}': 'cancelCommand',
+  'post /api/v1/devices/{deviceId}/credentials': 'replaceDeviceCredentials',
+  'delete /api/v1/products/{productKey}/devices': 'deleteDevicesOfProduct',
+  'post /api/v1/devices/{deviceId}/members': 'inviteMember',
+  'post /api/v1/devices/{deviceId}/guest-links': 'createGuestLink',
+  'get /api/v1/devices/{deviceId}/guest-links': 'listGuestLinks',
+  'delete /api/v1/devices/{deviceId}/guest-links/{linkId}': 'revokeGuestLink',
+  'delete /api/v1/devices/{deviceId}/members/{userId}': 'removeMember',
+  'delete /api/v1/devices/{deviceId}/invitations/{invitationId}': 'withdrawInvitation',
+  'post /api/v1/devices/claim-tokens': 'createClaimToken',
+  'get /api/v1/devices/transfers': 'listIncomingTransfers',
+  'delete /api/v1/devices/{deviceId}/transfer': 'withdrawTransfer',
+  'post /api/v1/devices/{deviceId}/transfer/accept': 'acceptTransfer',
+  'post /api/v1/devices/{deviceId}/transfer/decline': 'declineTransfer',
+  'post /api/v1/products/{productKey}/serials': 'registerSerials',
+  'get /api/v1/products/{productKey}/serials': 'listSerials',
+  'delete /api/v1/products/{productKey}/serials/{deviceSN}': 'removeSerial',
+  'get /api/v1/products/{productKey}/figures': 'readProductFigures',
+  'get /api/v1/invitations': 'listIncomingInvitations',
+  'post /api/v1/invitations/{invitationId}/accept': 'acceptInvitation',
+  'delete /api/v1/invitations/{invitationId}': 'declineInvitation',
+};
+
+const verbs: Record<string, string> = {
+  get: 'read',
+  post: 'create',
+  put: 'replace',
+  patch: 'change',
+  delete: 'delete',
+};
+
+/**
+ * `get /devices` is `listDevices`, `get /devices/{deviceId}/status` is `readDeviceStatus`, and what is posted to a word that
+ * is no list is done: `post /devices/activate` is `activateDevice`.
+ */
+function operationIdOf(method: string, path: string): string {
+  const parts = path
+    .replace(/^\/api\/v1/, '')
+    .split('/')
+    .filter(Boolean);
+  const isOne = parts.at(-1)?.startsWith('{') === true;
+  const words = parts.filter((part) => !part.startsWith('{')).map(pascalOf);
+  const last = words.pop() ?? '';
+  const isList = /[^su]s$/.test(last);
+  const owners = words.map((word) => word.replace(/s$/, '')).join('');
+  if (method === 'post' && !isList) return last.charAt(0).toLowerCase() + last.slice(1) + owners;
+  const verb = method === 'get' && isList && !isOne ? 'list' : (verbs[method] ?? method);
+  const isSingle = isList && (isOne || method === 'post');
+  return verb + owners + (isSingle ? last.slice(0, -1) : last);
+}
+
+function pascalOf(part: string): string {
+  return part.replaceAll(/(?:^|[-.])([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}

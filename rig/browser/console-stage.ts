@@ -1,0 +1,45 @@
+// What a file of console tests has: a browser, and an account of its own with a product, at the service that all files share
+// (console-service.ts).
+import type { Page } from 'playwright-core';
+import { inject } from 'vitest';
+import { VirtualDevice, type VirtualDeviceOptions } from '../../dev/virtual-device.ts';
+import { addProduct, signUp, type Session } from '../clients/accounts.ts';
+import { connectApi } from '../clients/api.ts';
+import { Browser } from './browser.ts';
+import { signIn } from './console-visit.ts';
+
+export class Stage {
+  readonly url: string;
+  readonly browser: Browser;
+  readonly owner: Session;
+  readonly productKey: string;
+
+  private constructor(url: string, browser: Browser, owner: Session, productKey: string) {
+    this.url = url;
+    this.browser = browser;
+    this.owner = owner;
+    this.productKey = productKey;
+  }
+
+  static async open(): Promise<Stage> {
+    const { url, browser: endpoint } = inject('console');
+    const browser = await Browser.join(endpoint, url);
+    const owner = await signUp((credentials) => connectApi(url, credentials));
+    return new Stage(url, browser, owner, await addProduct(owner));
+  }
+
+  /** A page that is signed in as the owner. */
+  async visit(options: Parameters<Browser['open']>[1] = {}): Promise<Page> {
+    const page = await this.browser.open('/', options);
+    await signIn(page, this.owner);
+    return page;
+  }
+
+  makeDevice(serial: string, options: Partial<VirtualDeviceOptions> = {}): VirtualDevice {
+    return new VirtualDevice({ apiUrl: this.url, productKey: this.productKey, serial, ...options });
+  }
+
+  close(): Promise<void> {
+    return this.browser.stop();
+  }
+}

@@ -1,0 +1,96 @@
+// The Worker's side of the gateway for tests of the gateway alone: real WebSockets on a free port, which answer what a test
+// tells them to. Asserts nothing.
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { WebSocketServer, type WebSocket } from 'ws';
+import { Changes } from '../changes.ts';
+
+/** What one WebSocket received. */
+export class ServerSide {
+  readonly socket: WebSocket;
+  readonly headers: IncomingHttpHeaders;
+  readonly subprotocol: string;
+  readonly path: string;
+  receivedBytes = 0;
+  readonly #chunks: Buffer[] = [];
+  closeCode: number | undefined;
+
+  constructor(socket: WebSocket, path: string, headers: IncomingHttpHeaders, changes: Changes) {
+    this.socket = socket;
+    this.headers = headers;
+    this.subprotocol = socket.protocol;
+    this.path = path;
+    socket.on('message', (data: Buffer) => {
+      this.receivedBytes += data.length;
+      this.#chunks.push(data);
+      changes.note();
+    });
+    socket.on('close', (code) => {
+      this.closeCode = code;
+      changes.note();
+    });
+    // 'close' follows.
+    socket.on('error', () => undefined);
+  }
+
+  get received(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+}
+
+export class SocketServer {
+  readonly changes = new Changes();
+  readonly sides: ServerSide[] = [];
+  /** Instead of a WebSocket. */
+  refuseWith: number | undefined;
+  /** Called for each WebSocket before it receives anything. */
+  onOpen: (side: ServerSide) => void = () => undefined;
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+    const sockets = new WebSocketServer({ noServer: true });
+    server.on('upgrade', (request, raw, head) => {
+      if (this.refuseWith !== undefined) {
+        raw.end(`HTTP/1.1 ${this.refuseWith} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+        return;
+      }
+      sockets.handleUpgrade(request, raw, head, (socket) => {
+        const side = new ServerSide(socket, request.url ?? '', request.headers, this.changes);
+        this.sides.push(side);
+        this.onOpen(side);
+        this.changes.note();
+      });
+    });
+  }
+
+  static async start(port = 0): Promise<SocketServer> {
+    const server = createServer();
+    const one = new SocketServer(server);
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    return one;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** The WebSocket that was opened as this one. */
+  async side(index: number): Promise<ServerSide> {
+    await this.changes.until(`WebSocket ${index}`, () => this.sides.length > index);
+    return this.sides[index]!;
+  }
+
+  async stop(): Promise<void> {
+    for (const { socket } of this.sides) socket.terminate();
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}

@@ -1,0 +1,122 @@
+// The bridge's way up from the spool, over real HTTP, to a stand-in for the Worker that can fail. Asserts nothing.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DeadLetters } from '../../broker-bridge/src/uplink/dead-letters.ts';
+import { DroppedMessages } from '../../broker-bridge/src/intake/dropped-messages.ts';
+import type { Log } from '../../node-service/log.ts';
+import { createMetrics } from '../../broker-bridge/src/metrics.ts';
+import { Spool } from '../../broker-bridge/src/spool/spool.ts';
+import { UplinkClient } from '../../broker-bridge/src/uplink/client.ts';
+import { Uplink } from '../../broker-bridge/src/uplink/uplink.ts';
+import { bridgeSecret, makeSpoolDir } from './bridge-process.ts';
+import { reportTopic } from '../clients/mqtt-client.ts';
+import { WorkerSide } from '../worker/worker-side.ts';
+
+export const noLog: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+export const answerTimeoutMs = 300;
+export const maxTries = 3;
+export const deadLettersMaxBytes = 1_048_576;
+
+export class UplinkRig {
+  readonly dir = makeSpoolDir();
+  worker: WorkerSide;
+  spool!: Spool;
+  uplink!: Uplink;
+
+  private constructor(worker: WorkerSide) {
+    this.worker = worker;
+  }
+
+  static async start(): Promise<UplinkRig> {
+    const rig = new UplinkRig(await WorkerSide.start());
+    await rig.open();
+    return rig;
+  }
+
+  async stop(): Promise<void> {
+    await this.close();
+    await this.worker.stop();
+  }
+
+  /** Spool and uplink; with the messages that are on the disk. */
+  async open(secret = bridgeSecret, log = noLog): Promise<void> {
+    const { dir } = this;
+    ({ spool: this.spool } = await Spool.open({ dir, maxBytes: 100_000_000, bridgeId: 'bridge-1', log: noLog }));
+    this.uplink = new Uplink({
+      spool: this.spool,
+      client: new UplinkClient(this.worker.url, secret, answerTimeoutMs),
+      deadLetters: new DeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
+      log,
+      metrics: createMetrics(),
+      dropped: new DroppedMessages(),
+      maxTries,
+      roundTripMs: () => null,
+    });
+    this.uplink.start();
+  }
+
+  async close(): Promise<void> {
+    await this.uplink.drain(0);
+    await this.spool.close();
+  }
+
+  async restartWorkerSide(port: number): Promise<void> {
+    this.worker = await WorkerSide.start({ port });
+  }
+
+  spoolReport(device: string, payload: string, onCommitted = (): void => undefined): void {
+    this.spool.append(
+      {
+        receivedAtMs: Date.now(),
+        topic: reportTopic(device),
+        payload: Buffer.from(payload),
+        retain: false,
+        dup: false,
+        soleReader: false,
+        redeliveryOf: null,
+        trueBytes: null,
+      },
+      null,
+      onCommitted,
+    );
+  }
+
+  /** Reports named `device:number`, the devices taking turns. */
+  spoolReports(count: number, devices: number): void {
+    for (let n = 0; n < count; n += 1) this.spoolReport(`d${n % devices}`, `d${n % devices}:${n}`);
+  }
+
+  untilEffects(count: number): Promise<void> {
+    const { worker } = this;
+    return worker.changes.until(
+      () => `${count} effects, there are ${worker.effects.length}`,
+      () => worker.effects.length === count,
+    );
+  }
+
+  untilEmpty(): Promise<void> {
+    return this.worker.changes.until('an empty spool', () => this.spool.depth === 0);
+  }
+
+  /** Reports that took effect behind a later one of the same device, and whatever the Worker should never see. */
+  disorders(): string[] {
+    const lastByDevice = new Map<string, number>();
+    const late = this.worker.effects.filter((effect) => {
+      const [device = '', number] = effect.split(':');
+      const isLate = Number(number) <= (lastByDevice.get(device) ?? -1);
+      lastByDevice.set(device, Number(number));
+      return isLate;
+    });
+    return [...late, ...this.worker.violations];
+  }
+
+  readDeadLetters(): Record<string, unknown>[] {
+    const lines = readFileSync(join(this.dir, 'dead-letters.jsonl'), 'utf8').trim().split('\n');
+    return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+}

@@ -1,0 +1,215 @@
+// The built Worker as a process that can be frozen, killed and started again at the same address, with an owner, a
+// product and devices, and bridges to any broker. Knows no broker and no test.
+import { join } from 'node:path';
+import { activate, activateMany, addProduct, signUp, type Activation, type Session } from '../clients/accounts.ts';
+import { askHealth, connectApi, dataOf } from '../clients/api.ts';
+import {
+  bridgeEnvironment,
+  bridgeName,
+  bridgePassword,
+  BridgeProcess,
+  bridgeSecret,
+  unlimitedDevices,
+} from '../services/bridge-process.ts';
+import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
+import { eventually } from '../changes.ts';
+import { gatewaySecret } from '../services/gateway-process.ts';
+import { findFreePort } from '../ports.ts';
+import { makeTempDir } from '../temp-dirs.ts';
+import type { Neighbour } from './worker-runtime.ts';
+import { RelayClient } from '../clients/relay-client.ts';
+
+export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
+export const messagingSecret = 'messaging-secret-of-the-rig-for-tests';
+export const jwtSecrets = 'rig:access-token-secret-of-the-rig-for-tests';
+
+const patienceMs = 60_000;
+
+/** Vars of the Worker unless `start` is given others. */
+export const workerVars = {
+  RATE_LIMITS: 'relaxed',
+  // Without hooks on connect and disconnect the service watches for inactivity, as it would in production.
+  BROKER_REPORTS_CONNECTIONS: 'false',
+  // A few devices send what would be the messages of thousands.
+  LIMITS: 'deviceMessagesPerMinute=10000000',
+  LOG_INFO_SHARE: '1',
+};
+
+export type WorkerRigOptions = {
+  vars?: Record<string, string>;
+  onWorkerLine?: (line: string) => void;
+  neighbours?: Neighbour[];
+  frontModule?: string | undefined;
+};
+export type BridgeOptions = {
+  workerUrl?: string;
+  mqttUrl?: string;
+  spoolDir?: string;
+  environment?: Record<string, string>;
+  nodeOptions?: string[];
+};
+
+export class WorkerRig {
+  readonly stateDir = makeTempDir('rig');
+  readonly port: number;
+  /** Given to devices at activation. The caller starts a broker there, later, because that may need the Worker. */
+  readonly mqttPort: number;
+  /** Other Workers in the same workerd. */
+  readonly neighbours: readonly Neighbour[];
+  readonly #startWorker: () => Promise<BuiltWorker>;
+  readonly #bindings: Record<string, string>;
+  readonly #bridges: BridgeProcess[] = [];
+  #worker: BuiltWorker | undefined;
+  #owner: Session | undefined;
+  #isFrozen = false;
+  #activated = 0;
+  productKey = '';
+
+  private constructor(port: number, mqttPort: number, options: WorkerRigOptions) {
+    const { vars, onWorkerLine, neighbours = [], frontModule } = options;
+    this.port = port;
+    this.mqttPort = mqttPort;
+    this.neighbours = neighbours;
+    this.#bindings = {
+      MQTT_HOST: '127.0.0.1',
+      MQTT_PORT: String(mqttPort),
+      ...workerVars,
+      ...vars,
+      JWT_SECRETS: jwtSecrets,
+      BRIDGE_SECRETS: bridgeSecret,
+      BRIDGE_MQTT_PASSWORDS: bridgePassword,
+      SEALING_SECRETS: 'sealing-secret-of-the-rig-for-tests-only',
+      MESSAGING_SECRETS: messagingSecret,
+      BROKER_HOOK_SECRETS: hookSecret,
+      GATEWAY_SECRETS: gatewaySecret,
+    };
+    const onLine = onWorkerLine === undefined ? {} : { onLine: onWorkerLine };
+    this.#startWorker = () =>
+      startBuiltWorker({ stateDir: this.stateDir, port, bindings: this.#bindings, neighbours, frontModule, ...onLine });
+    // A stopped process does not notice that its parent is gone.
+    process.once('exit', () => this.thawWorker());
+  }
+
+  static async start(options: WorkerRigOptions & { mqttPort?: number } = {}): Promise<WorkerRig> {
+    const rig = new WorkerRig(await findFreePort(), options.mqttPort ?? (await findFreePort()), options);
+    rig.#worker = await rig.#startWorker();
+    rig.#owner = await signUp((credentials) => connectApi(rig.url, credentials));
+    rig.productKey = await addProduct(rig.#owner);
+    return rig;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  get mqttUrl(): string {
+    return `mqtt://127.0.0.1:${this.mqttPort}`;
+  }
+
+  /** Of the Worker's process group. */
+  get pid(): number {
+    return this.#worker?.pid ?? 0;
+  }
+
+  get owner(): Session {
+    if (this.#owner === undefined) throw new Error('the rig was not started');
+    return this.#owner;
+  }
+
+  activate(deviceSN: string): Promise<Activation> {
+    return activate(this.owner.api, this.productKey, deviceSN);
+  }
+
+  /** New devices. */
+  activateMany(count: number): Promise<Activation[]> {
+    const serials = Array.from({ length: count }, () => `RIG-${++this.#activated}`);
+    return activateMany(this.owner.api, this.productKey, serials);
+  }
+
+  /** Between the broker and the Worker unless `options` say otherwise. */
+  startBridge(options: BridgeOptions = {}): BridgeProcess {
+    const { workerUrl = this.url, mqttUrl = this.mqttUrl, spoolDir = join(this.stateDir, 'spool') } = options;
+    const login = { MQTT_USERNAME: bridgeName, MQTT_PASSWORD: bridgePassword };
+    const environment = {
+      ...bridgeEnvironment({ workerUrl, mqttUrl, spoolDir }),
+      ...unlimitedDevices,
+      ...login,
+      ...options.environment,
+    };
+    const bridge = new BridgeProcess(environment, options.nodeOptions);
+    this.#bridges.push(bridge);
+    return bridge;
+  }
+
+  /** Resolves when API, database, bridge and broker are all connected. */
+  async untilHealthy(): Promise<void> {
+    let missing: string | undefined;
+    const describe = () => `a healthy service: ${missing} ${JSON.stringify(this.#bridges.at(-1)?.lines.slice(-5))}`;
+    await eventually(describe, async () => (missing = await askHealth(this.url)) === undefined);
+  }
+
+  /** The status view, once it fits. */
+  async untilStatus(deviceId: string, fits: (status: { online: boolean; position?: unknown }) => boolean) {
+    let last: unknown;
+    await eventually(
+      () => `the status view is ${JSON.stringify(last)}`,
+      async () => {
+        const status = await dataOf(this.owner.api.devices[':deviceId'].status.$get({ param: { deviceId } }));
+        last = status;
+        return fits(status);
+      },
+    );
+  }
+
+  /** A relay client of the owner, subscribed to all topics of the devices. */
+  async watch(...devices: Activation[]): Promise<RelayClient> {
+    const client = await RelayClient.open(this.url);
+    const filters = devices.map(({ topics }) => topics.status.replace(/status$/, '#'));
+    await client.follow({ token: this.owner.token }, filters);
+    return client;
+  }
+
+  /** `kill` is what a crash is; `leave` closes in order. The data of both is on the disk. */
+  async restartWorker(how: 'kill' | 'leave'): Promise<void> {
+    if (how === 'kill') killGroup(this.pid);
+    await this.#worker?.stop();
+    this.#worker = await this.#startWorker();
+    const ask = () => fetch(`${this.url}/health`, { signal: AbortSignal.timeout(2_000) }).then(isTrue, isFalse);
+    await eventually('an answer of the Worker after its restart', ask, patienceMs);
+  }
+
+  /** In effect from the next start of the Worker on. */
+  setVars(vars: Record<string, string>): void {
+    Object.assign(this.#bindings, vars);
+  }
+
+  async stopWorker(): Promise<void> {
+    await this.#worker?.stop();
+  }
+
+  /** At the same address, with its data. */
+  async startWorkerAgain(): Promise<void> {
+    this.#worker = await this.#startWorker();
+  }
+
+  /** Its sockets belong to the system: it takes connections and answers nothing. */
+  freezeWorker(): void {
+    this.#isFrozen = true;
+    process.kill(-this.pid, 'SIGSTOP');
+  }
+
+  thawWorker(): void {
+    if (!this.#isFrozen) return;
+    this.#isFrozen = false;
+    process.kill(-this.pid, 'SIGCONT');
+  }
+
+  async stop(): Promise<void> {
+    this.thawWorker();
+    for (const bridge of this.#bridges) await bridge.kill('SIGKILL');
+    await this.#worker?.stop();
+  }
+}
+
+const isTrue = (): boolean => true;
+const isFalse = (): boolean => false;

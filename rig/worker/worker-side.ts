@@ -1,0 +1,357 @@
+// The Worker's side of the bridge protocol, as a real HTTP and WebSocket server with switches for faults:
+// used in place of the Worker where a test needs one that fails on command. It also checks the promises of the bridge.
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { WebSocketServer, type WebSocket } from 'ws';
+import {
+  bridgeFrameSchema,
+  commandLinkParameter,
+  linkPath,
+  linkPing,
+  linkPong,
+  maxBatchBytes,
+  uplinkBatchSchema,
+  uplinkItemSchema,
+  uplinkPath,
+  type BridgeFrame,
+  type PublishFrame,
+  type UplinkItem,
+  type UplinkResult,
+  type WorkerFrame,
+} from '../../src/protocol/bridge.ts';
+import { bridgeSecret } from '../services/bridge-process.ts';
+import { Changes } from '../changes.ts';
+import { inBackground } from '../in-background.ts';
+
+type Role = 'active' | 'standby';
+type Bridge = {
+  socket: WebSocket;
+  instanceId: string | undefined;
+  role: Role;
+  isBrokerConnected: boolean;
+  pings: number;
+};
+export type Batch = {
+  spoolId: string;
+  dropped: { topic: string; count: number }[];
+  items: UplinkItem[];
+  bytes: number;
+};
+
+export type Faults = {
+  /** Answers this status instead of taking the batch. */
+  status: number | null;
+  retryAfter: string | null;
+  /** Takes the request and never answers. */
+  isHanging: boolean;
+  delayMs: number;
+  /** Takes the batch and cuts the connection instead of answering. */
+  dropsAnswers: boolean;
+  /** Answers 200 with something that is no answer of the protocol. */
+  answersNonsense: boolean;
+  maxItems: number;
+  /** Answers 400 to a whole batch with such a message in it. */
+  refusesBatchWith: (item: UplinkItem) => boolean;
+  /** Answers 500 to a whole batch with such a message in it. */
+  failsBatchWith: (item: UplinkItem) => boolean;
+  judge: (item: UplinkItem) => Omit<UplinkResult, 'seq'>;
+};
+
+const noFaults: Faults = {
+  status: null,
+  retryAfter: null,
+  isHanging: false,
+  delayMs: 0,
+  dropsAnswers: false,
+  answersNonsense: false,
+  maxItems: Infinity,
+  refusesBatchWith: () => false,
+  failsBatchWith: () => false,
+  judge: () => ({ result: 'accepted' }),
+};
+
+export class WorkerSide {
+  readonly changes = new Changes();
+  faults: Faults = { ...noFaults };
+  /** Every batch that was taken, and every request that came, taken or not. */
+  readonly batches: Batch[] = [];
+  requests = 0;
+  /** How many messages the bridge dropped, by topic, as it said. */
+  readonly dropped = new Map<string, number>();
+  /**
+   * Payloads in the order of their effect. As in the Worker, the same number of the same spool has effect once, and
+   * a message that may be a redelivery has none where the same content was there before.
+   */
+  readonly effects: string[] = [];
+  readonly frames: BridgeFrame[] = [];
+  readonly bridges = new Map<string, Bridge>();
+  /** How many command links bridges are to open, and those that are open. */
+  commandLinks = 0;
+  readonly openCommandLinks = new Map<number, WebSocket>();
+  mostUnderWay = 0;
+  violations: string[] = [];
+  assignRole: (bridgeId: string) => Role;
+  /** The links of this bridge are cut after its hello. */
+  isLinkRefusedFor: string | null = null;
+  /** Closes every link after its hello, with this reason. */
+  closesLinksWith: string | null = null;
+  readonly #server: Server;
+  readonly #links = new WebSocketServer({ noServer: true });
+  readonly #seen = new Set<string>();
+  #lastActive: string | undefined;
+  readonly #underWayByDevice = new Map<string, number>();
+  #underWay = 0;
+
+  private constructor(assignRole: (bridgeId: string) => Role) {
+    this.assignRole = assignRole;
+    this.#server = createServer((request, response) => inBackground(this.#takeRequest(request, response)));
+    this.#server.on('upgrade', (request, socket, head) => {
+      const url = new URL(request.url ?? '', 'http://worker.test');
+      if (url.pathname !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
+        socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
+        return;
+      }
+      this.#links.handleUpgrade(request, socket, head, (link) => {
+        const commandLink = url.searchParams.get(commandLinkParameter);
+        if (commandLink === null) this.#serveLink(link);
+        else this.#serveCommandLink(link, Number(commandLink));
+      });
+    });
+  }
+
+  static async start(options: { port?: number; assignRole?: (bridgeId: string) => Role } = {}): Promise<WorkerSide> {
+    const side = new WorkerSide(options.assignRole ?? (() => 'active'));
+    side.#server.listen(options.port ?? 0, '127.0.0.1');
+    await once(side.#server, 'listening');
+    return side;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  setFaults(faults: Partial<Faults>): void {
+    this.faults = { ...noFaults, ...faults };
+  }
+
+  async stop(): Promise<void> {
+    for (const link of this.#links.clients) link.terminate();
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  closeLink(bridgeId: string, reason: string): void {
+    this.bridges.get(bridgeId)?.socket.close(1008, reason);
+  }
+
+  cutLinks(): void {
+    for (const link of this.#links.clients) link.terminate();
+  }
+
+  /** Waits until the bridge has said that it is connected to the broker, and is active. */
+  async untilActive(bridgeId = 'bridge-1'): Promise<void> {
+    await this.changes.until(`${bridgeId} active and connected`, () => {
+      const bridge = this.bridges.get(bridgeId);
+      return bridge?.role === 'active' && bridge.isBrokerConnected;
+    });
+  }
+
+  setRole(bridgeId: string, role: Role): void {
+    const bridge = this.bridges.get(bridgeId);
+    if (bridge === undefined) throw new Error(`${bridgeId} is not there`);
+    bridge.role = role;
+    const resumes = role === 'active' && this.#noteActive(bridge.instanceId);
+    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes, commandLinks: this.commandLinks });
+  }
+
+  /** A bridge that no test needs to start. */
+  letAnotherBeActive(): void {
+    this.#noteActive('another');
+  }
+
+  #noteActive(instanceId: string | undefined): boolean {
+    const resumes = instanceId === this.#lastActive;
+    this.#lastActive = instanceId;
+    return resumes;
+  }
+
+  send(bridgeId: string, frame: WorkerFrame): void {
+    this.bridges.get(bridgeId)?.socket.send(JSON.stringify(frame));
+  }
+
+  /** @param commandLink where there is one; otherwise over the link that decides on the role */
+  publish(command: Partial<PublishFrame> & { id: string; topic: string }, commandLink?: number): void {
+    const defaults = { payload: '{}', expiresAtMs: Date.now() + 5000, messageExpirySeconds: 5 };
+    const frame: WorkerFrame = { type: 'publish', ...defaults, ...command };
+    if (commandLink === undefined) this.send('bridge-1', frame);
+    else this.openCommandLinks.get(commandLink)!.send(JSON.stringify(frame));
+  }
+
+  /** The answer to a command; fails after a while without one. */
+  async answerTo(id: string): Promise<BridgeFrame> {
+    const find = (): BridgeFrame | undefined => this.frames.find((frame) => 'id' in frame && frame.id === id);
+    await this.changes.until(`an answer to ${id}`, () => find() !== undefined);
+    return find()!;
+  }
+
+  #serveLink(link: WebSocket): void {
+    let bridgeId: string | null = null;
+    (link as unknown as { _socket: { setNoDelay: (on: boolean) => void } })._socket.setNoDelay(true);
+    link.on('message', (data) => {
+      const text = (data as Buffer).toString();
+      if (text === linkPing) {
+        link.send(linkPong);
+        const bridge = this.bridges.get(bridgeId ?? '');
+        if (bridge?.socket === link) bridge.pings += 1;
+        this.changes.note();
+        return;
+      }
+      const frame = bridgeFrameSchema.parse(JSON.parse(text));
+      if (frame.type === 'hello') {
+        if (frame.bridgeId === this.isLinkRefusedFor) {
+          link.terminate();
+          return;
+        }
+        if (this.closesLinksWith !== null) {
+          link.close(1008, this.closesLinksWith);
+          return;
+        }
+        bridgeId = frame.bridgeId;
+        const role = this.assignRole(bridgeId);
+        const { instanceId, brokerConnected: isBrokerConnected } = frame;
+        this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected, pings: 0 });
+        const resumes = role === 'active' && this.#noteActive(instanceId);
+        link.send(
+          JSON.stringify({
+            type: 'welcome',
+            nowMs: Date.now(),
+            role,
+            resumes,
+            commandLinks: this.commandLinks,
+          } satisfies WorkerFrame),
+        );
+      } else if (frame.type === 'broker' && bridgeId !== null) {
+        const bridge = this.bridges.get(bridgeId);
+        if (bridge?.socket === link) bridge.isBrokerConnected = frame.connected;
+      }
+      this.frames.push(frame);
+      this.changes.note();
+    });
+    link.on('close', () => {
+      if (bridgeId !== null && this.bridges.get(bridgeId)?.socket === link) this.bridges.delete(bridgeId);
+      this.changes.note();
+    });
+  }
+
+  #serveCommandLink(link: WebSocket, commandLink: number): void {
+    link.on('message', (data) => {
+      const text = (data as Buffer).toString();
+      if (text === linkPing) {
+        link.send(linkPong);
+        return;
+      }
+      const frame = bridgeFrameSchema.parse(JSON.parse(text));
+      if (frame.type === 'hello') {
+        this.openCommandLinks.set(commandLink, link);
+        link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role: 'active' } satisfies WorkerFrame));
+      }
+      if ('id' in frame) this.frames.push(frame);
+      this.changes.note();
+    });
+    link.on('close', () => {
+      if (this.openCommandLinks.get(commandLink) === link) this.openCommandLinks.delete(commandLink);
+      this.changes.note();
+    });
+  }
+
+  async #takeRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+    } catch (error) {
+      // The bridge has closed the connection.
+      response.destroy(error as Error);
+      return;
+    }
+    this.requests += 1;
+    this.changes.note();
+    const body = Buffer.concat(chunks);
+    const answer = (status: number, json: unknown): void => {
+      const retryAfter = this.faults.retryAfter === null ? {} : { 'retry-after': this.faults.retryAfter };
+      response.writeHead(status, { 'content-type': 'application/json', ...retryAfter }).end(JSON.stringify(json));
+    };
+    if (request.url !== uplinkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
+      answer(401, { code: 401, message: 'unauthorized', data: null });
+      return;
+    }
+    if (this.faults.isHanging) return;
+    const parsed = uplinkBatchSchema.parse(JSON.parse(body.toString()));
+    const items = parsed.items.map((item) => uplinkItemSchema.parse(item));
+    const batch: Batch = { spoolId: parsed.spoolId, dropped: parsed.dropped, items, bytes: body.length };
+    this.#enter(batch);
+    if (this.faults.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.faults.delayMs));
+    this.#leave(batch);
+    if (this.faults.status !== null) {
+      answer(this.faults.status, { code: this.faults.status, message: 'a fault on request', data: null });
+    } else if (items.length > this.faults.maxItems) {
+      answer(413, { code: 413, message: 'invalid_request', data: null });
+    } else if (items.some((item) => this.faults.refusesBatchWith(item))) {
+      answer(400, { code: 400, message: 'invalid_request', data: null });
+    } else if (items.some((item) => this.faults.failsBatchWith(item))) {
+      answer(500, { code: 500, message: 'a fault on request', data: null });
+    } else {
+      const results = this.#commit(batch);
+      if (this.faults.dropsAnswers) request.socket.destroy();
+      else if (this.faults.answersNonsense) answer(200, { hello: 'world' });
+      else answer(200, { code: 200, message: 'success', data: { results } });
+    }
+  }
+
+  #commit(batch: Batch): UplinkResult[] {
+    this.batches.push(batch);
+    for (const { topic, count } of batch.dropped) this.dropped.set(topic, (this.dropped.get(topic) ?? 0) + count);
+    const results = batch.items.map((item) => {
+      const verdict = this.faults.judge(item);
+      const name = `${batch.spoolId}/${item.seq}`;
+      if (verdict.result === 'accepted' && !this.#seen.has(name)) {
+        this.#seen.add(name);
+        const effect = item.payload ?? `base64:${item.payloadBase64 ?? ''}`;
+        const content = `${item.topic} ${effect}`;
+        const isNew = item.redeliveryOf === undefined && (item.soleReader === true || !this.#seen.has(content));
+        if (item.dup !== true || isNew) this.effects.push(effect);
+        this.#seen.add(content);
+      }
+      return { seq: item.seq, ...verdict };
+    });
+    this.changes.note();
+    return results;
+  }
+
+  #enter(batch: Batch): void {
+    this.#underWay += 1;
+    this.mostUnderWay = Math.max(this.mostUnderWay, this.#underWay);
+    if (batch.bytes > maxBatchBytes) this.violations.push(`a body of ${batch.bytes} bytes`);
+    for (const device of devicesOf(batch)) {
+      const count = (this.#underWayByDevice.get(device) ?? 0) + 1;
+      this.#underWayByDevice.set(device, count);
+      if (count > 1) this.violations.push(`two batches with messages of ${device} at the same time`);
+    }
+  }
+
+  #leave(batch: Batch): void {
+    this.#underWay -= 1;
+    for (const device of devicesOf(batch)) {
+      this.#underWayByDevice.set(device, (this.#underWayByDevice.get(device) ?? 1) - 1);
+    }
+  }
+}
+
+function devicesOf(batch: Batch): Set<string> {
+  return new Set(batch.items.map(({ topic }) => topic.split('/').slice(0, 4).join('/')));
+}

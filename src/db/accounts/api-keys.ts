@@ -1,0 +1,88 @@
+// Queries on API keys, of whose values only the digests are stored.
+import { and, desc, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { runTogether, type Database } from '../client.ts';
+import { lengthOf } from '../list-counts.ts';
+import { apiKeys, users } from '../schema/accounts.ts';
+import { limitOf, type UserLimits } from './user-limits.ts';
+
+type ApiKeyRow = typeof apiKeys.$inferSelect;
+
+/** undefined for keys of a disabled account, too. */
+export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
+  return database
+    .select(getTableColumns(apiKeys))
+    .from(apiKeys)
+    .innerJoin(users, and(eq(users.id, apiKeys.userId), isNull(users.disabledAt)))
+    .where(eq(apiKeys.keyId, keyId))
+    .get();
+}
+
+/** Which of them there are; not those of disabled accounts. */
+export async function findApiKeys(database: Database, keyIds: readonly string[]): Promise<string[]> {
+  // One binding, however many there are.
+  const asked = sql`(select value from json_each(${JSON.stringify(keyIds)}))`;
+  const rows = await database
+    .select({ keyId: apiKeys.keyId })
+    .from(apiKeys)
+    .innerJoin(users, and(eq(users.id, apiKeys.userId), isNull(users.disabledAt)))
+    .where(sql`${apiKeys.keyId} in ${asked}`);
+  return rows.map(({ keyId }) => keyId);
+}
+
+/**
+ * One conditional statement, so that simultaneous creations cannot exceed the limit together.
+ * @returns the user's limit where it is reached
+ */
+export async function insertApiKey(
+  database: Database,
+  row: Omit<ApiKeyRow, 'lastUsedAt'>,
+  limits: UserLimits<'apiKeysPerUser'>,
+): Promise<'made' | 'no-user' | { max: number }> {
+  const max = limitOf(row.userId, 'apiKeysPerUser', limits);
+  const [inserted, user] = await runTogether<[{ key_id: string }, { max: number }]>(database, [
+    sql`
+      insert into ${apiKeys} (key_id, user_id, secret_hash, description, scopes, product_key, created_at)
+      select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${JSON.stringify(row.scopes)}, ${row.productKey},
+        ${row.createdAt}
+      from ${users} where id = ${row.userId}
+        and ${lengthOf('api_keys', row.userId)} < ${max}
+      returning key_id`,
+    sql`select ${max} as max from ${users} where id = ${row.userId}`,
+  ]);
+  if (inserted.results.length === 1) return 'made';
+  return user.results[0] ?? 'no-user';
+}
+
+/** Newest first. Pages begin at a row that the index alone finds. */
+export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
+  const mine = eq(apiKeys.userId, userId);
+  const begin = sql`(${apiKeys.createdAt}, ${apiKeys.keyId}) <= (select created_at, key_id from ${apiKeys} where ${mine}
+    order by created_at desc, key_id desc limit 1 offset ${offsetOf(page)})`;
+  const rows = database
+    .select()
+    .from(apiKeys)
+    .where(and(mine, page.page === 1 ? undefined : begin))
+    .orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId))
+    .limit(page.size);
+  const counted = database
+    .select({ total: lengthOf('api_keys', userId) })
+    .from(users)
+    .where(eq(users.id, userId));
+  const [[all], found] = await database.batch([counted, rows]);
+  return { total: all?.total ?? 0, rows: found };
+}
+
+export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {
+  const mine = and(eq(apiKeys.keyId, keyId), eq(apiKeys.userId, userId));
+  const deleted = await database.delete(apiKeys).where(mine).returning({ keyId: apiKeys.keyId });
+  return deleted.length === 1;
+}
+
+/** Stores the time of the last use, unless one later than `staleBefore` is stored. */
+export async function touchApiKey(database: Database, keyId: string, usedAt: number, staleBefore: number) {
+  await database
+    .update(apiKeys)
+    .set({ lastUsedAt: usedAt })
+    .where(and(eq(apiKeys.keyId, keyId), or(isNull(apiKeys.lastUsedAt), lt(apiKeys.lastUsedAt, staleBefore))));
+}

@@ -1,0 +1,88 @@
+// Queries for what an operator does to whole accounts and to all devices, slice by slice.
+import { and, asc, eq, gt, sql } from 'drizzle-orm';
+import { runTogether, type Database } from '../client.ts';
+import { lengthOf } from '../list-counts.ts';
+import { apiKeys, loginDevices, passwordResets, refreshTokens, userLimits, users } from '../schema/accounts.ts';
+import { devices } from '../schema/devices.ts';
+import { products } from '../schema/products.ts';
+
+export type ListedDevice = { id: number; deviceId: string; productKey: string; ownerId: number };
+
+/** By id. `ownerId` undefined: of everybody. */
+export async function listDevicesAfter(
+  database: Database,
+  cursor: number,
+  limit: number,
+  filter: { ownerId?: number; isDisabledWithAccount?: true } = {},
+): Promise<ListedDevice[]> {
+  const { ownerId, isDisabledWithAccount } = filter;
+  return database
+    .select({
+      id: devices.id,
+      deviceId: devices.deviceId,
+      productKey: products.productKey,
+      ownerId: devices.ownerId,
+    })
+    .from(devices)
+    .innerJoin(products, eq(products.id, devices.productId))
+    .where(
+      and(
+        gt(devices.id, cursor),
+        ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
+        isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
+      ),
+    )
+    .orderBy(asc(devices.id))
+    .limit(limit);
+}
+
+export async function markDisabledWithAccount(
+  database: Database,
+  deviceId: string,
+  isDisabledWithAccount: boolean,
+): Promise<void> {
+  await database.update(devices).set({ isDisabledWithAccount }).where(eq(devices.deviceId, deviceId));
+}
+
+/** `disabledAt` null enables it. Ends its sessions and its tokens, in one transaction. */
+export async function disableUser(database: Database, userId: number, disabledAt: number | null): Promise<void> {
+  await runTogether<[unknown, unknown, unknown]>(database, [
+    sql`update ${users} set disabled_at = ${disabledAt} where id = ${userId}`,
+    sql`delete from ${refreshTokens} where user_id = ${userId}`,
+    sql`delete from ${passwordResets} where user_id = ${userId}`,
+  ]);
+}
+
+/**
+ * What is left of an account whose devices are gone: its row, without anything that names its user, because the keys of its
+ * products stay reserved. A product that has devices of others stays, disabled.
+ */
+export async function eraseUser(database: Database, userId: number, nowMs: number): Promise<void> {
+  const name = `deleted-${userId}`;
+  const ofUser = (table: typeof apiKeys | typeof refreshTokens | typeof loginDevices | typeof passwordResets) =>
+    sql`delete from ${table} where user_id = ${userId}`;
+  await runTogether<unknown[]>(database, [
+    ...[apiKeys, refreshTokens, loginDevices, passwordResets].map(ofUser),
+    sql`delete from ${userLimits} where user_id = ${userId}`,
+    sql`
+      update ${products} set deleted_at = ${nowMs}
+      where owner_id = ${userId} and deleted_at is null
+        and not exists (select 1 from ${devices} where product_id = ${products.id})`,
+    sql`update ${products} set status = 0 where owner_id = ${userId} and deleted_at is null`,
+    sql`
+      update ${users} set username = ${name}, email = ${name}, folded_username = ${name}, folded_email = ${name},
+        password_hash = '', disabled_at = ${nowMs} where id = ${userId}`,
+  ]);
+}
+
+export async function countUsers(database: Database): Promise<{ users: number; disabled: number }> {
+  const [counted] = await runTogether<[{ enabled: number; disabled: number }]>(database, [
+    sql`select ${lengthOf('users', 'enabled')} as enabled, ${lengthOf('users', 'disabled')} as disabled`,
+  ]);
+  const { enabled, disabled } = counted.results[0] ?? { enabled: 0, disabled: 0 };
+  return { users: enabled + disabled, disabled };
+}
+
+export async function hasDevices(database: Database, userId: number): Promise<boolean> {
+  return (await listDevicesAfter(database, 0, 1, { ownerId: userId })).length > 0;
+}

@@ -1,0 +1,55 @@
+// Queries on the tokens of password resets, of which only digests are stored.
+import { and, eq, gt, sql } from 'drizzle-orm';
+import { runTogether, type Database } from '../client.ts';
+import { loginDevices, passwordResets, refreshTokens, users } from '../schema/accounts.ts';
+
+type PasswordReset = typeof passwordResets.$inferSelect;
+
+/** False where the user has so many of the last hour. One statement, so that simultaneous requests cannot exceed it. */
+export async function insertPasswordReset(
+  database: Database,
+  { hash, userId, createdAt, expiresAt }: PasswordReset,
+  max: number,
+  sinceMs: number,
+): Promise<boolean> {
+  const recent = sql`
+    (select count(*) from ${passwordResets} where user_id = ${userId} and created_at > ${sinceMs})`;
+  const [inserted] = await runTogether<[unknown]>(database, [
+    sql`
+      insert into ${passwordResets} (hash, user_id, created_at, expires_at)
+      select ${hash}, id, ${createdAt}, ${expiresAt} from ${users}
+      where id = ${userId} and disabled_at is null and ${recent} < ${max}`,
+  ]);
+  return inserted.meta.changes === 1;
+}
+
+export async function findPasswordReset(
+  database: Database,
+  hash: string,
+  nowMs: number,
+): Promise<PasswordReset | undefined> {
+  return database
+    .select()
+    .from(passwordResets)
+    .where(and(eq(passwordResets.hash, hash), gt(passwordResets.expiresAt, nowMs)))
+    .get();
+}
+
+/**
+ * Sets the password, and ends all sessions, known devices and tokens of its user, in one transaction. False where the token
+ * was used meanwhile.
+ */
+export async function usePasswordReset(
+  database: Database,
+  { hash, userId }: PasswordReset,
+  passwordHash: string,
+): Promise<boolean> {
+  const isUnused = sql`exists (select 1 from ${passwordResets} where hash = ${hash})`;
+  const [changed] = await runTogether<[unknown, unknown, unknown, unknown]>(database, [
+    sql`update ${users} set password_hash = ${passwordHash} where id = ${userId} and ${isUnused}`,
+    sql`delete from ${refreshTokens} where user_id = ${userId} and ${isUnused}`,
+    sql`delete from ${loginDevices} where user_id = ${userId} and ${isUnused}`,
+    sql`delete from ${passwordResets} where user_id = ${userId} and ${isUnused}`,
+  ]);
+  return changed.meta.changes === 1;
+}

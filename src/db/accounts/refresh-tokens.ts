@@ -1,0 +1,129 @@
+// Queries on sessions: one row for all refresh tokens that descend from one login, of which only digests are stored.
+import { and, count, desc, eq, gt, ne, sql } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import type { Rotation } from '../../domain/token-rotation.ts';
+import { runTogether, type Database } from '../client.ts';
+import { loginDevices, refreshTokens, users } from '../schema/accounts.ts';
+
+type Session = {
+  family: string;
+  userId: number;
+  /** Of the current token. */
+  digest: string;
+  rotations: Rotation[];
+  expiresAt: number;
+};
+
+/** What a session was used with last. */
+export type SessionClient = { clientAddress: string; userAgent: string };
+
+/** False when the password was changed meanwhile: no session of the old password survives the change. */
+export async function insertSession(
+  database: Database,
+  session: Omit<Session, 'rotations'> & SessionClient & { createdAt: number },
+  passwordHash: string,
+  maxSessions: number,
+): Promise<boolean> {
+  const [inserted] = await runTogether<[unknown, unknown, unknown]>(database, [
+    sql`
+      insert into ${refreshTokens} (hash, family, user_id, created_at, expires_at, client_address, user_agent)
+      select ${session.digest}, ${session.family}, id, ${session.createdAt}, ${session.expiresAt},
+        ${session.clientAddress}, ${session.userAgent}
+      from ${users} where id = ${session.userId} and password_hash = ${passwordHash} and disabled_at is null`,
+    sql`
+      delete from ${refreshTokens} where hash in (
+        select hash from ${refreshTokens} where user_id = ${session.userId} and hash <> ${session.digest}
+        order by expires_at desc limit -1 offset ${maxSessions - 1})`,
+    purgeExpired(session.createdAt),
+  ]);
+  return inserted.meta.changes === 1;
+}
+
+export async function findSession(database: Database, family: string): Promise<Session | undefined> {
+  const row = await database.select().from(refreshTokens).where(eq(refreshTokens.family, family)).get();
+  return row && { ...row, digest: row.hash, rotations: row.rotations ?? [] };
+}
+
+/** Exchanges the current token. False where it is not the current one any more. */
+export async function rotateToken(
+  database: Database,
+  { family, digest }: Session,
+  next: SessionClient & { digest: string; rotations: Rotation[]; rotatedAt: number; expiresAt: number },
+): Promise<boolean> {
+  const [rotated] = await runTogether<[unknown, unknown]>(database, [
+    sql`
+      update ${refreshTokens} set hash = ${next.digest}, rotations = ${JSON.stringify(next.rotations)},
+        rotated_at = ${next.rotatedAt}, expires_at = ${next.expiresAt},
+        client_address = ${next.clientAddress}, user_agent = ${next.userAgent}
+      where family = ${family} and hash = ${digest}`,
+    purgeExpired(next.rotatedAt),
+  ]);
+  return rotated.meta.changes === 1;
+}
+
+export async function deleteFamily(database: Database, family: string): Promise<void> {
+  await database.delete(refreshTokens).where(eq(refreshTokens.family, family));
+}
+
+/** Those of a user that are not over, the last used first. */
+export async function listSessions(database: Database, userId: number, nowMs: number, page: PageRequest) {
+  const live = and(eq(refreshTokens.userId, userId), gt(refreshTokens.expiresAt, nowMs));
+  const { family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent } = refreshTokens;
+  const [counted, rows] = await database.batch([
+    database.select({ total: count() }).from(refreshTokens).where(live),
+    database
+      .select({ family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent })
+      .from(refreshTokens)
+      .where(live)
+      .orderBy(desc(expiresAt))
+      .limit(page.size)
+      .offset(offsetOf(page)),
+  ]);
+  return { total: counted[0]?.total ?? 0, rows };
+}
+
+/** False where the user has no such session. */
+export async function deleteSessionOf(database: Database, userId: number, family: string): Promise<boolean> {
+  const ended = await database
+    .delete(refreshTokens)
+    .where(and(eq(refreshTokens.family, family), eq(refreshTokens.userId, userId)))
+    .returning({ family: refreshTokens.family });
+  return ended.length > 0;
+}
+
+/** All of the user but one, or all. @returns how many */
+export async function deleteSessionsOf(database: Database, userId: number, kept: string | undefined): Promise<number> {
+  const ofUser = eq(refreshTokens.userId, userId);
+  const ended = await database
+    .delete(refreshTokens)
+    .where(kept === undefined ? ofUser : and(ofUser, ne(refreshTokens.family, kept)))
+    .returning({ family: refreshTokens.family });
+  return ended.length;
+}
+
+/** Replaces the password hash and ends every family and device but one, in one transaction; false after a concurrent change. */
+export async function replacePassword(
+  database: Database,
+  change: { userId: number; oldHash: string; newHash: string; keptFamily: string; keptDevice: string },
+): Promise<boolean> {
+  const isChanged = sql`exists (select 1 from ${users} where id = ${change.userId} and password_hash = ${change.newHash})`;
+  const [changed] = await runTogether<[unknown, unknown, unknown]>(database, [
+    sql`
+      update ${users} set password_hash = ${change.newHash}
+      where id = ${change.userId} and password_hash = ${change.oldHash}`,
+    sql`
+      delete from ${refreshTokens}
+      where user_id = ${change.userId} and family <> ${change.keptFamily} and ${isChanged}`,
+    sql`
+      delete from ${loginDevices}
+      where user_id = ${change.userId} and hash <> ${change.keptDevice} and ${isChanged}`,
+  ]);
+  return changed.meta.changes === 1;
+}
+
+/** Runs with every login and exchange, so that the table stays small between the scheduled deletions. */
+function purgeExpired(nowMs: number) {
+  return sql`
+    delete from ${refreshTokens}
+    where hash in (select hash from ${refreshTokens} where expires_at <= ${nowMs} limit 10)`;
+}

@@ -1,0 +1,25 @@
+// A limit as it counts for one user, in the statement that it limits. The operator sets a user's own (docs/limits.md).
+import { sql, type SQL, type SQLWrapper } from 'drizzle-orm';
+import { userLimits } from '../schema/accounts.ts';
+
+type UserLimitName =
+  | 'apiKeysPerUser'
+  | 'productsPerUser'
+  | 'productKeysPerUser'
+  | 'devicesPerProduct'
+  | 'newSerialsPerProductHour'
+  | 'membersPerDevice'
+  | 'claimTokensPerUser'
+  | 'transferOffersPerUser';
+
+/** The limits of all users who have none of their own. */
+export type UserLimits<Name extends UserLimitName> = Readonly<Record<Name, number>>;
+
+export function limitOf<Name extends UserLimitName>(
+  userId: SQLWrapper | number,
+  name: Name,
+  limits: UserLimits<Name>,
+): SQL {
+  const own = sql`select value from ${userLimits} where user_id = ${userId} and name = ${name}`;
+  return sql`coalesce((${own}), ${limits[name]})`;
+}

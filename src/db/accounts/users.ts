@@ -1,0 +1,52 @@
+// Queries on users. Names are compared by their folded form (domain/account-name.ts).
+import { and, eq, or, sql } from 'drizzle-orm';
+import type { Database } from '../client.ts';
+import { users } from '../schema/accounts.ts';
+
+export type UserRow = typeof users.$inferSelect;
+
+export async function findUser(database: Database, userId: number): Promise<UserRow | undefined> {
+  return database.select().from(users).where(eq(users.id, userId)).get();
+}
+
+export async function findUserByEmail(database: Database, foldedEmail: string): Promise<UserRow | undefined> {
+  return database.select().from(users).where(eq(users.foldedEmail, foldedEmail)).get();
+}
+
+/** The user with this username or email. No name is the username of one user and the email of another. */
+export async function findUserByName(database: Database, foldedName: string): Promise<UserRow | undefined> {
+  return database
+    .select()
+    .from(users)
+    .where(or(eq(users.foldedUsername, foldedName), eq(users.foldedEmail, foldedName)))
+    .get();
+}
+
+/**
+ * @returns the new user's id; undefined when one of the names is taken as a username or as an email. One statement, so
+ * that of two simultaneous registrations one fails.
+ */
+export async function insertUser(
+  database: Database,
+  user: Omit<UserRow, 'id' | 'disabledAt'>,
+): Promise<number | undefined> {
+  const names = sql`(${user.foldedUsername}, ${user.foldedEmail})`;
+  const [row] = await database.all<{ id: number }>(sql`
+    insert into ${users}
+      (username, email, folded_username, folded_email, password_hash, project_id, created_at)
+    select ${user.username}, ${user.email}, ${user.foldedUsername}, ${user.foldedEmail}, ${user.passwordHash},
+      ${user.projectId}, ${user.createdAt}
+    where not exists (select 1 from ${users} where ${users.foldedUsername} in ${names})
+      and not exists (select 1 from ${users} where ${users.foldedEmail} in ${names})
+    returning id`);
+  return row?.id;
+}
+
+/** False when the hash was replaced meanwhile. */
+export async function replacePasswordHash(database: Database, user: UserRow, passwordHash: string): Promise<boolean> {
+  const result = await database
+    .update(users)
+    .set({ passwordHash })
+    .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)));
+  return result.meta.changes === 1;
+}

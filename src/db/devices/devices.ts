@@ -1,0 +1,189 @@
+// Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
+// device's session, written by it alone through `writeProjections`. Activation writes everything else.
+import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
+import { prepareSelect, runTogether, type Database } from '../client.ts';
+import { users } from '../schema/accounts.ts';
+import { devices } from '../schema/devices.ts';
+import { productDeviceCounts, products } from '../schema/products.ts';
+import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+
+export type DeviceRow = typeof devices.$inferSelect;
+export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
+
+/** The columns that only a device's session writes. */
+type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & {
+  version: number;
+  owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
+};
+
+// D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
+export const withProduct = {
+  device: devices,
+  product: {
+    id: sql<number>`${products.id}`.as('summary_id'),
+    productKey: products.productKey,
+    name: sql<string>`${products.name}`.as('summary_name'),
+    uiTemplate: products.uiTemplate,
+    iconName: products.iconName,
+    iconColor: products.iconColor,
+    controlMode: products.controlMode,
+    model: products.model,
+    ownerId: sql<number>`${products.ownerId}`.as('product_owner_id'),
+    projectId: sql<string>`${products.projectId}`.as('product_project_id'),
+  },
+};
+
+type NewDevice = Pick<
+  DeviceRow,
+  'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
+>;
+
+/** New serials are counted by the hour of the clock. */
+export const hourMs = 3_600_000;
+
+/** The limit of the product's owner. */
+export type ReachedLimit = { name: 'devicesPerProduct' | 'newSerialsPerProductHour'; max: number };
+
+/**
+ * Creates the record unless the serial number has one, or a limit is reached. One statement that counts and inserts, so
+ * that no device is created under a product that is disabled or deleted at the same moment, and simultaneous activations
+ * cannot exceed a limit together.
+ * @returns the limit that is reached
+ */
+export async function insertDevice(
+  db: Database,
+  device: NewDevice,
+  limits: UserLimits<ReachedLimit['name']>,
+): Promise<ReachedLimit | undefined> {
+  const hour = Math.floor(device.createdAt / hourMs);
+  const maxDevices = limitOf(products.ownerId, 'devicesPerProduct', limits);
+  const maxNew = limitOf(products.ownerId, 'newSerialsPerProductHour', limits);
+  const ofAll = productDeviceCounts;
+  const all = sql`coalesce(${ofAll.devices}, 0)`;
+  const newInHour = sql`iif(${ofAll.hour} >= ${hour}, ${ofAll.newInHour}, 0)`;
+  const productWithCounts = sql`${products} left join ${ofAll} on ${ofAll.productId} = ${products.id}
+    where ${products.id} = ${device.productId}`;
+  type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number };
+  const [inserted, counted] = await runTogether<[unknown, Counts]>(db, [
+    sql`
+    insert into ${devices}
+      (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
+       activated_at, created_at)
+    select ${device.deviceId}, ${products.id}, ${device.deviceSN}, ${products.ownerId}, ${products.projectId},
+      ${device.name}, ${device.firmwareVersion}, ${device.chipModel}, 2, ${device.createdAt}, ${device.createdAt}
+    from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1 and ${products.activation} = 'open'
+      and ${all} < ${maxDevices} and ${newInHour} < ${maxNew}
+    on conflict do nothing returning id`,
+    sql`
+      select ${all} as devices, ${newInHour} as new_in_hour, ${maxDevices} as max_devices, ${maxNew} as max_new
+      from ${productWithCounts}`,
+  ]);
+  const [counts] = counted.results;
+  if (inserted.results.length === 1 || counts === undefined) return undefined;
+  if (counts.devices >= counts.max_devices) return { name: 'devicesPerProduct', max: counts.max_devices };
+  return counts.new_in_hour >= counts.max_new ? { name: 'newSerialsPerProductHour', max: counts.max_new } : undefined;
+}
+
+export async function findDeviceBySerial(db: Database, productId: number, deviceSN: string) {
+  return db
+    .select()
+    .from(devices)
+    .where(and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN)))
+    .get();
+}
+
+/** Whether the database knows the device, and whether it knows the product: one that does not is not the device's own. */
+export async function findRecordOf(
+  db: Database,
+  deviceId: string,
+  productKey: string,
+): Promise<{ hasRecord: boolean; hasProduct: boolean }> {
+  const [{ results }] = await runTogether<[{ record: number; product: number }]>(db, [
+    sql`
+      select exists (select 1 from ${devices} where device_id = ${deviceId}) as record,
+        exists (select 1 from ${products} where product_key = ${productKey}) as product`,
+  ]);
+  const found = results[0];
+  return { hasRecord: found?.record === 1, hasProduct: found?.product === 1 };
+}
+
+/** A registered serial activates for the first time. False where it has, or where it was removed. */
+export async function activateRegistered(db: Database, deviceId: string, nowMs: number): Promise<boolean> {
+  const activated = await db
+    .update(devices)
+    .set({ activatedAt: nowMs, connectionStatus: 2 })
+    .where(and(eq(devices.deviceId, deviceId), isNull(devices.activatedAt)))
+    .returning({ id: devices.id });
+  // The count of changed rows would have those of triggers in it.
+  return activated.length === 1;
+}
+
+export async function updateActivation(
+  db: Database,
+  deviceId: string,
+  change: Pick<DeviceRow, 'firmwareVersion' | 'chipModel'>,
+): Promise<void> {
+  await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
+}
+
+const deviceById = prepareSelect((drafts) =>
+  drafts
+    .select(withProduct)
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .where(eq(devices.deviceId, sql.placeholder('deviceId'))),
+);
+
+export async function findDevice(db: Database, deviceId: string) {
+  return deviceById.first(db, { deviceId });
+}
+
+/** The next devices in row order, for jobs that go through all of them. */
+export async function listConnectionStatuses(db: Database, afterId: number, limit: number) {
+  return db
+    .select({
+      id: devices.id,
+      deviceId: devices.deviceId,
+      connectionStatus: devices.connectionStatus,
+      productKey: products.productKey,
+    })
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .where(gt(devices.id, afterId))
+    .orderBy(asc(devices.id))
+    .limit(limit);
+}
+
+export async function deleteRecords(db: Database, deviceIds: string[]): Promise<void> {
+  await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
+}
+
+/** One page of a product's devices in row order, after row `afterId`. */
+export async function listDeviceIds(db: Database, productId: number, afterId: number, limit: number) {
+  return db
+    .select({ id: devices.id, deviceId: devices.deviceId })
+    .from(devices)
+    .where(and(eq(devices.productId, productId), gt(devices.id, afterId)))
+    .orderBy(asc(devices.id))
+    .limit(limit);
+}
+
+/** Its indexes are rewritten where they are set: only where the owner is another one. */
+function ownerColumns({ ownerId, claimedAt }: Pick<DeviceRow, 'ownerId' | 'claimedAt'>) {
+  const projectId = sql`coalesce((select ${users.projectId} from ${users} where ${users.id} = ${ownerId}), ${devices.projectId})`;
+  return { ownerId, claimedAt, projectId };
+}
+
+/** Writes each projection unless D1 has a newer one: writes may finish in any order. */
+export async function writeProjections(
+  database: Database,
+  projections: readonly { deviceId: string; projection: Projection }[],
+): Promise<void> {
+  const [first, ...others] = projections.map(({ deviceId, projection: { version, owner, ...columns } }) =>
+    database
+      .update(devices)
+      .set({ ...columns, ...(owner && ownerColumns(owner)), projectionVersion: version })
+      .where(and(eq(devices.deviceId, deviceId), lt(devices.projectionVersion, version))),
+  );
+  if (first !== undefined) await database.batch([first, ...others]);
+}

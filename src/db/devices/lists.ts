@@ -1,0 +1,251 @@
+// Lists of a user's own and shared devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
+// number, never on how many devices there are: the total comes from `device_counts` and `member_counts`, the rows by an index on each filter.
+import { and, count, desc, eq, gte, lt, sql, type Placeholder, type SQL } from 'drizzle-orm';
+import { unionAll, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
+import type { DeviceStatusCode } from '../../domain/device-status.ts';
+import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
+import { memberRoles } from '../../protocol/vocabulary.ts';
+import { prepareSelect, runTogether, type Database, type PreparedSelect } from '../client.ts';
+import { withProduct, type DeviceWithProduct } from './devices.ts';
+import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
+import { products } from '../schema/products.ts';
+
+/** What the user of a list is to its devices. */
+const listRoles = ['owner', ...memberRoles] as const;
+type ListRole = (typeof listRoles)[number];
+
+export type DeviceFilter = {
+  userId: number;
+  /** undefined: own and shared devices. */
+  role: ListRole | undefined;
+  productKey: string | undefined;
+  statusCode: DeviceStatusCode | undefined;
+};
+
+export type ListedDevice = DeviceWithProduct & { role: ListRole };
+
+/** The page, or as many rows as it has after `after`: those of each role by its own index, merged. */
+export async function listDevices(
+  db: Database,
+  filter: DeviceFilter,
+  page: PageRequest,
+  after: ListPosition | 'begin' | undefined,
+): Promise<{ total: number; rows: ListedDevice[] }> {
+  const first = after === undefined && page.page > 1 ? await findFirstOf(db, filter, page) : undefined;
+  if (first !== undefined && first.position === undefined) return { total: first.total, rows: [] };
+  const begin = after ?? first?.position ?? 'begin';
+  const { userId, productKey, statusCode } = filter;
+  const position = begin === 'begin' ? {} : begin;
+  const values = { userId, productKey, statusCode, ...position, limit: page.size };
+  const total = preparedTotal(filter);
+  // A role that is not asked for has no row.
+  const ofRoles = listRoles.map((role) => preparedRows(filter, role, begin === 'begin' ? 'all' : beginOf(after)));
+  const results = await db.$client.batch([total, ...ofRoles].map((select) => select.bind(db, values)));
+  const [counted, ...found] = results;
+  if (counted === undefined) throw new Error('D1 answered no result');
+  const rows = listRoles.flatMap((role, index) => {
+    const [select, result] = [ofRoles[index], found[index]];
+    return select === undefined || result === undefined ? [] : select.rowsOf(result).map((row) => ({ ...row, role }));
+  });
+  rows.sort((one, other) => other.device.createdAt - one.device.createdAt || other.device.id - one.device.id);
+  return { total: sumOf(total.rowsOf(counted)), rows: rows.slice(0, page.size) };
+}
+
+/** Where the rows of a list begin: with the row at its position, or behind it. */
+type Begin = 'all' | 'from' | 'after';
+
+const beginOf = (after: ListPosition | 'begin' | undefined): Begin => (after === undefined ? 'from' : 'after');
+
+/** By what their text depends on. */
+const rowSelects = new Map<string, PreparedSelect<DeviceWithProduct>>();
+const totalSelects = new Map<string, PreparedSelect<{ total: number }>>();
+
+function preparedRows(filter: DeviceFilter, role: ListRole, begin: Begin): PreparedSelect<DeviceWithProduct> {
+  const isAsked = filter.role === undefined || filter.role === role;
+  const shape = [role, isAsked, filter.productKey !== undefined, filter.statusCode !== undefined, begin].join();
+  const select = rowSelects.get(shape) ?? prepareSelect((drafts) => selectOf(drafts, asShape(filter), role, begin));
+  rowSelects.set(shape, select);
+  return select;
+}
+
+function preparedTotal(filter: DeviceFilter): PreparedSelect<{ total: number }> {
+  const shape = [filter.role, filter.productKey !== undefined, filter.statusCode].join();
+  const select =
+    totalSelects.get(shape) ?? prepareSelect((drafts) => totalOf(drafts, asShape(filter), filter.statusCode));
+  totalSelects.set(shape, select);
+  return select;
+}
+
+/** A filter, or what its text depends on. */
+type FilterShape = {
+  userId: number | Placeholder;
+  role: ListRole | undefined;
+  productKey: string | Placeholder | undefined;
+  statusCode: DeviceStatusCode | Placeholder | undefined;
+};
+
+function asShape({ role, productKey, statusCode }: DeviceFilter): FilterShape {
+  return {
+    userId: sql.placeholder('userId'),
+    role,
+    productKey: productKey === undefined ? undefined : sql.placeholder('productKey'),
+    statusCode: statusCode === undefined ? undefined : sql.placeholder('statusCode'),
+  };
+}
+
+/** Some devices of a product: of one status, created from `createdAfter` on, before `createdBefore`. */
+export type ProductDevicesFilter = {
+  productId: number;
+  ownerId: number;
+  statusCode: DeviceStatusCode | undefined;
+  createdAfter: number | undefined;
+  createdBefore: number | undefined;
+};
+
+/** The newest of them. */
+export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter, limit: number): Promise<string[]> {
+  const rows = await db
+    .select({ deviceId: devices.deviceId })
+    .from(devices)
+    .where(matching(filter))
+    .orderBy(...newestFirst)
+    .limit(limit);
+  return rows.map(({ deviceId }) => deviceId);
+}
+
+/** Their number, or `max` where there are more. */
+export async function countDevicesOf(db: Database, filter: ProductDevicesFilter, max: number): Promise<number> {
+  const some = db.select({ id: devices.id }).from(devices).where(matching(filter)).limit(max);
+  const [counted] = await db.select({ total: count() }).from(some.as('some'));
+  return counted?.total ?? 0;
+}
+
+export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
+  return sumOf(await totalOf(db, filter, filter.statusCode));
+}
+
+const newestFirst = [desc(devices.createdAt), desc(devices.id)];
+
+/** The columns that a list of one role filters and sorts by, all in one table and its indices. */
+function columnsOf(role: ListRole) {
+  if (role === 'owner') {
+    const { ownerId: userId, productId, status, createdAt, id } = devices;
+    return { table: devices, mine: [], userId, productId, status, createdAt, id };
+  }
+  const { userId, productId, status, deviceCreatedAt: createdAt, deviceRow: id } = deviceMembers;
+  return { table: deviceMembers, mine: [eq(deviceMembers.role, role)], userId, productId, status, createdAt, id };
+}
+
+function wantedBy(db: Database, filter: FilterShape, role: ListRole): SQL | undefined {
+  const { mine, userId, productId, status } = columnsOf(role);
+  const { productKey, statusCode } = filter;
+  return and(
+    eq(userId, filter.userId),
+    ...mine,
+    filter.role === undefined || filter.role === role ? undefined : sql`false`,
+    productKey === undefined ? undefined : eq(productId, productIdOf(db, productKey)),
+    statusCode === undefined ? undefined : eq(status, statusCode),
+  );
+}
+
+/** The rows of one role; `createdAt` and `id` are the position where they begin. */
+function selectOf(db: Database, filter: FilterShape, role: ListRole, begin: Begin) {
+  const { createdAt, id } = columnsOf(role);
+  const compare = begin === 'from' ? sql`<=` : sql`<`;
+  const position = sql`(${sql.placeholder('createdAt')}, ${sql.placeholder('id')})`;
+  const reached = begin === 'all' ? undefined : sql`(${createdAt}, ${id}) ${compare} ${position}`;
+  const wanted = and(wantedBy(db, filter, role), reached);
+  const ofDevices = db
+    .select(withProduct)
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .$dynamic();
+  const rows =
+    role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
+  return rows.where(wanted).orderBy(desc(createdAt), desc(id)).limit(sql.placeholder('limit'));
+}
+
+/** Where a page begins, found by the indices alone: rows before it are neither read nor joined. */
+async function findFirstOf(
+  db: Database,
+  filter: DeviceFilter,
+  page: PageRequest,
+): Promise<{ position: ListPosition | undefined; total: number }> {
+  const asked = filter.role === undefined ? listRoles : [filter.role];
+  const parts = asked.map((role) => {
+    const { table, createdAt, id } = columnsOf(role);
+    return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;
+  });
+  const [{ results }, counted] = await runTogether<[{ created_at: number; id: number }, { total: number }]>(db, [
+    sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
+    totalOf(db, filter, filter.statusCode),
+  ]);
+  const [found] = results;
+  const position = found && { createdAt: found.created_at, id: found.id };
+  return { position, total: sumOf(counted.results) };
+}
+
+const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
+  sql`${all} - ${inactive} - ${online} - ${disabled}`;
+
+function totalOf(db: Database, filter: FilterShape, statusCode: DeviceStatusCode | undefined) {
+  const { userId, role, productKey } = filter;
+  const counted = (table: typeof deviceCounts | typeof memberCounts) =>
+    statusCode === undefined
+      ? table.devices
+      : [table.inactive, table.online, offlineOf(table), table.disabled][statusCode];
+  const ofProduct = (table: typeof deviceCounts | typeof memberCounts) =>
+    productKey === undefined ? undefined : eq(table.productId, productIdOf(db, productKey));
+  const own = db
+    .select({ total: sql<number>`coalesce(sum(${counted(deviceCounts)}), 0)`.as('total') })
+    .from(deviceCounts)
+    .where(
+      and(
+        eq(deviceCounts.ownerId, userId),
+        role === undefined || role === 'owner' ? undefined : sql`false`,
+        ofProduct(deviceCounts),
+      ),
+    );
+  const shared = db
+    .select({ total: sql<number>`coalesce(sum(${counted(memberCounts)}), 0)`.as('total') })
+    .from(memberCounts)
+    .where(
+      and(
+        eq(memberCounts.userId, userId),
+        role === undefined ? undefined : role === 'owner' ? sql`false` : eq(memberCounts.role, role),
+        ofProduct(memberCounts),
+      ),
+    );
+  return unionAll(own, shared);
+}
+
+function sumOf(parts: readonly { total: number }[]): number {
+  return parts.reduce((sum, { total }) => sum + total, 0);
+}
+
+function productIdOf(db: Database, productKey: string | Placeholder) {
+  return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
+}
+
+function matching({ productId, ownerId, statusCode, createdAfter, createdBefore }: ProductDevicesFilter) {
+  return and(
+    eq(devices.ownerId, ownerId),
+    eq(devices.productId, productId),
+    statusCode === undefined ? undefined : eq(devices.status, statusCode),
+    createdAfter === undefined ? undefined : gte(devices.createdAt, createdAfter),
+    createdBefore === undefined ? undefined : lt(devices.createdAt, createdBefore),
+  );
+}
+
+/** Of all owners. */
+export async function countAllDevices(
+  db: Database,
+): Promise<{ devices: number; inactive: number; online: number; disabled: number }> {
+  const sumOf = (column: SQLiteColumn) => sql<number>`coalesce(sum(${column}), 0)`;
+  const { devices: all, inactive, online, disabled } = deviceCounts;
+  const row = await db
+    .select({ devices: sumOf(all), inactive: sumOf(inactive), online: sumOf(online), disabled: sumOf(disabled) })
+    .from(deviceCounts)
+    .get();
+  return row ?? { devices: 0, inactive: 0, online: 0, disabled: 0 };
+}

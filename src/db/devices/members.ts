@@ -1,0 +1,197 @@
+// Members of devices and open invitations. `writeMembers` copies what the device's object decided; invitations are here
+// alone: they give no right until the object has taken one.
+import { and, asc, count, desc, eq, gt, lte, sql, type SQL } from 'drizzle-orm';
+import type { SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
+import type { MemberRole } from '../../domain/access.ts';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { runTogether, type Database } from '../client.ts';
+import { lengthOf } from '../list-counts.ts';
+import { users } from '../schema/accounts.ts';
+import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
+import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+
+type InvitationRow = typeof deviceInvitations.$inferSelect;
+
+/** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
+export async function writeMembers(
+  db: Database,
+  deviceId: string,
+  version: number,
+  members: readonly { userId: number; role: MemberRole; sinceMs: number }[],
+): Promise<void> {
+  const present = sql`(select id from ${devices} where device_id = ${deviceId} and members_version = ${version})`;
+  const list = JSON.stringify(members);
+  await runTogether<[unknown, unknown, unknown]>(db, [
+    sql`update ${devices} set members_version = ${version} where device_id = ${deviceId} and members_version < ${version}`,
+    sql`
+      delete from ${deviceMembers} where device_row in ${present}
+        and user_id not in (select value ->> 'userId' from json_each(${list}))`,
+    sql`
+      insert into ${deviceMembers} (device_row, user_id, role, since, product_id, status, device_created_at)
+      select d.id, m.value ->> 'userId', m.value ->> 'role', m.value ->> 'sinceMs', d.product_id, d.status, d.created_at
+      from ${devices} d join json_each(${list}) m where d.device_id = ${deviceId} and d.members_version = ${version}
+      on conflict do update set role = excluded.role`,
+  ]);
+}
+
+export async function findMemberRole(db: Database, deviceRow: number, userId: number): Promise<MemberRole | undefined> {
+  const row = await db
+    .select({ role: deviceMembers.role })
+    .from(deviceMembers)
+    .where(and(eq(deviceMembers.deviceRow, deviceRow), eq(deviceMembers.userId, userId)))
+    .get();
+  return row?.role;
+}
+
+/** As its object had them. */
+export async function findMembers(db: Database, deviceRow: number) {
+  return db
+    .select({ userId: deviceMembers.userId, role: deviceMembers.role, sinceMs: deviceMembers.since })
+    .from(deviceMembers)
+    .where(eq(deviceMembers.deviceRow, deviceRow));
+}
+
+/** In the order of their user ids. */
+export async function listMembers(db: Database, deviceRow: number, page: PageRequest) {
+  const mine = eq(deviceMembers.deviceRow, deviceRow);
+  const rows = db
+    .select({
+      userId: deviceMembers.userId,
+      email: users.email,
+      role: deviceMembers.role,
+      since: deviceMembers.since,
+    })
+    .from(deviceMembers)
+    .innerJoin(users, eq(users.id, deviceMembers.userId))
+    .where(mine)
+    .orderBy(asc(deviceMembers.userId));
+  return readPage(db, deviceMembers, mine, rows.$dynamic(), page);
+}
+
+/**
+ * A second invitation of the same email takes the place of the first. One conditional statement, so that simultaneous ones
+ * cannot exceed the limit together. `full`: the device has as many open ones as it may; `no-device`: it was deleted meanwhile.
+ */
+export async function putInvitation(
+  db: Database,
+  invitation: InvitationRow,
+  limits: UserLimits<'membersPerDevice'>,
+): Promise<'made' | 'full' | 'no-device'> {
+  const { id, deviceRow, email, foldedEmail, role, invitedBy, createdAt, expiresAt } = invitation;
+  const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
+  const isRenewed = sql`exists (
+    select 1 from ${deviceInvitations} where device_row = ${deviceRow} and folded_email = ${foldedEmail})`;
+  const [put, device] = await runTogether<[unknown, unknown]>(db, [
+    sql`
+      insert into ${deviceInvitations} (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)
+      select ${id}, id, ${email}, ${foldedEmail}, ${role}, ${invitedBy}, ${createdAt}, ${expiresAt}
+      from ${devices} where id = ${deviceRow}
+        and ((${ofDevice}) < ${limitOf(invitedBy, 'membersPerDevice', limits)} or ${isRenewed})
+      on conflict (device_row, folded_email) do update set id = excluded.id, email = excluded.email,
+        role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
+        expires_at = excluded.expires_at`,
+    sql`select id from ${devices} where id = ${deviceRow}`,
+  ]);
+  if (put.meta.changes > 0) return 'made';
+  return device.results.length === 1 ? 'full' : 'no-device';
+}
+
+/** Open ones of a device. */
+export async function listInvitationsOf(db: Database, deviceRow: number, page: PageRequest) {
+  const mine = eq(deviceInvitations.deviceRow, deviceRow);
+  const rows = db.select().from(deviceInvitations).where(mine).orderBy(asc(deviceInvitations.foldedEmail));
+  return readPage(db, deviceInvitations, mine, rows.$dynamic(), page);
+}
+
+/**
+ * Open ones for an email, newest first, with who invites to what. Anybody may send some: the total is the counter without
+ * those that have expired since the last minute, and pages begin at a row that the index alone finds.
+ */
+export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
+  const mine = eq(deviceInvitations.foldedEmail, foldedEmail);
+  // The plus keeps SQLite on the index that is sorted.
+  const open = and(mine, sql`+${deviceInvitations.expiresAt} > ${nowMs}`);
+  const begin = sql`(${deviceInvitations.createdAt}, ${deviceInvitations.id}) <= (
+    select created_at, id from ${deviceInvitations} where ${open}
+    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
+  const rows = db
+    .select({
+      invitation: deviceInvitations,
+      deviceId: devices.deviceId,
+      inviter: sql<string>`${users.email}`.as('inviter_email'),
+    })
+    .from(deviceInvitations)
+    .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
+    .innerJoin(users, eq(users.id, deviceInvitations.invitedBy))
+    .where(and(open, page.page === 1 ? undefined : begin))
+    .orderBy(desc(deviceInvitations.createdAt), desc(deviceInvitations.id))
+    .limit(page.size);
+  const expired = and(mine, lte(deviceInvitations.expiresAt, nowMs));
+  const counted = db
+    .select({ total: sql<number>`${lengthOf('invitations', foldedEmail)} - count(*)` })
+    .from(deviceInvitations)
+    .where(expired);
+  const [[all], found] = await db.batch([counted, rows]);
+  return { total: all?.total ?? 0, rows: found };
+}
+
+/** With the members that the device of who invites may have. */
+export async function findInvitation(
+  db: Database,
+  id: string,
+  foldedEmail: string,
+  nowMs: number,
+  limits: UserLimits<'membersPerDevice'>,
+) {
+  const maxMembers = sql<number>`${limitOf(deviceInvitations.invitedBy, 'membersPerDevice', limits)}`.as('max_members');
+  return db
+    .select({ invitation: deviceInvitations, deviceId: devices.deviceId, maxMembers })
+    .from(deviceInvitations)
+    .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
+    .where(
+      and(
+        eq(deviceInvitations.id, id),
+        eq(deviceInvitations.foldedEmail, foldedEmail),
+        gt(deviceInvitations.expiresAt, nowMs),
+      ),
+    )
+    .get();
+}
+
+/** `of`: the device that invites, or the email that is invited. @returns the one that was there */
+export async function deleteInvitation(
+  db: Database,
+  id: string,
+  of: { deviceRow: number } | { foldedEmail: string },
+): Promise<InvitationRow | undefined> {
+  const mine =
+    'deviceRow' in of
+      ? eq(deviceInvitations.deviceRow, of.deviceRow)
+      : eq(deviceInvitations.foldedEmail, of.foldedEmail);
+  const [deleted] = await db
+    .delete(deviceInvitations)
+    .where(and(eq(deviceInvitations.id, id), mine))
+    .returning();
+  return deleted;
+}
+
+/** Of a former member: an invitation that was accepted must not be open. */
+export async function deleteInvitationsOfUser(db: Database, deviceRow: number, userId: number): Promise<void> {
+  const email = db.select({ email: users.foldedEmail }).from(users).where(eq(users.id, userId));
+  await db
+    .delete(deviceInvitations)
+    .where(and(eq(deviceInvitations.deviceRow, deviceRow), eq(deviceInvitations.foldedEmail, email)));
+}
+
+/** Of the lists of one device, which `membersPerDevice` keeps short: their rows are counted, and what stands before the page is read. */
+async function readPage<Query extends SQLiteSelect>(
+  db: Database,
+  table: SQLiteTable,
+  where: SQL | undefined,
+  query: Query,
+  page: PageRequest,
+): Promise<{ total: number; rows: Query['_']['result'] }> {
+  const all = db.select({ total: count() }).from(table).where(where);
+  const [[counted], rows] = await db.batch([all, query.limit(page.size).offset(offsetOf(page))]);
+  return { total: counted?.total ?? 0, rows };
+}

@@ -1,0 +1,108 @@
+// Devices whose name, serial number or id begins with a text. What a search costs does not depend on how many devices there
+// are: from each index as many rows are read as the limit says, and what else is asked for is looked for among them.
+import { and, asc, desc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm';
+import { memberRoles } from '../../protocol/vocabulary.ts';
+import type { Database } from '../client.ts';
+import type { DeviceFilter, ListedDevice } from './lists.ts';
+import { withProduct } from './devices.ts';
+import { deviceMembers, devices } from '../schema/devices.ts';
+import { products } from '../schema/products.ts';
+
+type Candidate = { id: number; searchName: string | null; productId: number; status: number | null };
+
+const { id, deviceId, deviceSN, searchName, ownerId, productId, status } = devices;
+const candidate = { id, searchName, productId, status };
+
+/** Behind every text that begins with the one before it. */
+const last = String.fromCodePoint(0x10ffff);
+
+/**
+ * One page of what was found, by name.
+ * @param max rows that are read from each index, and newest shared devices of each role that are looked through
+ * @returns `isCut`: there may be more than was looked at
+ */
+export async function searchDevices(
+  db: Database,
+  filter: DeviceFilter & { search: string },
+  { page, size }: { page: number; size: number },
+  max: number,
+): Promise<{ total: number; isCut: boolean; rows: ListedDevice[] }> {
+  const { userId, role, productKey, statusCode } = filter;
+  // As SQLite's lower() does: the letters of ASCII.
+  const text = filter.search.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+  const own = (wanted: SQL | undefined) =>
+    db
+      .select(candidate)
+      .from(devices)
+      .where(and(eq(ownerId, userId), wanted));
+  const serial = sql`${deviceSN} collate nocase`;
+  const startsSerial = sql`${serial} >= ${text} and ${serial} < ${text + last}`;
+  const [asked, byName, bySerial, byId, operated, viewed] = await db.batch([
+    db
+      .select({ id: products.id })
+      .from(products)
+      .where(eq(products.productKey, productKey ?? '')),
+    own(and(gte(searchName, text), lt(searchName, text + last)))
+      .orderBy(asc(searchName))
+      .limit(max),
+    own(startsSerial).orderBy(serial).limit(max),
+    own(eq(deviceId, text)),
+    ...sharedWith(db, userId, text, max),
+  ]);
+  const isWanted = (found: Candidate) =>
+    (productKey === undefined || found.productId === asked[0]?.id) &&
+    (statusCode === undefined || found.status === statusCode);
+  const roles = new Map<number, ListedDevice['role']>();
+  const names = new Map<number, string>();
+  const take = (list: readonly Candidate[], as: ListedDevice['role']): void => {
+    for (const found of list) {
+      if ((role !== undefined && role !== as) || !isWanted(found)) continue;
+      roles.set(found.id, as);
+      names.set(found.id, found.searchName ?? '');
+    }
+  };
+  take([...byName, ...bySerial, ...byId], 'owner');
+  take(operated, 'operator');
+  take(viewed, 'viewer');
+  const sorted = [...names].sort(
+    ([oneId, one], [otherId, other]) => (one < other ? -1 : one > other ? 1 : 0) || oneId - otherId,
+  );
+  const ids = sorted.slice((page - 1) * size, page * size).map(([found]) => found);
+  const rows = await readRows(db, ids);
+  return {
+    total: sorted.length,
+    isCut: byName.length === max || bySerial.length === max,
+    rows: rows.map((row) => ({ ...row, role: roles.get(row.device.id) ?? 'owner' })),
+  };
+}
+
+/** Among the newest devices that are shared with the user, for each role. */
+function sharedWith(db: Database, userId: number, text: string, max: number) {
+  const found = memberRoles.map((role) => {
+    const newest = db
+      .select({ deviceRow: deviceMembers.deviceRow })
+      .from(deviceMembers)
+      .where(and(eq(deviceMembers.userId, userId), eq(deviceMembers.role, role)))
+      .orderBy(desc(deviceMembers.deviceCreatedAt), desc(deviceMembers.deviceRow))
+      .limit(max)
+      .as('newest');
+    const starts = (column: SQL | typeof searchName) => sql`substr(${column}, 1, length(${text})) = ${text}`;
+    return db
+      .select(candidate)
+      .from(newest)
+      .innerJoin(devices, eq(devices.id, newest.deviceRow))
+      .where(sql`${starts(searchName)} or ${starts(sql`lower(${deviceSN})`)} or ${deviceId} = ${text}`);
+  });
+  return found as [(typeof found)[number], (typeof found)[number]];
+}
+
+/** In the order of their ids in the list. */
+async function readRows(db: Database, ids: readonly number[]) {
+  if (ids.length === 0) return [];
+  const rows = await db
+    .select(withProduct)
+    .from(devices)
+    .innerJoin(products, eq(devices.productId, products.id))
+    .where(inArray(id, [...ids]));
+  return rows.sort((one, other) => ids.indexOf(one.device.id) - ids.indexOf(other.device.id));
+}

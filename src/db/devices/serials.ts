@@ -1,0 +1,83 @@
+// Queries on a product's serial numbers: those that were registered before they activate have a record without a session.
+import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { runTogether, type Database } from '../client.ts';
+import { devices } from '../schema/devices.ts';
+import { productDeviceCounts, products } from '../schema/products.ts';
+import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+
+export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name'>;
+
+/**
+ * Registers those that the product does not have, in their order, as far as its limit allows. One statement that counts and
+ * inserts.
+ * @returns the serials of them that were made
+ */
+export async function insertSerials(
+  db: Database,
+  productId: number,
+  serials: readonly NewSerial[],
+  nowMs: number,
+  limits: UserLimits<'devicesPerProduct'>,
+): Promise<Set<string>> {
+  const rows = JSON.stringify(serials.map(({ deviceId, deviceSN, name }) => [deviceId, deviceSN, name]));
+  const all = sql`coalesce((select devices from ${productDeviceCounts} where product_id = ${productId}), 0)`;
+  const [made] = await runTogether<[{ device_sn: string }]>(db, [
+    sql`
+      insert into ${devices}
+        (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
+         registered_at, created_at)
+      select value ->> 0, ${products.id}, value ->> 1, ${products.ownerId}, ${products.projectId}, value ->> 2, '', '', 0,
+        ${nowMs}, ${nowMs}
+      from json_each(${rows}), ${products}
+      where ${products.id} = ${productId} and ${products.deletedAt} is null
+        and ${all} + key < ${limitOf(products.ownerId, 'devicesPerProduct', limits)}
+      on conflict do nothing returning device_sn`,
+  ]);
+  return new Set(made.results.map((row) => row.device_sn));
+}
+
+/** Those of the serials that the product has. */
+export async function findSerials(db: Database, productId: number, serials: readonly string[]) {
+  const given = sql`(select value from json_each(${JSON.stringify(serials)}))`;
+  const rows = await db
+    .select({ deviceSN: devices.deviceSN, deviceId: devices.deviceId })
+    .from(devices)
+    .where(and(eq(devices.productId, productId), inArray(devices.deviceSN, given)));
+  return new Map(rows.map(({ deviceSN, deviceId }) => [deviceSN, deviceId]));
+}
+
+/** The newest first; what stands before the page is read, too. */
+export async function listSerials(db: Database, productId: number, page: PageRequest) {
+  const all = db
+    .select({ total: productDeviceCounts.devices })
+    .from(productDeviceCounts)
+    .where(eq(productDeviceCounts.productId, productId));
+  const rows = db
+    .select({
+      deviceSN: devices.deviceSN,
+      deviceId: devices.deviceId,
+      registeredAt: devices.registeredAt,
+      activatedAt: devices.activatedAt,
+      claimedAt: devices.claimedAt,
+      isDisabled: devices.isDisabled,
+    })
+    .from(devices)
+    .where(eq(devices.productId, productId))
+    .orderBy(desc(devices.id))
+    .limit(page.size)
+    .offset(offsetOf(page));
+  const [[counted], found] = await db.batch([all, rows]);
+  return { total: counted?.total ?? 0, rows: found };
+}
+
+/** False where the product does not have it, or where it has activated. */
+export async function deleteSerial(db: Database, productId: number, deviceSN: string): Promise<boolean> {
+  const isTheOne = and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN));
+  // The count of changed rows has those of triggers in it.
+  const deleted = await db
+    .delete(devices)
+    .where(and(isTheOne, isNull(devices.activatedAt)))
+    .returning({ id: devices.id });
+  return deleted.length === 1;
+}

@@ -1,0 +1,118 @@
+// Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
+import { and, count, desc, eq, gt, lte, ne, sql } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { runTogether, type Database } from '../client.ts';
+import { lengthOf } from '../list-counts.ts';
+import { users } from '../schema/accounts.ts';
+import { devices, deviceTransfers } from '../schema/devices.ts';
+import { products } from '../schema/products.ts';
+import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+
+type NewTransfer = typeof deviceTransfers.$inferSelect;
+
+/** Takes the place of an offer of the same device. False where the user has offered as many others as he may. */
+export async function putTransfer(
+  database: Database,
+  transfer: NewTransfer,
+  limits: UserLimits<'transferOffersPerUser'>,
+): Promise<boolean> {
+  const { deviceId, offerId, fromUserId, toUserId, offeredAt, expiresAt } = transfer;
+  const others = database
+    .select({ others: count() })
+    .from(deviceTransfers)
+    .where(
+      and(
+        eq(deviceTransfers.fromUserId, fromUserId),
+        gt(deviceTransfers.expiresAt, offeredAt),
+        ne(deviceTransfers.deviceId, deviceId),
+      ),
+    );
+  const [put] = await runTogether<[unknown]>(database, [
+    sql`
+      insert into ${deviceTransfers} (device_id, offer_id, from_user_id, to_user_id, offered_at, expires_at)
+      select ${deviceId}, ${offerId}, ${fromUserId}, ${toUserId}, ${offeredAt}, ${expiresAt}
+      where ${others} < ${limitOf(fromUserId, 'transferOffersPerUser', limits)}
+      on conflict (device_id) do update set offer_id = excluded.offer_id, from_user_id = excluded.from_user_id,
+        to_user_id = excluded.to_user_id, offered_at = excluded.offered_at, expires_at = excluded.expires_at`,
+  ]);
+  // Those of triggers are in it.
+  return put.meta.changes > 0;
+}
+
+/** The offer of the device to this user, open or not. */
+export async function findTransfer(
+  database: Database,
+  deviceId: string,
+  toUserId: number,
+): Promise<string | undefined> {
+  const found = await database
+    .select({ offerId: deviceTransfers.offerId })
+    .from(deviceTransfers)
+    .where(and(eq(deviceTransfers.deviceId, deviceId), eq(deviceTransfers.toUserId, toUserId)))
+    .get();
+  return found?.offerId;
+}
+
+/** The open offer of the device by that user, where somebody has the e-mail. */
+export async function findOpenOffer(database: Database, deviceId: string, fromUserId: number, nowMs: number) {
+  return database
+    .select({
+      offerId: deviceTransfers.offerId,
+      email: users.email,
+      toUserId: users.id,
+      offeredAtMs: deviceTransfers.offeredAt,
+      expiresAtMs: deviceTransfers.expiresAt,
+    })
+    .from(deviceTransfers)
+    .innerJoin(users, eq(users.id, deviceTransfers.toUserId))
+    .where(
+      and(
+        eq(deviceTransfers.deviceId, deviceId),
+        eq(deviceTransfers.fromUserId, fromUserId),
+        gt(deviceTransfers.expiresAt, nowMs),
+      ),
+    )
+    .get();
+}
+
+/** @param offerId only this one; undefined: whichever there is */
+export async function deleteTransfer(database: Database, deviceId: string, offerId?: string): Promise<void> {
+  const isTheOne = offerId === undefined ? undefined : eq(deviceTransfers.offerId, offerId);
+  await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));
+}
+
+/**
+ * What this user is offered, newest first. Anybody may offer him something: the total is the counter without those that have
+ * expired since the last minute, and pages begin at a row that the index alone finds.
+ */
+export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
+  const mine = eq(deviceTransfers.toUserId, toUserId);
+  // The plus keeps SQLite on the index that is sorted.
+  const open = and(mine, sql`+${deviceTransfers.expiresAt} > ${nowMs}`);
+  const begin = sql`(${deviceTransfers.offeredAt}, ${deviceTransfers.deviceId}) <= (
+    select offered_at, device_id from ${deviceTransfers} where ${open}
+    order by offered_at desc, device_id desc limit 1 offset ${offsetOf(page)})`;
+  const rows = database
+    .select({
+      deviceId: deviceTransfers.deviceId,
+      productKey: products.productKey,
+      productName: sql<string>`${products.name}`.as('product_name'),
+      from: users.email,
+      offeredAt: deviceTransfers.offeredAt,
+      expiresAt: deviceTransfers.expiresAt,
+    })
+    .from(deviceTransfers)
+    .innerJoin(devices, eq(devices.deviceId, deviceTransfers.deviceId))
+    .innerJoin(products, eq(products.id, devices.productId))
+    .innerJoin(users, eq(users.id, deviceTransfers.fromUserId))
+    .where(and(open, page.page === 1 ? undefined : begin))
+    .orderBy(desc(deviceTransfers.offeredAt), desc(deviceTransfers.deviceId))
+    .limit(page.size);
+  const expired = and(mine, lte(deviceTransfers.expiresAt, nowMs));
+  const counted = database
+    .select({ total: sql<number>`${lengthOf('transfers', toUserId)} - count(*)` })
+    .from(deviceTransfers)
+    .where(expired);
+  const [[all], found] = await database.batch([counted, rows]);
+  return { total: all?.total ?? 0, rows: found };
+}

@@ -1,0 +1,204 @@
+// Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
+// `insertProduct` reads such rows.
+import { and, desc, eq, gt, isNull, notExists, sql, type SQL } from 'drizzle-orm';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { runTogether, type Database } from '../client.ts';
+import { users } from '../schema/accounts.ts';
+import { deviceCounts, devices } from '../schema/devices.ts';
+import {
+  productCategoryCounts,
+  productChanges,
+  productCounts,
+  productDeviceCounts,
+  products,
+} from '../schema/products.ts';
+import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+
+export type ProductRow = typeof products.$inferSelect;
+type NewProduct = Omit<ProductRow, 'id' | 'projectId' | 'deletedAt'>;
+export type ProductFilter = { ownerId: number; productKey: string | undefined; category: string | undefined };
+type ProductChanges = {
+  [Name in keyof Omit<NewProduct, 'productKey' | 'ownerId'>]?: NewProduct[Name] | undefined;
+};
+
+type InsertedProduct =
+  | { id: number }
+  | 'no-owner'
+  | 'key-taken'
+  /** With the limit of this user. */
+  | { limit: { name: 'productsPerUser' | 'productKeysPerUser'; max: number } };
+
+/**
+ * The owner's own deleted product with that key is replaced. One statement that counts and inserts, so that simultaneous
+ * creations cannot exceed a limit together.
+ */
+export async function insertProduct(
+  database: Database,
+  product: NewProduct,
+  limits: UserLimits<'productsPerUser' | 'productKeysPerUser'>,
+): Promise<InsertedProduct> {
+  const { ownerId, productKey } = product;
+  const maxProducts = limitOf(ownerId, 'productsPerUser', limits);
+  const maxKeys = limitOf(ownerId, 'productKeysPerUser', limits);
+  const isOwnDeleted = sql`(owner_id = ${ownerId} and deleted_at is not null)`;
+  const ownerWithCounts = sql`${users} left join ${productCounts} on owner_id = id where id = ${ownerId}`;
+  type Counts = { products: number; max_products: number; max_keys: number; is_taken: number };
+  const [inserted, owner] = await runTogether<[{ id: number }, Counts]>(database, [
+    sql`
+      insert into ${products}
+        (product_key, owner_id, project_id, name, description, category, control_mode, ui_template, icon_name,
+         icon_color, manufacturer, model, status, offline_grace_seconds, activation, reactivation, created_at, updated_at)
+      select ${product.productKey}, id, project_id, ${product.name}, ${product.description},
+        ${product.category}, ${product.controlMode}, ${product.uiTemplate}, ${product.iconName}, ${product.iconColor},
+        ${product.manufacturer}, ${product.model}, ${product.status}, ${product.offlineGraceSeconds},
+        ${product.activation}, ${product.reactivation},
+        ${product.createdAt}, ${product.updatedAt}
+      from ${ownerWithCounts} and coalesce(products, 0) < ${maxProducts}
+        and (coalesce(product_keys, 0) < ${maxKeys}
+          or exists (select 1 from ${products} where product_key = ${productKey} and ${isOwnDeleted}))
+      on conflict (product_key) do update set
+        name = excluded.name, description = excluded.description, category = excluded.category,
+        control_mode = excluded.control_mode, ui_template = excluded.ui_template, icon_name = excluded.icon_name,
+        icon_color = excluded.icon_color, manufacturer = excluded.manufacturer, model = excluded.model,
+        status = excluded.status, offline_grace_seconds = excluded.offline_grace_seconds,
+        activation = excluded.activation, reactivation = excluded.reactivation,
+        created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = null
+      where products.deleted_at is not null and products.owner_id = excluded.owner_id
+      returning id`,
+    sql`
+      select coalesce(products, 0) as products, ${maxProducts} as max_products, ${maxKeys} as max_keys,
+        exists (select 1 from ${products} where product_key = ${productKey} and not ${isOwnDeleted}) as is_taken
+      from ${ownerWithCounts}`,
+  ]);
+  const [made] = inserted.results;
+  if (made !== undefined) return made;
+  const [counts] = owner.results;
+  if (counts === undefined) return 'no-owner';
+  if (counts.is_taken === 1) return 'key-taken';
+  return counts.products >= counts.max_products
+    ? { limit: { name: 'productsPerUser', max: counts.max_products } }
+    : { limit: { name: 'productKeysPerUser', max: counts.max_keys } };
+}
+
+export async function findProduct(database: Database, productKey: string): Promise<ProductRow | undefined> {
+  return database
+    .select()
+    .from(products)
+    .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
+    .get();
+}
+
+/** Of everybody, deleted ones too because they may come back, in the order of their rows, from the row after `afterId` on. */
+export function listProductKeys(database: Database, afterId: number, limit: number) {
+  return database
+    .select({ id: products.id, productKey: products.productKey })
+    .from(products)
+    .where(gt(products.id, afterId))
+    .orderBy(products.id)
+    .limit(limit);
+}
+
+/** Figures of all its devices, whoever owns them; those that are online are summed up over the owners. */
+export async function readFigures(database: Database, productId: number, day: number) {
+  const counts = productDeviceCounts;
+  const online = database
+    .select({ online: sql`coalesce(sum(${deviceCounts.online}), 0)` })
+    .from(deviceCounts)
+    .where(eq(deviceCounts.productId, productId));
+  const figures = await database
+    .select({
+      devices: counts.devices,
+      online: sql<number>`(${online})`,
+      claimed: counts.claimed,
+      activatedToday: sql<number>`iif(${counts.day} >= ${day}, ${counts.activatedInDay}, 0)`,
+    })
+    .from(counts)
+    .where(eq(counts.productId, productId))
+    .get();
+  return figures ?? { devices: 0, online: 0, claimed: 0, activatedToday: 0 };
+}
+
+/** Newest first. */
+export async function listProducts(
+  database: Database,
+  filter: ProductFilter,
+  page: PageRequest,
+): Promise<{ total: number; rows: ProductRow[] }> {
+  const { ownerId, productKey, category } = filter;
+  const wanted = and(
+    eq(products.ownerId, ownerId),
+    isNull(products.deletedAt),
+    productKey === undefined ? undefined : eq(products.productKey, productKey),
+    category === undefined ? undefined : eq(products.category, category),
+  );
+  // Pages begin at a row that the index alone finds, like those of devices; columns by their bare names.
+  const begin = sql`(${products.createdAt}, ${products.id}) <= (select created_at, id from ${products} where ${wanted}
+    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
+  const rows = database
+    .select()
+    .from(products)
+    .where(and(wanted, page.page === 1 ? undefined : begin))
+    .orderBy(desc(products.createdAt), desc(products.id))
+    .limit(page.size);
+  const [[counted], found] = await database.batch([totalOf(database, filter, wanted), rows]);
+  return { total: counted?.total ?? 0, rows: found };
+}
+
+function totalOf(database: Database, { ownerId, productKey, category }: ProductFilter, wanted: SQL | undefined) {
+  // One at most.
+  if (productKey !== undefined)
+    return database
+      .select({ total: sql<number>`count(*)` })
+      .from(products)
+      .where(wanted);
+  if (category === undefined) {
+    return database
+      .select({ total: productCounts.products })
+      .from(productCounts)
+      .where(eq(productCounts.ownerId, ownerId));
+  }
+  const ofCategory = and(eq(productCategoryCounts.ownerId, ownerId), eq(productCategoryCounts.category, category));
+  return database.select({ total: productCategoryCounts.products }).from(productCategoryCounts).where(ofCategory);
+}
+
+/**
+ * Members that are undefined keep their value. With `isForDevices` the change is recorded for delivery to the devices in
+ * the same transaction. `updatedAt` grows with every change, so that two changes in one millisecond keep their order.
+ */
+export async function updateProduct(
+  database: Database,
+  productId: number,
+  { updatedAt, ...changes }: ProductChanges & { updatedAt: number },
+  isForDevices: boolean,
+): Promise<ProductRow | undefined> {
+  const update = database
+    .update(products)
+    .set({ ...changes, updatedAt: sql`max(${updatedAt}, ${products.updatedAt} + 1)` })
+    .where(and(eq(products.id, productId), isNull(products.deletedAt)))
+    .returning();
+  if (!isForDevices) return (await update)[0];
+  const changedAt = sql`(select ${products.updatedAt} from ${products} where ${products.id} = ${productId})`;
+  const [[row]] = await database.batch([
+    update,
+    database
+      .insert(productChanges)
+      .values({ productId, changedAt, cursor: 0 })
+      // A delivery under way goes on to its end and then begins again: changes without end starve no device.
+      .onConflictDoUpdate({ target: productChanges.productId, set: { changedAt } }),
+  ]);
+  return row;
+}
+
+/** False when it has devices or does not exist. One statement, so that no device is activated in between. */
+export async function deleteProduct(database: Database, productId: number, deletedAt: number): Promise<boolean> {
+  const itsDevices = database
+    .select({ one: sql`1` })
+    .from(devices)
+    .where(eq(devices.productId, productId));
+  const deleted = await database
+    .update(products)
+    .set({ deletedAt })
+    .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices)))
+    .returning({ id: products.id });
+  return deleted.length === 1;
+}

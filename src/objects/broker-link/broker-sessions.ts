@@ -1,0 +1,38 @@
+// What the bridges' own sessions say of the broker: one that it had and has no more means that it has forgotten all
+// sessions, those of devices too. Pure; storage is broker-link.ts's.
+import type { BrokerSession } from '../../protocol/bridge.ts';
+
+/** The last connection to the broker under each session name, newest last, and when it was reported. */
+export type KnownSessions = readonly (readonly [name: string, connectionId: string, reportedAtMs: number])[];
+
+/** Devices are gone through in the order of their rows, again and again. */
+export type Reconciliation = {
+  /** What the broker reported before that is in doubt; null where nothing is. */
+  forgottenBeforeMs: number | null;
+  afterId: number;
+};
+
+export const firstReconciliation: Reconciliation = { forgottenBeforeMs: null, afterId: 0 };
+
+const maxSessions = 8;
+
+/** undefined where the connection is known already: a bridge tells of it again after its link was lost. */
+export function noteSession(
+  known: KnownSessions,
+  { name, connectionId, isPresent, readUntilMsAgo }: BrokerSession,
+  nowMs: number,
+): { sessions: KnownSessions; forgottenBeforeMs: number | undefined } | undefined {
+  const before = known.find(([one]) => one === name);
+  if (before?.[1] === connectionId) return undefined;
+  const others = known.filter((one) => one !== before).slice(1 - maxSessions);
+  const isForgotten = before !== undefined && !isPresent;
+  return {
+    sessions: [...others, [name, connectionId, nowMs]],
+    forgottenBeforeMs: isForgotten ? Math.max(before[2], nowMs - readUntilMsAgo) : undefined,
+  };
+}
+
+/** @param afterId the last row of the slice, or null where it was the last slice */
+export function nextReconciliation({ forgottenBeforeMs }: Reconciliation, afterId: number | null): Reconciliation {
+  return afterId === null ? firstReconciliation : { forgottenBeforeMs, afterId };
+}

@@ -1,0 +1,95 @@
+// Hands messages to the relay shards that are subscribed and removes those that have no socket for them. Used by the
+// device's object for its own messages, and by the uplink for whole batches.
+import type { MessageResult } from '../../domain/device/inbox.ts';
+import type { FleetRegistration } from '../../domain/device/fleets.ts';
+import type { Subscription } from '../../domain/device/subscriptions.ts';
+import { readConfig } from '../../config.ts';
+import { callDevice, callFleetDirectory, callRelay, fleetDirectoryOf } from './stubs.ts';
+
+/** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
+export type RelayRun = {
+  deviceId: string;
+  topic: string;
+  /** As they came: JSON text, or any other text. */
+  payloads: string[];
+  /** Of the device's valid credentials: relay sessions that were opened with others get nothing. */
+  generations: readonly number[];
+  /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
+  readers?: readonly number[];
+  /** They were read as JSON. Absent: who pushes them does not know. */
+  areJson?: boolean;
+  /**
+   * Where a bridge brought them, which may bring them again: the spool with its numbers, when each came to it, and the device's
+   * result for each. `accepted` ones were read as JSON.
+   */
+  origin?: {
+    spoolId: string;
+    seqs: number[];
+    /** Absent: a Worker of an older version pushes. */
+    receivedAtMs?: number[];
+    results: Exclude<MessageResult['result'], 'ignored'>[];
+  };
+};
+
+export type RelayDelivery = {
+  run: RelayRun;
+  subscriptions: readonly Subscription[];
+  /** Of the readers, with their subscriptions to all their devices. */
+  fleets: readonly FleetRegistration[];
+};
+
+type Push = {
+  runs: RelayRun[];
+  /** Of the shard with the devices. */
+  devices: Map<string, number>;
+  /** Of the shard as the devices know them: by device and user. */
+  fleets: Map<string, { deviceId: string; registration: FleetRegistration }>;
+};
+
+/** One call a shard, all in parallel. Never throws: a failed push is lost and logged by the call. */
+export async function pushToRelays(env: Env, deliveries: readonly RelayDelivery[]): Promise<void> {
+  const pushes = new Map<string, Push>();
+  const pushTo = (shard: string, run: RelayRun): Push => {
+    const push: Push = pushes.get(shard) ?? { runs: [], devices: new Map(), fleets: new Map() };
+    pushes.set(shard, push);
+    // Once for a shard, whoever listens there.
+    if (push.runs.at(-1) !== run) push.runs.push(run);
+    return push;
+  };
+  for (const { run, subscriptions, fleets } of deliveries) {
+    const { deviceId } = run;
+    const shards = new Set([...subscriptions, ...fleets].map(({ shard }) => shard));
+    for (const shard of shards) {
+      const push = pushTo(shard, run);
+      for (const one of subscriptions) if (one.shard === shard) push.devices.set(deviceId, one.registrationId);
+      for (const one of fleets) {
+        if (one.shard === shard) push.fleets.set(`${deviceId} ${one.userId}`, { deviceId, registration: one });
+      }
+    }
+  }
+  await Promise.allSettled([...pushes].map(([shard, push]) => pushToShard(env, shard, push)));
+}
+
+async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: Push): Promise<void> {
+  const { nobodyFor, noFleetOf } = await callRelay(env, shard, 'push', 'once', (relay) => relay.push(runs));
+  const endings: Promise<unknown>[] = [];
+  for (const deviceId of nobodyFor) {
+    const registrationId = devices.get(deviceId);
+    if (registrationId === undefined) continue;
+    endings.push(
+      callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) => device.unsubscribe(shard, registrationId)),
+    );
+  }
+  const directories = new Map<string, number>();
+  for (const { deviceId, registration } of fleets.values()) {
+    const { userId, registrationId } = registration;
+    if (!noFleetOf.includes(userId)) continue;
+    const name = fleetDirectoryOf(userId, deviceId, readConfig(env).limits.fleetDirectories);
+    directories.set(name, registrationId);
+    endings.push(callDevice(env, deviceId, 'leaveFleet', 'idempotent', (device) => device.leaveFleet(registration)));
+  }
+  for (const [name, registrationId] of directories) {
+    endings.push(callFleetDirectory(env, name, 'leave', (directory) => directory.leave(shard, registrationId)));
+  }
+  await Promise.all(endings);
+}

@@ -1,0 +1,108 @@
+// Commands to one device, by who may control it and by guest links: sends them, waits for what becomes of them, reads them. What a
+// command is, the core decides.
+import { createId } from '../../crypto/secrets.ts';
+import type { Actor } from '../../domain/access.ts';
+import {
+  viewCommand,
+  type AcceptedCommand,
+  type CommandRequest,
+  type CommandView,
+} from '../../domain/device/commands.ts';
+import {
+  countUsesLeft,
+  viewAsGuest,
+  type GuestReceipt,
+  type GuestUse,
+  type GuestView,
+} from '../../domain/device/guest-links.ts';
+import { pageOf } from '../../domain/device/views.ts';
+import type { Page, PageRequest } from '../../domain/pagination.ts';
+import { refuse, type Outcome } from '../../domain/refusal.ts';
+import type { CommandState } from '../../protocol/vocabulary.ts';
+import type { StoredDevice } from './stored-device.ts';
+
+export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAtMs: number } & (
+  { state?: never; elapsedMs?: never } | { state: CommandState; elapsedMs: number }
+);
+
+export class DeviceCommands {
+  readonly #device: StoredDevice;
+
+  constructor(device: StoredDevice) {
+    this.#device = device;
+  }
+
+  /** Answers when the broker has the command, or, where the caller asked for that, the device. */
+  async send(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+    this.#device.checkEdge();
+    const owned = this.#device.ask(actor, 'control', () => this.#device.storage.nextCommandNumber());
+    if (!owned.ok) return owned;
+    const commandId = createId('', 16);
+    const accepted = this.#device.decide({ kind: 'command_requested', actor, request, commandId, number: owned.value });
+    return accepted.ok ? this.#follow(accepted.value, request.waitSeconds) : accepted;
+  }
+
+  async #follow(
+    { publication, ...receipt }: AcceptedCommand,
+    waitSeconds: number | undefined,
+  ): Promise<Outcome<CommandReceipt>> {
+    const outcome =
+      publication === 'pending' ? await this.#device.effects.publicationOf(receipt.commandId) : publication;
+    if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
+    if (waitSeconds === undefined) return { ok: true, value: receipt };
+    const isWaiting = () => {
+      const command = this.#find(receipt.commandId);
+      return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
+    };
+    await this.#device.effects.waitForReply(receipt.commandId, waitSeconds * 1000, isWaiting);
+    const command = this.#find(receipt.commandId);
+    const { present } = this.#device;
+    if (command === undefined || typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    const { state, deviceAcknowledgedAtMs, acceptedAtMs } = viewCommand(present, command, Date.now());
+    return { ok: true, value: { ...receipt, state, elapsedMs: (deviceAcknowledgedAtMs ?? Date.now()) - acceptedAtMs } };
+  }
+
+  list(actor: Actor, page: PageRequest): Outcome<Page<CommandView>> {
+    return this.#device.ask(actor, 'readCommands', (state) => {
+      const views = this.#device.storage.listCommands().map((command) => viewCommand(state, command, Date.now()));
+      return pageOf(views, page);
+    });
+  }
+
+  read(actor: Actor, commandId: string): Outcome<CommandView> {
+    const found = this.#device.ask(actor, 'readCommands', (state) => {
+      const command = this.#find(commandId);
+      return command && viewCommand(state, command, Date.now());
+    });
+    if (!found.ok) return found;
+    const { value } = found;
+    return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
+  }
+
+  /** For whoever has the link. Changes nothing. */
+  viewAsGuest(linkId: string): Outcome<GuestView> {
+    this.#device.checkEdge();
+    const { present } = this.#device;
+    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    return viewAsGuest(present, linkId, Date.now());
+  }
+
+  /** Answers when the device has replied, or after `waitSeconds`. */
+  async sendAsGuest(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+    this.#device.checkEdge();
+    const { present } = this.#device;
+    if (typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });
+    const fresh = { commandId: createId('', 16), number: this.#device.storage.nextCommandNumber() };
+    const accepted = this.#device.decide({ kind: 'guest_link_used', ...use, ...fresh });
+    if (!accepted.ok) return accepted;
+    const followed = await this.#follow(accepted.value, waitSeconds);
+    if (!followed.ok) return followed;
+    const after = this.#device.present;
+    const usesLeft = typeof after === 'string' ? 0 : countUsesLeft(after, use.linkId, Date.now());
+    return { ok: true, value: { ...followed.value, deviceName: present.identity.name, usesLeft } };
+  }
+
+  #find(commandId: string) {
+    return typeof this.#device.present === 'string' ? undefined : this.#device.storage.findCommand(commandId);
+  }
+}

@@ -1,0 +1,123 @@
+// What goes over one connection at the edge: the CONNECT that comes first, the answers to the packets of one wake-up, what
+// they say to others, and messages for the device. Writes no state and decides nothing about the device.
+import { closeCodeOf, pubackCodeOf, type ConnectRefusal } from '../../../domain/direct/answer-codes.ts';
+import {
+  grantedQos,
+  notePublished,
+  unreadable,
+  type EdgeSession,
+  type EdgeStep,
+} from '../../../domain/direct/session.ts';
+import type { EdgeTaken } from '../../../domain/device/events.ts';
+import type { Limits } from '../../../limits.ts';
+import { droppedReason } from '../../../protocol/bridge.ts';
+import { readPacket, type ConnectPacket, type ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
+import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
+import type { EdgeConnection } from './connection.ts';
+import type { RelayRun } from '../../calls/push-to-relays.ts';
+
+/** CONNECT has to fit into it: the documented names and password are shorter by far (contract 5). */
+export const maxConnectBytes = 1_024;
+
+type First =
+  ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };
+
+/** MQTT-3.1.0-1 */
+const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
+
+/** Undefined where it has not come whole. */
+export function readConnect(connection: EdgeConnection): First | undefined {
+  const raw = connection.read(maxConnectBytes);
+  // Whoever speaks something else would have to be waited for.
+  if (raw === undefined) return connection.mayBeConnect() ? undefined : connectExpected;
+  const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
+  if ('malformed' in packet) {
+    const { reason, malformed } = unreadable(packet.malformed);
+    return { drop: { code: closeCodeOf(reason), cause: malformed ?? reason } };
+  }
+  if (packet.type === 'connect') return packet;
+  // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
+  if (packet.type === 'connect_other_version') return { level: packet.level > 5 ? 5 : 4, refusal: 'version' };
+  return connectExpected;
+}
+
+/** One frame for all answers. */
+export function answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken | undefined): void {
+  const { level } = step.session;
+  const parts = step.replies.map((reply) =>
+    reply.kind === 'bytes'
+      ? reply.bytes
+      : encodePuback(level, reply.packetId, pubackCodeOf(reasonOf(taken, reply.message))),
+  );
+  if (parts.length > 0) connection.send(joined(parts));
+}
+
+type Heard = { topic: string; payload: string; isJson: boolean };
+
+/** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
+export function sortMessages(step: EdgeStep, taken: EdgeTaken): { heard: Heard[]; refusedBecause: string[] } {
+  const heard: Heard[] = [];
+  const reasons = new Set<string>();
+  for (const [index, { topic, payload }] of step.messages.entries()) {
+    const reason = reasonOf(taken, index);
+    if (reason !== undefined) reasons.add(reason);
+    const isHeard = payload !== undefined && reason !== droppedReason && reason !== 'session_revoked';
+    if (isHeard) heard.push({ topic, payload, isJson: taken.results[index]?.result === 'accepted' });
+  }
+  return { heard, refusedBecause: [...reasons] };
+}
+
+function reasonOf(taken: EdgeTaken | undefined, index: number): string | undefined {
+  const result = taken?.results[index];
+  return result !== undefined && 'reason' in result ? result.reason : undefined;
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts;
+  if (parts.length === 1 && only !== undefined) return only;
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** How a message for the device went; undefined where it has no session here. */
+export type EdgeDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
+
+/** Writes a message to a session, as it has subscribed to it. */
+export function deliver(
+  connection: EdgeConnection,
+  session: EdgeSession,
+  { topic, payload, commandId }: { topic: string; payload: string; commandId: string | null },
+  { edgeInFlight, edgeUnreadBytes }: Limits,
+): EdgeDelivery | 'too_much_unread' {
+  const { level, maxPacketBytes } = session;
+  const qos = grantedQos(session, topic);
+  if (qos === undefined) return 'not_subscribed';
+  const noted = qos === 1 ? notePublished(session, commandId, edgeInFlight) : undefined;
+  if (qos === 1 && noted === undefined) return 'busy';
+  const bytes = encodePublish(level, topic, payload, noted?.packetId ?? 0);
+  // MQTT5-3.1.2-24
+  if (bytes.length > maxPacketBytes) return 'busy';
+  const unreadBytes = session.unreadBytes + (qos === 0 ? bytes.length : 0);
+  if (unreadBytes > edgeUnreadBytes) return 'too_much_unread';
+  connection.session = { ...(noted?.session ?? session), unreadBytes };
+  connection.save();
+  return connection.send(bytes) ? 'written' : undefined;
+}
+
+/** For the relay: messages that follow each other on one topic together, those that were read as JSON apart. */
+export function runsOf(deviceId: string, heard: readonly Heard[], { generations, readers }: EdgeTaken): RelayRun[] {
+  const runs: RelayRun[] = [];
+  for (const { topic, payload, isJson: areJson } of heard) {
+    let run = runs.at(-1);
+    if (run?.topic !== topic || run.areJson !== areJson) {
+      runs.push((run = { deviceId, topic, payloads: [], generations, readers, areJson }));
+    }
+    run.payloads.push(payload);
+  }
+  return runs;
+}

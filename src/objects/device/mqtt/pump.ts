@@ -1,0 +1,238 @@
+// Carries one MQTT connection to the object of the device that CONNECT names, byte for byte. Reads CONNECT and nothing
+// else: what is wrong with it, and a guessed password, is answered here and wakes no object.
+import { readConfig, type Config } from '../../../config.ts';
+import {
+  closeCodeOf,
+  connackCodeOf,
+  connectRefusalOf,
+  type ConnectRefusal,
+} from '../../../domain/direct/answer-codes.ts';
+import { readLogin, type EdgeLogin } from '../../../domain/direct/connect.ts';
+import { unreadable } from '../../../domain/direct/session.ts';
+import { refuse, RefusedError, type Outcome, type Refusal } from '../../../domain/refusal.ts';
+import { parseMessagingName } from '../../../domain/topics.ts';
+import { log } from '../../../log.ts';
+import { readPacket, type ConnectPacket, type ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
+import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
+import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
+import { maxConnectBytes } from './exchange.ts';
+import { edgeAddressHeader, takenCheck } from './sockets.ts';
+import { guardLogin } from '../../../pacing/login-guard.ts';
+import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
+import { awaitRefusalTurn } from '../../../pacing/stranger-pace.ts';
+import { callDevice } from '../../calls/stubs.ts';
+
+/** The object's socket is asked after so many bytes what was taken of them. */
+const bytesPerCheck = 65_536;
+
+export type PumpedClient = {
+  socket: WebSocket;
+  /** An IPv6 one by its /64 network. */
+  address: string;
+  /** Of the path, where that names one: CONNECT has to name the same. */
+  deviceId?: string | undefined;
+  /** The device's object has answered its CONNECT with success. */
+  onConnected: () => void;
+  onEnded: () => void;
+};
+
+export class MqttPump {
+  readonly #env: Env;
+  readonly #config: Config;
+  readonly #client: PumpedClient;
+  readonly #reader = new PacketReader();
+  /** What the object was not sent yet. */
+  #early: Uint8Array[] = [];
+  #earlyBytes = 0;
+  #object: WebSocket | undefined;
+  #phase: 'connecting' | 'logging_in' | 'carrying' | 'turning_away' | 'ended' = 'connecting';
+  /** Sent to the object, and not known to be taken. */
+  #untakenBytes = 0;
+  #bytesInCheck: number | undefined;
+
+  constructor(env: Env, client: PumpedClient) {
+    this.#env = env;
+    this.#config = readConfig(env);
+    this.#client = client;
+  }
+
+  async receive(data: string | ArrayBuffer): Promise<void> {
+    if (this.#phase === 'ended' || this.#phase === 'turning_away') return;
+    if (this.#phase === 'carrying') {
+      this.#sendUp(data);
+      return;
+    }
+    if (typeof data === 'string') {
+      // MQTT-6.0.0-1
+      await this.#turnAway(closeCodeOf('text_frame'), 'text_frame');
+      return;
+    }
+    const bytes = new Uint8Array(data);
+    this.#early.push(bytes);
+    this.#earlyBytes += bytes.length;
+    if (this.#earlyBytes > this.#config.limits.edgePacketBytes) {
+      this.#end(1009, 'too much before CONNACK');
+    } else if (this.#phase === 'connecting') {
+      this.#reader.push(bytes);
+      await this.#readConnect();
+    }
+  }
+
+  /** Its time for CONNECT has passed. */
+  expire(): void {
+    if (this.#phase === 'connecting') this.#end(1008, 'no CONNECT in time');
+  }
+
+  /** The client's connection is gone. */
+  closed(code: number): void {
+    this.#end(code, '');
+  }
+
+  async #readConnect(): Promise<void> {
+    const raw = this.#reader.next(maxConnectBytes);
+    if (raw === undefined) return;
+    const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
+    if ('malformed' in packet) {
+      const { reason, malformed } = unreadable(packet.malformed);
+      await this.#turnAway(closeCodeOf(reason), malformed ?? reason);
+    } else if (packet.type === 'connect_other_version') {
+      // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
+      await this.#refuse(packet.level > 5 ? 5 : 4, 'version');
+    } else if (packet.type === 'connect') {
+      await this.#logIn(packet);
+    } else {
+      // MQTT-3.1.0-1
+      await this.#turnAway(1002, 'CONNECT expected');
+    }
+  }
+
+  async #logIn(packet: ConnectPacket): Promise<void> {
+    const { level } = packet;
+    const deviceId = this.#client.deviceId ?? parseMessagingName(packet.username ?? '')?.deviceId ?? '';
+    const login = readLogin(packet, deviceId);
+    if ('refusal' in login) {
+      await this.#refuse(level, login.refusal);
+      return;
+    }
+    this.#phase = 'logging_in';
+    const { device, password } = login;
+    const outcome = await guardLogin(this.#config, { device, password, network: this.#client.address }, () =>
+      this.#connectObject(login, level),
+    );
+    if (outcome.ok) this.#client.onConnected();
+    // Where the object was asked, it has answered.
+    else if (this.#object === undefined) await this.#refuse(level, connectRefusalOf(outcome.refusal), outcome.refusal);
+  }
+
+  /** Ends with the object's answer to CONNECT, which the client is sent as it is. */
+  async #connectObject({ device }: EdgeLogin, level: ProtocolLevel): Promise<Outcome<null>> {
+    const opened = await this.#openObject(device.deviceId);
+    if (!opened.ok) return opened;
+    const object = opened.value;
+    object.binaryType = 'arraybuffer';
+    object.accept();
+    if (this.#isEnded()) {
+      closeIfOpen(object, 1001, '');
+      return refuse({ kind: 'internal_error' });
+    }
+    this.#object = object;
+    const { promise, resolve } = Promise.withResolvers<Outcome<null>>();
+    object.addEventListener('message', ({ data }) => {
+      if (typeof data === 'string') {
+        if (data === takenCheck.answer) this.#noteTaken();
+        return;
+      }
+      const bytes = new Uint8Array(data as ArrayBuffer);
+      resolve(outcomeOf(bytes, level));
+      sendIfOpen(this.#client.socket, bytes);
+    });
+    object.addEventListener('close', ({ code, reason }) => {
+      resolve(refuse({ kind: 'internal_error' }));
+      // Without a close frame: the object was moved, restarted or deployed anew.
+      this.#end(code === 1005 || code === 1006 ? 1012 : code, reason);
+    });
+    this.#phase = 'carrying';
+    for (const bytes of this.#early.splice(0)) this.#sendUp(bytes);
+    return promise;
+  }
+
+  async #openObject(deviceId: string): Promise<Outcome<WebSocket>> {
+    const headers = { Upgrade: 'websocket', [edgeAddressHeader]: encodeURIComponent(this.#client.address) };
+    try {
+      const { webSocket } = await callDevice(this.#env, deviceId, 'fetch', 'once', (device) =>
+        device.fetch(new Request(`https://object/mqtt/${deviceId}`, { headers })),
+      );
+      return webSocket === null ? refuse({ kind: 'not_found', what: 'device' }) : { ok: true, value: webSocket };
+    } catch (error) {
+      if (error instanceof RefusedError) return refuse(error.refusal);
+      throw error;
+    }
+  }
+
+  /** The platform tells nobody how much waits for an object: it is asked now and then what it has taken. */
+  #sendUp(data: string | ArrayBuffer | Uint8Array): void {
+    if (this.#object === undefined) return;
+    this.#untakenBytes += typeof data === 'string' ? data.length : data.byteLength;
+    if (this.#untakenBytes > this.#config.limits.edgeUntakenBytes) {
+      this.#end(1013, 'too much that the object of the device has not taken');
+      return;
+    }
+    sendIfOpen(this.#object, data);
+    this.#checkTaken(this.#object);
+  }
+
+  #checkTaken(object: WebSocket): void {
+    if (this.#bytesInCheck !== undefined || this.#untakenBytes < bytesPerCheck) return;
+    this.#bytesInCheck = this.#untakenBytes;
+    sendIfOpen(object, takenCheck.ask);
+  }
+
+  #noteTaken(): void {
+    this.#untakenBytes -= this.#bytesInCheck ?? 0;
+    this.#bytesInCheck = undefined;
+    if (this.#object !== undefined) this.#checkTaken(this.#object);
+  }
+
+  async #refuse(level: ProtocolLevel, refusal: ConnectRefusal, cause?: Refusal): Promise<void> {
+    this.#phase = 'turning_away';
+    await awaitRefusalTurn(this.#config);
+    if (this.#isEnded()) return;
+    sendIfOpen(this.#client.socket, encodeConnack(level, connackCodeOf(level, refusal)));
+    log('info', 'edge login refused', { refusal, ...cause });
+    this.#end(1008, refusal);
+  }
+
+  /** As `#refuse` does, where there is nothing to answer. */
+  async #turnAway(code: number, reason: string): Promise<void> {
+    this.#phase = 'turning_away';
+    await awaitRefusalTurn(this.#config);
+    this.#end(code, reason);
+  }
+
+  #isEnded(): boolean {
+    return this.#phase === 'ended';
+  }
+
+  #end(code: number, reason: string): void {
+    if (this.#isEnded()) return;
+    this.#phase = 'ended';
+    this.#early = [];
+    if (this.#object !== undefined) answerClose(this.#object, code, reason);
+    answerClose(this.#client.socket, code, reason);
+    this.#client.onEnded();
+  }
+}
+
+/** What the object's first packet says. */
+function outcomeOf(connack: Uint8Array, level: ProtocolLevel): Outcome<null> {
+  switch (connack[3]) {
+    case 0:
+      return { ok: true, value: null };
+    case connackCodeOf(level, 'bad_credentials'):
+      return refuse({ kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' });
+    case connackCodeOf(level, 'client_id'):
+      return refuse({ kind: 'wrong_client_id' });
+    default:
+      return refuse({ kind: 'internal_error' });
+  }
+}

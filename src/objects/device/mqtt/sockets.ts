@@ -1,0 +1,370 @@
+// The MQTT sockets of one device's object: opens them, hands their packets to domain/edge, what these mean to the device's
+// core, and its answers back. At most one of them is the device's session. Owns no rule of MQTT and no state of the device.
+import { digestOf } from '../../../crypto/secrets.ts';
+import { readConfig } from '../../../config.ts';
+import {
+  closeCodeOf,
+  connackCodeOf,
+  connectRefusalOf,
+  disconnectCodeOf,
+  type ConnectRefusal,
+} from '../../../domain/direct/answer-codes.ts';
+import { readLogin } from '../../../domain/direct/connect.ts';
+import {
+  beginSession,
+  grantedQos,
+  rulesOf,
+  silentFromMs,
+  takePackets,
+  type EdgeEnd,
+  type EdgeRules,
+  type EdgeSession,
+  type EdgeStep,
+} from '../../../domain/direct/session.ts';
+import type { EdgeSessionEnd, OpenSession } from '../../../domain/device/edge-session.ts';
+import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../../../domain/device/events.ts';
+import type { DeviceIdentity } from '../../../domain/topics.ts';
+import { describeError, log } from '../../../log.ts';
+import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
+import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
+import { publishType, pubackType } from '../../../protocol/mqtt-codec/packet-reader.ts';
+import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
+import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
+import { answer, deliver, readConnect, runsOf, sortMessages, type EdgeDelivery } from './exchange.ts';
+import { EdgeConnection } from './connection.ts';
+import { answerClose, closeIfOpen } from '../../calls/open-socket.ts';
+import type { RelayPushes } from '../relay-pushes.ts';
+
+/** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
+export const edgeAddressHeader = 'X-Edge-Client-Address';
+
+/** Asked by whoever carries a connection here: the answer comes behind what was sent before, and wakes no object. */
+export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
+
+type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
+
+/** The device's object. */
+export type EdgeDevice = {
+  decide: <Kind extends EventKind>(
+    event: EventOf<Kind>,
+    /** Runs once the state is written, before the effects. */
+    onWritten?: (result: Results[Kind]) => void,
+  ) => Results[Kind];
+  /** The stored digest that equals the password's. */
+  findDigest: (passwordDigest: string) => string | undefined;
+  /** Undefined where there is no such device. */
+  identity: () => DeviceIdentity | undefined;
+};
+
+export class EdgeSockets {
+  readonly #ctx: DurableObjectState;
+  readonly #config: ReturnType<typeof readConfig>;
+  readonly #device: EdgeDevice;
+  readonly #pushes: RelayPushes;
+  readonly #connections = new Map<WebSocket, EdgeConnection>();
+  #rules: EdgeRules | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env, device: EdgeDevice, pushes: RelayPushes) {
+    this.#ctx = ctx;
+    this.#config = readConfig(env);
+    this.#device = device;
+    this.#pushes = pushes;
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(takenCheck.ask, takenCheck.answer));
+    for (const socket of ctx.getWebSockets()) {
+      const connection = EdgeConnection.wake(socket);
+      if (connection === undefined) {
+        this.#log('error', 'edge connection without a readable attachment', {});
+        closeIfOpen(socket, 1011, 'failed');
+        continue;
+      }
+      this.#connections.set(socket, connection);
+    }
+  }
+
+  /** Opens a socket that has to say who it is. */
+  accept(request: Request): Response {
+    const address = decodeURIComponent(request.headers.get(edgeAddressHeader) ?? '');
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.#ctx.acceptWebSocket(server);
+    const connection = EdgeConnection.open(server, address, Date.now());
+    this.#connections.set(server, connection);
+    this.#awaitRest(connection);
+    const unconnected = [...this.#connections.values()].filter(({ phase }) => phase === 'connecting');
+    const excess = unconnected.length - this.#config.limits.edgeUnconnectedPerDevice;
+    for (const oldest of unconnected.slice(0, Math.max(0, excess))) {
+      this.#drop(oldest, 1013, 'too many connections without CONNECT');
+    }
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  /** What the socket of the open session knows; null where there is none. */
+  openSession(): OpenSession | null {
+    const session = this.#open()?.session;
+    if (session === undefined) return null;
+    const { startedAtMs, lastPacketAtMs } = session;
+    return { startedAtMs, lastPacketAtMs, silentFromMs: silentFromMs(session) };
+  }
+
+  /** Writes a message to the device's session. `commandId`: what its acknowledgement is reported with. */
+  publish(topic: string, payload: string, commandId: string | null): EdgeDelivery {
+    const open = this.#open();
+    if (open === undefined) return undefined;
+    const { connection, session } = open;
+    const delivery = deliver(connection, session, { topic, payload, commandId }, this.#config.limits);
+    if (delivery !== 'too_much_unread') return delivery;
+    this.#endByService(connection, { reason: delivery });
+    return 'busy';
+  }
+
+  /** Ends the session that the core has ended. */
+  end(reason: EdgeEndReason): void {
+    const open = this.#open();
+    if (open !== undefined) this.#close(open.connection, { reason });
+  }
+
+  async receive(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || connection.phase === 'ended') return;
+    if (typeof data === 'string') {
+      // MQTT-6.0.0-1
+      this.#endByService(connection, { reason: 'text_frame' });
+      return;
+    }
+    connection.receive(new Uint8Array(data));
+    if (connection.phase === 'connecting') await this.#connect(connection);
+    else if (!connection.gathering.isWaiting) this.#takeOrGather(connection);
+  }
+
+  #takeOrGather(connection: EdgeConnection): void {
+    const { edgePacketBytes, edgeGatherMs } = this.#config.limits;
+    const type = connection.nextType(edgePacketBytes);
+    if (type === undefined) {
+      if (!connection.hasDeadline) this.#awaitRest(connection);
+      return;
+    }
+    // Where more is in flight the next command may need the room.
+    const isDelivery = type === pubackType && connection.session?.inFlight.length === 1;
+    const first = type === publishType ? 'message' : isDelivery ? 'delivery' : 'other';
+    connection.gathering.come(first, edgeGatherMs, () => this.#drain(connection));
+  }
+
+  /** The connection is gone: cleanly only where a DISCONNECT came before. */
+  closed(socket: WebSocket, code: number): void {
+    answerClose(socket, code);
+    this.#forget(socket);
+  }
+
+  failed(socket: WebSocket, error: unknown): void {
+    this.#log('info', 'edge connection failed', describeError(error));
+    this.#forget(socket);
+  }
+
+  #forget(socket: WebSocket): void {
+    // A socket that closed in a sleep is not among those that the object wakes with.
+    const connection = this.#connections.get(socket) ?? EdgeConnection.wake(socket);
+    if (connection === undefined) return;
+    this.#drain(connection);
+    const wasOpen = connection.isOpen();
+    this.#leave(connection);
+    this.#connections.delete(socket);
+    if (wasOpen) this.#device.decide({ kind: 'edge_ended', end: endOf(connection, 'lost', Date.now()) });
+  }
+
+  async #connect(connection: EdgeConnection): Promise<void> {
+    const { limits } = this.#config;
+    // What was sent behind CONNECT waits for its answer, but not without end.
+    if (connection.waitingBytes > limits.edgePacketBytes) {
+      this.#drop(connection, 1009, 'too much before CONNACK');
+      return;
+    }
+    if (connection.isLoggingIn) return;
+    const first = readConnect(connection);
+    if (first === undefined) return;
+    if ('drop' in first) this.#drop(connection, first.drop.code, first.drop.cause);
+    else if ('refusal' in first) this.#refuse(connection, first.level, first.refusal);
+    else {
+      try {
+        await this.#logIn(connection, first);
+      } catch (error) {
+        // Nothing was written: the device tries again.
+        this.#log('error', 'edge login not saved', describeError(error));
+        this.#refuse(connection, first.level, 'unavailable');
+      }
+    }
+  }
+
+  async #logIn(connection: EdgeConnection, packet: ConnectPacket): Promise<void> {
+    const { level } = packet;
+    const login = readLogin(packet, this.#ctx.id.name ?? '');
+    if ('refusal' in login) {
+      this.#refuse(connection, level, login.refusal);
+      return;
+    }
+    connection.isLoggingIn = true;
+    const passwordDigest = await digestOf(login.password);
+    connection.isLoggingIn = false;
+    // Its time may have passed.
+    if (this.#connections.get(connection.socket)?.phase !== 'connecting') return;
+    const before = this.#open();
+    if (before !== undefined) this.#drain(before.connection);
+    const present = this.#open();
+    const outcome = this.#device.decide({
+      kind: 'edge_connected',
+      productKey: login.device.productKey,
+      isClientIdRight: login.isClientIdRight,
+      matchedDigest: this.#device.findDigest(passwordDigest),
+      address: connection.address === '' ? null : connection.address,
+      takenOver: present === undefined ? null : { will: present.session.will },
+    });
+    if (!outcome.ok) {
+      this.#refuse(connection, level, connectRefusalOf(outcome.refusal), outcome.refusal);
+      return;
+    }
+    if (present !== undefined) this.#close(present.connection, { reason: 'taken_over' });
+    connection.phase = 'open';
+    connection.session = beginSession(packet, login.will, outcome.value.startedAtMs);
+    connection.clearDeadline();
+    connection.save();
+    const { edgePacketBytes: maxPacketBytes, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
+    connection.send(encodeConnack(level, 0, { maxPacketBytes, receiveMaximum }));
+    this.#log('info', 'edge session began', { mqttLevel: level, keepAliveSeconds: packet.keepAliveSeconds });
+    this.#drain(connection);
+  }
+
+  /** Takes all whole packets: one decision, one write, and the answers once it is written. */
+  #drain(connection: EdgeConnection): number {
+    const { session } = connection;
+    const rules = this.#rulesOf();
+    if (!connection.isOpen() || session === null || rules === undefined) return 0;
+    const nowMs = Date.now();
+    const read = { packets: 0, isTooFast: false };
+    const step = takePackets(session, connection.packets(this.#config, read, nowMs), rules, nowMs);
+    if (read.isTooFast) step.end ??= { reason: 'too_many_packets' };
+    connection.session = step.session;
+    try {
+      this.#apply(connection, step);
+    } catch (error) {
+      // Nothing was written, and nothing is acknowledged: the device sends it again.
+      this.#log('error', 'edge packets not saved', describeError(error));
+      this.#endByService(connection, { reason: 'failed' });
+      return 0;
+    }
+    if (!connection.isOpen()) return 0;
+    if (connection.waitingBytes === 0) connection.clearDeadline();
+    else if (read.packets > 0 || !connection.hasDeadline) this.#awaitRest(connection);
+    connection.save();
+    return step.unacknowledged;
+  }
+
+  #apply(connection: EdgeConnection, step: EdgeStep): void {
+    const { messages, delivered, hasSubscribed, end, session } = step;
+    const isForDevice = messages.length + delivered.length > 0 || hasSubscribed || end !== undefined;
+    if (!isForDevice) {
+      answer(connection, step, undefined);
+      return;
+    }
+    const { startedAtMs } = session;
+    const taken = this.#device.decide(
+      {
+        kind: 'edge_packets_received',
+        startedAtMs,
+        messages: messages.map(({ action, payload }) => ({ action, payload })),
+        delivered,
+        hasSubscribed,
+        end: end === undefined ? null : endOf(connection, end.reason, Date.now()),
+      },
+      (result) => {
+        answer(connection, step, result);
+        if (end !== undefined) this.#close(connection, end);
+      },
+    );
+    this.#pushOn(connection, step, taken);
+  }
+
+  /** To the relay, and to the device itself where it subscribed to what it says (MQTT-3.3.5-1). */
+  #pushOn(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken): void {
+    const { heard, refusedBecause } = sortMessages(step, taken);
+    if (refusedBecause.length > 0) this.#log('info', 'edge messages not accepted', { reasons: refusedBecause });
+    const runs = runsOf(this.#ctx.id.name ?? '', heard, taken);
+    for (const { topic, payloads } of runs) {
+      if (!connection.isOpen() || grantedQos(step.session, topic, true) === undefined) continue;
+      for (const payload of payloads) this.publish(topic, payload, null);
+    }
+    this.#pushes.add(runs.map((run) => ({ run, subscriptions: taken.subscriptions })));
+  }
+
+  /** Ten seconds for CONNECT, and for the rest of every packet. */
+  #awaitRest(connection: EdgeConnection): void {
+    connection.setDeadline(this.#config.limits.edgeConnectSeconds * 1000, () => {
+      if (connection.phase === 'connecting') this.#drop(connection, 1008, 'CONNECT not received in time');
+      else if (connection.phase === 'open') this.#endByService(connection, { reason: 'packet_unfinished' });
+    });
+  }
+
+  /** Ends a session, or a connection that has none yet, for what it did. */
+  #endByService(connection: EdgeConnection, end: EdgeEnd): void {
+    if (connection.phase === 'connecting') {
+      this.#drop(connection, closeCodeOf(end.reason), end.reason);
+      return;
+    }
+    if (connection.phase === 'ended') return;
+    const ended = endOf(connection, end.reason, Date.now());
+    this.#close(connection, end);
+    this.#device.decide({ kind: 'edge_ended', end: ended });
+  }
+
+  #refuse(connection: EdgeConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
+    connection.send(encodeConnack(level, connackCodeOf(level, refusal)));
+    this.#log('info', 'edge login refused', { refusal, ...cause });
+    this.#leave(connection);
+    closeIfOpen(connection.socket, 1008, refusal);
+  }
+
+  #drop(connection: EdgeConnection, code: number, cause: string): void {
+    this.#log('info', 'edge connection closed before a session', { code, cause });
+    // A socket that was sent nothing keeps its connection until the object sleeps: no bytes of MQTT are something.
+    connection.send(new Uint8Array(0));
+    this.#leave(connection);
+    closeIfOpen(connection.socket, code, cause);
+  }
+
+  #close(connection: EdgeConnection, end: EdgeEnd): void {
+    const { reason } = end;
+    const isByDevice = reason === 'clean' || reason === 'with_will';
+    // MQTT 3.1.1 has no DISCONNECT of the server.
+    if (connection.session?.level === 5 && !isByDevice) connection.send(encodeDisconnect(disconnectCodeOf(reason)));
+    const clause = end.malformed && malformedClauses[end.malformed];
+    this.#log('info', 'edge session ended', { ...end, clause });
+    this.#leave(connection);
+    closeIfOpen(connection.socket, closeCodeOf(reason), reason);
+  }
+
+  #leave(connection: EdgeConnection): void {
+    connection.clearDeadline();
+    connection.phase = 'ended';
+    if (connection.socket.readyState === WebSocket.OPEN) connection.save();
+  }
+
+  #open(): { connection: EdgeConnection; session: EdgeSession } | undefined {
+    for (const connection of this.#connections.values()) {
+      const { session } = connection;
+      if (connection.isOpen() && session !== null) return { connection, session };
+    }
+    return undefined;
+  }
+
+  #rulesOf(): EdgeRules | undefined {
+    const device = this.#device.identity();
+    if (device === undefined) return undefined;
+    const { edgeSubscriptions: maxSubscriptions, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
+    return (this.#rules ??= rulesOf(device, { maxSubscriptions, receiveMaximum }));
+  }
+
+  #log(level: 'info' | 'error', event: string, fields: object): void {
+    log(level, event, { deviceId: this.#ctx.id.name, ...fields });
+  }
+}
+
+function endOf({ session }: EdgeConnection, reason: EdgeEndReason, nowMs: number): EdgeSessionEnd {
+  return { startedAtMs: session?.startedAtMs ?? 0, reason, will: session?.will ?? null, endedAtMs: nowMs };
+}

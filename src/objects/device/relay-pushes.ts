@@ -1,0 +1,60 @@
+// Gathers what one device has to push to relay shards: what comes while a push is under way goes together when it has ended.
+// Keeps their order. Never holds anything back for longer than `gatherMs`.
+import type { Subscription } from '../../domain/device/subscriptions.ts';
+import type { DeviceFleets } from './fleets.ts';
+import { pushToRelays, type RelayRun } from '../calls/push-to-relays.ts';
+
+type Delivery = { run: RelayRun; subscriptions: readonly Subscription[] };
+
+export class RelayPushes {
+  readonly #env: Env;
+  readonly #fleets: DeviceFleets;
+  readonly #gatherMs: number;
+  readonly #inBackground: (work: Promise<void>) => void;
+  #waiting: Delivery[] | undefined;
+  #learned: Promise<void> = Promise.resolve();
+
+  constructor(env: Env, fleets: DeviceFleets, gatherMs: number, inBackground: (work: Promise<void>) => void) {
+    this.#env = env;
+    this.#fleets = fleets;
+    this.#gatherMs = gatherMs;
+    this.#inBackground = inBackground;
+  }
+
+  add(deliveries: readonly Delivery[]): void {
+    const wanted = deliveries.filter(
+      ({ run, subscriptions }) => subscriptions.length > 0 || this.#fleets.mayListen(run.readers ?? []),
+    );
+    if (wanted.length === 0) return;
+    if (this.#waiting !== undefined) {
+      this.#waiting.push(...wanted);
+      return;
+    }
+    const pushed = this.#push(wanted);
+    this.#inBackground(pushed);
+    if (this.#gatherMs === 0) return;
+    this.#waiting = [];
+    this.#inBackground(this.#sendGathered(pushed));
+  }
+
+  async #sendGathered(first: Promise<void>): Promise<void> {
+    for (let before = first; ;) {
+      await Promise.race([before, scheduler.wait(this.#gatherMs)]);
+      const gathered = this.#waiting ?? [];
+      this.#waiting = gathered.length > 0 ? [] : undefined;
+      if (gathered.length === 0) return;
+      before = this.#push(gathered);
+      this.#inBackground(before);
+    }
+  }
+
+  /** In the order of the calls, although one may have to ask first who listens. */
+  async #push(deliveries: readonly Delivery[]): Promise<void> {
+    const readers = new Set(deliveries.flatMap(({ run }) => run.readers ?? []));
+    const learned = this.#learned.then(() => this.#fleets.learn([...readers]));
+    this.#learned = learned;
+    await learned;
+    const addressed = deliveries.map((one) => ({ ...one, fleets: this.#fleets.known(one.run.readers ?? []) }));
+    await pushToRelays(this.#env, addressed);
+  }
+}

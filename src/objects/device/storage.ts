@@ -1,0 +1,262 @@
+// Storage of one DeviceSession: its tables, their versions, and reading and writing them. Decides nothing. Slices are JSON
+// rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
+import { maxOpen, noCommands } from '../../domain/device/commands.ts';
+import { isOpen, type Command } from '../../domain/device/command-life.ts';
+import { noneSpent } from '../../domain/device/budget.ts';
+import { nothingCoalesced } from '../../domain/device/coalescing.ts';
+import { noEdgeSession } from '../../domain/device/edge-session.ts';
+import { noAlarm } from '../../domain/device/alarm.ts';
+import { readCredentials } from '../../domain/device/credentials.ts';
+import { noMessages } from '../../domain/device/deduplication.ts';
+import {
+  historySize,
+  type GuestEntry,
+  type HistoryEntry,
+  type JournalEntry,
+  type Transition,
+} from '../../domain/device/history.ts';
+import { noGuestLinks } from '../../domain/device/guest-links.ts';
+import { initialPresence } from '../../domain/device/connection.ts';
+import { readIdentity } from '../../domain/device/identity.ts';
+import { noOwnership } from '../../domain/device/ownership.ts';
+import type { SavedRows } from '../../domain/device/persistence.ts';
+import { noPresence } from '../../domain/device/presence.ts';
+import { noProjection } from '../../domain/device/projection.ts';
+import { readProperties } from '../../domain/device/properties.ts';
+import { noRecordCheck } from '../../domain/device/record-check.ts';
+import { notShared } from '../../domain/device/sharing.ts';
+import type { DeviceSettings, DeviceState, IdempotencyRecord, PositionChange } from '../../domain/device/state.ts';
+
+const migrations: readonly string[] = [
+  `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
+   CREATE TABLE transition (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE position (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE command (
+     slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, is_open INTEGER NOT NULL, json TEXT NOT NULL
+   );
+   CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
+     WITHOUT ROWID;`,
+  'CREATE TABLE journal (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
+  'CREATE TABLE guest (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
+  // Without a rowid a row of more than a quarter of a page has its rest elsewhere: each write changed four pages, not one.
+  `CREATE TABLE slice_by_rowid (name TEXT PRIMARY KEY, json TEXT NOT NULL);
+   INSERT INTO slice_by_rowid (name, json) SELECT name, json FROM slice;
+   DROP TABLE slice;
+   ALTER TABLE slice_by_rowid RENAME TO slice`,
+];
+/** What a device remembers of its owner; `position` is of earlier versions. */
+const memories = ['transition', 'position', 'command', 'idempotency_record', 'journal', 'guest'] as const;
+const tables = ['version', 'slice', ...memories] as const;
+
+const idempotencyRecordLifeMs = 24 * 3_600_000;
+/** Expired records are looked for this often: finding them reads the table. */
+const cleanEvery = 64;
+
+export class DeviceStorage {
+  readonly #storage: DurableObjectStorage;
+  readonly #sql: SqlStorage;
+  #lastNumber: number | undefined;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#sql = storage.sql;
+  }
+
+  /** As the object was left; brings its tables to the present version. Without commands: see `listOpenCommands`. */
+  load(settings: DeviceSettings): DeviceState | 'unused' | 'deleted' {
+    const names = this.#sql
+      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE name IN ('version', 'deleted')")
+      .toArray();
+    if (names.some(({ name }) => name === 'deleted')) return 'deleted';
+    if (names.length === 0) return 'unused';
+    this.#migrate();
+    const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
+    const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
+    return stateOf(
+      saved as SavedRows &
+        Partial<
+          Pick<
+            SavedRows,
+            'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected' | 'fleets'
+          >
+        >,
+      settings,
+      () => this.#readJson('SELECT json FROM position ORDER BY number') as PositionChange[],
+    );
+  }
+
+  create(): void {
+    this.#sql.exec('CREATE TABLE IF NOT EXISTS version (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER)');
+    this.#sql.exec('INSERT OR IGNORE INTO version (id, number) VALUES (1, 0)');
+    this.#migrate();
+  }
+
+  /** Keeps nothing but that there was a device. */
+  replaceByTombstone(): void {
+    for (const table of tables) this.#sql.exec(`DROP TABLE ${table}`);
+    this.#sql.exec('CREATE TABLE deleted (id INTEGER PRIMARY KEY)');
+  }
+
+  /** Its owner is another one now. */
+  forgetOwner(): void {
+    for (const table of memories) this.#sql.exec(`DELETE FROM ${table}`);
+    this.#sql.exec(
+      "DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links', 'fleets')",
+    );
+    this.#lastNumber = undefined;
+  }
+
+  writeSlices(rows: Partial<SavedRows>): void {
+    for (const [name, row] of Object.entries(rows)) {
+      // In its place: a row that is replaced leaves the index of the names, and enters it again.
+      this.#sql.exec(
+        'INSERT INTO slice (name, json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET json = excluded.json',
+        name,
+        JSON.stringify(row),
+      );
+    }
+  }
+
+  /** One statement a kind. */
+  appendHistory(entries: readonly HistoryEntry[]): void {
+    for (const kind of ['transition', 'journal', 'guest'] as const) {
+      const own = entries.filter((one) => one.kind === kind).slice(-historySize);
+      if (own.length === 0) continue;
+      const rows = own.map(({ number, entry }) => [number % historySize, number, JSON.stringify(entry)]);
+      this.#sql.exec(
+        `INSERT OR REPLACE INTO ${kind} (slot, number, json)
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)`,
+        JSON.stringify(rows),
+      );
+    }
+  }
+
+  /** Newest first. */
+  listEvents(): { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] } {
+    return {
+      transitions: this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[],
+      journal: this.#readJson('SELECT json FROM journal ORDER BY number DESC') as JournalEntry[],
+      guests: this.#readJson('SELECT json FROM guest ORDER BY number DESC') as GuestEntry[],
+    };
+  }
+
+  nextCommandNumber(): number {
+    this.#lastNumber ??= this.#sql
+      .exec<{ last: number }>('SELECT coalesce(max(number), 0) AS last FROM command')
+      .one().last;
+    return (this.#lastNumber += 1);
+  }
+
+  /** A new command takes the place of the oldest of a hundred. */
+  writeCommand(command: Command, nowMs: number): void {
+    this.#sql.exec(
+      'INSERT OR REPLACE INTO command (slot, number, id, is_open, json) VALUES (?, ?, ?, ?, ?)',
+      command.number % historySize,
+      command.number,
+      command.commandId,
+      isOpen(command, nowMs) ? 1 : 0,
+      JSON.stringify(command),
+    );
+  }
+
+  findCommand(commandId: string): Command | undefined {
+    return this.#readJson('SELECT json FROM command WHERE id = ?', commandId)[0] as Command | undefined;
+  }
+
+  /** Newest first. */
+  listCommands(): Command[] {
+    return this.#readJson('SELECT json FROM command ORDER BY number DESC') as Command[];
+  }
+
+  /** The newest of them, newest first. */
+  listOpenCommands(): Command[] {
+    return this.#readJson(
+      'SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT ?',
+      maxOpen,
+    ) as Command[];
+  }
+
+  findIdempotencyRecord(key: string, nowMs: number): IdempotencyRecord | undefined {
+    const oldestMs = nowMs - idempotencyRecordLifeMs;
+    const query = 'SELECT json FROM idempotency_record WHERE key = ? AND created_at > ?';
+    return this.#readJson(query, key, oldestMs)[0] as IdempotencyRecord | undefined;
+  }
+
+  writeIdempotencyRecord(record: IdempotencyRecord, nowMs: number): void {
+    if (Math.random() * cleanEvery < 1) {
+      this.#sql.exec('DELETE FROM idempotency_record WHERE created_at <= ?', nowMs - idempotencyRecordLifeMs);
+    }
+    this.#sql.exec(
+      'INSERT OR REPLACE INTO idempotency_record (key, created_at, json) VALUES (?, ?, ?)',
+      record.key,
+      record.createdAtMs,
+      JSON.stringify(record),
+    );
+  }
+
+  #readJson(query: string, ...bindings: (string | number)[]): unknown[] {
+    const rows = this.#sql.exec<{ json: string }>(query, ...bindings).toArray();
+    return rows.map(({ json }) => JSON.parse(json) as unknown);
+  }
+
+  #migrate(): void {
+    const { number } = this.#sql.exec<{ number: number }>('SELECT number FROM version').one();
+    for (const [index, statements] of migrations.entries()) {
+      if (index < number) continue;
+      this.#storage.transactionSync(() => {
+        this.#sql.exec(statements);
+        this.#sql.exec('UPDATE version SET number = ?', index + 1);
+      });
+    }
+  }
+}
+
+/** A version that knows more members than the one that wrote the rows finds them at their initial value. */
+function stateOf(
+  {
+    administration,
+    activity,
+    login_refusals,
+    floods,
+    sharing,
+    guest_links,
+    activations,
+    last_rejected,
+    fleets,
+  }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
+  settings: DeviceSettings,
+  readPositions: () => PositionChange[],
+): DeviceState {
+  const { presence, edge, properties, subscriptions, deduplication, isAlarmForInactivity } = activity;
+  return {
+    settings,
+    identity: readIdentity(administration.identity),
+    ownership: { ...noOwnership, ...administration.ownership },
+    credentials: readCredentials(administration.credentials),
+    recordCheck: { ...noRecordCheck, ...administration.recordCheck, askAgainAtMs: null },
+    presence: {
+      ...noPresence,
+      ...presence,
+      connection: { ...initialPresence, ...presence.connection },
+      isAnnouncing: false,
+      retryAtMs: null,
+    },
+    edge: { ...noEdgeSession, ...edge, checkAtMs: null },
+    properties: readProperties(properties, readPositions),
+    commands: noCommands,
+    subscriptions,
+    deduplication: { ...noMessages, ...deduplication },
+    loginRefusals: login_refusals?.loginRefusals ?? [],
+    floods: floods?.floods ?? [],
+    sharing: sharing === undefined ? notShared : { ...notShared, ...sharing.sharing, retryAtMs: 0 },
+    guests: { ...noGuestLinks, ...guest_links?.guests },
+    activations: activations?.activations ?? [],
+    lastRejected: last_rejected?.lastRejected ?? null,
+    fleets: fleets?.fleets ?? [],
+    alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+    projection: noProjection,
+    coalesced: nothingCoalesced,
+    budgets: noneSpent,
+    newHistory: [],
+  };
+}

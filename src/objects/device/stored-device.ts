@@ -1,0 +1,205 @@
+// The state of one device between memory and storage: an event is decided by the core in domain/device, what changed is
+// written in one transaction together with the alarm, and only then the effects run. Nothing else writes; never before the device
+// was provisioned. Knows no caller: what may be asked of a device is device-session.ts.
+import { isEqualDigest } from '../../crypto/secrets.ts';
+import type { Actor, DeviceAction } from '../../domain/access.ts';
+import { adoptAlarm } from '../../domain/device/alarm.ts';
+import { ask, decide, type Device } from '../../domain/device/decide.ts';
+import type { DeviceEvent, EventKind, Results } from '../../domain/device/events.ts';
+import { guestKey } from '../../domain/device/guest-links.ts';
+import { mentionedCommands } from '../../domain/device/messages.ts';
+import { afterWrite, rowsToSave, savedState } from '../../domain/device/persistence.ts';
+import type { DeviceState } from '../../domain/device/state.ts';
+import type { Outcome } from '../../domain/refusal.ts';
+import { readConfig } from '../../config.ts';
+import { DeviceEffects } from './effects.ts';
+import { DeviceFleets } from './fleets.ts';
+import { DeviceStorage } from './storage.ts';
+import { DeviceTrouble } from './trouble.ts';
+import { EdgeSockets } from './mqtt/sockets.ts';
+
+/** An activation that read the record before the device was deleted has long ended by then. */
+const keepTombstoneMs = 3_600_000;
+
+export class StoredDevice {
+  readonly storage: DeviceStorage;
+  readonly effects: DeviceEffects;
+  readonly edge: EdgeSockets;
+  readonly fleets: DeviceFleets;
+  readonly #trouble: DeviceTrouble;
+  readonly #ctx: DurableObjectState;
+  readonly #env: Env;
+  #device: Device;
+  /** As storage has it. */
+  #saved: DeviceState | undefined;
+  #hasOpenCommands = false;
+  #isEdgeChecked = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    this.#ctx = ctx;
+    this.#env = env;
+    this.storage = new DeviceStorage(ctx.storage);
+    this.#trouble = new DeviceTrouble(ctx.id.name ?? '', readConfig(env).logsRejectedText);
+    this.fleets = new DeviceFleets(
+      env,
+      ctx.id.name ?? '',
+      () => this.#device,
+      (event) => this.decide(event),
+    );
+    this.effects = new DeviceEffects(
+      ctx,
+      env,
+      (event) => this.decide(event),
+      () => this.edge,
+      this.fleets,
+    );
+    this.edge = new EdgeSockets(
+      ctx,
+      env,
+      {
+        decide: (event, onWritten) => this.decide(event, onWritten),
+        findDigest: (digest) => this.findDigest(digest),
+        identity: () => (typeof this.#device === 'string' ? undefined : this.#device.identity),
+      },
+      this.effects.pushes,
+    );
+    this.#device = this.storage.load(this.settings());
+    if (typeof this.#device === 'string') return;
+    const loaded = this.#device;
+    this.#saved = loaded;
+    // Before the first event: storage alone may not know the device's last message.
+    const adopting = ctx.blockConcurrencyWhile(async () => {
+      this.#device = adoptAlarm(loaded, await ctx.storage.getAlarm(), Date.now());
+    });
+    this.effects.inBackground('read alarm', adopting);
+  }
+
+  get present(): Device {
+    return this.#device;
+  }
+
+  /** Before an answer about presence: the socket knows of packets that the state does not, and of its own loss. */
+  checkEdge(): void {
+    this.#isEdgeChecked = true;
+    if (typeof this.#device === 'string' || this.#device.edge.session === null) return;
+    this.decide({ kind: 'edge_checked', open: this.edge.openSession() });
+  }
+
+  /** The refusal, or the value of a query on the state, which changes nothing. */
+  ask<T>(actor: Actor, action: DeviceAction, query: (state: DeviceState) => T): Outcome<T> {
+    return ask(this.#device, actor, action, query);
+  }
+
+  decide<Kind extends EventKind>(
+    event: Extract<DeviceEvent, { kind: Kind }>,
+    onWritten?: (result: Results[Kind]) => void,
+  ): Results[Kind] {
+    // At each wake, before anything else.
+    if (!this.#isEdgeChecked) this.checkEdge();
+    const nowMs = Date.now();
+    const before = this.#load(event, nowMs);
+    const { state, effects, result } = decide<Kind>(before, event, nowMs);
+    if (state !== before) this.#commit(before, state, nowMs);
+    onWritten?.(result);
+    this.effects.run(effects);
+    return result;
+  }
+
+  /** The device with the commands and stored answers that the event may read. */
+  #load(event: DeviceEvent, nowMs: number): Device {
+    if (typeof this.#device === 'string') return this.#device;
+    if (!this.#hasOpenCommands) {
+      const commands = { ...this.#device.commands, loaded: this.storage.listOpenCommands() };
+      this.#device = { ...this.#device, commands };
+      this.#hasOpenCommands = true;
+    }
+    const { commands } = this.#device;
+    const named = commandsNamedBy(event).filter((id) => commands.loaded.every(({ commandId }) => commandId !== id));
+    const found = named.flatMap((id) => this.storage.findCommand(id) ?? []);
+    const key = idempotencyKeyOf(event);
+    const record = key === undefined ? undefined : this.storage.findIdempotencyRecord(key, nowMs);
+    if (found.length === 0 && record === undefined) return this.#device;
+    const loaded = [...commands.loaded, ...found].sort((one, other) => other.number - one.number);
+    return { ...this.#device, commands: { ...commands, loaded, records: record === undefined ? [] : [record] } };
+  }
+
+  /** Writes what changed and sets the alarm: together or not at all. Memory follows storage. */
+  #commit(before: Device, state: Device, nowMs: number): void {
+    if (typeof state === 'string') {
+      this.#ctx.storage.transactionSync(() => this.storage.replaceByTombstone());
+      this.#setAlarm(nowMs + keepTombstoneMs);
+      this.#device = state;
+      this.#saved = undefined;
+      return;
+    }
+    const known = typeof before === 'string' ? undefined : before;
+    const isNewLife = known !== undefined && known.ownership.life !== state.ownership.life;
+    if (isNewLife) this.#saved = undefined;
+    this.#trouble.note(known, state, nowMs);
+    const rows = rowsToSave(this.#saved, state, nowMs);
+    const newCommands = state.commands.loaded.filter((command) => !known?.commands.loaded.includes(command));
+    const newRecords = state.commands.records.filter((record) => !known?.commands.records.includes(record));
+    const slices = Object.keys(rows).length;
+    const others = newCommands.length + newRecords.length + state.newHistory.length;
+    if (known !== undefined && !isNewLife && slices === 1 && others === 0) {
+      // One statement is written whole or not at all without a transaction of its own.
+      this.storage.writeSlices(rows);
+    } else if (slices + others > 0) {
+      this.#ctx.storage.transactionSync(() => {
+        if (known === undefined) this.storage.create();
+        if (isNewLife) this.storage.forgetOwner();
+        this.storage.writeSlices(rows);
+        this.storage.appendHistory(state.newHistory);
+        for (const command of newCommands) this.storage.writeCommand(command, nowMs);
+        for (const record of newRecords) this.storage.writeIdempotencyRecord(record, nowMs);
+      });
+    }
+    // Another one also where the time is the same: the one that has fired is gone.
+    if (state.alarm.setAtMs !== null && state.alarm !== known?.alarm) this.#setAlarm(state.alarm.setAtMs);
+    this.#saved = savedState(this.#saved, state, rows);
+    const written = afterWrite(state, nowMs);
+    this.#device = written.state;
+    this.#hasOpenCommands &&= written.isComplete;
+  }
+
+  findDigest(passwordDigest: string): string | undefined {
+    if (typeof this.#device === 'string') return undefined;
+    const { passwords, ended } = this.#device.credentials;
+    return [...passwords.map(({ digest }) => digest), ...ended].find((digest) => isEqualDigest(digest, passwordDigest));
+  }
+
+  #setAlarm(atMs: number): void {
+    this.effects.inBackground('alarm', this.#ctx.storage.setAlarm(atMs));
+  }
+
+  settings() {
+    const { broker, limits } = readConfig(this.#env);
+    const { reportsConnections, keepAliveSeconds, provisioning } = broker;
+    return { reportsConnections, keepAliveSeconds, asksAtLogin: provisioning === 'none', limits };
+  }
+}
+
+function idempotencyKeyOf(event: DeviceEvent): string | undefined {
+  if (event.kind === 'command_requested') return event.request.idempotencyKey;
+  if (event.kind !== 'guest_link_used' || event.requestId === undefined) return undefined;
+  return guestKey(event.linkId, event.requestId);
+}
+
+function commandsNamedBy(event: DeviceEvent): string[] {
+  switch (event.kind) {
+    case 'publication_ended':
+    case 'cancel_requested':
+      return [event.commandId];
+    case 'messages_received':
+      return event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload));
+    case 'edge_packets_received':
+      return [
+        ...event.delivered,
+        ...event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload ?? '')),
+      ];
+    case 'relay_message_received':
+      return mentionedCommands(event.action, event.payload);
+    default:
+      return [];
+  }
+}

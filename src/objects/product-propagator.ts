@@ -1,0 +1,169 @@
+// Tells the devices of one product what changed in it: one object per product, so that no product waits for another.
+// D1 records the pending change and how far it was delivered; here is only what D1 does not need to know: the devices
+// that could not be told, each of which is tried again by itself. Changes no product.
+import { DurableObject } from 'cloudflare:workers';
+import { readConfig } from '../config.ts';
+import { openDatabase } from '../db/client.ts';
+import { listDeviceIds } from '../db/devices/devices.ts';
+import { findProductFacts, finishProductChange, moveCursor } from '../db/products/product-changes.ts';
+import { noneSpent, roomAtMs, spend } from '../domain/device/budget.ts';
+import type { ProductFacts } from '../domain/device/identity.ts';
+import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
+import { log } from '../log.ts';
+import { callDevice } from './calls/stubs.ts';
+
+/** One invocation may call 1 000 objects; the next alarm, at once, continues. */
+const pageSize = 100;
+const pagesPerAlarm = 8;
+const retriesPerAlarm = 50;
+/** Devices that are called at the same moment: each call may have to wake an object. */
+const stepSize = 10;
+/** A device that has not answered by then is tried again later. */
+const patienceMs = 5_000;
+const firstBackOffMs = 10_000;
+const maxBackOffMs = 3_600_000;
+/** With more failures than this it is not the devices: delivery stands still until some of them answer. */
+const maxFailed = 1_000;
+
+type Failed = { device_id: string; attempts: number };
+
+export class ProductPropagator extends DurableObject<Env> {
+  readonly #productId = Number(this.ctx.id.name);
+  #changes = noneSpent.messages;
+
+  /** Whether the product may change again already. */
+  admitChange(): Outcome<null> {
+    const { productChangesPerMinute: max } = readConfig(this.env).limits;
+    const nowMs = Date.now();
+    const spent = spend(this.#changes, max, nowMs);
+    if (spent === undefined) {
+      const retryAfterSeconds = Math.ceil((roomAtMs(this.#changes, max, nowMs) - nowMs) / 1000);
+      return refuse({ kind: 'rate_limited', limit: 'productChangesPerMinute', retryAfterSeconds });
+    }
+    this.#changes = spent;
+    return { ok: true, value: null };
+  }
+
+  /** D1 has a pending change: delivers until every device has it. */
+  async start(): Promise<void> {
+    await this.ctx.storage.setAlarm(Date.now());
+  }
+
+  override async alarm(): Promise<void> {
+    const database = openDatabase(this.env.DB, 'first-primary');
+    const product = await findProductFacts(database, this.#productId);
+    if (product === undefined) return;
+    const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs, pending } = product;
+    const facts = { controlMode, offlineGraceSeconds, productChangedAtMs };
+    await this.#retry(facts);
+    const isDone = pending === null || (await this.#deliver(database, facts, pending));
+    await this.#planNext(isDone);
+  }
+
+  /** Continues where delivery stood. Whether the change, and any that came meanwhile, has been taken to all devices. */
+  async #deliver(
+    database: ReturnType<typeof openDatabase>,
+    facts: ProductFacts,
+    pending: { changedAt: number; cursor: number },
+  ): Promise<boolean> {
+    const { kv } = this.ctx.storage;
+    let { cursor } = pending;
+    // The change that this round began with: devices that were told before a later one have to be told again.
+    if (cursor === 0) kv.put('roundOf', pending.changedAt);
+    for (let pages = 0; pages < pagesPerAlarm && this.#countFailed() < maxFailed; pages++) {
+      const page = await listDeviceIds(database, this.#productId, cursor, pageSize);
+      await this.#tellAll(
+        page.map(({ deviceId }) => ({ device_id: deviceId, attempts: 0 })),
+        facts,
+      );
+      cursor = page.at(-1)?.id ?? cursor;
+      if (page.length === pageSize) {
+        await moveCursor(database, this.#productId, cursor);
+        continue;
+      }
+      if (await finishProductChange(database, this.#productId, kv.get<number>('roundOf') ?? 0)) return true;
+      await moveCursor(database, this.#productId, 0);
+      return false;
+    }
+    return false;
+  }
+
+  async #retry(facts: ProductFacts): Promise<void> {
+    if (this.#countFailed() === 0) return;
+    const due = this.ctx.storage.sql
+      .exec<Failed>(
+        'SELECT device_id, attempts FROM failed WHERE next_at <= ? ORDER BY next_at LIMIT ?',
+        Date.now(),
+        retriesPerAlarm,
+      )
+      .toArray();
+    await this.#tellAll(due, facts);
+  }
+
+  /** So many a second that others are served meanwhile. No step waits for the one before: a device that hangs holds up none. */
+  async #tellAll(devices: readonly Failed[], facts: ProductFacts): Promise<void> {
+    const { productDevicesPerSecond: perSecond } = readConfig(this.env).limits;
+    const stepMs = (stepSize * 1000) / perSecond;
+    const told = await Promise.all(
+      devices.map(async ({ device_id: deviceId }, index) => {
+        await scheduler.wait((Math.floor(index / stepSize) + 1) * stepMs);
+        return this.#tell(deviceId, facts);
+      }),
+    );
+    const { sql } = this.ctx.storage;
+    const failed = devices.filter((_, index) => told[index] === false);
+    const answered = devices.filter(({ attempts }, index) => told[index] === true && attempts > 0);
+    if (failed.length > 0) {
+      log('warn', 'devices not told of a product change yet', { productId: this.#productId, devices: failed.length });
+      sql.exec(
+        `CREATE TABLE IF NOT EXISTS failed
+           (device_id TEXT PRIMARY KEY, attempts INTEGER NOT NULL, next_at INTEGER NOT NULL) WITHOUT ROWID`,
+      );
+    }
+    for (const { device_id, attempts } of failed) {
+      const backOffMs = Math.min(firstBackOffMs * 2 ** attempts, maxBackOffMs) * (0.5 + Math.random());
+      sql.exec(
+        'INSERT OR REPLACE INTO failed (device_id, attempts, next_at) VALUES (?, ?, ?)',
+        device_id,
+        attempts + 1,
+        Math.ceil(Date.now() + backOffMs),
+      );
+    }
+    for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
+  }
+
+  /** One that is gone has nothing to be told, and answers as well. */
+  async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
+    const { promise: late, resolve } = Promise.withResolvers<false>();
+    const timer = setTimeout(() => resolve(false), patienceMs);
+    const called = callDevice(this.env, deviceId, 'changeProduct', 'idempotent', async (device) => {
+      await device.changeProduct(facts);
+      return true;
+    });
+    try {
+      return await Promise.race([called, late]);
+    } catch (error) {
+      // The call has logged it.
+      if (error instanceof RefusedError) return false;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #countFailed(): number {
+    const { sql } = this.ctx.storage;
+    if (sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'failed'").toArray().length === 0) return 0;
+    return sql.exec<{ count: number }>('SELECT count(*) AS count FROM failed').one().count;
+  }
+
+  /** An alarm that a new change has set meanwhile comes first. */
+  async #planNext(isDone: boolean): Promise<void> {
+    const { storage } = this.ctx;
+    const failed = this.#countFailed();
+    if ((isDone && failed === 0) || (await storage.getAlarm()) !== null) return;
+    const isRetrying = isDone || failed >= maxFailed;
+    const nextRetry = () => storage.sql.exec<{ at: number }>('SELECT min(next_at) AS at FROM failed').one().at;
+    await storage.setAlarm(isRetrying ? nextRetry() : Date.now());
+  }
+}

@@ -1,0 +1,62 @@
+// Writes the projections of all devices to D1, in batches, one after the other and no faster than a limit: after a
+// mass reconnect D1 still has time for activations and logins. Keeps nothing: a device asks again until it is written.
+import { DurableObject } from 'cloudflare:workers';
+import { readConfig } from '../config.ts';
+import { openDatabase } from '../db/client.ts';
+import { writeProjections } from '../db/devices/devices.ts';
+import type { Projection } from '../domain/device/effects.ts';
+import type { ProjectionOutcome } from '../domain/device/projection.ts';
+import { describeError, log } from '../log.ts';
+
+type Waiting = { deviceId: string; projection: Projection; resolve: (outcome: ProjectionOutcome) => void };
+
+const maxBatch = 50;
+const maxPauseMs = 30_000;
+
+export class ProjectionWriter extends DurableObject<Env> {
+  readonly #waiting: Waiting[] = [];
+  #isWriting = false;
+  /** When the last device that found no place was told to come again. */
+  #lastTurnMs = 0;
+
+  /** Answers when D1 has it, or, where too many wait already, when it is this device's turn. */
+  write(deviceId: string, projection: Projection): Promise<ProjectionOutcome> {
+    const { projectionsPerSecond, projectionsWaiting } = readConfig(this.env).limits;
+    if (this.#waiting.length >= projectionsWaiting) {
+      const nowMs = Date.now();
+      const freeAtMs = nowMs + (this.#waiting.length * 1000) / projectionsPerSecond;
+      this.#lastTurnMs = Math.max(this.#lastTurnMs, freeAtMs) + 1000 / projectionsPerSecond;
+      return Promise.resolve({ retryAfterMs: Math.ceil(this.#lastTurnMs - nowMs) });
+    }
+    const { promise, resolve } = Promise.withResolvers<ProjectionOutcome>();
+    this.#waiting.push({ deviceId, projection, resolve });
+    if (!this.#isWriting) this.ctx.waitUntil(this.#writeAll(projectionsPerSecond));
+    return promise;
+  }
+
+  async #writeAll(perSecond: number): Promise<void> {
+    this.#isWriting = true;
+    let failures = 0;
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, maxBatch);
+      const startedAtMs = Date.now();
+      const outcome = await this.#writeBatch(batch);
+      failures = outcome === 'failed' ? failures + 1 : 0;
+      for (const { resolve } of batch) resolve(outcome);
+      const backOffMs = failures === 0 ? 0 : Math.min(250 * 2 ** failures, maxPauseMs);
+      const tookMs = Math.max(0, Date.now() - startedAtMs);
+      await scheduler.wait(Math.max((batch.length * 1000) / perSecond - tookMs, backOffMs, 0));
+    }
+    this.#isWriting = false;
+  }
+
+  async #writeBatch(batch: readonly Waiting[]): Promise<'written' | 'failed'> {
+    try {
+      await writeProjections(openDatabase(this.env.DB, 'first-primary'), batch);
+      return 'written';
+    } catch (error) {
+      log('warn', 'projections not written', { devices: batch.length, ...describeError(error) });
+      return 'failed';
+    }
+  }
+}

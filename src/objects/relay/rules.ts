@@ -1,0 +1,155 @@
+// What the relay knows of a client, and what follows from that alone. Pure; whether a device exists and whose it is, only
+// its session knows.
+import { z } from 'zod';
+import type { Actor } from '../../domain/access.ts';
+import { refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
+import { mayUse, rightsOfDevice } from '../../domain/topic-rights.ts';
+import { messagingName, parseFilter, parseFleetFilter, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
+import type { TopicAction } from '../../protocol/mqtt.ts';
+import { keyScopes } from '../../protocol/vocabulary.ts';
+
+/** What a socket's attachment holds. */
+export const relayClientSchema = z.object({
+  socketId: z.string(),
+  /** Of the client, an IPv6 one by its /64 network. Sockets of an older version have none. */
+  address: z.string().default('unknown'),
+  openedAtMs: z.number(),
+  failedAuths: z.number(),
+  who: z
+    .discriminatedUnion('kind', [
+      z.object({
+        kind: z.literal('device'),
+        productKey: z.string(),
+        deviceId: z.string(),
+        /** Of the credential with which it authenticated. Sockets of an older version have none. */
+        generation: z.number().default(-1),
+      }),
+      z.object({
+        kind: z.literal('user'),
+        userId: z.number(),
+        /** Of its token; null for an API key. */
+        expiresAtMs: z.number().nullable(),
+        /** Of the API key with which it signed in. */
+        key: z
+          .object({ keyId: z.string(), scopes: z.array(z.enum(keyScopes)), productKey: z.string().nullable() })
+          .optional(),
+      }),
+    ])
+    .nullable(),
+  filters: z.array(z.string()),
+  /** Closed by this side; the client has not answered yet. */
+  isEnded: z.boolean(),
+  /** It speaks MQTT, and its device's object has accepted it. */
+  isMqtt: z.boolean().default(false),
+});
+
+export type RelayClient = z.infer<typeof relayClientSchema>;
+export type RelayIdentity = NonNullable<RelayClient['who']>;
+
+const authenticateWithinMs = 10_000;
+const maxFilters = { device: 20, user: 200 } as const;
+
+export const notAuthenticated = refuse({ kind: 'credential_refused', credential: 'session', problem: 'missing' });
+
+type Who = RelayClient['who'] | undefined;
+
+/** When the socket is closed unless it authenticates, or sends a fresh token. */
+export function deadlineOf({ who, openedAtMs, isMqtt }: RelayClient): number {
+  if (isMqtt) return Infinity;
+  if (who === null) return openedAtMs + authenticateWithinMs;
+  return who.kind === 'user' ? (who.expiresAtMs ?? Infinity) : Infinity;
+}
+
+/** The sockets of devices of which it is to be asked now whether their credentials still count: each once in `everyMinutes`. */
+export function dueDevices<Socket>(
+  clients: Iterable<[Socket, RelayClient]>,
+  everyMinutes: number,
+  nowMs: number,
+): [Socket, Extract<RelayIdentity, { kind: 'device' }>][] {
+  const minuteOf = (atMs: number) => Math.floor(atMs / 60_000);
+  return [...clients].flatMap(([socket, { who, openedAtMs }]) => {
+    const minutes = minuteOf(nowMs) - minuteOf(openedAtMs);
+    return who?.kind === 'device' && minutes > 0 && minutes % everyMinutes === 0 ? [[socket, who]] : [];
+  });
+}
+
+export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
+  if (one?.kind === 'device' && other.kind === 'device') return messagingName(one) === messagingName(other);
+  if (one?.kind !== 'user' || other.kind !== 'user') return false;
+  return one.userId === other.userId && one.key?.keyId === other.key?.keyId;
+}
+
+/** One text for each user and device. */
+export function identityKey(who: RelayIdentity): string {
+  return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
+}
+
+export type RelayUser = Extract<RelayIdentity, { kind: 'user' }>;
+
+/** What the user may, in person or with the API key. */
+export function actorOf({ userId, key }: RelayUser): Actor {
+  return { userId, scopes: key?.scopes ?? null, productKey: key?.productKey ?? null };
+}
+
+/** A filter over all devices, as far as the API key reaches. */
+export function narrowFilter(filter: string, { key }: RelayUser): string {
+  const productKey = key?.productKey ?? null;
+  return productKey === null ? filter : filter.replace(/^\/sys\/[^/]+\//, `/sys/${productKey}/`);
+}
+
+/** What a filter is about: one device, or all devices of the user, perhaps of one product. */
+export type SubscriptionTarget =
+  | { kind: 'device'; who: RelayIdentity; device: DeviceIdentity }
+  | { kind: 'fleet'; who: RelayUser; productKey: string | undefined };
+
+/** The device that `filter` stays inside of, where the user's right to it is still to be checked, or the user's devices. */
+export function checkSubscription(
+  client: RelayClient | undefined,
+  filter: string,
+): Outcome<{ target: SubscriptionTarget; isNew: boolean }> {
+  if (client === undefined || client.who === null) return notAuthenticated;
+  const { who, filters } = client;
+  const fleet = who.kind === 'user' ? parseFleetFilter(filter) : undefined;
+  const target = fleet !== undefined && who.kind === 'user' ? fleetTarget(who, fleet) : deviceTarget(who, filter);
+  if (target === undefined) return refuse({ kind: 'topic_forbidden', action: 'subscribe', topic: filter });
+  const isNew = !filters.includes(filter);
+  if (isNew && filters.length >= maxFilters[who.kind]) {
+    return refuse({ kind: 'limit_reached', limit: { name: 'relay_subscriptions', max: maxFilters[who.kind] } });
+  }
+  return { ok: true, value: { target, isNew } };
+}
+
+function fleetTarget(
+  who: RelayUser,
+  { productKey }: { productKey: string | undefined },
+): SubscriptionTarget | undefined {
+  const own = who.key?.productKey ?? undefined;
+  if (own !== undefined && productKey !== undefined && own !== productKey) return undefined;
+  return { kind: 'fleet', who, productKey: own ?? productKey };
+}
+
+function deviceTarget(who: RelayIdentity, filter: string): SubscriptionTarget | undefined {
+  const device = parseFilter(filter)?.device;
+  const rights = device && rightsOfDevice(who.kind === 'device' ? who : device);
+  if (device === undefined || rights === undefined) return undefined;
+  return mayUse(rights, { action: 'subscribe', topic: filter }) ? { kind: 'device', who, device } : undefined;
+}
+
+/** Only a client with device credentials publishes, and only on the three topics that the device itself publishes on. */
+export function checkPublish(
+  who: Who,
+  topic: string,
+): Outcome<{ device: Extract<RelayIdentity, { kind: 'device' }>; action: TopicAction }> {
+  if (who === undefined || who === null) return notAuthenticated;
+  const action = parseTopic(topic)?.action;
+  if (who.kind === 'device' && action !== undefined && mayUse(rightsOfDevice(who), { action: 'publish', topic })) {
+    return { ok: true, value: { device: who, action } };
+  }
+  return refuse({ kind: 'topic_forbidden', action: 'publish', topic });
+}
+
+/** Whether somebody else's device exists is not disclosed. */
+export function hideForeign(refusal: Refusal, topic: string): Refusal {
+  const isForeign = refusal.kind === 'not_found' || refusal.kind === 'not_owner';
+  return isForeign ? { kind: 'topic_forbidden', action: 'subscribe', topic } : refusal;
+}

@@ -1,0 +1,80 @@
+// The present state of devices for a socket that subscribes with `snapshot`. While a device is asked, its messages for that
+// socket are held, so that none arrives before the older state. Owns no socket.
+import { readConfig } from '../../config.ts';
+import { openDatabase } from '../../db/client.ts';
+import { listDevices } from '../../db/devices/lists.ts';
+import { RefusedError, refuse, type Outcome } from '../../domain/refusal.ts';
+import { matchesFilter, topicOf } from '../../domain/topics.ts';
+import { actorOf, type RelayIdentity, type SubscriptionTarget } from './rules.ts';
+import { callDevice } from '../calls/stubs.ts';
+
+/** Asked at the same time. */
+const pageSize = 50;
+
+export class RelaySnapshots {
+  readonly #env: Env;
+  readonly #held = new Map<WebSocket, Map<string, string[]>>();
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /** True where they were kept, to be sent behind the device's state. */
+  hold(socket: WebSocket, deviceId: string, frames: readonly string[]): boolean {
+    const held = this.#held.get(socket)?.get(deviceId);
+    held?.push(...frames);
+    return held !== undefined;
+  }
+
+  /** The own and shared devices whose state is to be sent: refused where there are too many. @throws Error where D1 does not answer */
+  async devicesOf(target: SubscriptionTarget): Promise<Outcome<string[]>> {
+    if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
+    const { relaySnapshotDevices: max } = readConfig(this.#env).limits;
+    const { productKey, who } = target;
+    const filter = { userId: who.userId, role: undefined, productKey, statusCode: undefined };
+    const page = { page: 1, size: max };
+    const { total, rows } = await listDevices(openDatabase(this.#env.DB, 'first-unconstrained'), filter, page, 'begin');
+    if (total > max) return refuse({ kind: 'limit_reached', limit: { name: 'relaySnapshotDevices', max } });
+    return { ok: true, value: rows.map(({ device }) => device.deviceId) };
+  }
+
+  /** Page by page: `send` gets what matches the filter. A device that does not answer, or is gone, is left out. */
+  async send(
+    socket: WebSocket,
+    filter: string,
+    who: RelayIdentity,
+    deviceIds: readonly string[],
+    send: (frames: string[]) => void,
+  ): Promise<void> {
+    for (let at = 0; at < deviceIds.length; at += pageSize) {
+      const held = new Map(deviceIds.slice(at, at + pageSize).map((deviceId) => [deviceId, [] as string[]]));
+      this.#held.set(socket, held);
+      try {
+        const states = await Promise.all([...held.keys()].map((deviceId) => this.#ask(deviceId, filter, who)));
+        const frames = states.flat();
+        if (frames.length > 0) send(frames);
+      } finally {
+        this.#held.delete(socket);
+      }
+      const late = [...held.values()].flat();
+      if (late.length > 0) send(late);
+    }
+  }
+
+  async #ask(deviceId: string, filter: string, who: RelayIdentity): Promise<string[]> {
+    try {
+      const actor = who.kind === 'user' ? actorOf(who) : undefined;
+      const outcome = await callDevice(this.#env, deviceId, 'present', 'idempotent', (device) => device.present(actor));
+      if (!outcome.ok) return [];
+      const { productKey, messages } = outcome.value;
+      return messages
+        .map(({ action, body }) => ({ topic: topicOf({ productKey, deviceId }, action), payload: body }))
+        .filter(({ topic }) => matchesFilter(filter, topic))
+        .map((push) => JSON.stringify(push));
+    } catch (error) {
+      // The call has logged it.
+      if (!(error instanceof RefusedError)) throw error;
+      return [];
+    }
+  }
+}

@@ -1,0 +1,55 @@
+// Requests and answers of API keys (contract 2.3, 4.1). Shapes only.
+import { z } from '@hono/zod-openapi';
+import { instantSchema, lineSchema, pageSchema } from './common.ts';
+import { keyScopes } from '../vocabulary.ts';
+
+const keyIdSchema = z.string().openapi({ example: 'ak_4fTq9ZbXw2LmVs7RkPyD' });
+const descriptionSchema = lineSchema(0, 200).openapi({ example: 'Building automation' });
+
+const scopesSchema = z
+  .array(z.enum(keyScopes))
+  .min(1)
+  .max(8)
+  .openapi({
+    description: 'What the key may do; each route names the scopes of which it needs one.',
+    example: ['read'],
+  });
+const productKeySchema = z.string().openapi({ description: 'The one product that it is for.' });
+
+export const apiKeyBodySchema = z
+  .object({
+    description: descriptionSchema.default(''),
+    scopes: scopesSchema.optional(),
+    productKey: productKeySchema.nullish(),
+  })
+  .openapi('ApiKeyRequest');
+export type ApiKeyBody = z.infer<typeof apiKeyBodySchema>;
+
+const given = { scopes: z.array(z.enum(keyScopes)), productKey: productKeySchema.nullable() };
+
+export const createdApiKeySchema = z
+  .object({
+    keyId: keyIdSchema,
+    apiKey: z
+      .string()
+      .openapi({ description: 'The value, shown this once.', example: 'sk_h8Jw3cNq0TzYbVx6LmRfKs2PdGa5EuXo9iQtHyWn' }),
+    description: z.string(),
+    ...z.object(given).partial().shape,
+  })
+  .openapi('CreatedApiKey', { description: 'Scopes and product only where the request had one of them.' });
+
+export const apiKeyPageSchema = pageSchema(
+  z
+    .object({
+      keyId: keyIdSchema,
+      description: z.string(),
+      ...given,
+      createdAt: instantSchema,
+      lastUsedAt: instantSchema.nullable().openapi({ description: 'To the minute; null before the first use.' }),
+    })
+    .openapi('ApiKey'),
+).openapi('ApiKeyPage');
+
+export const keyIdParamSchema = z.object({ keyId: keyIdSchema });
+
+export const deletedApiKeySchema = z.object({ keyId: keyIdSchema }).openapi('DeletedApiKey');

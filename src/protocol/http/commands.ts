@@ -1,0 +1,117 @@
+// Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
+import { z } from '@hono/zod-openapi';
+import { controlBodySchema as controlFormsSchema } from '../control.ts';
+import { instantSchema, pageSchema } from './common.ts';
+import { commandStates } from '../vocabulary.ts';
+
+const commandIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
+const stateSchema = z.enum(commandStates).openapi({
+  description:
+    '`accepted`: on its way to the broker. `sent`: the broker has it, or it was written to the session of the device at the edge. `waiting`: kept for a device that is away. ' +
+    '`acknowledged`: the device replied. `confirmed`: a report shows the result. `undelivered`: no broker took it, or ' +
+    'nobody was subscribed. `expired`: no reply came in time, or the broker did not confirm it; whether the device ' +
+    'carried it out is not known. `failed`: the device replied with an error. `cancelled`: on request, or replaced by a ' +
+    'newer command.',
+  example: 'acknowledged',
+});
+const stepSchema = z.int().nullable().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 });
+
+/** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
+export const controlBodySchema = z.unknown().openapi('ControlRequest', {
+  anyOf: z.toJSONSchema(controlFormsSchema).anyOf as never[],
+  example: { action: 'toggle', position: 'up' },
+});
+
+/** One for each action of the new form, and one of the legacy form. */
+export const controlExamples = {
+  toggle: { value: { action: 'toggle', position: 'up' } },
+  pulse: { value: { action: 'pulse', duration: 500 } },
+  trigger: { value: { action: 'trigger' } },
+  legacy: { value: { switch: true, angle: 90 } },
+};
+
+export const controlQuerySchema = z.object({
+  wait: secondsSchema(10, 'Holds the answer until the device replied, or for this many seconds.', 5),
+  ttl: secondsSchema(
+    86_400,
+    'Keeps the command for a device that is away, and publishes it again when it comes back within this many seconds, ' +
+      'until it replies. For `toggle` with `position` and for `angle` only; a newer command replaces it.',
+    3600,
+  ),
+});
+
+export const controlHeadersSchema = z.object({
+  'idempotency-key': z
+    .string()
+    .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
+    .optional()
+    .openapi({
+      description: 'The same key within 24 hours is the same command: answered again, not sent again.',
+      example: 'f3b0c2a4-light-on',
+    }),
+});
+
+export const commandReceiptSchema = z
+  .object({
+    message: z.literal('command_sent'),
+    commandId: commandIdSchema,
+    deviceOnline: z.boolean().openapi({ description: 'As far as was known when the command was accepted.' }),
+    expiresAt: instantSchema.openapi({ description: 'Nobody waits for a reply any more.' }),
+    state: stateSchema.optional().openapi({ description: 'With `wait`: how far the command has come.' }),
+    elapsedMs: z.int().optional().openapi({ description: 'With `wait`: until the reply, or until now.', example: 34 }),
+  })
+  .openapi('CommandReceipt');
+
+export const commandSchema = z
+  .object({
+    commandId: commandIdSchema,
+    state: stateSchema,
+    reason: z.string().nullable().openapi({
+      description: 'Why it is undelivered, expired, failed or cancelled.',
+      example: null,
+    }),
+    replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
+    params: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).openapi({
+      description: 'What was sent to the device.',
+      example: { action: 'toggle', position: 'up' },
+    }),
+    givenBy: z
+      .object({ userId: z.int().openapi({ example: 42 }), withKey: z.boolean() })
+      .nullable()
+      .openapi({
+        description:
+          'Whose command it is, and whether an API key sent it. Null where it was not recorded, and of a guest.',
+      }),
+    guestLinkId: z.string().nullable().openapi({ description: 'Of the guest link that sent it.', example: null }),
+    kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
+    expiresAt: instantSchema,
+    steps: z.object({
+      accepted: z.int().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 }),
+      published: stepSchema,
+      brokerAcknowledged: stepSchema,
+      deliveredAt: stepSchema.openapi({
+        description:
+          "Milliseconds since the epoch: the device's MQTT session at the edge acknowledged the packet. Null where a broker brought it.",
+      }),
+      deviceAcknowledged: stepSchema,
+      confirmed: stepSchema,
+    }),
+  })
+  .openapi('Command');
+
+export const commandPageSchema = pageSchema(commandSchema).openapi('CommandPage');
+
+export const commandParamSchema = z.object({
+  deviceId: z.string().openapi({ example: 'dev_8k2m4n6p' }),
+  commandId: commandIdSchema,
+});
+
+function secondsSchema(max: number, description: string, example: number) {
+  return z
+    .string()
+    .regex(/^\d{1,6}$/, `must be an integer from 1 to ${max}`)
+    .transform(Number)
+    .refine((seconds) => seconds >= 1 && seconds <= max, `must be an integer from 1 to ${max}`)
+    .optional()
+    .openapi({ type: 'integer', minimum: 1, maximum: max, description, example });
+}

@@ -1,0 +1,278 @@
+// Requests and answers of devices (contract 2.5 to 2.7, 4.3). Shapes only.
+import { z } from '@hono/zod-openapi';
+import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './common.ts';
+import { positionSchema, topicActions } from '../mqtt.ts';
+import {
+  activationReasons,
+  activationRefusalReasons,
+  controlModes,
+  deviceEventStatuses,
+  deviceStatusTexts,
+  deviceRoles,
+  memberRoles,
+  floodReasons,
+  guestLinkChanges,
+  loginRefusalReasons,
+  membershipChanges,
+  ownershipChanges,
+  rejectionReasons,
+  transitionReasons,
+} from '../vocabulary.ts';
+
+const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
+const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
+
+export const activateBodySchema = z
+  .object({
+    productKey: z.string().openapi({ example: 'servo-switch' }),
+    deviceSN: z
+      .string()
+      .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
+      .openapi({ example: 'SN-0001' }),
+    firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
+    chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
+    // What is no text is a wrong one, and most products ask for none.
+    deviceSecret: z.unknown().optional().openapi({
+      type: 'string',
+      description: 'The present one, where the product asks for it (`reactivation`: `secret`).',
+    }),
+  })
+  .openapi('ActivateRequest');
+export type ActivateBody = z.infer<typeof activateBodySchema>;
+
+const connectionSchema = z.object({
+  server: z.string().openapi({ example: 'broker.example.com' }),
+  port: z.int().openapi({ example: 1883 }),
+  portTLS: z.int().openapi({ example: 8883 }),
+  username: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
+  password: secretSchema('tk_9bX2...'),
+  clientId: z.string().openapi({ example: 'servo-switch&dev_8k2m4n6p' }),
+  keepAlive: z.int().openapi({ example: 60 }),
+});
+
+export const activationSchema = z
+  .object({
+    deviceId: deviceIdSchema,
+    deviceSecret: secretSchema('sk_3fK8...'),
+    mqtt: connectionSchema,
+    topics: z.object({
+      propertyPost: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/event/property/post' }),
+      propertySet: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/thing/service/property/set' }),
+      status: z.string().openapi({ example: '/sys/servo-switch/dev_8k2m4n6p/status' }),
+    }),
+  })
+  .openapi('Activation');
+
+export const deviceSchema = z
+  .object({
+    role: z.enum(deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
+    deviceId: deviceIdSchema,
+    deviceSN: z.string().openapi({ example: 'SN-0001' }),
+    productKey: z.string().openapi({ example: 'servo-switch' }),
+    projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
+    name: z.string().openapi({ example: 'Servo switch SN-0001' }),
+    statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
+    status: z.enum(deviceStatusTexts),
+    statusText: z.string().openapi({ example: 'Online' }),
+    firmwareVersion: z.string().openapi({ example: '1.4.2' }),
+    chipModel: z.string().openapi({ example: 'ESP32-C3' }),
+    lastOnlineAt: instantSchema.nullable(),
+    activatedAt: instantSchema.nullable(),
+    createdAt: instantSchema,
+    product: z.object({
+      productId: z.int().openapi({ example: 7 }),
+      productKey: z.string().openapi({ example: 'servo-switch' }),
+      name: z.string().openapi({ example: 'Servo switch' }),
+      uiTemplate: z.string().openapi({ example: 'three_position' }),
+      iconName: z.string().openapi({ example: 'toggle_on' }),
+      iconColor: z.string().openapi({ example: '#2196F3' }),
+      controlMode: z.enum(controlModes),
+      model: z.string().openapi({ example: 'LS-1' }),
+    }),
+  })
+  .openapi('Device');
+
+export const changeDeviceBodySchema = z
+  .object({
+    name: lineSchema(1, 100).openapi({ example: 'Hall light' }),
+    disabled: z.boolean().openapi({ description: 'A disabled device is kept out until it is enabled.', example: true }),
+  })
+  .partial()
+  .openapi('ChangeDeviceRequest');
+
+export const credentialsSchema = z
+  .object({ deviceId: deviceIdSchema, mqtt: connectionSchema })
+  .openapi('DeviceCredentials');
+
+export const devicePageSchema = pageSchema(deviceSchema)
+  .extend({
+    next: z.string().nullable().optional().openapi({
+      description: 'With `after`: where the list goes on; null at its end.',
+      example: null,
+    }),
+    isCut: z.boolean().optional().openapi({
+      description: 'With `search`: more may begin like this than were looked at. Search for more of the name.',
+      example: false,
+    }),
+  })
+  .openapi('DevicePage');
+
+const statusFilterSchema = z
+  .string()
+  .transform((text, context) => {
+    const code = deviceStatusTexts.findIndex((name, index) => text === name || text === String(index));
+    if (code === -1) context.addIssue('must be 0 to 3 or inactive, online, offline, disabled');
+    return code as 0 | 1 | 2 | 3;
+  })
+  .openapi({
+    type: 'string',
+    enum: ['0', '1', '2', '3', ...deviceStatusTexts],
+    description: 'The integer or the text.',
+    example: 'online',
+  });
+
+export const listDevicesQuerySchema = z.object({
+  productKey: z.string().optional().openapi({ description: 'Only devices of this product.', example: 'servo-switch' }),
+  status: statusFilterSchema.optional(),
+  role: z
+    .enum(['owner', ...memberRoles])
+    .optional()
+    .openapi({ description: 'Only own devices, or only devices shared with you in this role.' }),
+  search: z
+    .string()
+    .trim()
+    .max(100)
+    .optional()
+    .openapi({
+      description:
+        'Only devices whose name or serial number begins with this, in either case of A-Z, or whose `deviceId` it is; by name ' +
+        'in place of newest first. Not with `after`.',
+      example: 'hall',
+    }),
+  after: cursorSchema.optional(),
+  ...pageQuery,
+});
+
+/** Query of a list without filters. */
+export const pageQuerySchema = z.object(pageQuery);
+
+/** Any text: what has not the form of a device id is not found. */
+export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
+
+export const statusViewSchema = z
+  .object({
+    deviceId: deviceIdSchema,
+    deviceName: z.string().openapi({ example: 'Servo switch SN-0001' }),
+    online: z.boolean(),
+    position: positionSchema.nullable(),
+    status: z.enum(deviceStatusTexts),
+    lastOnlineAt: instantSchema.nullable(),
+  })
+  .openapi('DeviceStatus');
+
+export const deviceEventPageSchema = pageSchema(
+  z
+    .object({
+      status: z.enum(deviceEventStatuses),
+      reason: z
+        .enum([
+          ...new Set([
+            ...transitionReasons,
+            ...loginRefusalReasons,
+            ...floodReasons,
+            ...activationReasons,
+            ...activationRefusalReasons,
+            ...ownershipChanges,
+            ...membershipChanges,
+            ...guestLinkChanges,
+            'contested' as const,
+          ]),
+        ])
+        .openapi({
+          description:
+            'How the service came to know, why a login or an activation was refused or messages were dropped, what let the ' +
+            'device activate, or what was done to whose it is, to with whom it is shared, and with guest links.',
+          example: 'disconnected',
+        }),
+      detail: z.string().openapi({
+        description: "The broker's own word for it, with `guest_link` the `linkId`, or empty.",
+        example: 'tcp_closed',
+      }),
+      time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
+      count: z.int().min(1).optional().openapi({
+        description:
+          'With `login_refused` and `flooded`: refused logins or dropped messages within one hour. With `online` and `offline`: how many transitions the entry stands for.',
+        example: 3,
+      }),
+      address: z.string().nullable().optional().openapi({
+        description:
+          'With `login_refused`, activations and what owners, members and guests do: network address of the last one, where it is known.',
+        example: '192.0.2.7',
+      }),
+      email: z
+        .string()
+        .optional()
+        .openapi({ description: 'With `sharing`: whom it is about.', example: 'bert@example.com' }),
+      role: z
+        .enum(memberRoles)
+        .nullable()
+        .optional()
+        .openapi({ description: 'With `sharing`: the role from then on; null where it ended.' }),
+    })
+    .openapi('DeviceEvent'),
+).openapi('DeviceEventPage');
+
+export const devicePropertiesSchema = z
+  .object({
+    list: z.array(
+      z.object({
+        name: z.string().openapi({ example: 'position' }),
+        value: z.unknown().openapi({ example: 'up' }),
+        time: instantSchema.openapi({ description: 'Arrival of the report that brought this value.' }),
+      }),
+    ),
+    positionChanges: z
+      .array(z.object({ position: positionSchema, time: instantSchema }))
+      .openapi({ description: 'The last hundred, newest first.' }),
+    lastRejected: z
+      .object({
+        topic: z.enum(topicActions).openapi({ example: 'thing/event/property/post' }),
+        reason: z.enum(rejectionReasons).openapi({ example: 'wrong_type' }),
+        dropped: z.array(z.string()).openapi({
+          description: 'Members of the report that were dropped; the others counted. Empty where all of it was.',
+          example: ['position'],
+        }),
+        text: z
+          .string()
+          .openapi({ description: 'The first 200 bytes.', example: '{"params":{"position":"sideways"}}' }),
+        time: instantSchema,
+      })
+      .nullable()
+      .openapi({ description: 'The last message that could not be read, or not all of it.' }),
+  })
+  .openapi('DeviceProperties');
+
+const timeFilterSchema = (description: string) =>
+  z.iso
+    .datetime({ offset: true })
+    .transform((text) => Date.parse(text))
+    .openapi({ type: 'string', format: 'date-time', description, example: '2026-03-01T12:00:00.000Z' });
+
+export const deleteDevicesQuerySchema = z.object({
+  status: statusFilterSchema.optional(),
+  createdAfter: timeFilterSchema('Only devices created then or later.').optional(),
+  createdBefore: timeFilterSchema('Only devices created before.').optional(),
+});
+
+export const deletedDevicesSchema = z
+  .object({
+    deleted: z.int().min(0).openapi({ example: 100 }),
+    failed: z.int().min(0).openapi({ description: 'Devices that could not be deleted now.', example: 0 }),
+    remaining: z.int().min(0).max(10_000).openapi({
+      description: 'How many match and are left, failed ones included; 10000 where there are more.',
+      example: 4711,
+    }),
+  })
+  .openapi('DeletedDevices');
+
+export const deletedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('DeletedDevice');

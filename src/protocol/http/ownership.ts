@@ -1,0 +1,73 @@
+// Requests and answers about whose a device is: claim tokens, release, transfer, pairing window. Shapes only.
+import { z } from '@hono/zod-openapi';
+import { instantSchema, pageSchema } from './common.ts';
+
+const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
+const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' });
+
+export const claimTokenBodySchema = z
+  .object({
+    expiresIn: z
+      .int()
+      .min(60)
+      .max(86_400)
+      .optional()
+      .openapi({ description: 'Seconds, by default 900.', example: 900 }),
+  })
+  .openapi('ClaimTokenRequest');
+
+export const claimTokenSchema = z
+  .object({
+    token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w', description: 'Shown this once.' }),
+    apiUrl: z.string().openapi({
+      description: 'What the phone gives the device as `apiUrl` while it brings it onto the network.',
+      example: 'https://api.example.com/t/7h3k9m2p5q8r4s6t1v0w',
+    }),
+    expiresAt: instantSchema,
+  })
+  .openapi('ClaimToken');
+
+export const claimStateSchema = z
+  .object({
+    deviceId: deviceIdSchema.nullable().openapi({
+      description: 'What activated with the token, as soon as it is yours; null before.',
+    }),
+    expiresAt: instantSchema,
+  })
+  .openapi('ClaimTokenState');
+
+export const claimParamSchema = z.object({ token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w' }) });
+
+export const offerBodySchema = z.object({ email: emailSchema }).openapi('TransferRequest');
+
+export const offerSchema = z
+  .object({ deviceId: deviceIdSchema, email: emailSchema, expiresAt: instantSchema })
+  .openapi('Transfer');
+
+export const incomingOfferPageSchema = pageSchema(
+  z
+    .object({
+      deviceId: deviceIdSchema,
+      productKey: z.string().openapi({ example: 'servo-switch' }),
+      productName: z.string().openapi({ example: 'Servo switch' }),
+      from: z.string().openapi({ description: 'E-mail of whom it belongs to.', example: 'seller@example.com' }),
+      offeredAt: instantSchema,
+      expiresAt: instantSchema,
+    })
+    .openapi('IncomingTransfer'),
+).openapi('IncomingTransferPage');
+
+export const ownershipSchema = z
+  .object({
+    deviceId: deviceIdSchema,
+    claimedAt: instantSchema.nullable(),
+    pairingUntil: instantSchema.nullable().openapi({ description: 'Until when a pairing window is open.' }),
+    transfer: z.object({ email: emailSchema, expiresAt: instantSchema }).nullable(),
+  })
+  .openapi('Ownership');
+
+export const pairingWindowSchema = z
+  .object({ deviceId: deviceIdSchema, pairingUntil: instantSchema.nullable() })
+  .openapi('PairingWindow');
+
+export const passedDeviceSchema = z.object({ deviceId: deviceIdSchema }).openapi('PassedDevice');

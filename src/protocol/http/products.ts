@@ -1,0 +1,114 @@
+// Requests and answers of the product catalogue (contract 2.4, 4.2). Shapes and defaults only.
+import { z } from '@hono/zod-openapi';
+import { activationPolicies, controlModes, reactivationPolicies } from '../vocabulary.ts';
+import { instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './common.ts';
+
+const productKeySchema = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
+  .openapi({ example: 'servo-switch' });
+
+// Without defaults, because PUT keeps the fields that are left out.
+const fields = {
+  name: lineSchema(1, 100).openapi({ example: 'Servo switch' }),
+  description: textSchema(0, 1000).openapi({ example: 'Presses a wall switch' }),
+  category: lineSchema(1, 100).openapi({ example: 'switch' }),
+  controlMode: z.enum(controlModes).openapi({ example: 'toggle' }),
+  uiTemplate: lineSchema(1, 64).openapi({ example: 'three_position' }),
+  iconName: lineSchema(1, 64).openapi({ description: 'A Material Icons name.', example: 'toggle_on' }),
+  iconColor: z
+    .string()
+    .regex(/^#[0-9A-Fa-f]{6}$/, 'must have the form #RRGGBB')
+    .openapi({ example: '#2196F3' }),
+  manufacturer: lineSchema(0, 100).openapi({ example: 'Latchwork' }),
+  model: lineSchema(0, 100).openapi({ example: 'LS-1' }),
+  status: z.union([z.literal(0), z.literal(1)]).openapi({
+    type: 'integer',
+    enum: [0, 1],
+    description: '1 enabled, 0 disabled: devices no longer activate.',
+    example: 1,
+  }),
+  offlineGraceSeconds: z
+    .int()
+    .min(0)
+    .max(60)
+    .openapi({ description: 'How long a lost connection may last before the device counts as offline.', example: 5 }),
+  activation: z.enum(activationPolicies).openapi({
+    description: 'Which serials may activate for the first time: any, those that were registered before, or none.',
+    example: 'open',
+  }),
+  reactivation: z
+    .enum(reactivationPolicies)
+    .nullable()
+    .openapi({
+      description:
+        'What a known serial needs to activate again. `open`: nothing. `owner`: a pairing window or a claim token of its ' +
+        'owner. `secret`: its present `deviceSecret`. `never`: it has to be released first. null, the default: `open` ' +
+        'until somebody has claimed the device, then `owner`.',
+      example: null,
+    }),
+};
+
+export const createProductBodySchema = z
+  .object({
+    productKey: productKeySchema,
+    name: fields.name,
+    description: fields.description.default(''),
+    category: fields.category.default('general'),
+    controlMode: fields.controlMode.default('generic'),
+    uiTemplate: fields.uiTemplate.default('generic'),
+    iconName: fields.iconName.default('devices'),
+    iconColor: fields.iconColor.default('#607D8B'),
+    manufacturer: fields.manufacturer.default(''),
+    model: fields.model.default(''),
+    status: fields.status.default(1),
+    offlineGraceSeconds: fields.offlineGraceSeconds.default(5),
+    activation: fields.activation.default('open'),
+    reactivation: fields.reactivation.default(null),
+  })
+  .openapi('CreateProductRequest');
+export type CreateProductBody = z.infer<typeof createProductBodySchema>;
+
+export const updateProductBodySchema = z
+  .object({ productKey: productKeySchema.openapi({ description: 'If given, the one of the path.' }), ...fields })
+  .partial()
+  .openapi('UpdateProductRequest');
+export type UpdateProductBody = z.infer<typeof updateProductBodySchema>;
+
+export const createdProductSchema = z
+  .object({ productId: z.int().openapi({ example: 7 }), productKey: productKeySchema, name: fields.name })
+  .openapi('CreatedProduct');
+
+export const productSchema = z
+  .object({
+    productId: z.int().openapi({ example: 7 }),
+    productKey: productKeySchema,
+    ...fields,
+    createdAt: instantSchema,
+    updatedAt: instantSchema,
+  })
+  .openapi('Product');
+
+export const productPageSchema = pageSchema(productSchema).openapi('ProductPage');
+
+export const listProductsQuerySchema = z.object({
+  category: z.string().optional().openapi({ description: 'Only products of exactly this category.' }),
+  ...pageQuery,
+});
+
+/** Any text: what has not the form of a product key is not found. */
+export const productKeyParamSchema = z.object({ productKey: z.string().openapi({ example: 'servo-switch' }) });
+
+export const deletedProductSchema = z.object({ productKey: productKeySchema }).openapi('DeletedProduct');
+
+export const productFiguresSchema = z
+  .object({
+    devices: z.int().min(0).openapi({ description: 'All of the product, whoever owns them.', example: 1200 }),
+    online: z.int().min(0).openapi({ example: 800 }),
+    claimed: z.int().min(0).openapi({ description: 'Those that a user has claimed.', example: 900 }),
+    activatedToday: z
+      .int()
+      .min(0)
+      .openapi({ description: 'Activated for the first time, since 0:00 UTC.', example: 12 }),
+  })
+  .openapi('ProductFigures');

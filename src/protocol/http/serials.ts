@@ -1,0 +1,51 @@
+// Requests and answers about the serial numbers of a product. Shapes only.
+import { z } from '@hono/zod-openapi';
+import { instantSchema, pageSchema } from './common.ts';
+
+const deviceSNSchema = z.string().openapi({ example: 'SN-0001' });
+
+export const serialsBodySchema = z
+  .object({
+    // Each is checked by itself: one that is wrong does not keep the others out.
+    serials: z.array(z.unknown()).openapi({
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Up to 1 000.',
+      example: ['SN-0001', 'SN-0002'],
+    }),
+  })
+  .openapi('RegisterSerialsRequest');
+
+export const registeredSerialsSchema = z
+  .object({
+    registered: z.int().min(0).openapi({ example: 2 }),
+    list: z.array(
+      z.object({
+        line: z.int().min(1).openapi({ example: 1 }),
+        deviceSN: deviceSNSchema.nullable(),
+        deviceId: z.string().nullable().openapi({ example: 'dev_8k2m4n6p' }),
+        result: z.enum(['registered', 'exists', 'repeated', 'invalid', 'too_many_devices']),
+      }),
+    ),
+  })
+  .openapi('RegisteredSerials');
+
+export const serialPageSchema = pageSchema(
+  z
+    .object({
+      deviceSN: deviceSNSchema,
+      deviceId: z.string().openapi({ example: 'dev_8k2m4n6p' }),
+      registeredAt: instantSchema.nullable().openapi({ description: 'null where it came by its first activation.' }),
+      activatedAt: instantSchema.nullable(),
+      isClaimed: z.boolean(),
+      isDisabled: z.boolean(),
+    })
+    .openapi('Serial'),
+).openapi('SerialPage');
+
+export const serialParamSchema = z.object({
+  productKey: z.string().openapi({ example: 'servo-switch' }),
+  deviceSN: deviceSNSchema,
+});
+
+export const removedSerialSchema = z.object({ deviceSN: deviceSNSchema }).openapi('RemovedSerial');

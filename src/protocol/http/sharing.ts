@@ -1,0 +1,56 @@
+// Requests and answers of sharing a device: members and invitations. Shapes only.
+import { z } from '@hono/zod-openapi';
+import { instantSchema, pageSchema } from './common.ts';
+import { memberRoles } from '../vocabulary.ts';
+
+const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
+const invitationIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
+const emailSchema = z.string().openapi({ format: 'email', example: 'grace@example.com' });
+const roleSchema = z.enum(memberRoles).openapi({
+  description: '`viewer` reads the device and follows it on the relay; `operator` controls it, too.',
+  example: 'operator',
+});
+
+export const inviteBodySchema = z
+  .object({ email: emailSchema.trim().max(254).check(z.email()), role: roleSchema })
+  .openapi('InviteRequest');
+
+export const changeMemberBodySchema = z.object({ role: roleSchema }).openapi('ChangeMemberRequest');
+
+export const invitationSchema = z
+  .object({
+    invitationId: invitationIdSchema,
+    email: emailSchema,
+    role: roleSchema,
+    createdAt: instantSchema,
+    expiresAt: instantSchema,
+  })
+  .openapi('Invitation');
+export const invitationPageSchema = pageSchema(invitationSchema).openapi('InvitationPage');
+
+export const incomingPageSchema = pageSchema(
+  invitationSchema
+    .omit({ email: true })
+    .extend({ deviceId: deviceIdSchema, invitedBy: emailSchema })
+    .openapi('IncomingInvitation'),
+).openapi('IncomingInvitationPage');
+
+const userIdSchema = z.int().openapi({ example: 42 });
+
+export const memberSchema = z
+  .object({ userId: userIdSchema, role: roleSchema, since: instantSchema })
+  .openapi('Member');
+export const memberPageSchema = pageSchema(memberSchema.extend({ email: emailSchema }).openapi('ListedMember')).openapi(
+  'MemberPage',
+);
+
+export const removedMemberSchema = z.object({ userId: userIdSchema }).openapi('RemovedMember');
+export const endedInvitationSchema = z.object({ invitationId: invitationIdSchema }).openapi('EndedInvitation');
+export const acceptedInvitationSchema = z
+  .object({ deviceId: deviceIdSchema, role: roleSchema })
+  .openapi('AcceptedInvitation');
+
+/** Any text: what has not the form of an id is not found. */
+export const memberParamSchema = z.object({ deviceId: deviceIdSchema, userId: z.string().openapi({ example: '42' }) });
+export const deviceInvitationParamSchema = z.object({ deviceId: deviceIdSchema, invitationId: invitationIdSchema });
+export const invitationParamSchema = z.object({ invitationId: invitationIdSchema });

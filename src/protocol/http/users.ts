@@ -1,0 +1,145 @@
+// Requests and answers of accounts and sessions (contract 4.1). Shapes only.
+import { z } from '@hono/zod-openapi';
+import { instantSchema, lineSchema, pageSchema, textSchema } from './common.ts';
+
+const maxPasswordLength = 128;
+
+const emailSchema = z
+  .string()
+  .trim()
+  .max(254)
+  .check(z.email())
+  .openapi({ format: 'email', example: 'ada@example.com' });
+// Longer than any password may be, so that a wrong one is answered as wrong.
+const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
+/** The minimum of 8 characters is checked by the service, which answers `weak_password`. */
+const newPasswordSchema = textSchema(0, maxPasswordLength).openapi({ example: 'correct horse battery' });
+const refreshTokenSchema = z
+  .string()
+  .max(256)
+  .openapi({ example: 'rt_hG3kPz8QwX1nTb6YcJ4vRm2sRv0XkqFQ7cJ5mZb1tYHnLwE8dUaGp4iKo9VxTzNyB' });
+
+// Longer than any, so that one that is not known is ignored.
+const givenDeviceTokenSchema = z
+  .string()
+  .max(256)
+  .nullish()
+  .openapi({
+    description:
+      'From an earlier login on this device: it keeps wrong passwords of others from making this one wait. Null where ' +
+      'there is none yet.',
+    example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
+  });
+
+export const resetRequestBodySchema = z.object({ email: emailSchema }).openapi('PasswordResetRequest');
+export const resetRequestedSchema = z
+  .object({ message: z.literal('reset_requested') })
+  .openapi('PasswordResetRequested');
+export const resetBodySchema = z
+  .object({
+    token: z.string().max(256).openapi({ example: 'pr_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE' }),
+    newPassword: newPasswordSchema,
+  })
+  .openapi('PasswordReset');
+
+export const registerBodySchema = z
+  .object({
+    username: lineSchema(3, 254)
+      .regex(/^\S.*\S$/, 'must not begin or end with a space')
+      .nullish()
+      .openapi({
+        description: 'The email where absent.',
+        pattern: '^\\S[^\\u0000-\\u001f\\u007f]*\\S$',
+        example: 'ada@example.com',
+      }),
+    password: newPasswordSchema,
+    email: emailSchema,
+  })
+  .openapi('RegisterRequest');
+
+export const loginBodySchema = z
+  .object({
+    username: z.string().max(254).nullish().openapi({ description: 'Username or email.', example: 'ada@example.com' }),
+    email: z.string().max(254).nullish().openapi({ description: 'Read where `username` is absent.' }),
+    password: givenPasswordSchema,
+    deviceToken: givenDeviceTokenSchema,
+  })
+  .refine(({ username, email }) => typeof (username ?? email) === 'string', {
+    path: ['username'],
+    message: 'a username or an email is needed',
+  })
+  .openapi('LoginRequest', { description: 'A username or an email is needed.' });
+
+export const refreshBodySchema = z.object({ refreshToken: refreshTokenSchema }).openapi('RefreshRequest');
+
+export const logoutBodySchema = z
+  .object({ refreshToken: refreshTokenSchema.optional() })
+  .openapi('LogoutRequest', { description: 'The session to end; the one of the bearer token where absent.' });
+
+export const passwordBodySchema = z
+  .object({ oldPassword: givenPasswordSchema, newPassword: newPasswordSchema, deviceToken: givenDeviceTokenSchema })
+  .openapi('PasswordRequest');
+
+export const userSchema = z
+  .object({
+    userId: z.int().openapi({ example: 42 }),
+    username: z.string().openapi({ example: 'ada@example.com' }),
+    email: z.string().openapi({ example: 'ada@example.com' }),
+  })
+  .openapi('User');
+
+export const accountSchema = userSchema.extend({ createdAt: instantSchema }).openapi('Account');
+
+export const tokenPairSchema = z
+  .object({
+    token: z.string().openapi({ description: 'Access token, a JWT.', example: 'eyJhbGciOiJIUzI1NiIs...' }),
+    refreshToken: refreshTokenSchema.openapi({ description: 'Good for one use within 30 days.' }),
+    expiresIn: z.int().openapi({ description: 'Seconds the access token is valid.', example: 7200 }),
+  })
+  .openapi('TokenPair');
+
+export const sessionSchema = z
+  .object({
+    user: userSchema,
+    ...tokenPairSchema.shape,
+    deviceToken: z.string().optional().openapi({
+      description:
+        'Only where the request has a `deviceToken`: to be kept on the device and sent with its next logins.',
+      example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
+    }),
+  })
+  .openapi('Session');
+
+export const loggedOutSchema = z.object({ message: z.literal('logged_out') }).openapi('LoggedOut');
+
+export const passwordChangedSchema = z.object({ message: z.literal('password_changed') }).openapi('PasswordChanged');
+
+const sessionIdSchema = z.string().openapi({ example: '5f2b9c7d1e8a4f3b6c0d2e1f' });
+
+export const ownSessionPageSchema = pageSchema(
+  z
+    .object({
+      sessionId: sessionIdSchema,
+      createdAt: instantSchema.openapi({ description: 'The login.' }),
+      lastUsedAt: instantSchema.openapi({ description: 'The login, or the last exchange of its refresh token.' }),
+      expiresAt: instantSchema.openapi({ description: 'When it ends if it is not used.' }),
+      clientAddress: z.string().nullable().openapi({
+        description: 'Network address that used it last, where it is known; of IPv6 the first 64 bits.',
+        example: '192.0.2.7',
+      }),
+      userAgent: z.string().nullable().openapi({
+        description: 'What that client called itself, up to 200 characters; null where it said nothing.',
+        example: 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0',
+      }),
+      isCurrent: z.boolean().openapi({ description: 'The session of this request.' }),
+    })
+    .openapi('OwnSession'),
+).openapi('OwnSessionPage');
+
+export const sessionIdParamSchema = z.object({ sessionId: sessionIdSchema });
+export const endedSessionSchema = z.object({ sessionId: sessionIdSchema }).openapi('EndedSession');
+
+export const endSessionsQuerySchema = z.object({
+  keep: z.enum(['current']).optional().openapi({ description: 'All but the session of this request.' }),
+});
+export const endedSessionsSchema = z.object({ ended: z.int().min(0).openapi({ example: 3 }) }).openapi('EndedSessions');

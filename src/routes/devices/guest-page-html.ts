@@ -1,0 +1,146 @@
+// The texts and the HTML of the guest page. Everything that comes from a device or an owner is escaped by `html`.
+import { html, raw } from 'hono/html';
+import type { GuestReceipt, GuestView } from '../../domain/device/guest-links.ts';
+import type { ControlParams } from '../../domain/control-command.ts';
+import { isCertainlyUnpublished } from '../../domain/publish-outcome.ts';
+import type { Refusal } from '../../domain/refusal.ts';
+
+type Html = ReturnType<typeof html>;
+
+const style = [
+  ':root{color-scheme:light dark}',
+  'body{font:1.1rem/1.5 system-ui,sans-serif;max-width:28rem;margin:0 auto;padding:2rem 1rem;overflow-wrap:anywhere}',
+  'button{font:inherit;width:100%;padding:1rem;border:0;border-radius:.5rem;background:#0b57d0;color:#fff;cursor:pointer}',
+  '.small{font-size:.9rem}',
+  '.warn{border-left:.3rem solid #b3261e;padding-left:.7rem}',
+].join('');
+
+/** Of `style`: what the page's policy lets a browser apply. */
+export const styleHash = 'sha256-0C8LLkkYXqUmYBuhMrvzRuWnMm4m9GX+hrpwe+/qTUM=';
+
+export function renderLink({ deviceName, isOnline, link }: GuestView, requestId: string): Html {
+  const usesLeft = link.maxUses - link.uses;
+  const presence = isOnline
+    ? ''
+    : html`<p class="warn">The device is offline at the moment: the button may have no effect.</p>`;
+  return renderPage(
+    deviceName,
+    html`<p>You were given a link that does one thing with this device.</p>
+      ${presence} ${renderForm(labelOf(link.params), requestId)}
+      <p class="small">
+        ${usesLeft === 1 ? 'It works once' : `It works ${usesLeft} more times`}, until
+        ${new Date(link.expiresAtMs).toUTCString()}. The owner sees when it is used.
+      </p>`,
+  );
+}
+
+export function renderUse(receipt: GuestReceipt, requestId: string | undefined): Html {
+  const { deviceName, usesLeft, state } = receipt;
+  const [title, text] = wordsOf(receipt);
+  const isOpen = state === 'sent' && requestId !== undefined;
+  return renderPage(
+    deviceName,
+    html`<h2>${title}</h2>
+      <p>${text}</p>
+      ${isOpen ? renderForm('Has it answered?', requestId) : ''}
+      ${usesLeft > 0 ? html`<p><a href="">Back to the button</a></p>` : html`<p class="small">The link is used up.</p>`}`,
+  );
+}
+
+export function renderRefusal(refusal: Refusal): Html {
+  const mayWorkLater = refusal.kind !== 'guest_link_refused';
+  return renderPage(
+    'Nothing was done',
+    html`<p>${explain(refusal)}</p>
+      ${mayWorkLater ? html`<p><a href="">Back to the button</a></p>` : ''}`,
+  );
+}
+
+/** What came of it: what the device or the broker said, and no more. */
+function wordsOf({ deviceName, state, deviceOnline }: GuestReceipt): [title: string, text: string] {
+  switch (state) {
+    case 'acknowledged':
+      return ['Done', `${deviceName} has answered.`];
+    case 'confirmed':
+      return ['Done', `${deviceName} has reported the result.`];
+    case 'failed':
+      return ['Not done', `${deviceName} has the command and answered that it failed.`];
+    case 'undelivered':
+      return ['Offline', `${deviceName} is not connected. Nothing was done, and this use does not count.`];
+    case 'sent':
+      return deviceOnline
+        ? ['Sent', `${deviceName} has not answered yet.`]
+        : ['Sent', `${deviceName} seems to be offline and may not get it. It will not be sent again later.`];
+    default:
+      return ['Not known', `${deviceName} has not answered. Whether it did anything is not known.`];
+  }
+}
+
+function explain(refusal: Refusal): string {
+  switch (refusal.kind) {
+    case 'guest_link_refused':
+      return explainEnd(refusal.because);
+    case 'rate_limited':
+      return 'Too many attempts. Wait a minute, then try again.';
+    case 'device_disabled':
+      return 'The device is disabled.';
+    case 'product_readonly':
+      return 'The device takes no commands any more.';
+    case 'not_published':
+      return isCertainlyUnpublished(refusal.because)
+        ? 'The device cannot be reached at the moment. This use does not count.'
+        : 'It is not known whether the command reached the device.';
+    default:
+      return 'Something went wrong here. Try again later.';
+  }
+}
+
+function explainEnd(because: Extract<Refusal, { kind: 'guest_link_refused' }>['because']): string {
+  switch (because) {
+    case 'wrong':
+      return 'There is no such link. Check that the address is complete.';
+    case 'revoked':
+      return 'This link does not work any more.';
+    case 'used_up':
+      return 'This link was used as often as it may be.';
+    case 'expired':
+      return 'This link has expired.';
+    case 'ended':
+      return 'This link has ended, because the device was disabled.';
+  }
+}
+
+function labelOf({ action, position, duration, switch: isOn, angle }: ControlParams): string {
+  if (action === 'trigger') return 'Trigger';
+  if (action === 'toggle') return position === undefined ? 'Toggle' : `Switch to ${position}`;
+  if (action === 'pulse') return duration === undefined ? 'Pulse' : `Pulse of ${duration} ms`;
+  const switched = isOn === undefined ? '' : isOn ? 'Switch on' : 'Switch off';
+  const turned = angle === undefined ? '' : `Turn to ${angle}°`;
+  return [switched, turned].filter(Boolean).join(', ');
+}
+
+function renderForm(label: string, requestId: string): Html {
+  return html`<form method="post">
+    <input type="hidden" name="request" value="${requestId}" />
+    <button>${label}</button>
+  </form>`;
+}
+
+function renderPage(title: string, body: Html): Html {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex, nofollow" />
+        <title>${title}</title>
+        ${raw(`<style>${style}</style>`)}
+      </head>
+      <body>
+        <main>
+          <h1>${title}</h1>
+          ${body}
+        </main>
+      </body>
+    </html>`;
+}

@@ -1,0 +1,65 @@
+// What a guest sees at `/g/{token}`: a page with one button. GET changes nothing, whoever follows the address (a link preview,
+// a scanner); the form's POST sends the command. No script, nothing from other hosts, no token anywhere but in the address.
+import { createMiddleware } from 'hono/factory';
+import type { Context } from 'hono';
+import { createId } from '../../crypto/secrets.ts';
+import { RefusedError, wireErrorOf, type Refusal } from '../../domain/refusal.ts';
+import { describeError, log } from '../../log.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { readClientAddress } from '../../http/client-address.ts';
+import { statusByError } from '../../http/error-status.ts';
+import { setPageHeaders } from '../../http/page-headers.ts';
+import { delayRefusal } from '../../http/rate-limit.ts';
+import { readText } from '../../http/request-body.ts';
+import { noteRefusal } from '../../http/request-log.ts';
+import { createRouter } from '../../http/router.ts';
+import { useGuestLink, viewAsGuest } from '../../services/devices/guest-links.ts';
+import { renderLink, renderRefusal, renderUse, styleHash } from './guest-page-html.ts';
+
+const maxFormBytes = 1024;
+const requestIdLength = 16;
+
+/** The address is a secret, and what the page says is true for a moment. */
+const keepPrivate = createMiddleware<AppEnv>(async (c, next) => {
+  c.header('Cache-Control', 'no-store');
+  c.header('X-Robots-Tag', 'noindex, nofollow');
+  await next();
+});
+
+export const guestPageRoutes = createRouter();
+
+guestPageRoutes.use(keepPrivate, setPageHeaders(`style-src '${styleHash}'; form-action 'self'`));
+
+guestPageRoutes.get('/:token', async (c) => {
+  const view = await viewAsGuest(c.var.context, c.req.param('token'), readClientAddress(c));
+  const isOver = view.link.state === 'open' ? undefined : view.link.state;
+  if (isOver !== undefined) throw new RefusedError({ kind: 'guest_link_refused', because: isOver });
+  return c.html(renderLink(view, createId('', requestIdLength)));
+});
+
+guestPageRoutes.post('/:token', async (c) => {
+  const requestId = await readRequestId(c);
+  const use = { address: readClientAddress(c), requestId };
+  const receipt = await useGuestLink(c.var.context, c.req.param('token'), use);
+  return c.html(renderUse(receipt, requestId), receipt.state === 'undelivered' ? 503 : 200);
+});
+
+guestPageRoutes.onError(async (error, c) => {
+  if (!(error instanceof RefusedError)) {
+    log('error', 'uncaught', { requestId: c.var.requestId, ...describeError(error) });
+  }
+  const refusal: Refusal = error instanceof RefusedError ? error.refusal : { kind: 'internal_error' };
+  const { message, retryAfterSeconds } = wireErrorOf(refusal);
+  if (message === 'too_many_requests') await delayRefusal(c.var.context.config);
+  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
+  noteRefusal(c, refusal);
+  const hasEnded = refusal.kind === 'guest_link_refused' && refusal.because !== 'wrong';
+  return c.html(renderRefusal(refusal), hasEnded ? 410 : statusByError[message]);
+});
+
+/** Of the page that is sent, so that sending it twice is one use; undefined where a client makes its own request. */
+async function readRequestId(c: Context<AppEnv>): Promise<string | undefined> {
+  const text = await readText(c.req.raw, maxFormBytes, c.var.context.config.limits);
+  const given = new URLSearchParams(text ?? '').get('request') ?? '';
+  return /^[0-9a-z]{16}$/.test(given) ? given : undefined;
+}

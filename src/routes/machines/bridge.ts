@@ -1,0 +1,51 @@
+// What our own machines call with the bridge secret: batches up, the WebSocket on which a bridge receives what to publish,
+// the products of a share, and the operator's reconciliation. Not for people.
+import { answer, answerRefusal } from '../../http/envelope.ts';
+import { readBody } from '../../http/request-body.ts';
+import { createRouter, requireUpgrade, validJson } from '../../http/router.ts';
+import { requireSecret } from '../../http/secret-header.ts';
+import {
+  maxBatchBytes,
+  reconcileDevicesSchema,
+  reconcileSchema,
+  shareParameter,
+  uplinkBatchSchema,
+} from '../../protocol/bridge.ts';
+import { pageProductsOfShare } from '../../services/broker/bridge-shares.ts';
+import { reconcileDevices, reconcileSlice } from '../../services/operations/reconciliation.ts';
+import { openBridgeLink } from '../../services/sockets/open-sockets.ts';
+import { takeBatch } from '../../services/broker/uplink.ts';
+
+export const bridgeRoutes = createRouter();
+
+bridgeRoutes.use(requireSecret('bridgeSecrets'));
+
+bridgeRoutes.post(
+  '/uplink',
+  readBody({ name: 'uplink_batch_bytes', max: maxBatchBytes }),
+  validJson(() => uplinkBatchSchema, answerRefusal),
+  async (c) => answer(c, { results: await takeBatch(c.var.context, c.req.valid('json')) }),
+);
+
+bridgeRoutes.post(
+  '/reconcile',
+  readBody({ name: 'request_body_bytes', max: 1024 }),
+  validJson(() => reconcileSchema, answerRefusal),
+  async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').isNew)),
+);
+
+bridgeRoutes.post(
+  '/reconcile/devices',
+  readBody({ name: 'request_body_bytes', max: 8192 }),
+  validJson(() => reconcileDevicesSchema, answerRefusal),
+  async (c) => answer(c, await reconcileDevices(c.var.context, c.req.valid('json').deviceIds)),
+);
+
+bridgeRoutes.get('/products', async (c) =>
+  answer(
+    c,
+    await pageProductsOfShare(c.var.context, c.req.query(shareParameter) ?? null, c.req.query('after') ?? null),
+  ),
+);
+
+bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

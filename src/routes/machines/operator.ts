@@ -1,0 +1,60 @@
+// What `npm run operator` and a Prometheus call with an operator secret. Not for people, and not for applications.
+import { answer, answerRefusal } from '../../http/envelope.ts';
+import { readBody } from '../../http/request-body.ts';
+import { createRouter, validJson } from '../../http/router.ts';
+import { requireSecret } from '../../http/secret-header.ts';
+import { accountNameSchema, accountSliceSchema, signUpSchema, sliceSchema } from '../../protocol/operator.ts';
+import { renderMetrics } from '../../services/operations/metrics.ts';
+import {
+  deleteAccount,
+  disableAccount,
+  enableAccount,
+  issueResetFor,
+  openSignUp,
+  pushCredentials,
+} from '../../services/operations/operator.ts';
+
+export const operatorRoutes = createRouter();
+
+operatorRoutes.use(requireSecret('operatorSecrets'), readBody({ name: 'request_body_bytes', max: 4096 }));
+
+operatorRoutes.get('/metrics', async (c) =>
+  c.text(await renderMetrics(c.var.context), 200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' }),
+);
+
+operatorRoutes.post(
+  '/sign-up',
+  validJson(() => signUpSchema, answerRefusal),
+  async (c) => {
+    const { open } = c.req.valid('json');
+    await openSignUp(c.var.context, open);
+    return answer(c, { open });
+  },
+);
+
+operatorRoutes.post(
+  '/accounts/reset-password',
+  validJson(() => accountNameSchema, answerRefusal),
+  async (c) => answer(c, await issueResetFor(c.var.context, c.req.valid('json').name)),
+);
+
+for (const [path, act] of Object.entries({
+  '/accounts/disable': disableAccount,
+  '/accounts/enable': enableAccount,
+  '/accounts/delete': deleteAccount,
+})) {
+  operatorRoutes.post(
+    path,
+    validJson(() => accountSliceSchema, answerRefusal),
+    async (c) => {
+      const { name, cursor } = c.req.valid('json');
+      return answer(c, await act(c.var.context, name, cursor));
+    },
+  );
+}
+
+operatorRoutes.post(
+  '/push-credentials',
+  validJson(() => sliceSchema, answerRefusal),
+  async (c) => answer(c, await pushCredentials(c.var.context, c.req.valid('json').cursor)),
+);

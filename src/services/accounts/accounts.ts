@@ -1,0 +1,103 @@
+// Accounts: registering, reading one's own, changing the password. Sessions are in sessions.ts.
+import { checkPassword, hashPassword } from '../../crypto/password.ts';
+import { createId, digestOf } from '../../crypto/secrets.ts';
+import type { Database } from '../../db/client.ts';
+import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
+import { readSetting } from '../../db/service-settings.ts';
+import { findUser, findUserByName, insertUser } from '../../db/accounts/users.ts';
+import { foldName } from '../../domain/account-name.ts';
+import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import type { ServiceContext } from '../../context.ts';
+import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
+import { inTurn, refuseStrangerWhereFull } from '../../pacing/password-turns.ts';
+
+const minPasswordLength = 8;
+
+/** @throws RefusedError weak_password, email_exists, username_exists, forbidden while sign-up is closed */
+export async function registerUser(
+  context: ServiceContext,
+  { username, email, password }: { username: string; email: string; password: string },
+) {
+  refuseWeak(password);
+  refuseStrangerWhereFull(context);
+  const database = context.primary();
+  if ((await readSetting(database, 'sign_up')) === 'closed') throw new RefusedError({ kind: 'sign_up_closed' });
+  const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
+  // Saves the hash for names that are taken; the insertion is what decides.
+  await refuseTaken(database, names);
+  const passwordHash = await inTurn(context, false, (pause) => hashPassword(password, pause));
+  const projectId = createId('prj_', 8);
+  const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now() };
+  const userId = await insertUser(database, user);
+  if (userId === undefined) {
+    await refuseTaken(database, names);
+    throw new Error('a registration failed on names that are free');
+  }
+  return { userId, username, email };
+}
+
+/** @throws RefusedError unauthorized where the account is gone */
+export async function readAccount(context: ServiceContext, userId: number) {
+  const user = await findUser(context.primary(), userId);
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  const { username, email, createdAt } = user;
+  return { userId, username, email, createdAt: new Date(createdAt).toISOString() };
+}
+
+/**
+ * Ends all other sessions of the user, and forgets the devices on which they began.
+ * @throws RefusedError weak_password, invalid_password, too_many_requests, unauthorized
+ */
+export async function changePassword(
+  context: ServiceContext,
+  caller: { userId: number; sessionId: string; clientAddress: string },
+  {
+    oldPassword,
+    newPassword,
+    deviceToken,
+  }: { oldPassword: string; newPassword: string; deviceToken?: string | null | undefined },
+): Promise<void> {
+  refuseWeak(newPassword);
+  const database = context.primary();
+  const user = await findUser(database, caller.userId);
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  // A stolen access token must not be a way to guess the password undisturbed.
+  const { id: userId, foldedEmail: account } = user;
+  const { clientAddress } = caller;
+  const client = { account, userId, clientAddress, shownToken: deviceToken ?? undefined };
+  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const { isKnownDevice } = attempt;
+  const { isRight } = await inTurn(context, isKnownDevice, (pause) =>
+    checkPassword(oldPassword, user.passwordHash, pause),
+  );
+  if (!isRight) {
+    await countFailure(database, attempt);
+    throw new RefusedError(credentialRefused('account_password', 'wrong'));
+  }
+  await resetFailures(database, attempt);
+  const isChanged = await replacePassword(database, {
+    userId,
+    oldHash: user.passwordHash,
+    newHash: await inTurn(context, isKnownDevice, (pause) => hashPassword(newPassword, pause)),
+    keptFamily: caller.sessionId,
+    keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
+  });
+  // Another change came first: the given password is no longer the current one.
+  if (!isChanged) throw new RefusedError(credentialRefused('account_password', 'revoked'));
+}
+
+export function refuseWeak(password: string): void {
+  if (Array.from(password).length < minPasswordLength) {
+    throw new RefusedError({ kind: 'weak_password', minLength: minPasswordLength });
+  }
+}
+
+async function refuseTaken(database: Database, names: { foldedUsername: string; foldedEmail: string }): Promise<void> {
+  if ((await findUserByName(database, names.foldedEmail)) !== undefined) {
+    throw new RefusedError({ kind: 'name_taken', name: 'email' });
+  }
+  if (names.foldedUsername === names.foldedEmail) return;
+  if ((await findUserByName(database, names.foldedUsername)) !== undefined) {
+    throw new RefusedError({ kind: 'name_taken', name: 'username' });
+  }
+}

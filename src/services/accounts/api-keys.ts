@@ -1,0 +1,186 @@
+// API keys: making, listing, deleting, and finding out whose key a request carries. The value leaves this service
+// once, at creation.
+import { runInBackground } from '../../background.ts';
+import { createSecret, digestOf, hasDigest } from '../../crypto/secrets.ts';
+import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
+import { findProduct } from '../../db/products/products.ts';
+import { scopes, type Actor } from '../../domain/access.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
+import { credentialRefused, refuse, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
+import { callRelay, relayShardNames } from '../../objects/calls/stubs.ts';
+import type { ServiceContext } from '../../context.ts';
+import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
+import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { rememberNewest } from '../../domain/newest.ts';
+
+// The forms that `createApiKey` makes; anything else is refused without a database read.
+const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
+const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
+const shield = 'KEY_FAILURE_LIMIT';
+/** A key that was deleted elsewhere counts no longer than this, so that it ends everywhere within a second. */
+const cacheMs = 1_000;
+/** A key in use is read again before that, beside the request, so that requests do not wait for the database. */
+const refreshAfterMs = 500;
+const unknownMs = 60_000;
+const blockedMs = 60_000;
+const touchEveryMs = 60_000;
+/** Between the tries to tell a relay shard of a deletion. */
+const pausesMs = [100, 300];
+
+type KnownKey = Actor & {
+  secretHash: string;
+  lastUsedAt: number | null;
+  readAtMs: number;
+  isRefreshing: boolean;
+};
+
+// Per isolate, each bounded by `rememberedApiKeys`. Known keys stay beyond `cacheMs`: they may be read again whoever fails
+// beside them. Ids that no key has are random, so that none of them will be one.
+const knownKeys = new Map<string, KnownKey>();
+const unknownUntilMs = new Map<string, number>();
+/** Client addresses that failed too often: from there only known keys are read. */
+const blockedUntilMs = new Map<string, number>();
+let deletionCount = 0;
+
+/** @throws RefusedError not_found for the product, too_many_api_keys, unauthorized where the account is gone */
+export async function createApiKey(
+  context: ServiceContext,
+  userId: number,
+  { description, scopes: asked, productKey = null }: ApiKeyBody,
+) {
+  // In the order of the table, each once.
+  const granted = scopes.filter((scope) => asked?.includes(scope) ?? true);
+  // Of any owner: a user may have devices of somebody else's product.
+  if (productKey !== null && (await findProduct(context.primary(), productKey)) === undefined) {
+    throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  }
+  const keyId = createSecret('ak_', 20);
+  const apiKey = createSecret('sk_', 40);
+  const secretHash = await digestOf(apiKey);
+  const row = { keyId, userId, secretHash, description, scopes: granted, productKey, createdAt: Date.now() };
+  const outcome = await insertApiKey(context.primary(), row, context.config.limits);
+  if (outcome === 'no-user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  if (outcome !== 'made') {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: outcome.max } });
+  }
+  // The members of the contract alone, where nothing more was asked for.
+  if (asked === undefined && productKey === null) return { keyId, apiKey, description };
+  return { keyId, apiKey, description, scopes: granted, productKey };
+}
+
+export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
+  const { total, rows } = await listApiKeys(context.primary(), userId, page);
+  const list = rows.map((row) => ({
+    keyId: row.keyId,
+    description: row.description,
+    scopes: row.scopes ?? [...scopes],
+    productKey: row.productKey,
+    createdAt: new Date(row.createdAt).toISOString(),
+    lastUsedAt: row.lastUsedAt === null ? null : new Date(row.lastUsedAt).toISOString(),
+  }));
+  return { list, total, ...page };
+}
+
+/** @throws RefusedError not_found, forbidden */
+export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
+  const database = context.primary();
+  const isDeleted = await deleteApiKey(database, userId, keyId);
+  deletionCount += 1;
+  knownKeys.delete(keyId);
+  if (isDeleted) {
+    await endAtRelays(context, keyId);
+    return { keyId };
+  }
+  const isKnown = (await findApiKey(database, keyId)) !== undefined;
+  throw new RefusedError(
+    isKnown ? { kind: 'not_owner', of: 'api_key', id: keyId } : { kind: 'not_found', what: 'api_key', id: keyId },
+  );
+}
+
+/** Within a second. A shard that could not be told reads of its keys before it sends anything (relay-key-waits.ts). */
+async function endAtRelays({ env, config }: ServiceContext, keyId: string): Promise<void> {
+  await Promise.all(relayShardNames(config.relayShards).map((shard) => endAtRelay(env, shard, keyId)));
+}
+
+async function endAtRelay(env: Env, shard: string, keyId: string): Promise<void> {
+  for (const pauseMs of [...pausesMs, undefined]) {
+    try {
+      await callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId));
+      return;
+    } catch (error) {
+      // The call has logged it.
+      if (!(error instanceof RefusedError)) throw error;
+    }
+    if (pauseMs !== undefined) await scheduler.wait(pauseMs);
+  }
+}
+
+/**
+ * Whose key this is. Notes the time of the last use in the background, at most once a minute. An address that sends too
+ * many wrong pairs is refused as `rate_limited`, except with keys that are known here.
+ */
+export async function authenticateKey(
+  context: ServiceContext,
+  { keyId, secret, clientAddress }: { keyId: string; secret: string; clientAddress: string },
+): Promise<Outcome<Actor>> {
+  if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
+    return refuse(credentialRefused('api_key', 'malformed'));
+  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
+  if (blockedForMs > 0 && !knownKeys.has(keyId)) {
+    return refuse({ ...refusedBy(shield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
+  }
+  const key = await readKey(context, keyId);
+  if (key === undefined || !(await hasDigest(secret, key.secretHash))) {
+    if (!(await isWithinShield(context, shield, clientAddress))) {
+      rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, context.config.limits.rememberedApiKeys);
+    }
+    return refuse(credentialRefused('api_key', 'wrong'));
+  }
+  const nowMs = Date.now();
+  if (nowMs - (key.lastUsedAt ?? 0) >= touchEveryMs) {
+    key.lastUsedAt = nowMs;
+    runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
+  }
+  const { userId, scopes: granted, productKey } = key;
+  return { ok: true, value: { userId, scopes: granted, productKey } };
+}
+
+async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
+  const nowMs = Date.now();
+  const known = knownKeys.get(keyId);
+  if (known !== undefined && nowMs - known.readAtMs < cacheMs) {
+    if (nowMs - known.readAtMs >= refreshAfterMs && !known.isRefreshing) {
+      known.isRefreshing = true;
+      runInBackground('read API key again', fetchKey(context, keyId));
+    }
+    return known;
+  }
+  if ((unknownUntilMs.get(keyId) ?? 0) > nowMs) return undefined;
+  return known === undefined ? inStrangersTurn(context, () => fetchKey(context, keyId)) : fetchKey(context, keyId);
+}
+
+async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
+  const { rememberedApiKeys } = context.config.limits;
+  const readAtMs = Date.now();
+  const deletionsBefore = deletionCount;
+  const row = await findApiKey(context.primary(), keyId);
+  if (row === undefined) {
+    knownKeys.delete(keyId);
+    rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, rememberedApiKeys);
+    return undefined;
+  }
+  const { userId, secretHash, lastUsedAt, productKey } = row;
+  const entry = {
+    userId,
+    scopes: row.scopes ?? scopes,
+    productKey,
+    secretHash,
+    lastUsedAt,
+    readAtMs,
+    isRefreshing: false,
+  };
+  // This read may have begun before a deletion: then its result must not bring the key back.
+  if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, rememberedApiKeys);
+  return entry;
+}

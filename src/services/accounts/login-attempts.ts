@@ -1,0 +1,95 @@
+// Throttles logins by the rules of domain/login-throttle.ts: keeps their counts in D1, and knows which devices have logged in
+// before. Does not check passwords; unknown accounts are counted like known ones, so that the answers do not tell them apart.
+import { createSecret, digestOf } from '../../crypto/secrets.ts';
+import type { Database } from '../../db/client.ts';
+import { addFailure, forgetFailures, readFailures } from '../../db/accounts/login-attempts.ts';
+import { isLoginDevice, keepLoginDevice } from '../../db/accounts/login-devices.ts';
+import { attemptOpensAt, countFailedAttempt, type ThrottleKeyName } from '../../domain/login-throttle.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import type { Limits } from '../../limits.ts';
+
+const dayMs = 24 * 3_600_000;
+const deviceTokenMs = 180 * dayMs;
+const deviceTokenPattern = /^dt_[A-Za-z0-9]{43}$/;
+
+export type LoginAttempt = {
+  limits: Limits;
+  /** The client showed the token of an earlier login to this account. */
+  isKnownDevice: boolean;
+  throttleKeys: Record<ThrottleKeyName, string>;
+};
+
+/** @throws RefusedError `rate_limited` while the attempt may not be made */
+export async function beginLoginAttempt(
+  database: Database,
+  limits: Limits,
+  {
+    account,
+    userId,
+    clientAddress,
+    shownToken,
+  }: { account: string; userId: number | undefined; clientAddress: string; shownToken: string | undefined },
+): Promise<LoginAttempt> {
+  const nowMs = Date.now();
+  const deviceDigest = await digestOf(shownToken ?? '');
+  const isKnownDevice =
+    shownToken !== undefined &&
+    deviceTokenPattern.test(shownToken) &&
+    (await isLoginDevice(database, deviceDigest, userId ?? 0, nowMs));
+  const ownName = isKnownDevice ? `device ${deviceDigest}` : `address ${clientAddress}`;
+  const [own, free, common] = await Promise.all([
+    digestOf(`login ${account} ${ownName}`),
+    digestOf(`login ${account} free`),
+    digestOf(`login ${account} common`),
+  ]);
+  const attempt = { limits, isKnownDevice, throttleKeys: { own, free, common } };
+  await refuseWhileClosed(database, attempt, nowMs);
+  return attempt;
+}
+
+/**
+ * Call it for a wrong password, before the caller is answered.
+ * @throws RefusedError `rate_limited` where concurrent failures came first, so that parallel guesses gain nothing
+ */
+export async function countFailure(database: Database, attempt: LoginAttempt): Promise<void> {
+  const { limits, isKnownDevice, throttleKeys } = attempt;
+  const nowMs = Date.now();
+  const count = (name: ThrottleKeyName) =>
+    // The free attempts of a day are counted from the first one on; the others are forgotten a day after the last one.
+    addFailure(database, throttleKeys[name], { nowMs, lifeMs: dayMs, isExtended: name !== 'free' });
+  refuseUntil(await countFailedAttempt(count, isKnownDevice, limits, nowMs), nowMs);
+}
+
+/** Call it for a right password: forgets the client's own failures. @throws RefusedError like `countFailure` */
+export async function resetFailures(database: Database, attempt: LoginAttempt): Promise<void> {
+  const counts = await refuseWhileClosed(database, attempt, Date.now());
+  if (counts.own.failures > 0) await forgetFailures(database, attempt.throttleKeys.own);
+}
+
+/** The token by which the client is known at its next login: the one that it showed, or a new one. */
+export async function trustDevice(
+  database: Database,
+  { isKnownDevice, limits }: LoginAttempt,
+  userId: number,
+  shownToken: string | undefined,
+): Promise<string> {
+  const isShown = isKnownDevice && shownToken !== undefined;
+  const deviceToken = isShown ? shownToken : createSecret('dt_', 43);
+  const nowMs = Date.now();
+  const device = { hash: await digestOf(deviceToken), userId, createdAt: nowMs, expiresAt: nowMs + deviceTokenMs };
+  await keepLoginDevice(database, { ...device, shownAt: isShown ? nowMs : null }, limits.loginDevicesPerUser);
+  return deviceToken;
+}
+
+async function refuseWhileClosed(database: Database, attempt: LoginAttempt, nowMs: number) {
+  const { limits, isKnownDevice, throttleKeys } = attempt;
+  const counts = await readFailures(database, throttleKeys, nowMs);
+  refuseUntil(attemptOpensAt(counts, isKnownDevice, limits), nowMs);
+  return counts;
+}
+
+function refuseUntil(opensAtMs: number, nowMs: number): void {
+  if (opensAtMs <= nowMs) return;
+  const retryAfterSeconds = Math.ceil((opensAtMs - nowMs) / 1000);
+  throw new RefusedError({ kind: 'rate_limited', limit: 'login_attempts', retryAfterSeconds });
+}

@@ -1,0 +1,77 @@
+// Setting a password anew without the old one: with a token that the user gets by mail, or from the operator. Every answer to
+// a request for a mail is the same, so that it does not tell which accounts exist.
+import { runInBackground } from '../../background.ts';
+import { hashPassword } from '../../crypto/password.ts';
+import { createSecret, digestOf } from '../../crypto/secrets.ts';
+import { findPasswordReset, insertPasswordReset, usePasswordReset } from '../../db/accounts/password-resets.ts';
+import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
+import { foldName } from '../../domain/account-name.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { log } from '../../log.ts';
+import { refuseWeak } from './accounts.ts';
+import type { ServiceContext } from '../../context.ts';
+import { openMailSender } from './mail.ts';
+import { inTurn, refuseStrangerWhereFull } from '../../pacing/password-turns.ts';
+
+const hourMs = 3_600_000;
+const tokenPattern = /^pr_[A-Za-z0-9]{43}$/;
+
+/** Goes on after the answer, whose time would tell an account that exists. @throws RefusedError not_found without mails */
+export function requestPasswordReset(context: ServiceContext, email: string): void {
+  const send = openMailSender(context.config);
+  if (send === undefined) throw new RefusedError({ kind: 'not_found', what: 'route' });
+  const sendIfKnown = async (): Promise<void> => {
+    const user = await findUserByName(context.primary(), foldName(email));
+    // A username that looks like somebody else's email is nobody's address.
+    if (user === undefined || user.foldedEmail !== foldName(email)) return;
+    const reset = await issuePasswordReset(context, user);
+    if (reset === undefined) log('warn', 'password reset: no mail sent', { userId: user.id });
+    else await send({ to: user.email, ...describeReset(context, reset.link ?? reset.token) });
+  };
+  runInBackground('password reset by mail', sendIfKnown());
+}
+
+/** undefined for a disabled account, and where the account had too many within the hour. */
+export async function issuePasswordReset(
+  { config, primary }: ServiceContext,
+  { id: userId }: UserRow,
+): Promise<{ token: string; link: string | null; expiresAt: string } | undefined> {
+  const nowMs = Date.now();
+  const { passwordResetsPerHour, passwordResetMinutes } = config.limits;
+  const token = createSecret('pr_', 43);
+  const expiresAt = nowMs + passwordResetMinutes * 60_000;
+  const row = { hash: await digestOf(token), userId, createdAt: nowMs, expiresAt };
+  if (!(await insertPasswordReset(primary(), row, passwordResetsPerHour, nowMs - hourMs))) return undefined;
+  const link = config.passwordResetUrl?.replaceAll('{token}', token) ?? null;
+  return { token, link, expiresAt: new Date(expiresAt).toISOString() };
+}
+
+/**
+ * Ends all sessions of the user and every other token.
+ * @throws RefusedError weak_password, invalid_request for a token that is unknown, used or expired, too_many_requests
+ */
+export async function resetPassword(
+  context: ServiceContext,
+  { token, newPassword }: { token: string; newPassword: string },
+): Promise<void> {
+  refuseWeak(newPassword);
+  const refusal = new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
+  if (!tokenPattern.test(token)) throw refusal;
+  refuseStrangerWhereFull(context);
+  const database = context.primary();
+  const reset = await findPasswordReset(database, await digestOf(token), Date.now());
+  if (reset === undefined) throw refusal;
+  const passwordHash = await inTurn(context, false, (pause) => hashPassword(newPassword, pause));
+  if (!(await usePasswordReset(database, reset, passwordHash))) throw refusal;
+}
+
+function describeReset({ config }: ServiceContext, linkOrToken: string): { subject: string; text: string } {
+  const minutes = config.limits.passwordResetMinutes;
+  const text = `Somebody asked to set a new password for your account. Within ${minutes} minutes you can do so here:
+
+${linkOrToken}
+
+If it was not you, you need to do nothing: your password stays as it is.
+`;
+  return { subject: 'Set a new password', text };
+}

@@ -1,0 +1,171 @@
+// Logging in, refreshing, logging out. A session is a family of refresh tokens, of which one is current; its access tokens
+// are valid until they expire, because checking them must not cost a database read a request.
+import { checkPassword, dummyHash, hashPassword, type Pause } from '../../crypto/password.ts';
+import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
+import { signAccessToken } from '../../crypto/tokens.ts';
+import type { Database } from '../../db/client.ts';
+import {
+  deleteFamily,
+  findSession,
+  insertSession,
+  rotateToken,
+  type SessionClient,
+} from '../../db/accounts/refresh-tokens.ts';
+import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../../db/accounts/users.ts';
+import { foldName } from '../../domain/account-name.ts';
+import { credentialRefused, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
+import { log } from '../../log.ts';
+import type { ServiceContext } from '../../context.ts';
+import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
+import { inTurn, isFamiliarClient, refuseStrangerWhereFull, rememberClient } from '../../pacing/password-turns.ts';
+
+const refreshTokenMs = 30 * 24 * 3_600_000;
+// The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
+const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
+
+/**
+ * `deviceToken`: of an earlier login of this client; one that is not known is ignored, and null asks for one. A client that
+ * does not send it is not answered one.
+ */
+type Login = SessionClient & { name: string; password: string; deviceToken?: string | null | undefined };
+
+/**
+ * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
+ * @throws RefusedError invalid_password, too_many_requests
+ */
+export async function logIn(context: ServiceContext, login: Login) {
+  const { name, password, clientAddress, deviceToken } = login;
+  const foldedName = foldName(name);
+  const shownToken = deviceToken ?? undefined;
+  const clientDigest = await digestOf(`login client ${foldedName} ${clientAddress}`);
+  const isFamiliar = isFamiliarClient(clientDigest);
+  if (shownToken === undefined && !isFamiliar) refuseStrangerWhereFull(context);
+  const database = context.primary();
+  const user = await findUserByName(database, foldedName);
+  const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
+  const attempt = await beginLoginAttempt(database, context.config.limits, client);
+  const turn = <T>(hash: (pause: Pause) => Promise<T>) => inTurn(context, attempt.isKnownDevice || isFamiliar, hash);
+  const { isRight, isOutdated } = await turn((pause) =>
+    checkPassword(password, user?.passwordHash ?? dummyHash, pause),
+  );
+  if (user === undefined || !isRight) {
+    await countFailure(database, attempt);
+    const problem = user === undefined ? 'unknown_account' : 'wrong';
+    throw new RefusedError(credentialRefused('account_password', problem));
+  }
+  await resetFailures(database, attempt);
+  rememberClient(context, clientDigest);
+  // Told to nobody but who knows the password.
+  if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
+  const passwordHash = isOutdated
+    ? await turn((pause) => renewHash(database, user, password, pause))
+    : user.passwordHash;
+  const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
+  const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
+  if (deviceToken === undefined) return session;
+  return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
+}
+
+/**
+ * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago: then the
+ * answer has the same refresh token as the first one, which may be lost.
+ * @throws RefusedError unauthorized
+ */
+export async function refreshSession(context: ServiceContext, refreshToken: string, client: SessionClient) {
+  const family = familyOf(refreshToken);
+  if (family === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
+  const database = context.primary();
+  const digest = await digestOf(refreshToken);
+  for (;;) {
+    const nowMs = Date.now();
+    const session = await findSession(database, family);
+    if (session === undefined) throw new RefusedError(credentialRefused('refresh_token', 'wrong'));
+    if (session.expiresAt <= nowMs) throw new RefusedError(credentialRefused('refresh_token', 'expired'));
+    const judgement = judgeToken(session, (known) => isEqualDigest(known, digest), nowMs);
+    if (judgement.kind === 'reused') {
+      await deleteFamily(database, family);
+      log('warn', 'refresh token reused, session ended', { userId: session.userId });
+      throw new RefusedError(credentialRefused('refresh_token', 'reused'));
+    }
+    if (judgement.kind === 'repeated') {
+      let current = refreshToken;
+      for (const salt of judgement.salts) current = await successorOf(current, salt);
+      return createPair(context, session.userId, family, current);
+    }
+    const salt = createSecret('', 22);
+    const next = await successorOf(refreshToken, salt);
+    const isRotated = await rotateToken(database, session, {
+      ...client,
+      digest: await digestOf(next),
+      rotations: addRotation(session.rotations, { digest, salt, atMs: nowMs }),
+      rotatedAt: nowMs,
+      expiresAt: nowMs + refreshTokenMs,
+    });
+    if (isRotated) return createPair(context, session.userId, family, next);
+    // Another request with this token came first: now it is a repeated one.
+  }
+}
+
+/**
+ * Ends the session of the refresh token, or else that of the bearer token.
+ * @throws RefusedError unauthorized when neither names a session
+ */
+export async function logOut(
+  context: ServiceContext,
+  refreshToken: string | undefined,
+  bearer: Outcome<{ sessionId: string }>,
+): Promise<void> {
+  const database = context.primary();
+  const named = refreshToken === undefined ? undefined : familyOf(refreshToken);
+  const known = named === undefined ? undefined : await findSession(database, named);
+  if (known === undefined && !bearer.ok) {
+    throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
+  }
+  const family = known?.family ?? (bearer.ok ? bearer.value.sessionId : undefined);
+  if (family !== undefined) await deleteFamily(database, family);
+}
+
+/** Beyond `sessionsPerUser` the one that was not used for longest ends. */
+async function startSession(
+  context: ServiceContext,
+  database: Database,
+  { userId, passwordHash, login }: { userId: number; passwordHash: string; login: SessionClient },
+) {
+  const createdAt = Date.now();
+  const family = createSecret('', 22);
+  const refreshToken = `rt_${family}${createSecret('', 43)}`;
+  const session = {
+    digest: await digestOf(refreshToken),
+    family,
+    userId,
+    createdAt,
+    expiresAt: createdAt + refreshTokenMs,
+    clientAddress: login.clientAddress,
+    userAgent: login.userAgent,
+  };
+  if (!(await insertSession(database, session, passwordHash, context.config.limits.sessionsPerUser))) {
+    throw new RefusedError(credentialRefused('account_password', 'revoked'));
+  }
+  return createPair(context, userId, family, refreshToken);
+}
+
+async function createPair({ config }: ServiceContext, userId: number, family: string, refreshToken: string) {
+  return { token: await signAccessToken(config, userId, family), refreshToken, expiresIn: config.accessTokenSeconds };
+}
+
+function familyOf(refreshToken: string): string | undefined {
+  return refreshTokenPattern.exec(refreshToken)?.[1];
+}
+
+async function successorOf(refreshToken: string, salt: string): Promise<string> {
+  return `rt_${familyOf(refreshToken) ?? ''}${await deriveSecret(refreshToken, salt)}`;
+}
+
+/** The hash in effect now: one replaced meanwhile is taken only where it is of the same password. */
+async function renewHash(database: Database, user: UserRow, password: string, pause: Pause): Promise<string> {
+  const renewed = await hashPassword(password, pause);
+  if (await replacePasswordHash(database, user, renewed)) return renewed;
+  const currentHash = (await findUser(database, user.id))?.passwordHash ?? '';
+  return (await checkPassword(password, currentHash, pause)).isRight ? currentHash : user.passwordHash;
+}

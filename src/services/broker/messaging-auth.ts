@@ -1,0 +1,83 @@
+// Who may log in at the broker and use which topic there (contract 5 rule 4). One policy; the adapters in
+// routes/broker-hooks/ only translate.
+import { isOneOf } from '../../crypto/secrets.ts';
+import { networkOf } from '../../domain/client-network.ts';
+import {
+  bridgeName,
+  bridgeRightsOf,
+  isBridgeClientId,
+  mayReceive,
+  mayUse,
+  rightsOfDevice,
+  type TopicRight,
+  type TopicUse,
+} from '../../domain/topic-rights.ts';
+import { messagingName, parseMessagingName } from '../../domain/topics.ts';
+import type { PresenceEvent } from '../../domain/device/connection.ts';
+import { credentialRefused, refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
+import { guardLogin } from '../../pacing/login-guard.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import type { ServiceContext } from '../../context.ts';
+
+/** `peer` is the network address of the client, where the broker tells it. */
+export type ConnectRequest = { clientId: string; username: string; password: string; peer?: string | undefined };
+
+/** Some brokers ask again when they deliver a message. */
+type Delivery = { action: 'receive'; topic: string };
+
+/** The rights of whoever may log in, or why it may not. */
+export async function decideConnect(
+  context: ServiceContext,
+  request: ConnectRequest,
+): Promise<Outcome<readonly TopicRight[]>> {
+  if (request.username === bridgeName) return decideBridge(context, request);
+  const named = parseMessagingName(request.username);
+  if (named === undefined) return refuse({ kind: 'not_found', what: 'device', id: request.username });
+  const { clientId, password, peer } = request;
+  const network = peer === undefined ? undefined : networkOf(peer);
+  const outcome = await guardLogin(context.config, { device: named, password, network }, (passwordDigest) =>
+    callDevice(context.env, named.deviceId, 'authenticate', 'idempotent', (device) =>
+      device.authenticate({
+        productKey: named.productKey,
+        isClientIdRight: clientId === messagingName(named),
+        passwordDigest,
+        peer,
+      }),
+    ),
+  );
+  return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;
+}
+
+/** Why a name that has logged in may not do this; undefined where it may. Calls nothing: brokers ask once a message. */
+export function refuseTopic(username: string, use: TopicUse | Delivery, bridgeShares = 1): Refusal | undefined {
+  const rights = rightsOfUser(username, bridgeShares) ?? [];
+  const isAllowed = use.action === 'receive' ? mayReceive(rights, use.topic) : mayUse(rights, use);
+  return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
+}
+
+/** undefined for a name that cannot have logged in. */
+export function rightsOfUser(username: string, bridgeShares = 1): readonly TopicRight[] | undefined {
+  if (username === bridgeName) return bridgeRightsOf(bridgeShares);
+  const device = parseMessagingName(username);
+  return device && rightsOfDevice(device);
+}
+
+/** A broker's report of a session that began or ended. Unknown client ids (the bridge, strangers) are not devices. */
+export async function reportConnection(
+  context: ServiceContext,
+  clientId: string,
+  event: Extract<PresenceEvent, { kind: 'connected' | 'disconnected' }>,
+): Promise<void> {
+  const device = parseMessagingName(clientId);
+  if (device === undefined) return;
+  await callDevice(context.env, device.deviceId, 'reportConnection', 'idempotent', (session) =>
+    session.reportConnection(event),
+  );
+}
+
+async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {
+  if (!isBridgeClientId(request.clientId)) return refuse({ kind: 'wrong_client_id' });
+  const isBridge = await isOneOf(request.password, context.config.bridgeMqttPasswords);
+  const rights = bridgeRightsOf(context.config.bridgeShares);
+  return isBridge ? { ok: true, value: rights } : refuse(credentialRefused('bridge_password', 'wrong'));
+}

@@ -1,0 +1,194 @@
+// Takes a batch from a bridge: one DeviceSession call per device, all in parallel, then one push per relay shard. Answers
+// each message by itself, so that a bad message or device never holds up another. Must not touch D1.
+import type { InboundMessage, RejectionReason } from '../../domain/device/inbox.ts';
+import { packMessages } from '../../objects/calls/message-columns.ts';
+import { pushToRelays, type RelayDelivery, type RelayRun } from '../../objects/calls/push-to-relays.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
+import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
+import { log } from '../../log.ts';
+import { droppedReason, maxBatchDevices, messageFailed } from '../../protocol/bridge.ts';
+import type { ServiceContext } from '../../context.ts';
+import { readItem } from './uplink-item.ts';
+
+type Batch = { spoolId: string; sentAtMs: number; items: unknown[]; dropped?: { topic: string; count: number }[] };
+
+type ItemResult = { seq: number } & (
+  | { result: 'accepted' }
+  | { result: 'rejected'; reason: 'malformed_item' | 'unknown_topic' | 'not_text' }
+  | { result: 'rejected'; reason: RejectionReason }
+  | { result: 'retry'; reason: RetryReason }
+);
+
+const deviceFailures = {
+  retryable: 'device_unreachable',
+  overloaded: 'device_overloaded',
+  broken: 'device_failed',
+} as const satisfies Record<ObjectFailure, string>;
+
+type RetryReason =
+  'too_many_devices' | 'device_timeout' | typeof messageFailed | (typeof deviceFailures)[ObjectFailure];
+
+type Entry = { index: number; topic: string; message: InboundMessage };
+type Group = { device: DeviceIdentity; entries: Entry[] };
+type Taken = { results: [index: number, result: ItemResult][]; deliveries: RelayDelivery[] };
+
+/** @returns the results in the order of the items */
+export async function takeBatch({ env, config }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
+  const results: ItemResult[] = [];
+  const groups = new Map<string, Group>();
+  // Each topic is parsed once: a busy device fills whole batches with one topic.
+  const targets = new Map<string, ReturnType<typeof parseTopic>>();
+  // The bridge's clock may be wrong: what counts is how long before the sending a message arrived.
+  const offsetMs = Date.now() - batch.sentAtMs;
+  for (const [index, raw] of batch.items.entries()) {
+    const item = readItem(raw);
+    if (item === undefined) {
+      results[index] = { seq: seqOf(raw), result: 'rejected', reason: 'malformed_item' };
+      continue;
+    }
+    const { seq, topic, payload } = item;
+    const target = targets.get(topic) ?? parseTopic(topic);
+    if (target === undefined || payload === undefined) {
+      results[index] = { seq, result: 'rejected', reason: target === undefined ? 'unknown_topic' : 'not_text' };
+      continue;
+    }
+    targets.set(topic, target);
+    const name = messagingName(target.device);
+    let group = groups.get(name);
+    if (group === undefined) groups.set(name, (group = { device: target.device, entries: [] }));
+    const message: InboundMessage = {
+      seq,
+      action: target.action,
+      payload,
+      isDup: item.dup ?? false,
+      redeliveryOf: item.redeliveryOf,
+      isSoleReader: item.soleReader ?? false,
+      isRetained: item.retain ?? false,
+      receivedAtMs: item.receivedAtMs + offsetMs,
+    };
+    group.entries.push({ index, topic, message });
+  }
+
+  const reporting = Promise.all((batch.dropped ?? []).map((one) => reportDropped(env, one)));
+  const served = [...groups.values()];
+  for (const { index, message } of served.splice(maxBatchDevices).flatMap(({ entries }) => entries)) {
+    results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
+  }
+  const deliveries: RelayDelivery[] = [];
+  // One timer for all: one each costs a fifth of what a call costs.
+  const deadline = startDeadline(config.limits.objectAnswerMs);
+  await Promise.all(
+    served.map(async (group) => {
+      // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
+      group.entries.sort((one, other) => one.message.seq - other.message.seq);
+      const taking = takeForDevice(env, batch.spoolId, group);
+      // What it still does is recognised when the messages come again: the device's object knows their numbers.
+      const answered = (await Promise.race([taking, deadline.passed])) ?? retryLate(group);
+      for (const [index, result] of answered.results) results[index] = result;
+      deliveries.push(...answered.deliveries);
+    }),
+  ).finally(deadline.stop);
+  const pushing = Promise.all([pushToRelays(env, deliveries), reporting]);
+  const pushDeadline = startDeadline(config.limits.objectAnswerMs);
+  if ((await Promise.race([pushing, pushDeadline.passed]).finally(pushDeadline.stop)) === undefined) {
+    log('warn', 'uplink: a relay shard or a device does not answer', { items: batch.items.length });
+  }
+  return results;
+}
+
+async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<Taken> {
+  const { productKey, deviceId } = group.device;
+  const { entries } = group;
+  let ingested;
+  try {
+    const columns = packMessages(entries.map(({ message }) => message));
+    ingested = await callDevice(env, deviceId, 'ingest', 'idempotent', (session) =>
+      session.ingest(productKey, spoolId, columns),
+    );
+  } catch (error) {
+    // Nothing of this device is lost: the bridge sends it again.
+    const isCallFailure = error instanceof RefusedError && error.refusal.kind === 'object_failed';
+    const reason = deviceFailures[isCallFailure ? error.refusal.failure : 'broken'];
+    log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason, error: String(error) });
+    return reason === 'device_failed'
+      ? takeFirst(env, spoolId, group)
+      : { results: retryAll(entries, reason), deliveries: [] };
+  }
+  const others = new Map(ingested.others.map((other) => [other.position, other]));
+  const results: [number, ItemResult][] = [];
+  const runs: Required<Omit<RelayRun, 'areJson'>>[] = [];
+  for (const [position, { index, topic, message }] of entries.entries()) {
+    const { seq, payload } = message;
+    const taken = others.get(position) ?? { result: 'accepted' as const };
+    const reason = 'reason' in taken ? taken.reason : undefined;
+    results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
+    // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement,
+    // nor one of too many.
+    if (taken.result === 'ignored' || reason === droppedReason) continue;
+    let run = runs.at(-1);
+    if (run?.topic !== topic) {
+      const origin = { spoolId, seqs: [], receivedAtMs: [], results: [] };
+      runs.push(
+        (run = { deviceId, topic, payloads: [], generations: ingested.generations, readers: ingested.readers, origin }),
+      );
+    }
+    run.payloads.push(payload);
+    run.origin.seqs.push(seq);
+    run.origin.receivedAtMs?.push(message.receivedAtMs);
+    run.origin.results.push(taken.result);
+  }
+  const { subscriptions, fleets } = ingested;
+  return { results, deliveries: runs.map((run) => ({ run, subscriptions, fleets })) };
+}
+
+/** The object failed with these messages: with the first of them alone, or with anything? The others wait. */
+async function takeFirst(env: Env, spoolId: string, { device, entries }: Group): Promise<Taken> {
+  if (entries.length > 1) {
+    const first = await takeForDevice(env, spoolId, { device, entries: entries.slice(0, 1) });
+    return { ...first, results: [...first.results, ...retryAll(entries.slice(1), 'device_failed')] };
+  }
+  const { deviceId } = device;
+  try {
+    await callDevice(env, deviceId, 'checkStorage', 'once', (session) => session.checkStorage());
+  } catch (error) {
+    // The call has logged it.
+    if (!(error instanceof RefusedError)) throw error;
+    return { results: retryAll(entries, 'device_failed'), deliveries: [] };
+  }
+  return { results: retryAll(entries, messageFailed), deliveries: [] };
+}
+
+/** For the device's owner to see. A count that cannot be told is lost. */
+async function reportDropped(env: Env, { topic, count }: { topic: string; count: number }): Promise<void> {
+  const deviceId = parseTopic(topic)?.device.deviceId;
+  if (deviceId === undefined) return;
+  try {
+    await callDevice(env, deviceId, 'reportDropped', 'once', (session) => session.reportDropped(count));
+  } catch (error) {
+    // The call has logged it.
+    if (!(error instanceof RefusedError)) throw error;
+  }
+}
+
+function retryLate({ device: { deviceId }, entries }: Group): Taken {
+  const reason = 'device_timeout';
+  log('warn', 'uplink: device not served', { deviceId, items: entries.length, reason });
+  return { results: retryAll(entries, reason), deliveries: [] };
+}
+
+function retryAll(entries: Entry[], reason: RetryReason): Taken['results'] {
+  return entries.map(({ index, message: { seq } }) => [index, { seq, result: 'retry', reason }]);
+}
+
+/** `passed` resolves after `ms`, unless it was stopped before. */
+function startDeadline(ms: number): { passed: Promise<undefined>; stop: () => void } {
+  const { promise: passed, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => resolve(undefined), ms);
+  return { passed, stop: () => clearTimeout(timer) };
+}
+
+function seqOf(raw: unknown): number {
+  const seq = typeof raw === 'object' && raw !== null && 'seq' in raw ? raw.seq : undefined;
+  return typeof seq === 'number' && Number.isSafeInteger(seq) ? seq : 0;
+}

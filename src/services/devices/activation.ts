@@ -1,0 +1,234 @@
+// A device activates itself (contract 4.3, decision: activation): record in D1, credentials in its DeviceSession, an
+// answer for a 1 KiB parser. Secrets are returned once and stored as digests only.
+import type { Config } from '../../config.ts';
+import { createMessagingPassword } from '../../crypto/messaging-password.ts';
+import { createId, createSecret, digestOf } from '../../crypto/secrets.ts';
+import type { Database } from '../../db/client.ts';
+import {
+  activateRegistered,
+  deleteRecords,
+  findDeviceBySerial,
+  hourMs,
+  insertDevice,
+  updateActivation,
+  type DeviceRow,
+  type ReachedLimit,
+} from '../../db/devices/devices.ts';
+import { findProduct, type ProductRow } from '../../db/products/products.ts';
+import { RefusedError, type Refusal } from '../../domain/refusal.ts';
+import { nameOf } from '../../domain/device-name.ts';
+import { topicOf, type DeviceIdentity } from '../../domain/topics.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import type { ActivateBody } from '../../protocol/http/devices.ts';
+import { topicActions } from '../../protocol/mqtt.ts';
+import { requireServed } from '../broker/bridge-shares.ts';
+import { disconnectClient } from '../broker/provisioner-emqx.ts';
+import { provisionAtBroker } from '../broker/provisioning.ts';
+import { readClaimToken } from './claim-tokens.ts';
+import { describeConnection } from './connection-data.ts';
+import type { ServiceContext } from '../../context.ts';
+import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { factsOf, hadSession, restoreSession } from '../operations/lost-sessions.ts';
+import { rememberNewest } from '../../domain/newest.ts';
+import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
+
+/** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
+const maxAttempts = 5;
+const maxKnownProductKeys = 10_000;
+
+/** Product keys that were right before, in this isolate. */
+const knownProductKeys = new Map<string, true>();
+
+/** Where an activation came from. `claimToken`: of the address it was sent to. */
+type Origin = { clientAddress: string; claimToken?: string };
+
+/**
+ * @throws RefusedError invalid_product_key, product_disabled, invalid_claim_token, activation_not_allowed, device_disabled,
+ *   reactivation_not_allowed, too_many_devices, too_many_requests, broker_unavailable
+ */
+export async function activateDevice(context: ServiceContext, request: ActivateBody, origin: Origin) {
+  const startedAtMs = Date.now();
+  const db = context.primary();
+  for (let attempt = 0; attempt < maxAttempts; attempt++) {
+    const product = await requireProduct(context, request.productKey);
+    const claimantId = await findClaimant(context, product, request, origin);
+    const known = await findDeviceBySerial(db, product.id, request.deviceSN);
+    refuseFirst(product, known);
+    await requireServed(context, product.productKey);
+    const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
+    // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
+    const answer =
+      known === undefined
+        ? await inStrangersTurn(context, async () => {
+            await refuseFloodOfNew(context, product.productKey, origin.clientAddress);
+            const made = await makeDevice(db, context.config, product, request);
+            return made && issueCredentials(context, activation, made);
+          })
+        : await activateKnown(context, activation, known);
+    if (answer !== undefined) return answer;
+  }
+  throw new Error('activation failed: the device was deleted during each attempt');
+}
+
+type Activation = {
+  product: ProductRow;
+  request: ActivateBody;
+  claimantId: number | undefined;
+  address: string;
+  startedAtMs: number;
+};
+
+/** A registered serial becomes a device here; undefined where it was removed, or activated, at the same moment. */
+async function activateKnown(context: ServiceContext, activation: Activation, known: DeviceRow) {
+  const db = context.primary();
+  if (known.activatedAt === null && !(await activateRegistered(db, known.deviceId, Date.now()))) return undefined;
+  const answer = await issueCredentials(context, activation, known);
+  // A refused activation changes nothing.
+  if (answer !== undefined) await noteVersions(db, known, activation.request);
+  return answer;
+}
+
+/** undefined where the device was deleted meanwhile. */
+async function issueCredentials(context: ServiceContext, activation: Activation, device: DeviceRow) {
+  const { product, request, claimantId, address, startedAtMs } = activation;
+  const { env, config } = context;
+  const db = context.primary();
+  const deviceSecret = createSecret('sk_', 32);
+  const { productKey } = product;
+  const { deviceId } = device;
+  const identity = { productKey, deviceId };
+  const password = await createMessagingPassword(config.messagingSecrets, identity);
+  const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
+  const { deviceSecret: given } = request;
+  const givenSecretDigest = typeof given === 'string' ? await digestOf(given) : undefined;
+  const defaultName = nameOf(product.name, device.deviceSN);
+  const proof = { policy: product.reactivation, givenSecretDigest, claimantId, address, defaultName };
+  const provision = (wasActivated: boolean) =>
+    callDevice(env, deviceId, 'provision', 'once', (session) =>
+      session.provision({ ...factsOf(device, product), ...digests, ...proof, wasActivated }),
+    );
+  let provisioned = await provision(hadSession(device));
+  const isLost = !provisioned.ok && provisioned.refusal.kind === 'device_not_activated';
+  if (isLost) {
+    await restoreSession(context, device, product);
+    provisioned = await provision(true);
+  }
+  if (provisioned.ok) {
+    if (provisioned.value.isNew || isLost) {
+      await renewProjection(env, device);
+      await catchUpWithProduct(env, db, product, deviceId);
+    }
+    const { endsSessions } = provisioned.value;
+    await Promise.all([
+      endsSessions ? disconnectClient(context, identity) : undefined,
+      provisionAtBroker(context, identity, { kind: 'upsert', password, endsSessions }, startedAtMs),
+    ]);
+    return answerOf(config, identity, deviceSecret, password);
+  }
+  if (provisioned.refusal.kind !== 'not_found') throw new RefusedError(provisioned.refusal);
+  // Deleted meanwhile. Finish the deletion, in case it was interrupted. The record goes last, because the credential at
+  // the broker can only be found through it.
+  await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
+  await deleteRecords(db, [deviceId]);
+  return undefined;
+}
+
+/** undefined for an activation at the ordinary address. */
+async function findClaimant(
+  context: ServiceContext,
+  product: ProductRow,
+  { deviceSN }: ActivateBody,
+  { claimToken, clientAddress }: Origin,
+): Promise<number | undefined> {
+  if (claimToken === undefined) return undefined;
+  return readClaimToken(context, claimToken, `${product.id} ${deviceSN}`, clientAddress);
+}
+
+/** Of a serial that has never activated. */
+function refuseFirst({ activation: policy, productKey }: ProductRow, known: DeviceRow | undefined): void {
+  if (policy === 'open' || (known !== undefined && known.activatedAt !== null)) return;
+  const isRegistered = known !== undefined;
+  if (policy === 'closed' || !isRegistered) throw new RefusedError({ kind: 'activation_refused', productKey, policy });
+}
+
+async function requireProduct(context: ServiceContext, productKey: string): Promise<ProductRow> {
+  const find = () => findProduct(context.primary(), productKey);
+  const product = await (knownProductKeys.has(productKey) ? find() : inStrangersTurn(context, find));
+  if (product === undefined) throw new RefusedError({ kind: 'unknown_product_key', productKey });
+  if (product.status !== 1) throw new RefusedError({ kind: 'product_disabled', productKey });
+  rememberNewest(knownProductKeys, productKey, true, maxKnownProductKeys);
+  return product;
+}
+
+/** A change of the product during the activation was not sent to the new device. */
+async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, deviceId: string): Promise<void> {
+  const product = await findProduct(db, before.productKey);
+  if (product === undefined || product.updatedAt === before.updatedAt) return;
+  const { controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
+  await callDevice(env, deviceId, 'changeProduct', 'idempotent', (device) =>
+    device.changeProduct({ controlMode, offlineGraceSeconds, productChangedAtMs }),
+  );
+}
+
+/** Of a record that a reconciliation found without a session, and with nothing to restore. */
+async function renewProjection(env: Env, { deviceId, projectionVersion, membersVersion }: DeviceRow): Promise<void> {
+  if (projectionVersion >= 0) return;
+  await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) =>
+    device.compareRecord(projectionVersion, membersVersion),
+  );
+}
+
+/**
+ * Serial numbers that nobody has activated cost rows and an object. Known ones are not counted: their devices retry for as
+ * long as it takes, and a stranger's flood of new ones must not lock them out (field note 8).
+ */
+async function refuseFloodOfNew(context: ServiceContext, productKey: string, clientAddress: string): Promise<void> {
+  // The address first: what it is refused does not count against the product.
+  if (!(await isWithinShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`))) {
+    throw new RefusedError(refusedBy('NEW_DEVICE_ADDRESS_LIMIT'));
+  }
+  if (!(await isWithinShield(context, 'NEW_DEVICE_LIMIT', productKey))) {
+    throw new RefusedError(refusedBy('NEW_DEVICE_LIMIT'));
+  }
+}
+
+/** Two activations of a new serial at the same time get the same device. */
+async function makeDevice(
+  db: Database,
+  { limits }: Config,
+  product: ProductRow,
+  { deviceSN, firmwareVersion = '', chipModel = '' }: ActivateBody,
+): Promise<DeviceRow | undefined> {
+  const facts = { deviceSN, name: nameOf(product.name, deviceSN), firmwareVersion, chipModel };
+  const record = { deviceId: createId('dev_', 8), productId: product.id, ...facts, createdAt: Date.now() };
+  const reached = await insertDevice(db, record, limits);
+  const made = await findDeviceBySerial(db, product.id, deviceSN);
+  if (made === undefined && reached !== undefined) throw new RefusedError(refusalOf(reached, record.createdAt));
+  return made;
+}
+
+async function noteVersions(db: Database, known: DeviceRow, reported: ActivateBody): Promise<void> {
+  const { firmwareVersion = known.firmwareVersion, chipModel = known.chipModel } = reported;
+  const isNews = known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel;
+  if (isNews) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
+}
+
+/** A count that is reached does not end by waiting, an hour does. */
+function refusalOf({ name, max }: ReachedLimit, nowMs: number): Refusal {
+  if (name === 'devicesPerProduct') return { kind: 'limit_reached', limit: { name, max } };
+  return { kind: 'rate_limited', limit: name, retryAfterSeconds: Math.ceil((hourMs - (nowMs % hourMs)) / 1000) };
+}
+
+/** The specified members and no others: each costs the device's parser 16 bytes and its text (field note 1). */
+function answerOf(config: Config, device: DeviceIdentity, deviceSecret: string, password: string) {
+  return {
+    deviceId: device.deviceId,
+    deviceSecret,
+    mqtt: describeConnection(config, device, password),
+    topics: {
+      propertyPost: topicOf(device, topicActions.propertyPost),
+      propertySet: topicOf(device, topicActions.propertySet),
+      status: topicOf(device, topicActions.status),
+    },
+  };
+}

@@ -1,0 +1,78 @@
+// Claim tokens: a part of the service address that a phone gives a device, which makes the token's user the owner of what
+// activates with it (decision: ownership). Whether a device may be claimed, its session decides.
+import { createId, digestOf } from '../../crypto/secrets.ts';
+import { findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
+import { findDeviceBySerial } from '../../db/devices/devices.ts';
+import { refusalOfKey, type Actor } from '../../domain/access.ts';
+import { rememberNewest } from '../../domain/newest.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import type { ServiceContext } from '../../context.ts';
+import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
+
+const tokenLength = 20;
+const tokenPattern = /^[0-9a-hjkmnp-tv-z]{20}$/;
+const shield = 'CLAIM_FAILURE_LIMIT';
+const blockedMs = 60_000;
+const maxBlocked = 10_000;
+
+/** Addresses that tried too many wrong tokens, in this isolate. */
+const blockedUntilMs = new Map<string, number>();
+
+/** @param base origin of the service as the caller sees it @throws RefusedError forbidden, too_many_claim_tokens */
+export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
+  const refusal = refusalOfKey(actor, 'claimDevices', undefined);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  const { limits } = context.config;
+  const token = createId('', tokenLength);
+  const createdAt = Date.now();
+  const expiresAt = createdAt + expiresInSeconds * 1000;
+  const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt };
+  if (!(await insertClaimToken(context.primary(), row, limits))) {
+    throw new RefusedError({
+      kind: 'limit_reached',
+      limit: { name: 'claimTokensPerUser', max: limits.claimTokensPerUser },
+    });
+  }
+  return { token, apiUrl: `${base}/t/${token}`, expiresAt: new Date(expiresAt).toISOString() };
+}
+
+/** Which device came with the token. @throws RefusedError forbidden, not_found */
+export async function describeClaimToken(context: ServiceContext, actor: Actor, token: string) {
+  const refusal = refusalOfKey(actor, 'claimDevices', undefined);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  const db = context.primary();
+  const row = tokenPattern.test(token) ? await findClaimToken(db, await digestOf(token), Date.now()) : undefined;
+  if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'claim_token' });
+  if (row.userId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'claim_token', id: '' });
+  const [productId = '', deviceSN = ''] = (row.usedBy ?? '').split(/ (.*)/s);
+  const device = row.usedBy === null ? undefined : await findDeviceBySerial(db, Number(productId), deviceSN);
+  const isHere = device !== undefined && device.activatedAt !== null && device.ownerId === actor.userId;
+  return { deviceId: isHere ? device.deviceId : null, expiresAt: new Date(row.expiresAt).toISOString() };
+}
+
+/**
+ * The token's user. From then on it works for `usedBy` alone, again and again until it expires: an answer may be lost.
+ * @throws RefusedError invalid_claim_token, too_many_requests
+ */
+export async function readClaimToken(
+  context: ServiceContext,
+  token: string,
+  usedBy: string,
+  clientAddress: string,
+): Promise<number> {
+  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
+  if (blockedForMs > 0) {
+    throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
+  }
+  const userId = tokenPattern.test(token)
+    ? await inStrangersTurn(context, async () =>
+        useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now()),
+      )
+    : undefined;
+  if (userId !== undefined) return userId;
+  if (!(await isWithinShield(context, shield, clientAddress))) {
+    rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, maxBlocked);
+  }
+  throw new RefusedError({ kind: 'claim_token_refused' });
+}

@@ -1,0 +1,103 @@
+// Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1, except
+// for a device that has no session.
+import { actorOf, type Actor } from '../../domain/access.ts';
+import { isIdempotent } from '../../domain/device/command-life.ts';
+import { parseControl } from '../../domain/control-command.ts';
+import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import type { Page, PageRequest } from '../../domain/pagination.ts';
+import type { CommandRequest, CommandView } from '../../domain/device/commands.ts';
+import type { CommandReceipt } from '../../objects/device/commands.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import type { ServiceContext } from '../../context.ts';
+import { askDevice, requireDeviceId } from './views.ts';
+import { orNotActivated } from './not-activated.ts';
+
+export type ControlOptions = {
+  /** Holds the answer until the device replied. */
+  waitSeconds: number | undefined;
+  /** Queues the command for a device that is away. */
+  ttlSeconds: number | undefined;
+  idempotencyKey: string | undefined;
+};
+
+/**
+ * Answers when the broker has the command, or, with `waitSeconds`, the device.
+ * @throws RefusedError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
+ *   device_not_activated, device_disabled, broker_unavailable (then it will not be delivered later, not even with `ttlSeconds`)
+ */
+export async function controlDevice(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  body: unknown,
+  options: ControlOptions,
+) {
+  requireDeviceId(deviceId);
+  const params = unwrap(parseControl(body));
+  if (options.ttlSeconds !== undefined && !isIdempotent(params)) {
+    const problem = 'only toggle with position and angle can be kept';
+    throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
+  }
+  const receipt = await orNotActivated(context, actor, deviceId, 'control', async () =>
+    unwrap(
+      await callDevice(context.env, deviceId, 'command', 'once', async (device) => {
+        const request: CommandRequest = { params, ...options };
+        const answer = await device.commandText(JSON.stringify([actorOf(actor), request]));
+        return JSON.parse(answer) as Outcome<CommandReceipt>;
+      }),
+    ),
+  );
+  const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
+  return {
+    message: 'command_sent' as const,
+    commandId,
+    deviceOnline,
+    expiresAt: new Date(expiresAtMs).toISOString(),
+    ...(state === undefined ? {} : { state, elapsedMs }),
+  };
+}
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const ask = () =>
+    askDevice<Page<CommandView>>(context, deviceId, 'listCommands', (device) => device.listCommands(actor, page));
+  const none = () => ({ list: [], total: 0, ...page });
+  const { list, ...rest } = await orNotActivated(context, actor, deviceId, 'readCommands', ask, none);
+  return { list: list.map(describeCommand), ...rest };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found */
+export async function readCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
+  return describeCommand(
+    await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(actor, commandId)),
+  );
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it no longer waits */
+export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
+  return describeCommand(
+    await askDevice(context, deviceId, 'cancelCommand', (device) => device.cancelCommand(actor, commandId)),
+  );
+}
+
+function describeCommand(command: CommandView) {
+  return {
+    commandId: command.commandId,
+    state: command.state,
+    reason: command.reason,
+    replyCode: command.replyCode,
+    params: command.params,
+    givenBy: command.givenBy ?? null,
+    guestLinkId: command.guestLinkId ?? null,
+    kept: command.isQueued,
+    expiresAt: new Date(command.expiresAtMs).toISOString(),
+    steps: {
+      accepted: command.acceptedAtMs,
+      published: command.publishedAtMs,
+      brokerAcknowledged: command.brokerAcknowledgedAtMs,
+      deliveredAt: command.deliveredAtMs ?? null,
+      deviceAcknowledged: command.deviceAcknowledgedAtMs,
+      confirmed: command.confirmedAtMs,
+    },
+  };
+}

@@ -1,0 +1,98 @@
+// Deletes devices: one, or those of a product that a filter names, slice by slice. The session ends first, so that no
+// credential is valid after the answer, then the record. Where a record is left over, an activation or another deletion
+// removes it: the session keeps a tombstone for a while.
+import { countDevicesOf, listDeviceIdsOf, type ProductDevicesFilter } from '../../db/devices/lists.ts';
+import { deleteRecords } from '../../db/devices/devices.ts';
+import type { Actor } from '../../domain/access.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import type { DeviceIdentity } from '../../domain/topics.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import { describeError, log } from '../../log.ts';
+import { disconnectClient } from '../broker/provisioner-emqx.ts';
+import { provisionAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
+import { inBulkTurn, pauseBetweenSteps } from '../../pacing/bulk-turns.ts';
+import type { ServiceContext } from '../../context.ts';
+import { requireDevice } from './rights.ts';
+import { findOwnProduct } from '../products/products.ts';
+
+/** Ended together. */
+const endedAtOnce = 5;
+/** Counting what is left reads that many rows at most. */
+const maxCounted = 10_000;
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function deleteDevice(context: ServiceContext, actor: Actor, deviceId: string) {
+  const requestedAtMs = Date.now();
+  const { product } = await requireDevice(context, actor, deviceId, 'delete');
+  await endSession(context, { productKey: product.productKey, deviceId }, requestedAtMs);
+  await deleteRecords(context.primary(), [deviceId]);
+  return { deviceId };
+}
+
+/**
+ * One slice, the newest first. A device that cannot be ended now keeps its record and stops none of the others.
+ * @throws RefusedError not_found, forbidden, too_many_requests, invalid_request without a filter: it would name all devices by
+ * mistake
+ */
+export async function deleteDevicesOf(
+  context: ServiceContext,
+  actor: Actor,
+  productKey: string,
+  filter: Omit<ProductDevicesFilter, 'productId' | 'ownerId'>,
+): Promise<{ deleted: number; failed: number; remaining: number }> {
+  const db = context.primary();
+  const { id: productId, ownerId } = await findOwnProduct(db, actor, productKey, 'manageProducts');
+  if (Object.values(filter).every((one) => one === undefined)) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
+  }
+  const wanted = { ...filter, productId, ownerId };
+  return inBulkTurn(context, actor.userId, () => deleteSlice(context, productKey, wanted));
+}
+
+async function deleteSlice(context: ServiceContext, productKey: string, wanted: ProductDevicesFilter) {
+  const { devicesPerDeletion } = context.config.limits;
+  const db = context.primary();
+  const failed = new Set<string>();
+  let deleted = 0;
+  let areMore = true;
+  while (areMore && deleted + failed.size < devicesPerDeletion) {
+    if (deleted + failed.size > 0) await pauseBetweenSteps(context);
+    const stepSize = Math.min(endedAtOnce, devicesPerDeletion - deleted - failed.size);
+    const requestedAtMs = Date.now();
+    // Read anew for each step: another user may have claimed one of them meanwhile.
+    const listed = await listDeviceIdsOf(db, wanted, stepSize + failed.size);
+    const some = listed.filter((deviceId) => !failed.has(deviceId)).slice(0, stepSize);
+    areMore = some.length === stepSize;
+    const areEnded = await Promise.all(
+      some.map((deviceId) => tryToEnd(context, { productKey, deviceId }, requestedAtMs)),
+    );
+    const ended = some.filter((_, index) => areEnded[index]);
+    for (const [index, deviceId] of some.entries()) if (!areEnded[index]) failed.add(deviceId);
+    if (ended.length > 0) await deleteRecords(db, ended);
+    deleted += ended.length;
+  }
+  return { deleted, failed: failed.size, remaining: await countDevicesOf(db, wanted, maxCounted) };
+}
+
+async function tryToEnd(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<boolean> {
+  try {
+    await endSession(context, device, requestedAtMs);
+    return true;
+  } catch (error) {
+    log('warn', 'device not deleted', { deviceId: device.deviceId, ...describeError(error) });
+    return false;
+  }
+}
+
+/** @param requestedAtMs when the request began */
+async function endSession(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
+  // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
+  // the device can be deleted again; until then it gets new credentials by activating.
+  await scheduleDeletionAtBroker(context, device, requestedAtMs);
+  await callDevice(context.env, device.deviceId, 'delete', 'idempotent', (session) => session.delete());
+  await Promise.all([
+    disconnectClient(context, device),
+    // An activation in between may have restored the credential: after the session's end none can.
+    provisionAtBroker(context, device, { kind: 'delete' }, Date.now()),
+  ]);
+}

@@ -1,0 +1,153 @@
+// Device records for who has a right on them: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
+// D1; device-views.ts reads the present state, control.ts sends commands.
+import { createMessagingPassword } from '../../crypto/messaging-password.ts';
+import { digestOf } from '../../crypto/secrets.ts';
+import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/lists.ts';
+import { searchDevices } from '../../db/devices/search.ts';
+import type { DeviceWithProduct } from '../../db/devices/devices.ts';
+import { type Actor, type Role } from '../../domain/access.ts';
+import { nameOf } from '../../domain/device-name.ts';
+import { describeStatus, type ConnectionStatusCode } from '../../domain/device-status.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../../domain/pagination.ts';
+import { disconnectClient } from '../broker/provisioner-emqx.ts';
+import { provisionAtBroker } from '../broker/provisioning.ts';
+import { describeConnection } from './connection-data.ts';
+import type { ServiceContext } from '../../context.ts';
+import { requireDevice } from './rights.ts';
+import { askDevice } from './views.ts';
+import { orNotActivated } from './not-activated.ts';
+
+export type DeviceView = ReturnType<typeof describeDevice>;
+
+/**
+ * A product key that is not the caller's matches nothing, so that filters reveal no foreign products.
+ * @param asked an empty `search` is none
+ * @param after where another page ended, in place of `page.page`; then the answer has `next`, and the members of the
+ *   contract alone otherwise
+ * @throws RefusedError invalid_request for a page that only a cursor reaches
+ */
+export async function pageDevices(
+  context: ServiceContext,
+  actor: Actor,
+  { search, ...asked }: Omit<DeviceFilter, 'userId'> & { search: string | undefined },
+  page: PageRequest,
+  after: ListPosition | 'begin' | undefined,
+): Promise<Page<DeviceView> & { next?: string | null; isCut?: boolean }> {
+  const db = context.replica();
+  const filter = { ...asked, userId: actor.userId };
+  // A key that is for one product sees its devices alone.
+  if (actor.productKey !== null && asked.productKey !== undefined && asked.productKey !== actor.productKey)
+    return { list: [], total: 0, ...page };
+  if (actor.productKey !== null) filter.productKey = actor.productKey;
+  const { pagedDevices, searchedDevices } = context.config.limits;
+  if (search !== undefined && search !== '') {
+    if (after !== undefined)
+      throw new RefusedError({ kind: 'invalid_input', path: 'after', problem: 'not with search' });
+    const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, searchedDevices);
+    return { list: rows.map((row) => describeDevice(row, row.role)), total, ...page, isCut };
+  }
+  if (after === undefined && offsetOf(page) >= pagedDevices) {
+    const total = await countDevices(db, filter);
+    if (offsetOf(page) >= total) return { list: [], total, ...page };
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
+  }
+  const { total, rows } = await listDevices(db, filter, page, after);
+  const list = rows.map((row) => describeDevice(row, row.role));
+  if (after === undefined) return { list, total, ...page };
+  const last = rows.length === page.size ? rows.at(-1) : undefined;
+  return { list, total, ...page, next: last === undefined ? null : formatCursor(last.device) };
+}
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function readDevice(context: ServiceContext, actor: Actor, deviceId: string): Promise<DeviceView> {
+  const found = await requireDevice(context, actor, deviceId, 'readDevice');
+  return describeDevice(found, found.role);
+}
+
+/**
+ * Changes the session, which decides, and through it the record. When this answers, a disabled device has no relay
+ * sessions and its messages change nothing; its broker session is ended where the broker has a call for that.
+ * @throws RefusedError device_not_found, forbidden
+ */
+export async function changeDevice(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { name, disabled }: { name?: string | undefined; disabled?: boolean | undefined },
+): Promise<DeviceView> {
+  const requestedAtMs = Date.now();
+  const action = disabled === undefined ? 'rename' : 'disable';
+  const { device, product, role } = await requireDevice(context, actor, deviceId, action);
+  const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
+  const changed = await orNotActivated(context, actor, deviceId, action, () =>
+    askDevice(context, deviceId, 'administer', (session) => session.administer(actor, change)),
+  );
+  const identity = { productKey: product.productKey, deviceId };
+  if (disabled === true) {
+    await Promise.all([
+      disconnectClient(context, identity),
+      provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
+    ]);
+  }
+  if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
+  if (role !== 'productOwner') return describeDevice({ device: { ...device, ...changed }, product }, role);
+  // The product's owner: what the device is called and when it is there is its owner's.
+  const { projectId } = product;
+  const hidden = { name: nameOf(product.name, device.deviceSN), projectId, connectionStatus: 2, lastOnlineAt: null };
+  return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
+}
+
+/**
+ * A new messaging password, shown this once. The old ones and their sessions end at once.
+ * @throws RefusedError device_not_found, forbidden
+ */
+export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+  const requestedAtMs = Date.now();
+  const { product } = await requireDevice(context, actor, deviceId, 'replaceCredentials');
+  const { productKey } = product;
+  const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
+  const passwordDigest = await digestOf(password);
+  const device = await orNotActivated(context, actor, deviceId, 'replaceCredentials', () =>
+    askDevice(context, deviceId, 'replaceCredentials', (session) =>
+      session.replaceCredentials(actor, passwordDigest, address),
+    ),
+  );
+  await Promise.all([
+    disconnectClient(context, device),
+    provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),
+  ]);
+  return { deviceId, mqtt: describeConnection(context.config, device, password) };
+}
+
+function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
+  return {
+    role,
+    deviceId: device.deviceId,
+    deviceSN: device.deviceSN,
+    productKey: product.productKey,
+    projectId: device.projectId,
+    name: device.name,
+    ...describeStatus(device.connectionStatus as ConnectionStatusCode, device.isDisabled),
+    firmwareVersion: device.firmwareVersion,
+    chipModel: device.chipModel,
+    // While it is online: when it came online, the last moment that the projection knows of.
+    lastOnlineAt: toIso(device.lastOnlineAt),
+    activatedAt: toIso(device.activatedAt),
+    createdAt: new Date(device.createdAt).toISOString(),
+    product: {
+      productId: product.id,
+      productKey: product.productKey,
+      name: product.name,
+      uiTemplate: product.uiTemplate,
+      iconName: product.iconName,
+      iconColor: product.iconColor,
+      controlMode: product.controlMode,
+      model: product.model,
+    },
+  };
+}
+
+function toIso(timeMs: number | null): string | null {
+  return timeMs === null ? null : new Date(timeMs).toISOString();
+}

@@ -1,0 +1,151 @@
+// Guest links (decision: ownership): made and revoked by an owner, used by whoever has the address. The device's object keeps
+// and counts them; the token in the address is signed, so that a guess costs no call of an object. No D1.
+import { createGuestToken, linkIdLength, readGuestToken } from '../../crypto/guest-token.ts';
+import { createId } from '../../crypto/secrets.ts';
+import type { Actor } from '../../domain/access.ts';
+import { parseControl } from '../../domain/control-command.ts';
+import type { GuestLinkView, GuestReceipt, GuestView } from '../../domain/device/guest-links.ts';
+import { spend, unspent, type Spent } from '../../domain/device/budget.ts';
+import { rememberNewest } from '../../domain/newest.ts';
+import type { Page, PageRequest } from '../../domain/pagination.ts';
+import { RefusedError, unwrap } from '../../domain/refusal.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import type { ServiceContext } from '../../context.ts';
+import { askDevice, requireDeviceId } from './views.ts';
+import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { orNotActivated } from './not-activated.ts';
+
+/** How long a use waits for the device's reply. */
+const waitSeconds = 5;
+const useShield = 'GUEST_LIMIT';
+const blockedMs = 60_000;
+const maxAddresses = 10_000;
+
+// By address, in this isolate: a limiter of the platform would cost more than a guess does.
+const guesses = new Map<string, Spent>();
+const blockedUntilMs = new Map<string, number>();
+
+/**
+ * @param base origin of the service as the caller sees it
+ * @throws RefusedError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
+ *   device_not_activated, device_disabled, too_many_guest_links
+ */
+export async function makeGuestLink(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  asked: { command?: unknown; maxUses?: number | undefined; expiresAt: string },
+  { base, address }: { base: string; address: string },
+) {
+  requireDeviceId(deviceId);
+  const params = unwrap(parseControl(asked.command));
+  const linkId = createId('', linkIdLength);
+  const link = { linkId, params, maxUses: asked.maxUses, expiresAtMs: Date.parse(asked.expiresAt) };
+  // Once: repeated after a lost answer it would make a second link that nobody has.
+  const made = await orNotActivated(context, actor, deviceId, 'share', async () =>
+    unwrap(
+      await callDevice(context.env, deviceId, 'makeGuestLink', 'once', (device) =>
+        device.makeGuestLink(actor, link, address),
+      ),
+    ),
+  );
+  const token = await createGuestToken(context.config.messagingSecrets, { deviceId, linkId });
+  return { ...describeLink(made), url: `${base}/g/${token}` };
+}
+
+/** Newest first. @throws RefusedError device_not_found, forbidden */
+export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const ask = () =>
+    askDevice<Page<GuestLinkView>>(context, deviceId, 'listGuestLinks', (device) => device.listGuestLinks(actor, page));
+  const none = () => ({ list: [], total: 0, ...page });
+  const { list, ...rest } = await orNotActivated(context, actor, deviceId, 'share', ask, none);
+  return { list: list.map(describeLink), ...rest };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found */
+export async function revokeGuestLink(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { linkId, address }: { linkId: string; address: string },
+) {
+  requireDeviceId(deviceId);
+  unwrap(
+    await callDevice(context.env, deviceId, 'revokeGuestLink', 'once', (device) =>
+      device.revokeGuestLink(actor, linkId, address),
+    ),
+  );
+  return { linkId };
+}
+
+/** Changes nothing. @throws RefusedError guest_link_refused, too_many_requests */
+export async function viewAsGuest(context: ServiceContext, token: string, address: string): Promise<GuestView> {
+  const { deviceId, linkId } = await requireLink(context, token, address);
+  return orRevoked(() =>
+    askDevice<GuestView>(context, deviceId, 'viewAsGuest', (device) => device.viewAsGuest(linkId)),
+  );
+}
+
+/**
+ * Sends the command of the link. The same `requestId` again is the same use.
+ * @throws RefusedError guest_link_refused, too_many_requests, device_disabled, forbidden, broker_unavailable
+ */
+export async function useGuestLink(
+  context: ServiceContext,
+  token: string,
+  { address, requestId }: { address: string; requestId: string | undefined },
+): Promise<GuestReceipt> {
+  const { deviceId, linkId } = await requireLink(context, token, address);
+  return orRevoked(async () =>
+    unwrap(
+      await callDevice(context.env, deviceId, 'useGuestLink', 'once', (device) =>
+        device.useGuestLink({ linkId, requestId, address }, waitSeconds),
+      ),
+    ),
+  );
+}
+
+async function requireLink(context: ServiceContext, token: string, clientAddress: string) {
+  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
+  if (blockedForMs > 0) {
+    const retryAfterSeconds = Math.ceil(blockedForMs / 1000);
+    throw new RefusedError({ kind: 'rate_limited', limit: 'guestGuessesPerAddressMinute', retryAfterSeconds });
+  }
+  const link = await readGuestToken(context.config.messagingSecrets, token);
+  if (link === undefined) {
+    if (context.config.rateLimits === 'production') countGuess(context, clientAddress, Date.now());
+    throw new RefusedError({ kind: 'guest_link_refused', because: 'wrong' });
+  }
+  if (await isWithinShield(context, useShield, clientAddress)) return link;
+  throw new RefusedError(refusedBy(useShield));
+}
+
+function countGuess({ config }: ServiceContext, address: string, nowMs: number): void {
+  const spent = spend(guesses.get(address) ?? unspent, config.limits.guestGuessesPerAddressMinute, nowMs);
+  if (spent === undefined) rememberNewest(blockedUntilMs, address, nowMs + blockedMs, maxAddresses);
+  else rememberNewest(guesses, address, spent, maxAddresses);
+}
+
+/** A device that is gone has no links. */
+async function orRevoked<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    const isGone = error instanceof RefusedError && error.refusal.kind === 'not_found';
+    throw isGone ? new RefusedError({ kind: 'guest_link_refused', because: 'revoked' }) : error;
+  }
+}
+
+function describeLink({ params, createdAtMs, expiresAtMs, lastUsedAtMs, ...link }: GuestLinkView) {
+  return {
+    ...link,
+    command: params,
+    createdAt: toIso(createdAtMs),
+    expiresAt: toIso(expiresAtMs),
+    lastUsedAt: lastUsedAtMs === null ? null : toIso(lastUsedAtMs),
+  };
+}
+
+function toIso(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

@@ -1,0 +1,138 @@
+// How a device passes from owner to owner: released, offered, accepted; and its pairing window (decision: ownership). The device's
+// session decides; D1 has the offers for the list of whom they are made to.
+import { createId } from '../../crypto/secrets.ts';
+import { deleteTransfer, findTransfer, listTransfersTo, putTransfer } from '../../db/devices/transfers.ts';
+import { findUserByEmail } from '../../db/accounts/users.ts';
+import type { Actor } from '../../domain/access.ts';
+import { foldName } from '../../domain/account-name.ts';
+import { nameOf } from '../../domain/device-name.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { disconnectClient } from '../broker/provisioner-emqx.ts';
+import { provisionAtBroker } from '../broker/provisioning.ts';
+import type { ServiceContext } from '../../context.ts';
+import { askDevice, requireDeviceId } from './views.ts';
+import { requireDevice } from './rights.ts';
+import { orNotActivated } from './not-activated.ts';
+
+const dayMs = 24 * 3_600_000;
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function releaseDevice(context: ServiceContext, actor: Actor, deviceId: string) {
+  const requestedAtMs = Date.now();
+  const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
+  const identity = await orNotActivated(context, actor, deviceId, 'transfer', () =>
+    askDevice(context, deviceId, 'release', (session) => session.release(actor, nameOf(product.name, device.deviceSN))),
+  );
+  await Promise.all([
+    disconnectClient(context, identity),
+    provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
+    deleteTransfer(context.primary(), deviceId),
+  ]);
+  return { deviceId };
+}
+
+/**
+ * Whether somebody has the e-mail is not told.
+ * @throws RefusedError device_not_found, forbidden, invalid_request, too_many_transfers
+ */
+export async function offerDevice(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { email, address }: { email: string; address: string },
+) {
+  const db = context.primary();
+  const { limits } = context.config;
+  await requireDevice(context, actor, deviceId, 'transfer');
+  const toUserId = (await findUserByEmail(db, foldName(email)))?.id ?? null;
+  if (toUserId === actor.userId) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'email', problem: 'is your own' });
+  }
+  const offeredAtMs = Date.now();
+  const expiresAtMs = offeredAtMs + limits.transferOfferDays * dayMs;
+  const offerId = createId('', 16);
+  const row = { deviceId, offerId, fromUserId: actor.userId, toUserId, offeredAt: offeredAtMs, expiresAt: expiresAtMs };
+  if (!(await putTransfer(db, row, limits))) {
+    throw new RefusedError({
+      kind: 'limit_reached',
+      limit: { name: 'transferOffersPerUser', max: limits.transferOffersPerUser },
+    });
+  }
+  const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
+  try {
+    await orNotActivated(context, actor, deviceId, 'transfer', () =>
+      askDevice(context, deviceId, 'offerTransfer', (session) => session.offerTransfer(actor, offer, address)),
+    );
+  } catch (error) {
+    // Nobody could accept it; the offer before, if there was one, is withdrawn by this.
+    await deleteTransfer(db, deviceId, offerId);
+    throw error;
+  }
+  return { deviceId, email, expiresAt: toIso(expiresAtMs) };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found where there is none */
+export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
+  await orNotActivated(context, actor, deviceId, 'transfer', () =>
+    askDevice(context, deviceId, 'withdrawTransfer', (session) => session.withdrawTransfer(actor, address)),
+  );
+  await deleteTransfer(context.primary(), deviceId);
+  return { deviceId };
+}
+
+/** @throws RefusedError not_found where it was not offered to this user, or not any more */
+export async function answerOffer(
+  context: ServiceContext,
+  userId: number,
+  deviceId: string,
+  given: { isAccepted: boolean; address: string },
+) {
+  const db = context.primary();
+  const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
+  if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
+  await askDevice(context, deviceId, 'answerTransfer', (session) => session.answerTransfer(userId, offerId, given));
+  await deleteTransfer(db, deviceId, offerId);
+  return { deviceId };
+}
+
+export async function pageOffers(context: ServiceContext, userId: number, page: PageRequest) {
+  const { total, rows } = await listTransfersTo(context.primary(), userId, Date.now(), page);
+  const list = rows.map(({ offeredAt, expiresAt, ...offer }) => ({
+    ...offer,
+    offeredAt: toIso(offeredAt),
+    expiresAt: toIso(expiresAt),
+  }));
+  return { list, total, ...page };
+}
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
+  const { claimedAtMs, pairingUntilMs, offer } = await orNotActivated(context, actor, deviceId, 'transfer', () =>
+    askDevice(context, deviceId, 'readOwnership', (session) => session.readOwnership(actor)),
+  );
+  return {
+    deviceId,
+    claimedAt: claimedAtMs === null ? null : toIso(claimedAtMs),
+    pairingUntil: pairingUntilMs === null ? null : toIso(pairingUntilMs),
+    transfer: offer === null ? null : { email: offer.email, expiresAt: toIso(offer.expiresAtMs) },
+  };
+}
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function setPairingWindow(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { isOpen, address }: { isOpen: boolean; address: string },
+) {
+  const untilMs = isOpen ? Date.now() + context.config.limits.pairingWindowSeconds * 1000 : null;
+  await orNotActivated(context, actor, deviceId, 'pair', () =>
+    askDevice(context, deviceId, 'setPairingWindow', (session) => session.setPairingWindow(actor, untilMs, address)),
+  );
+  return { deviceId, pairingUntil: untilMs === null ? null : toIso(untilMs) };
+}
+
+function toIso(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

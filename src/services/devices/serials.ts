@@ -1,0 +1,114 @@
+// Serial numbers that a maker registers before their devices activate (decision: activation), and the list of all serials of a
+// product.
+import { createId } from '../../crypto/secrets.ts';
+import { deleteSerial, findSerials, insertSerials, listSerials } from '../../db/devices/serials.ts';
+import type { Actor } from '../../domain/access.ts';
+import { nameOf } from '../../domain/device-name.ts';
+import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { isDeviceSN } from '../../domain/topics.ts';
+import { inBulkTurn, pauseBetweenSteps } from '../../pacing/bulk-turns.ts';
+import type { ServiceContext } from '../../context.ts';
+import { findOwnProduct } from '../products/products.ts';
+
+export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
+
+const serialsAtOnce = 50;
+
+/** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request, too_many_requests */
+export async function registerSerials(
+  context: ServiceContext,
+  actor: Actor,
+  productKey: string,
+  serials: readonly unknown[],
+) {
+  const db = context.primary();
+  const { limits } = context.config;
+  const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
+  if (serials.length > limits.serialsPerImport) {
+    throw new RefusedError({
+      kind: 'invalid_input',
+      path: 'serials',
+      problem: `must have at most ${limits.serialsPerImport} items`,
+    });
+  }
+  const wanted = [...new Set(serials.filter(isDeviceSN))];
+  const { deviceIds, made } = await inBulkTurn(context, actor.userId, () => registerInSteps(context, product, wanted));
+  const seen = new Set<string>();
+  const list = serials.map((given, index) => {
+    const line = index + 1;
+    if (!isDeviceSN(given)) return { line, deviceSN: null, deviceId: null, result: 'invalid' as SerialResult };
+    const deviceId = deviceIds.get(given) ?? null;
+    const result = seen.has(given) ? 'repeated' : resultOf(made.has(given), deviceId);
+    seen.add(given);
+    return { line, deviceSN: given, deviceId, result };
+  });
+  return { registered: made.size, list };
+}
+
+/** @returns the devices of all serials that the product has then, and which of the serials are new */
+async function registerInSteps(
+  context: ServiceContext,
+  product: { id: number; name: string },
+  wanted: readonly string[],
+) {
+  const db = context.primary();
+  const deviceIds = new Map<string, string>();
+  const made = new Set<string>();
+  for (let at = 0; at < wanted.length; at += serialsAtOnce) {
+    if (at > 0) await pauseBetweenSteps(context);
+    const some = wanted.slice(at, at + serialsAtOnce);
+    const before = await findSerials(db, product.id, some);
+    const missing = some.filter((deviceSN) => !before.has(deviceSN));
+    const rows = missing.map((deviceSN) => {
+      return { deviceId: createId('dev_', 8), deviceSN, name: nameOf(product.name, deviceSN) };
+    });
+    const inserted = await insertSerials(db, product.id, rows, Date.now(), context.config.limits);
+    for (const deviceSN of inserted) made.add(deviceSN);
+    // Another import may have been first.
+    for (const [deviceSN, deviceId] of [...before, ...(await findSerials(db, product.id, missing))]) {
+      deviceIds.set(deviceSN, deviceId);
+    }
+  }
+  return { deviceIds, made };
+}
+
+/** @throws RefusedError not_found, forbidden, invalid_request for a page too far */
+export async function pageSerials(context: ServiceContext, actor: Actor, productKey: string, page: PageRequest) {
+  const db = context.primary();
+  const { pagedDevices } = context.config.limits;
+  const product = await findOwnProduct(db, actor, productKey, 'readProducts');
+  if (offsetOf(page) >= pagedDevices) {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
+  }
+  const { total, rows } = await listSerials(db, product.id, page);
+  const list = rows.map(({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled }) => ({
+    deviceSN,
+    deviceId,
+    registeredAt: toIso(registeredAt),
+    activatedAt: toIso(activatedAt),
+    isClaimed: claimedAt !== null,
+    isDisabled,
+  }));
+  return { list, total, ...page };
+}
+
+/** Of a serial that has not activated. @throws RefusedError not_found, forbidden, invalid_request */
+export async function removeSerial(context: ServiceContext, actor: Actor, productKey: string, deviceSN: string) {
+  const db = context.primary();
+  const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
+  if (await deleteSerial(db, product.id, deviceSN)) return { deviceSN };
+  if ((await findSerials(db, product.id, [deviceSN])).size === 0) {
+    throw new RefusedError({ kind: 'not_found', what: 'serial', id: deviceSN });
+  }
+  throw new RefusedError({ kind: 'invalid_input', path: 'deviceSN', problem: 'has activated: delete the device' });
+}
+
+function resultOf(isMade: boolean, deviceId: string | null): SerialResult {
+  if (isMade) return 'registered';
+  return deviceId === null ? 'too_many_devices' : 'exists';
+}
+
+function toIso(timeMs: number | null): string | null {
+  return timeMs === null ? null : new Date(timeMs).toISOString();
+}

@@ -1,0 +1,217 @@
+// Sharing a device with other users: invitations by email, members. An invitation is a row in D1 and gives no right. A
+// member is made, changed and ended by the device's object, which D1 follows (domain/device/sharing.ts): who may do what is
+// right at once, lists are when D1 has taken it. Answers do not tell whether an email has an account.
+import { createId } from '../../crypto/secrets.ts';
+import {
+  deleteInvitation,
+  deleteInvitationsOfUser,
+  findInvitation,
+  listInvitationsFor,
+  listInvitationsOf,
+  listMembers,
+  putInvitation,
+} from '../../db/devices/members.ts';
+import { findUser, type UserRow } from '../../db/accounts/users.ts';
+import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
+import { foldName } from '../../domain/account-name.ts';
+import type { InvitationChange, Party } from '../../domain/device/sharing.ts';
+import type { Member } from '../../domain/device/state.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
+import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import type { ServiceContext } from '../../context.ts';
+import { askDevice } from './views.ts';
+import { requireDevice } from './rights.ts';
+
+const dayMs = 86_400_000;
+
+/** @throws RefusedError invalid_request, device_not_found, forbidden, too_many_members */
+export async function inviteMember(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { email, role, address }: { email: string; role: MemberRole; address: string },
+) {
+  const db = context.primary();
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const foldedEmail = foldName(email);
+  if ((await requireUser(context, actor.userId)).foldedEmail === foldedEmail) {
+    throw new RefusedError({ kind: 'is_owner', deviceId });
+  }
+  const { limits } = context.config;
+  const createdAt = Date.now();
+  const invitation = {
+    id: createId('', 16),
+    deviceRow: device.id,
+    email,
+    foldedEmail,
+    role,
+    invitedBy: actor.userId,
+    createdAt,
+    expiresAt: createdAt + limits.invitationDays * dayMs,
+  };
+  const put = await putInvitation(db, invitation, limits);
+  if (put === 'no-device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (put === 'full') {
+    throw new RefusedError({
+      kind: 'limit_reached',
+      limit: { name: 'membersPerDevice', max: limits.membersPerDevice },
+    });
+  }
+  try {
+    await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
+  } catch (error) {
+    // It would give nothing: whoever asks is not the owner any more, or asks again.
+    await deleteInvitation(db, invitation.id, { deviceRow: device.id });
+    throw error;
+  }
+  return describeInvitation(invitation);
+}
+
+/** Open invitations of a device. @throws RefusedError device_not_found, forbidden */
+export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const { total, rows } = await listInvitationsOf(context.primary(), device.id, page);
+  return { list: rows.map(describeInvitation), total, ...page };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found */
+export async function withdrawInvitation(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { id, address }: { id: string; address: string },
+) {
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const deleted = await deleteInvitation(context.primary(), id, { deviceRow: device.id });
+  if (deleted === undefined) throw noInvitation(id);
+  await noteInvitation(context, actor, deviceId, 'invitation_withdrawn', null, { email: deleted.email, address });
+  return { invitationId: id };
+}
+
+/** Open invitations for the email of the user. */
+export async function pageIncoming(context: ServiceContext, userId: number, page: PageRequest) {
+  const { foldedEmail } = await requireUser(context, userId);
+  const { total, rows } = await listInvitationsFor(context.primary(), foldedEmail, Date.now(), page);
+  const list = rows.map(({ invitation, deviceId, inviter }) => {
+    const { invitationId, role, createdAt, expiresAt } = describeInvitation(invitation);
+    return { invitationId, deviceId, invitedBy: inviter, role, createdAt, expiresAt };
+  });
+  return { list, total, ...page };
+}
+
+/** The same answer where it is repeated before the invitation is gone. @throws RefusedError not_found, too_many_members */
+export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
+  const db = context.primary();
+  const { foldedEmail, email } = await requireUser(context, userId);
+  const found = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
+  if (found === undefined) throw noInvitation(id);
+  const { deviceId, invitation, maxMembers } = found;
+  const { role, invitedBy } = invitation;
+  await askDevice(context, deviceId, 'join', (session) =>
+    session.join(userId, role, invitedBy, { email, address }, maxMembers),
+  );
+  await deleteInvitation(db, id, { foldedEmail });
+  return { deviceId, role };
+}
+
+/** @throws RefusedError not_found */
+export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
+  const db = context.primary();
+  const { foldedEmail, email } = await requireUser(context, userId);
+  const found = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
+  if ((await deleteInvitation(db, id, { foldedEmail })) === undefined) throw noInvitation(id);
+  if (found !== undefined) {
+    const party = { email, address };
+    await noteInvitation(context, inPerson(userId), found.deviceId, 'invitation_declined', null, party);
+  }
+  return { invitationId: id };
+}
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
+  const { device } = await requireDevice(context, actor, deviceId, 'share');
+  const { total, rows } = await listMembers(context.primary(), device.id, page);
+  return { list: rows.map((row) => ({ ...row, since: new Date(row.since).toISOString() })), total, ...page };
+}
+
+/** @throws RefusedError device_not_found, forbidden, not_found */
+export async function changeMember(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { userId, role, address }: { userId: number; role: MemberRole; address: string },
+) {
+  const party = { email: await emailOf(context, userId), address };
+  return describeMember(
+    await askDevice(context, deviceId, 'changeMember', (session) => session.changeMember(actor, userId, role, party)),
+  );
+}
+
+/** By an owner, or of one's own membership. @throws RefusedError device_not_found, forbidden, not_found */
+export async function removeMember(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { userId, address }: { userId: number; address: string },
+) {
+  const action = actor.userId === userId ? 'leave' : 'share';
+  const { device } = await requireDevice(context, actor, deviceId, action);
+  const party = { email: await emailOf(context, userId), address };
+  await askDevice(context, deviceId, 'removeMember', (session) => session.removeMember(actor, userId, party));
+  await deleteInvitationsOfUser(context.primary(), device.id, userId);
+  return { userId };
+}
+
+/** For the device's events. One that has no session has none. */
+async function noteInvitation(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  change: InvitationChange,
+  role: MemberRole | null,
+  party: Party,
+): Promise<void> {
+  try {
+    await askDevice(context, deviceId, 'noteInvitation', (session) =>
+      session.noteInvitation(actor, change, role, party),
+    );
+  } catch (error) {
+    if (!(error instanceof RefusedError) || error.refusal.kind !== 'not_found') throw error;
+  }
+}
+
+/** Empty where there is no such user. */
+async function emailOf(context: ServiceContext, userId: number): Promise<string> {
+  const user = Number.isNaN(userId) ? undefined : await findUser(context.primary(), userId);
+  return user?.email ?? '';
+}
+
+async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {
+  const user = await findUser(context.primary(), userId);
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  return user;
+}
+
+function noInvitation(id: string): RefusedError {
+  return new RefusedError({ kind: 'not_found', what: 'invitation', id });
+}
+
+function describeMember({ userId, role, sinceMs }: Member) {
+  return { userId, role, since: new Date(sinceMs).toISOString() };
+}
+
+function describeInvitation(row: {
+  id: string;
+  email: string;
+  role: MemberRole;
+  createdAt: number;
+  expiresAt: number;
+}) {
+  return {
+    invitationId: row.id,
+    email: row.email,
+    role: row.role,
+    createdAt: new Date(row.createdAt).toISOString(),
+    expiresAt: new Date(row.expiresAt).toISOString(),
+  };
+}

@@ -1,0 +1,115 @@
+// Which parts of the service work. Reports; repairs nothing. Anybody may ask, so that an isolate checks at most every
+// `healthCacheMs`, and one request at a time.
+import { sql } from 'drizzle-orm';
+import journal from '../../../migrations/meta/_journal.json';
+import { finishInBackground } from '../../background.ts';
+import { bridgeLinkName, callBrokerLink } from '../../objects/calls/stubs.ts';
+import { describeError, log } from '../../log.ts';
+import type { ServiceContext } from '../../context.ts';
+
+const checkTimeoutMs = 2_000;
+
+type PartName = 'database' | 'bridge' | 'broker';
+
+/** Missing parts are looked for again sooner, so that a start or a recovery shows at once. */
+const missingCacheMs = 500;
+const pollMs = 20;
+
+type Health = { missing: string[]; checkedAtMs: number; isChecking: boolean };
+const healthByEnv = new WeakMap<Env, Health>();
+
+/**
+ * The missing parts beside this Worker itself, in words; a check that fails or takes longer than two seconds counts as
+ * missing. An uplink that stands still is one, because reports are acknowledged and do not arrive.
+ */
+export async function findMissingParts(context: ServiceContext): Promise<string[]> {
+  const { env, config } = context;
+  const health = healthByEnv.get(env) ?? { missing: [], checkedAtMs: -Infinity, isChecking: false };
+  healthByEnv.set(env, health);
+  const cacheMs = Math.min(config.limits.healthCacheMs, health.missing.length > 0 ? missingCacheMs : Infinity);
+  const isChecking = () => health.isChecking;
+  const isYoungerThan = (ageMs: number) => Date.now() - health.checkedAtMs < ageMs;
+  if (isYoungerThan(cacheMs)) return health.missing;
+  if (!isChecking()) {
+    health.isChecking = true;
+    await finishInBackground(renew(context, health));
+  } else if (!isYoungerThan(cacheMs + checkTimeoutMs)) {
+    // By its own timer: a promise of another request cannot be awaited.
+    while (isChecking()) await scheduler.wait(pollMs);
+  }
+  return health.missing;
+}
+
+async function renew(context: ServiceContext, health: Health): Promise<void> {
+  try {
+    health.missing = await checkParts(context);
+    health.checkedAtMs = Date.now();
+  } finally {
+    health.isChecking = false;
+  }
+}
+
+async function checkParts(context: ServiceContext): Promise<string[]> {
+  const [database, brokerSide] = await Promise.all([
+    checkDatabase(context),
+    context.config.hasBroker ? checkBrokerSide(context) : [],
+  ]);
+  return [...database, ...brokerSide];
+}
+
+async function checkDatabase(context: ServiceContext): Promise<string[]> {
+  const migrations = await check('database', () => findMissingMigrations(context));
+  if (migrations === undefined) return ['database'];
+  return migrations.length > 0 ? [`database (migration ${migrations.join(', ')} is not applied)`] : [];
+}
+
+/** Where there are several shares, with the number of the share. */
+async function checkBrokerSide({ env, config }: ServiceContext): Promise<string[]> {
+  const { bridgeShares } = config;
+  const links = await Promise.all(
+    Array.from({ length: bridgeShares }, (_, share) =>
+      check('bridge', () =>
+        callBrokerLink(env, 'health', 'idempotent', (link) => link.health(), bridgeLinkName(share)),
+      ),
+    ),
+  );
+  return links.flatMap((link, share) => {
+    const ofShare = bridgeShares === 1 ? '' : ` ${share}`;
+    const missing: string[] = [];
+    if (link?.bridgeConnected !== true) missing.push(`bridge${ofShare}`);
+    if (link?.brokerConnected !== true) missing.push(`broker${ofShare}`);
+    const stall = link?.stall ?? null;
+    if (stall !== null) missing.push(`uplink${ofShare} (${stall.reason} for ${stall.seconds} s)`);
+    return missing;
+  });
+}
+
+/** Newer ones than this Worker knows harm nothing: it may be the version before, rolled back to. */
+async function findMissingMigrations(context: ServiceContext): Promise<string[]> {
+  const known = journal.entries.map(({ tag }) => tag);
+  const applied = await context
+    .primary()
+    .all<{ name: string }>(sql`select name from d1_migrations`)
+    .catch((error: unknown) => {
+      // A database in which no migration was ever applied has no such table.
+      if (/no such table/.test(String(describeError(error)['error']))) return [];
+      throw error;
+    });
+  const names = new Set(applied.map(({ name }) => name.replace(/\.sql$/, '')));
+  return known.filter((name) => !names.has(name));
+}
+
+/** undefined where the answer fails or does not come in time. */
+async function check<T>(part: PartName, ask: () => PromiseLike<T>): Promise<T | undefined> {
+  const late = new Promise<undefined>((resolve) => {
+    AbortSignal.timeout(checkTimeoutMs).addEventListener('abort', () => resolve(undefined));
+  });
+  try {
+    const answer = await Promise.race([ask(), late]);
+    if (answer === undefined) log('warn', 'health check failed', { part, error: 'no answer in time' });
+    return answer;
+  } catch (error) {
+    log('warn', 'health check failed', { part, ...describeError(error) });
+    return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+// A device whose session was lost while D1 still has its record: its object gets back from D1 whose it is, with whom it is
+// shared, to whom it is offered and what it is called. Credentials and history are lost: it has to activate again. No hot path comes here.
+import { findMembers } from '../../db/devices/members.ts';
+import { findOpenOffer } from '../../db/devices/transfers.ts';
+import { findDevice, type DeviceRow } from '../../db/devices/devices.ts';
+import { findProduct, type ProductRow } from '../../db/products/products.ts';
+import { callDevice } from '../../objects/calls/stubs.ts';
+import { log } from '../../log.ts';
+import type { ServiceContext } from '../../context.ts';
+
+type Traces = Pick<DeviceRow, 'projectionVersion' | 'membersVersion' | 'claimedAt'>;
+
+/** Whether the record shows that the device had a session: otherwise there is nothing to restore. */
+export function hadSession({ projectionVersion, membersVersion, claimedAt }: Traces): boolean {
+  return projectionVersion > 0 || membersVersion > 0 || claimedAt !== null;
+}
+
+/** What a device's object knows of its record and its product. */
+export function factsOf(device: DeviceRow, product: ProductRow) {
+  const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
+  const { ownerId, claimedAt: claimedAtMs, name, isDisabled } = device;
+  const ownership = { ownerId, productOwnerId: product.ownerId, claimedAtMs };
+  return { productKey, ...ownership, name, isDisabled, controlMode, offlineGraceSeconds, productChangedAtMs };
+}
+
+export async function restoreSession(context: ServiceContext, device: DeviceRow, product: ProductRow): Promise<void> {
+  const db = context.primary();
+  const { id, deviceId, ownerId, membersVersion, projectionVersion } = device;
+  const members = await findMembers(db, id);
+  const offer = (await findOpenOffer(db, deviceId, ownerId, Date.now())) ?? null;
+  const lost = { facts: factsOf(device, product), members, membersVersion, offer, projectionVersion };
+  await callDevice(context.env, deviceId, 'restore', 'idempotent', (session) => session.restore(lost));
+  log('warn', 'session of a device restored from its record: it has to activate again', { deviceId });
+}
+
+/** False where D1 knows of no session that the device had. */
+export async function restoreById(context: ServiceContext, deviceId: string): Promise<boolean> {
+  const db = context.primary();
+  const found = await findDevice(db, deviceId);
+  if (found === undefined || !hadSession(found.device)) return false;
+  const product = await findProduct(db, found.product.productKey);
+  if (product === undefined) return false;
+  await restoreSession(context, found.device, product);
+  return true;
+}

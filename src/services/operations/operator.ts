@@ -1,0 +1,140 @@
+// What an operator does from the console: sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
+// each by the use case that the account itself would call, so that sessions, broker and records stay one.
+import {
+  disableUser,
+  eraseUser,
+  hasDevices,
+  listDevicesAfter,
+  markDisabledWithAccount,
+} from '../../db/accounts/operator.ts';
+import type { ListedDevice } from '../../db/accounts/operator.ts';
+import { writeSetting } from '../../db/service-settings.ts';
+import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
+import { inPerson } from '../../domain/access.ts';
+import { foldName } from '../../domain/account-name.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { describeError, log } from '../../log.ts';
+import type { SliceDone } from '../../protocol/operator.ts';
+import { provisionAtBroker } from '../broker/provisioning.ts';
+import type { ServiceContext } from '../../context.ts';
+import { deleteDevice } from '../devices/deletion.ts';
+import { readStatus } from '../devices/views.ts';
+import { changeDevice } from '../devices/devices.ts';
+import { issuePasswordReset } from '../accounts/password-resets.ts';
+
+const atOnce = 20;
+
+export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): Promise<void> {
+  await writeSetting(primary(), 'sign_up', isOpen ? 'open' : 'closed');
+  log('warn', 'operator: sign-up changed', { isOpen });
+}
+
+/** @throws RefusedError not_found, too_many_requests; forbidden for a disabled account */
+export async function issueResetFor(context: ServiceContext, name: string) {
+  const user = await findAccount(context, name);
+  if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
+  const reset = await issuePasswordReset(context, user);
+  if (reset === undefined) {
+    throw new RefusedError({ kind: 'rate_limited', limit: 'passwordResetsPerHour', retryAfterSeconds: 3_600 });
+  }
+  log('warn', 'operator: password reset issued', { userId: user.id });
+  return { userId: user.id, ...reset };
+}
+
+/** No login, session or API key from the first slice on; then its devices. @throws RefusedError not_found */
+export async function disableAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
+  const { id: ownerId } = await findAccount(context, name);
+  const db = context.primary();
+  if (cursor === 0) {
+    await disableUser(db, ownerId, Date.now());
+    log('warn', 'operator: account disabled', { userId: ownerId });
+  }
+  const found = await listDevicesAfter(db, cursor, context.config.limits.devicesPerDeletion, { ownerId });
+  return runSlice(context, found, async (device) => {
+    // One that its owner has disabled stays disabled when the account is enabled again.
+    if (await isDisabled(context, device)) return;
+    await markDisabledWithAccount(db, device.deviceId, true);
+    await changeDevice(context, inPerson(ownerId), device.deviceId, { disabled: true });
+  });
+}
+
+/** With the devices that were disabled with it. @throws RefusedError not_found */
+export async function enableAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
+  const { id: ownerId } = await findAccount(context, name);
+  const db = context.primary();
+  if (cursor === 0) {
+    await disableUser(db, ownerId, null);
+    log('warn', 'operator: account enabled', { userId: ownerId });
+  }
+  const filter = { ownerId, isDisabledWithAccount: true } as const;
+  const found = await listDevicesAfter(db, cursor, context.config.limits.devicesPerDeletion, filter);
+  return runSlice(context, found, async ({ deviceId }) => {
+    await changeDevice(context, inPerson(ownerId), deviceId, { disabled: false });
+    await markDisabledWithAccount(db, deviceId, false);
+  });
+}
+
+/**
+ * Its devices, then everything else. The names are free again, the keys of its products are not. With devices that could not
+ * be deleted the account stays disabled, and can be deleted again.
+ * @throws RefusedError not_found
+ */
+export async function deleteAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
+  const { id: ownerId } = await findAccount(context, name);
+  const db = context.primary();
+  if (cursor === 0) await disableUser(db, ownerId, Date.now());
+  const found = await listDevicesAfter(db, cursor, context.config.limits.devicesPerDeletion, { ownerId });
+  const done = await runSlice(context, found, ({ deviceId }) => deleteDevice(context, inPerson(ownerId), deviceId));
+  if (done.cursor === null && !(await hasDevices(db, ownerId))) {
+    await eraseUser(db, ownerId, Date.now());
+    log('warn', 'operator: account deleted', { userId: ownerId });
+  }
+  return done;
+}
+
+/**
+ * Tells a broker that credentials are pushed to which devices there are and which of them may log in. Messaging passwords are
+ * not stored: a device whose account the broker has lost has to activate again.
+ */
+export async function pushCredentials(context: ServiceContext, cursor: number): Promise<SliceDone> {
+  const { broker, limits } = context.config;
+  if (broker.provisioning === 'none') return { done: 0, failed: 0, cursor: null };
+  const found = await listDevicesAfter(context.primary(), cursor, limits.devicesPerDeletion);
+  return runSlice(context, found, async (device) => {
+    const kind = (await isDisabled(context, device)) ? 'disable' : 'upsert';
+    await provisionAtBroker(context, device, { kind }, Date.now());
+  });
+}
+
+async function findAccount({ primary }: ServiceContext, name: string): Promise<UserRow> {
+  const user = await findUserByName(primary(), foldName(name));
+  if (user === undefined) throw new RefusedError({ kind: 'not_found', what: 'account' });
+  return user;
+}
+
+/** By its session: the record may lag behind. */
+async function isDisabled(context: ServiceContext, { deviceId, ownerId }: ListedDevice): Promise<boolean> {
+  return (await readStatus(context, inPerson(ownerId), deviceId)).status === 'disabled';
+}
+
+/** One device that fails stops none of the others. */
+async function runSlice(
+  { config }: ServiceContext,
+  found: ListedDevice[],
+  act: (device: ListedDevice) => Promise<unknown>,
+): Promise<SliceDone> {
+  let failed = 0;
+  for (let at = 0; at < found.length; at += atOnce) {
+    const attempts = found.slice(at, at + atOnce).map(async (device) => {
+      try {
+        await act(device);
+      } catch (error) {
+        failed += 1;
+        log('warn', 'operator: device failed', { deviceId: device.deviceId, ...describeError(error) });
+      }
+    });
+    await Promise.all(attempts);
+  }
+  const isLast = found.length < config.limits.devicesPerDeletion;
+  return { done: found.length - failed, failed, cursor: isLast ? null : (found.at(-1)?.id ?? null) };
+}

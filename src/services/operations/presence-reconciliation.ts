@@ -1,0 +1,76 @@
+// Finds devices that show as online although their session is over and nobody said so: a slice of all devices at each run.
+// Where the broker has an API it is asked about each; otherwise it matters only that it has forgotten its sessions.
+import { listConnectionStatuses } from '../../db/devices/devices.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import type { DeviceIdentity } from '../../domain/topics.ts';
+import { callBrokerLink, callDevice } from '../../objects/calls/stubs.ts';
+import { log } from '../../log.ts';
+import { BrokerCallError } from '../broker/provisioner.ts';
+import { isClientConnected } from '../broker/provisioner-emqx.ts';
+import type { ServiceContext } from '../../context.ts';
+
+type Doubt = { beforeMs: number; confirmWithinMs: number };
+
+const checksAtOnce = 6;
+/** The clocks of broker and Worker may differ, and what the broker says may have crossed a new session. */
+const slackMs = 10_000;
+
+export async function reconcilePresence(context: ServiceContext): Promise<void> {
+  const { env, config, primary } = context;
+  if (!config.hasBroker || !config.broker.reportsConnections) return;
+  const reconciliation = await callBrokerLink(env, 'readReconciliation', 'idempotent', (link) =>
+    link.readReconciliation(),
+  );
+  const { forgottenBeforeMs, afterId } = reconciliation;
+  const hasApi = config.broker.api !== undefined;
+  if (!hasApi && forgottenBeforeMs === null) return;
+  const limit = config.limits.presenceChecksPerMinute;
+  const rows = await listConnectionStatuses(primary(), afterId, limit);
+  const waiting = rows.filter(({ connectionStatus }) => connectionStatus === 1);
+  const confirmWithinMs = config.limits.brokerRestartGraceSeconds * 1000;
+  const remembered = forgottenBeforeMs === null ? undefined : { beforeMs: forgottenBeforeMs, confirmWithinMs };
+  const work = async (): Promise<void> => {
+    for (let device = waiting.pop(); device !== undefined; device = waiting.pop()) {
+      const doubt = hasApi ? await askBroker(context, device) : remembered;
+      if (doubt !== undefined) await reportDoubt(env, device, doubt);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: checksAtOnce }, work));
+  } catch (error) {
+    // The slice is done again by the next run.
+    if (!(error instanceof BrokerCallError)) throw error;
+    log('warn', 'broker not asked about its clients', error.failure);
+    return;
+  }
+  const lastId = rows.length < limit ? null : (rows.at(-1)?.id ?? null);
+  await callBrokerLink(env, 'continueReconciliation', 'idempotent', (link) =>
+    link.continueReconciliation(reconciliation, lastId),
+  );
+}
+
+/** @throws BrokerCallError where the broker is away, or something else answers: no other device need be tried now */
+async function askBroker(context: ServiceContext, device: DeviceIdentity): Promise<Doubt | undefined> {
+  const askedAtMs = Date.now();
+  try {
+    const isConnected = await isClientConnected(context, device);
+    return isConnected ? undefined : { beforeMs: askedAtMs - slackMs, confirmWithinMs: 0 };
+  } catch (error) {
+    if (!(error instanceof BrokerCallError) || error.failure.kind !== 'refused') throw error;
+    // It must not stop those after it; sessionSilenceHours stands behind.
+    log('warn', 'broker not asked about a client', { deviceId: device.deviceId, ...error.failure });
+    return undefined;
+  }
+}
+
+/** A device that cannot be told is told by a later run. */
+async function reportDoubt(env: Env, { deviceId }: DeviceIdentity, doubt: Doubt): Promise<void> {
+  try {
+    await callDevice(env, deviceId, 'reportConnection', 'idempotent', (session) =>
+      session.reportConnection({ kind: 'doubted', ...doubt }),
+    );
+  } catch (error) {
+    // The call has logged it.
+    if (!(error instanceof RefusedError)) throw error;
+  }
+}

@@ -1,0 +1,128 @@
+// The product catalogue of one user. Somebody else's product is forbidden, one that does not exist is not found.
+import { runInBackground } from '../../background.ts';
+import type { Database } from '../../db/client.ts';
+import {
+  deleteProduct,
+  findProduct,
+  insertProduct,
+  listProducts,
+  readFigures,
+  updateProduct,
+  type ProductRow,
+} from '../../db/products/products.ts';
+import { refusalOfKey, type Actor } from '../../domain/access.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
+import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import { isProductKey } from '../../domain/topics.ts';
+import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
+import { announceProduct } from '../broker/bridge-shares.ts';
+import type { ServiceContext } from '../../context.ts';
+import { admitProductChange, propagateProductChange } from './propagation.ts';
+
+const dayMs = 86_400_000;
+
+/** @throws RefusedError product_key_exists, too_many_products, unauthorized where the account is gone */
+export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
+  const refusal = refusalOfKey(actor, 'manageProducts', body.productKey);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  const ownerId = actor.userId;
+  const database = context.primary();
+  const nowMs = Date.now();
+  const product = { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs };
+  const inserted = await insertProduct(database, product, context.config.limits);
+  if (inserted === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  if (inserted === 'key-taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
+  if ('limit' in inserted) throw new RefusedError({ kind: 'limit_reached', limit: inserted.limit });
+  announceProduct(context, body.productKey);
+  return { productId: inserted.id, productKey: body.productKey, name: body.name };
+}
+
+export async function pageProducts(
+  context: ServiceContext,
+  actor: Actor,
+  category: string | undefined,
+  page: PageRequest,
+) {
+  const filter = { ownerId: actor.userId, productKey: actor.productKey ?? undefined, category };
+  const { total, rows } = await listProducts(context.replica(), filter, page);
+  return { list: rows.map(describeProduct), total, ...page };
+}
+
+/** @throws RefusedError not_found, forbidden */
+export async function readProduct(context: ServiceContext, actor: Actor, productKey: string) {
+  return describeProduct(await findOwnProduct(context.primary(), actor, productKey, 'readProducts'));
+}
+
+/** @throws RefusedError not_found, forbidden */
+export async function readProductFigures(context: ServiceContext, actor: Actor, productKey: string) {
+  const database = context.primary();
+  const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
+  return readFigures(database, id, Math.floor(Date.now() / dayMs));
+}
+
+/** @throws RefusedError invalid_request, not_found, forbidden, too_many_requests */
+export async function changeProduct(
+  context: ServiceContext,
+  actor: Actor,
+  productKey: string,
+  { productKey: givenKey, ...changes }: UpdateProductBody,
+) {
+  const database = context.primary();
+  const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
+  if (givenKey !== undefined && givenKey !== productKey) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
+  }
+  const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
+  if (isForDevices) await admitProductChange(context, product.id);
+  const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
+  if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
+  return describeProduct(changed);
+}
+
+/** @throws RefusedError not_found, forbidden, product_has_devices */
+export async function removeProduct(context: ServiceContext, actor: Actor, productKey: string) {
+  const database = context.primary();
+  const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
+  if (await deleteProduct(database, product.id, Date.now())) return { productKey };
+  // Either it has devices, or another request has deleted it: then it is not found.
+  await findOwnProduct(database, actor, productKey, 'manageProducts');
+  throw new RefusedError({ kind: 'product_has_devices', productKey });
+}
+
+/** @throws RefusedError not_found, forbidden */
+export async function findOwnProduct(
+  database: Database,
+  actor: Actor,
+  productKey: string,
+  action: 'readProducts' | 'manageProducts',
+): Promise<ProductRow> {
+  const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
+  if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
+  if (product.ownerId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
+  const refusal = refusalOfKey(actor, action, productKey);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  return product;
+}
+
+function describeProduct(row: ProductRow) {
+  return {
+    productId: row.id,
+    productKey: row.productKey,
+    name: row.name,
+    description: row.description,
+    category: row.category,
+    controlMode: row.controlMode,
+    uiTemplate: row.uiTemplate,
+    iconName: row.iconName,
+    iconColor: row.iconColor,
+    manufacturer: row.manufacturer,
+    model: row.model,
+    status: row.status,
+    offlineGraceSeconds: row.offlineGraceSeconds,
+    activation: row.activation,
+    reactivation: row.reactivation,
+    createdAt: new Date(row.createdAt).toISOString(),
+    updatedAt: new Date(row.updatedAt).toISOString(),
+  };
+}

@@ -1,0 +1,84 @@
+// Floods of requests that each change many devices: an owner of thousands deletes them by the slice, in a loop and in parallel,
+// while he imports more.
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Tally, type Attack, type Target } from '../rig/attack.ts';
+import { oneAddress } from './http-floods.ts';
+import { endOf, inParallel, nameOfError, send, type HttpAnswer } from '../rig/traffic.ts';
+
+const serialsAtOnce = 1_000;
+const path = '/api/v1/products';
+const ever = 'createdAfter=2000-01-01T00:00:00Z';
+/** By the pause after each five: see docs/limits.md. */
+const maxDeletedPerSecond = 50;
+/** What a burst may have more: a slice that was under way, and one after it. */
+const slack = 200;
+const preparedWithinMs = 60_000;
+
+const newSerial = (): string => `bulk-${randomBytes(8).toString('hex')}`;
+
+function ask({ url, own }: Target, method: string, to: string, body?: object): Promise<HttpAnswer> {
+  const headers = { Authorization: `Bearer ${own.token}` };
+  const text = body === undefined ? {} : { body: JSON.stringify(body) };
+  return send(`${url}${path}${to}`, { method, headers, address: oneAddress, ...text });
+}
+
+const importSome = (target: Target, productKey: string): Promise<HttpAnswer> =>
+  ask(target, 'POST', `/${productKey}/serials`, { serials: Array.from({ length: serialsAtOnce }, newSerial) });
+
+/** Asks again where it is refused for now. @throws Error where it stays refused */
+async function insist(what: () => Promise<HttpAnswer>): Promise<void> {
+  const untilMs = performance.now() + preparedWithinMs;
+  for (;;) {
+    const { status, text } = await what();
+    if (status === 200) return;
+    if (status !== 429 || performance.now() > untilMs) throw new Error(`preparing: ${status} ${text.slice(0, 200)}`);
+    await sleep(500);
+  }
+}
+
+/** Of the first round; those after it go on with it. */
+let prepared: string | undefined;
+
+async function prepare(target: Target, imports: number): Promise<string> {
+  if (prepared !== undefined) return prepared;
+  const productKey = newSerial();
+  await insist(() => ask(target, 'POST', '', { productKey, name: 'Bulk' }));
+  for (let count = 0; count < imports; count += 1) await insist(() => importSome(target, productKey));
+  return (prepared = productKey);
+}
+
+export const bulkFloods: Attack[] = [
+  {
+    name: 'bulk-deletions',
+    title: 'an owner of thousands of devices deletes them and imports more, in parallel and in a loop',
+    holds: 'one such request at a time with pauses, one more waits, the others are refused',
+    run: async (target, { seconds, clients, sockets }) => {
+      const tally = new Tally();
+      const productKey = await prepare(target, Math.ceil(sockets / 100));
+      const startedAtMs = performance.now();
+      let deleted = 0;
+      await inParallel(clients, endOf(seconds), async (number) => {
+        const isImport = number % 8 === 7;
+        try {
+          const { status, text } = await (isImport
+            ? importSome(target, productKey)
+            : ask(target, 'DELETE', `/${productKey}/devices?${ever}`));
+          tally.note(`${isImport ? 'import' : 'deletion'} ${status}`);
+          if (status !== 200 && status !== 429) tally.problem(`${status} ${text.slice(0, 200)}`);
+          const { data } = JSON.parse(text) as { data: { deleted?: number; failed?: number } | null };
+          deleted += data?.deleted ?? 0;
+          if ((data?.failed ?? 0) > 0) tally.problem(`${data?.failed} devices were not deleted`);
+        } catch (error) {
+          tally.note(nameOfError(error));
+          tally.problem(nameOfError(error));
+        }
+      });
+      const tookSeconds = (performance.now() - startedAtMs) / 1000;
+      if (deleted > tookSeconds * maxDeletedPerSecond + slack) {
+        tally.problem(`${deleted} devices were deleted in ${tookSeconds.toFixed(1)} s`);
+      }
+      return tally.result();
+    },
+  },
+];

@@ -1,0 +1,86 @@
+// When a bystander was slowed down too much, and what several runs of one attack say together. Pure; measures nothing.
+import { median, percentile } from '../../../bench/parts/statistics.ts';
+import type { Result } from './attack.ts';
+import { kinds, type Kind, type Measured } from './bystander.ts';
+import type { MemoryUse } from './memory-meter.ts';
+
+/** p95 in milliseconds, in quiet periods and under attack: the medians of the rounds. */
+export type Slowing = { before: number; meanwhile: number };
+
+export type Outcome = Result & {
+  name: string;
+  /** Of what the figures are the median. */
+  runs: number;
+  seconds: number;
+  /** How much of one core the attack itself took, which on one machine the service lacks. */
+  attackerCpu: number;
+  bystander: Record<Kind, Slowing>;
+  bystanderFailures: string[];
+  /** Of the bystander's time: how much went by because no processor was free, and is not in his figures. */
+  waitedShare: number;
+  memory: MemoryUse;
+};
+
+/** A bystander's p95 may triple; below this many milliseconds nobody notices. */
+const tripled = 3;
+const unnoticedMs = 15;
+
+/** Of an attack that slowed the bystander down: it has to do so in the median of as many. */
+export const runsOfSlowing = 3;
+
+/** Beyond 1 it is too much. */
+export function slowing({ before, meanwhile }: Slowing): number {
+  return meanwhile / Math.max(before * tripled, unnoticedMs);
+}
+
+export function findSlowed(bystander: Outcome['bystander']): string[] {
+  return Object.entries(bystander)
+    .filter(([, times]) => slowing(times) > 1)
+    .map(([kind, { before, meanwhile }]) => `${kind} p95 from ${before.toFixed(1)} to ${meanwhile.toFixed(1)} ms`);
+}
+
+/** Medians over the rounds of each round's p95. */
+export function compareRounds(quiet: readonly Measured[], attacked: readonly Measured[]): Outcome['bystander'] {
+  const of = (rounds: readonly Measured[], kind: Kind): number => {
+    const measured = rounds.map(({ times }) => times[kind]).filter((times) => times.length > 0);
+    return median(measured.map((times) => percentile(times, 95)));
+  };
+  return forEachKind((kind) => ({ before: of(quiet, kind), meanwhile: of(attacked, kind) }));
+}
+
+/** Of the same attack: the bystander's medians, and everything that failed in any of them. */
+export function joinRuns(runs: readonly [Outcome, ...Outcome[]]): Outcome {
+  const seconds = sum(runs.map((run) => run.seconds));
+  return {
+    ...runs[0],
+    ...sumResults(runs),
+    runs: runs.length,
+    seconds,
+    attackerCpu: sum(runs.map((run) => run.attackerCpu * run.seconds)) / seconds,
+    bystander: forEachKind((kind) => ({
+      before: median(runs.map(({ bystander }) => bystander[kind].before)),
+      meanwhile: median(runs.map(({ bystander }) => bystander[kind].meanwhile)),
+    })),
+    bystanderFailures: [...new Set(runs.flatMap((run) => run.bystanderFailures))],
+    waitedShare: median(runs.map((run) => run.waitedShare)),
+    memory: runs.at(-1)?.memory ?? runs[0].memory,
+  };
+}
+
+export function sumResults(results: readonly Result[]): Result {
+  const answers = new Map<string, number>();
+  for (const [answer, count] of results.flatMap((result) => Object.entries(result.answers))) {
+    answers.set(answer, (answers.get(answer) ?? 0) + count);
+  }
+  return {
+    tried: sum(results.map(({ tried }) => tried)),
+    answers: Object.fromEntries([...answers].toSorted(([, one], [, other]) => other - one)),
+    problems: [...new Set(results.flatMap(({ problems }) => problems))],
+  };
+}
+
+function forEachKind<T>(of: (kind: Kind) => T): Record<Kind, T> {
+  return Object.fromEntries(kinds.map((kind) => [kind, of(kind)])) as Record<Kind, T>;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

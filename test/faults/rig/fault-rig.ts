@@ -1,0 +1,215 @@
+// What one scenario needs from devices to the relay: a broker and devices of its own, bridges that it starts and kills,
+// and the history of every message. It must not cause faults nor say which outcome is wanted.
+import { rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Activation } from '../../../rig/clients/accounts.ts';
+import { makeSpoolDir, type BridgeProcess } from '../../../rig/services/bridge-process.ts';
+import { Mosquitto } from '../../../rig/brokers/mosquitto.ts';
+import { findFreePort } from '../../../rig/ports.ts';
+import { RelayFollower } from '../../../rig/clients/relay-client.ts';
+import { WorkerRig } from '../../../rig/worker/worker-rig.ts';
+import { untilSpoolEmpty } from './bridge-metrics.ts';
+import { History, type Verdict } from './history.ts';
+import { MessageMaker, type Numbered } from './message-maker.ts';
+import { type PublisherEvents, type PublisherLogin, StrictPublisher } from './strict-publisher.ts';
+
+const tickMs = 10;
+/** Longer than any pause of bridge and Worker: back-off, the wait before a reconnect, a promotion. */
+const giveUpAfterQuietMs = 60_000;
+const drainWithinMs = 120_000;
+/** For messages that should not come any more. */
+const lateMs = 300;
+/** So that a publisher that is slowed down does not collect the whole load in memory and then burst. */
+const maxBehind = 2000;
+
+export type Spool = { dir: string; healthPort: number };
+
+export type Outcome = Verdict & {
+  /** Slots of the devices' states that hold another number than the last one sent. */
+  stale: number;
+  leftInSpools: number;
+  /** How often the relay connection was lost; effects in between were not seen. */
+  relayLosses: number;
+};
+
+type FaultBroker = { port: number; stop: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void> };
+/** One for all devices, or one each. */
+type Publisher = Pick<StrictPublisher<Numbered>, 'publish' | 'unacknowledged' | 'connections' | 'drained' | 'close'>;
+
+export class FaultRig<B extends FaultBroker = Mosquitto> {
+  readonly worker: WorkerRig;
+  readonly devices: Activation[];
+  readonly broker: B;
+  readonly history: History;
+  readonly maker: MessageMaker;
+  readonly watch: RelayFollower;
+  readonly publisher: Publisher;
+  readonly #spools: Spool[] = [];
+  readonly #bridges: BridgeProcess[] = [];
+  #toPublish = 0;
+
+  private constructor(
+    parts: Pick<FaultRig<B>, 'worker' | 'devices' | 'broker' | 'history' | 'maker' | 'watch' | 'publisher'>,
+  ) {
+    this.worker = parts.worker;
+    this.devices = parts.devices;
+    this.broker = parts.broker;
+    this.history = parts.history;
+    this.maker = parts.maker;
+    this.watch = parts.watch;
+    this.publisher = parts.publisher;
+  }
+
+  /** Starts broker, devices and relay client; bridges are started by the scenario. */
+  static async open(worker: WorkerRig, deviceCount: number, brokerConfig = ''): Promise<FaultRig> {
+    return FaultRig.openAt(worker, await worker.activateMany(deviceCount), await Mosquitto.start(brokerConfig));
+  }
+
+  /** At a broker that checks logins the publisher needs that of a device. */
+  static async openAt<B extends FaultBroker>(
+    worker: WorkerRig,
+    devices: Activation[],
+    broker: B,
+    login?: PublisherLogin,
+  ): Promise<FaultRig<B>> {
+    const dial = () => connect({ port: broker.port, host: '127.0.0.1', noDelay: true });
+    return FaultRig.openWith(worker, devices, broker, (events) => StrictPublisher.connect(dial, events, login));
+  }
+
+  static async openWith<B extends FaultBroker>(
+    worker: WorkerRig,
+    devices: Activation[],
+    broker: B,
+    connectPublisher: (events: PublisherEvents<Numbered>) => Promise<Publisher>,
+  ): Promise<FaultRig<B>> {
+    const history = new History();
+    const watch = await watchEffects(worker, devices, history);
+    const publisher = await connectPublisher({
+      onAttempt: ({ number, device, isResting }) => {
+        if (number !== null) history.notePublished(number, device, isResting);
+      },
+      onAccepted: ({ number }) => number !== null && history.noteAccepted(number),
+    });
+    const maker = new MessageMaker(devices, history);
+    return new FaultRig({ worker, devices, broker, history, maker, watch, publisher });
+  }
+
+  /** Spools stay apart and outlive their bridges; the folders go with the rig. */
+  async makeSpool(): Promise<Spool> {
+    const spool = { dir: makeSpoolDir(), healthPort: await findFreePort() };
+    this.#spools.push(spool);
+    return spool;
+  }
+
+  startBridge(options: {
+    spool: Spool;
+    workerUrl?: string;
+    mqttPort?: number;
+    environment?: Record<string, string>;
+  }): BridgeProcess {
+    const { spool, workerUrl = this.worker.url, mqttPort = this.broker.port, environment = {} } = options;
+    const bridge = this.worker.startBridge({
+      workerUrl,
+      mqttUrl: `mqtt://127.0.0.1:${mqttPort}`,
+      spoolDir: spool.dir,
+      environment: { LOG_LEVEL: 'info', HEALTH_PORT: String(spool.healthPort), ...environment },
+    });
+    this.#bridges.push(bridge);
+    return bridge;
+  }
+
+  /** Publishes at a steady pace; resolves when the last one was handed to the publisher, acknowledged or not. */
+  async load(
+    count: number,
+    perSecond: number,
+    make: (index: number) => Numbered[] = () => [this.maker.make()],
+  ): Promise<void> {
+    const startedAtMs = performance.now();
+    let sent = 0;
+    while (sent < count) {
+      const due = Math.min(count, Math.ceil(((performance.now() - startedAtMs) * perSecond) / 1000));
+      for (; sent < due && this.publisher.unacknowledged < maxBehind; sent += 1) {
+        for (const message of make(sent)) this.publisher.publish(message);
+        this.#toPublish += 1;
+      }
+      await sleep(tickMs);
+    }
+  }
+
+  /** Publishes at a steady pace until the returned function is called, which resolves like `load`. */
+  startLoad(perSecond: number): () => Promise<void> {
+    const ending = new AbortController();
+    const ended = (async () => {
+      while (!ending.signal.aborted) await this.load(Math.ceil(perSecond / 5), perSecond);
+    })();
+    return () => {
+      ending.abort();
+      return ended;
+    };
+  }
+
+  /** Resolves when so many messages were handed to the publisher since the rig was opened. */
+  async untilSent(count: number): Promise<void> {
+    while (this.#toPublish < count) await sleep(tickMs);
+  }
+
+  /**
+   * Resolves when all that the broker took is in effect, or when nothing came for so long that nothing will.
+   * @throws Error with its last words where the bridge that was started last ended by itself
+   */
+  async untilArrived(giveUpMs = giveUpAfterQuietMs): Promise<void> {
+    const startedAtMs = performance.now();
+    await this.publisher.drained(drainWithinMs);
+    while (this.history.missing.length > 0) {
+      this.#failIfBridgeEnded();
+      const quietMs = Math.min(this.history.msSinceEffect, performance.now() - startedAtMs);
+      if (quietMs > giveUpMs) return;
+      await sleep(100);
+    }
+  }
+
+  #failIfBridgeEnded(): void {
+    const bridge = this.#bridges.at(-1);
+    const code = bridge?.child.exitCode ?? 0;
+    if (bridge !== undefined && code > 0) throw new Error(`the bridge ended with ${code}; ${bridge.lastWords}`);
+  }
+
+  /** Waits for the rest, stops the bridges in order, and judges every message. */
+  async finish(giveUpMs = giveUpAfterQuietMs): Promise<Outcome> {
+    await this.untilArrived(giveUpMs);
+    // A message that has its effect may still be unanswered, and would be sent again.
+    let leftInSpools = 0;
+    for (const { healthPort } of this.#spools) leftInSpools += await untilSpoolEmpty(healthPort);
+    for (const bridge of this.#bridges) await bridge.kill('SIGTERM');
+    await sleep(lateMs);
+    const stale = await this.maker.compareState(this.worker);
+    return { ...this.history.judge(), stale, leftInSpools, relayLosses: this.watch.losses };
+  }
+
+  async close(): Promise<void> {
+    this.watch.close();
+    this.publisher.close();
+    for (const bridge of this.#bridges) await bridge.kill('SIGKILL');
+    await this.broker.stop('SIGKILL');
+    for (const { dir } of this.#spools) rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+/** The Worker of a run, whose tokens last longer than it: a relay socket closes when its token ends. */
+export function startFaultWorker(vars: Record<string, string> = {}): Promise<WorkerRig> {
+  return WorkerRig.start({ vars: { ACCESS_TOKEN_SECONDS: '86400', ...vars } });
+}
+
+/** Adds the number of each message that the relay pushes to the history, and the times at which none could be seen. */
+export function watchEffects(worker: WorkerRig, devices: Activation[], history: History): Promise<RelayFollower> {
+  const topics = devices.map(({ topics }) => topics.propertyPost);
+  return RelayFollower.start(worker.url, { token: worker.owner.token }, topics, {
+    onPushText: (text) => {
+      const number = /"n":(\d+)/.exec(text)?.[1];
+      if (number !== undefined) history.noteEffect(Number(number));
+    },
+    onLost: () => history.noteWatchLost(),
+    onBack: () => history.noteWatchBack(),
+  });
+}

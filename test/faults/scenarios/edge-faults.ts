@@ -1,0 +1,191 @@
+// Devices at the edge, half of them over WebSocket and half through the gateway, while gateway, Worker, connections or
+// answers fail under load. What has a PUBACK is in effect; what has more effects than attempts was doubled by the service.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GatewayProcess } from '../../../rig/services/gateway-process.ts';
+import { TcpProxy, type Cut } from '../../../rig/clients/tcp-proxy.ts';
+import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
+import { EdgePublishers, overTcp, overWebSocket, type WayIn } from '../rig/edge-publishers.ts';
+import { FaultRig } from '../rig/fault-rig.ts';
+import { slotsPerDevice } from '../rig/message-maker.ts';
+import { PositionCounter } from '../rig/position-counter.ts';
+import { find, type Finding, type Scenario } from '../rig/scenario.ts';
+
+const deviceCount = 20;
+const perSecond = 200;
+
+/** A gateway that can be killed and started again at the same port. */
+class EdgeDoor {
+  readonly workerUrl: string;
+  port = 0;
+  #gateway: GatewayProcess | undefined;
+
+  constructor(workerUrl: string) {
+    this.workerUrl = workerUrl;
+  }
+
+  async start(): Promise<void> {
+    const port = this.port === 0 ? {} : { MQTT_PORT: String(this.port) };
+    this.#gateway = await GatewayProcess.start(this.workerUrl, port);
+    this.port = this.#gateway.port;
+  }
+
+  async stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    await this.#gateway?.kill(signal);
+  }
+}
+
+async function openEdge(worker: WorkerRig, door: EdgeDoor, ways: WayIn[]) {
+  const devices = await worker.activateMany(deviceCount);
+  return FaultRig.openWith(worker, devices, door, (events) => EdgePublishers.connect(devices, ways, events));
+}
+
+export const edgeGatewayKills: Scenario = {
+  name: 'edge-gateway-kills',
+  title: 'the gateway is killed under load, in turn with SIGKILL and in order, and started again',
+  run: async ({ worker, random, count }) => {
+    const [messages, kills] = [count(12_000, 1_000), count(20, 3)];
+    const door = new EdgeDoor(worker.url);
+    await door.start();
+    const rig = await openEdge(worker, door, [overTcp(() => door.port)]);
+    try {
+      const loading = rig.load(messages, perSecond);
+      for (let kill = 1; kill <= kills; kill += 1) {
+        await rig.untilSent(Math.floor((messages * kill) / (kills + 1)));
+        await sleep(random.between(0, 40));
+        await door.stop(kill % 2 === 1 ? 'SIGKILL' : 'SIGTERM');
+        await door.start();
+      }
+      await loading;
+      return [find(`${kills} kills`, await rig.finish(), [`${rig.publisher.connections} connections`])];
+    } finally {
+      await rig.close();
+    }
+  },
+};
+
+export const edgeSocketCuts: Scenario = {
+  name: 'edge-socket-cuts',
+  title: 'the connections of devices at the edge are cut under load, by reset and by silence, on each leg',
+  run: async ({ worker, random, count, isShort }) => {
+    const cuts = count(40, 3);
+    const [socketLeg, workerLeg] = [await TcpProxy.start(worker.port), await TcpProxy.start(worker.port)];
+    const door = new EdgeDoor(workerLeg.url);
+    await door.start();
+    const gatewayLeg = await TcpProxy.start(door.port);
+    const ways = [overWebSocket(() => socketLeg.port), overTcp(() => gatewayLeg.port)];
+    const rig = await openEdge(worker, door, ways);
+    try {
+      const endLoad = rig.startLoad(perSecond);
+      for (let cut = 0; cut < cuts; cut += 1) {
+        const legs = [[socketLeg], [gatewayLeg], [workerLeg], [socketLeg, gatewayLeg]][cut % 4] ?? [];
+        const kind = random.pick<Cut>(['reset', 'stall']);
+        for (const leg of legs) leg.cut(kind);
+        await sleep(isShort ? 500 : random.between(100, 8_000));
+        for (const leg of legs) leg.heal(kind === 'stall' && random.isBelow(0.5));
+        await sleep(isShort ? random.between(100, 600) : random.between(500, 3_000));
+      }
+      await endLoad();
+      return [find(`${cuts} cuts`, await rig.finish(), [`${rig.publisher.connections} connections`])];
+    } finally {
+      await rig.close();
+      for (const leg of [socketLeg, workerLeg, gatewayLeg]) await leg.stop();
+    }
+  },
+};
+
+export const edgeAnswersHeld: Scenario = {
+  name: 'edge-answers-held',
+  title: 'the acknowledgements of the edge are held back and never arrive, and each device sends again what has none',
+  run: async ({ worker, random, count }) => {
+    const rounds = count(40, 3);
+    const [socketLeg, workerLeg] = [await TcpProxy.start(worker.port), await TcpProxy.start(worker.port)];
+    const door = new EdgeDoor(workerLeg.url);
+    await door.start();
+    const ways = [overWebSocket(() => socketLeg.port), overTcp(() => door.port)];
+    const rig = await openEdge(worker, door, ways);
+    try {
+      const endLoad = rig.startLoad(perSecond);
+      let held = 0;
+      for (let round = 0; round < rounds; round += 1) {
+        const leg = round % 2 === 0 ? socketLeg : workerLeg;
+        leg.holdAnswers();
+        const before = rig.publisher.unacknowledged;
+        await sleep(random.between(200, 800));
+        held += Math.max(0, rig.publisher.unacknowledged - before);
+        leg.dropAnswers();
+        await sleep(random.between(200, 800));
+      }
+      await endLoad();
+      const facts = [
+        `${held} messages without an answer when they were cut off`,
+        `${rig.publisher.connections} connections`,
+      ];
+      const finding = find(`${rounds} rounds`, await rig.finish(), facts);
+      if (held === 0) finding.failures.push('no answer was held');
+      return [finding];
+    } finally {
+      await rig.close();
+      for (const leg of [socketLeg, workerLeg]) await leg.stop();
+    }
+  },
+};
+
+export const edgeWorkerRestarts: Scenario = {
+  name: 'edge-worker-restarts',
+  title: 'the Worker is killed and restarted under load of devices at the edge, in turn with SIGKILL and in order',
+  seenBy:
+    'the devices’ states, read after each restart, because relay sockets end with the Worker. Lost: in one round every ' +
+    'changing message of a device has a property of its own. Doubled: each one changes the position, and the changes ' +
+    'that the devices wrote down are counted, less those that a device sent again itself',
+  run: async ({ worker, count }) => {
+    const restarts = count(20, 2);
+    const perRound = count((deviceCount * slotsPerDevice) / 2, 600);
+    const door = new EdgeDoor(worker.url);
+    await door.start();
+    const ways = [overWebSocket(() => worker.port), overTcp(() => door.port)];
+    const rig = await openEdge(worker, door, ways);
+    try {
+      const { maker, devices } = rig;
+      const counter = new PositionCounter();
+      let [stale, missing, tooMany] = [0, 0, 0];
+      for (let round = 0; round < restarts; round += 1) {
+        const loading = rig.load(perRound, perSecond, () => [maker.make({ moves: true })]);
+        await rig.untilSent(round * perRound + Math.floor(perRound / 3));
+        await worker.restartWorker(round % 2 === 0 ? 'kill' : 'leave');
+        await rig.watch.untilBack(round + 1);
+        await loading;
+        await rig.publisher.drained(60_000);
+        stale += await maker.compareState(worker);
+        [missing, tooMany] = [0, 0];
+        for (const { deviceId } of devices) {
+          const [made, recorded] = [maker.countChanging(deviceId), await counter.count(worker, deviceId)];
+          missing += Math.max(0, made - recorded);
+          tooMany += Math.max(0, recorded - made);
+        }
+      }
+      const sentAgain = rig.history.repeatedAttempts;
+      return [
+        judgeRestarts(restarts, await rig.finish(), { stale, missing, tooMany, sentAgain }, rig.publisher.connections),
+      ];
+    } finally {
+      await rig.close();
+    }
+  },
+};
+
+/** A message that a device sent again may have been in effect already: then the position moved once more. */
+function judgeRestarts(
+  restarts: number,
+  outcome: Finding['outcome'] & object,
+  moves: { stale: number; missing: number; tooMany: number; sentAgain: number },
+  connections: number,
+): Finding {
+  const { stale, missing, tooMany, sentAgain } = moves;
+  const facts = [`${connections} connections`, `${sentAgain} sent again by devices`, `${tooMany} moves more`];
+  const wanted = { isOrderKept: false, isRelayKept: false, isMemoryKept: false };
+  const finding = find(`${restarts} restarts`, outcome, facts, wanted);
+  if (stale > 0) finding.failures.push(`${stale} properties that do not show the last message`);
+  if (missing > 0) finding.failures.push(`${missing} changes of position missing`);
+  if (tooMany > sentAgain) finding.failures.push(`${tooMany - sentAgain} changes of position that no device sent`);
+  return finding;
+}

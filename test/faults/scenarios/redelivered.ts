@@ -1,0 +1,147 @@
+// Each message reaches the Worker one to five times: under its own number again, as a bridge retries, also while the
+// first one is still under way; or flagged under a new number, as a broker delivers again to whichever bridge is active.
+// Takes the place of the bridge and keeps its promise: the first deliveries of a device stay in order.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../../src/protocol/bridge.ts';
+import { bridgeSecret } from '../../../rig/services/bridge-process.ts';
+import { watchEffects } from '../rig/fault-rig.ts';
+import { History } from '../rig/history.ts';
+import { MessageMaker } from '../rig/message-maker.ts';
+import type { Random } from '../rig/random.ts';
+import { find, type Scenario } from '../rig/scenario.ts';
+import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
+
+type Sent = { item: UplinkItem; number: number; copiesLeft: number; isAnswered: boolean };
+type Line = { waiting: Sent[]; isUnderWay: boolean; recent: Sent[] };
+
+const maxItems = 40;
+const batchesAtOnce = 4;
+/** Where every message is first; others bring it under new numbers. */
+const firstSpool = 0;
+const spools = 3;
+/** The Worker compares a flagged message with the device's last 64, copies under new numbers among them. */
+const recentMessages = 12;
+
+export const redelivered: Scenario = {
+  name: 'redelivered',
+  title: 'each message is delivered one to five times, shuffled, to the Worker’s ingest',
+  run: async ({ worker, random, count }) => {
+    const messages = count(20_000, 1000);
+    const devices = await worker.activateMany(20);
+    const history = new History();
+    const maker = new MessageMaker(devices, history);
+    const watch = await watchEffects(worker, devices, history);
+    try {
+      const lines = new Map(devices.map(({ deviceId }) => [deviceId, emptyLine()]));
+      for (let seq = 1; seq <= messages; seq += 1) {
+        const { number, topic, payload, device, isResting } = maker.make();
+        history.notePublished(number, device, isResting);
+        const item: UplinkItem = { seq, topic, payload: String(payload), receivedAtMs: Date.now() };
+        lines.get(device)?.waiting.push({ item, number, copiesLeft: random.between(0, 4), isAnswered: false });
+      }
+      const sender = new Sender(worker, random, history, [...lines.values()], messages);
+      await Promise.all(Array.from({ length: batchesAtOnce }, () => sender.work()));
+      await sleep(300);
+      const stale = await maker.compareState(worker);
+      const outcome = { ...history.judge(), stale, leftInSpools: 0, relayLosses: watch.losses };
+      return [find('1 to 5 deliveries', outcome, [`${sender.deliveries} deliveries in ${sender.batches} batches`])];
+    } finally {
+      watch.close();
+    }
+  },
+};
+
+class Sender {
+  readonly #worker: WorkerRig;
+  readonly #random: Random;
+  readonly #history: History;
+  readonly #lines: Line[];
+  #nextSeq: number;
+  deliveries = 0;
+  batches = 0;
+
+  constructor(worker: WorkerRig, random: Random, history: History, lines: Line[], lastSeq: number) {
+    this.#worker = worker;
+    this.#random = random;
+    this.#history = history;
+    this.#lines = lines;
+    this.#nextSeq = lastSeq + 1;
+  }
+
+  async work(): Promise<void> {
+    while (this.#lines.some(({ waiting, recent }) => waiting.length > 0 || recent.some(hasCopiesLeft))) {
+      const spool = this.#random.between(0, spools - 1);
+      const batch = this.#random.isBelow(0.5) ? this.#takeFirst() : this.#takeCopies(spool);
+      if (batch.items.length === 0) await sleep(1);
+      else await this.#post(batch);
+    }
+  }
+
+  /** The next ones of some devices, with copies of what other devices sent among them. */
+  #takeFirst(): Batch {
+    const batch = emptyBatch(firstSpool);
+    for (const line of this.#random.shuffle([...this.#lines])) {
+      if (line.isUnderWay || line.waiting.length === 0 || batch.items.length >= maxItems) continue;
+      const taken = line.waiting.splice(0, this.#random.between(1, 8));
+      line.isUnderWay = true;
+      line.recent = [...line.recent, ...taken].slice(-recentMessages);
+      batch.items.push(...taken.map(({ item }) => item));
+      batch.first.push({ line, taken });
+    }
+    batch.items.push(...this.#takeCopies(firstSpool).items);
+    return batch;
+  }
+
+  #takeCopies(spool: number): Batch {
+    const batch = emptyBatch(spool);
+    for (const { recent } of this.#lines) {
+      // A retry begins with the first message that has no answer: it may overtake its first try, but skips nothing.
+      let mayRepeat = true;
+      for (const sent of recent) {
+        if (batch.items.length >= maxItems) break;
+        const isChosen = sent.copiesLeft > 0 && this.#random.isBelow(0.4) && (sent.isAnswered || mayRepeat);
+        if (!sent.isAnswered && !isChosen) mayRepeat = false;
+        // Under a new number only what the Worker has answered for: a bridge has one batch of a device under way.
+        if (!isChosen || (spool !== firstSpool && !sent.isAnswered)) continue;
+        sent.copiesLeft -= 1;
+        batch.items.push(spool === firstSpool ? sent.item : { ...sent.item, seq: this.#nextSeq++, dup: true });
+      }
+    }
+    return batch;
+  }
+
+  async #post({ spool, items, first }: Batch): Promise<void> {
+    this.deliveries += items.length;
+    this.batches += 1;
+    const body = { spoolId: `redelivered-${spool}`, sentAtMs: Date.now(), items: this.#random.shuffle([...items]) };
+    const response = await fetch(`${this.#worker.url}${uplinkPath}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bridgeSecret}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    const { data } = uplinkAnswerSchema.parse(await response.json());
+    const refused = data.results.find(({ result }) => result !== 'accepted');
+    if (refused !== undefined) throw new Error(`the Worker answered ${JSON.stringify(refused)}`);
+    for (const { line, taken } of first) {
+      line.isUnderWay = false;
+      for (const sent of taken) {
+        sent.isAnswered = true;
+        this.#history.noteAccepted(sent.number);
+      }
+    }
+  }
+}
+
+type Batch = { spool: number; items: UplinkItem[]; first: { line: Line; taken: Sent[] }[] };
+
+function emptyBatch(spool: number): Batch {
+  return { spool, items: [], first: [] };
+}
+
+function emptyLine(): Line {
+  return { waiting: [], isUnderWay: false, recent: [] };
+}
+
+function hasCopiesLeft({ copiesLeft }: Sent): boolean {
+  return copiesLeft > 0;
+}

@@ -1,0 +1,94 @@
+// What passes to the MQTT parser, however the bytes arrive: small packets as they are, of large ones the head.
+import { finished } from 'node:stream/promises';
+import fc from 'fast-check';
+import { generate, parser, type IPublishPacket, type Packet } from 'mqtt-packet';
+import { describe, expect, it } from 'vitest';
+import { PacketLimit, readCutPayload } from '../../../broker-bridge/src/broker/packet-limit.ts';
+import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
+
+const maxPayloadBytes = 100;
+
+/** What a parser reads behind the limit when the bytes come in chunks of these sizes, over and over. */
+async function parse(bytes: Buffer, chunkSizes: number[], protocolVersion: 4 | 5): Promise<Packet[]> {
+  const limit = new PacketLimit({ isMqtt5: protocolVersion === 5, maxPayloadBytes });
+  const packets: Packet[] = [];
+  const reader = parser({ protocolVersion });
+  reader.on('packet', (packet) => packets.push(packet));
+  reader.on('error', (error: Error) => limit.destroy(error));
+  limit.on('data', (chunk: Buffer) => reader.parse(chunk));
+  for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
+    const size = chunkSizes[turn % chunkSizes.length] ?? 1;
+    limit.write(bytes.subarray(at, at + size));
+    at += size;
+  }
+  limit.end();
+  await finished(limit);
+  return packets;
+}
+
+type Made = { topic: string; payload: Buffer; qos: 0 | 1; userProperty: string };
+
+const publish = ({ topic, payload, qos, userProperty }: Made, protocolVersion: 4 | 5): Buffer => {
+  const properties = userProperty === '' ? {} : { properties: { userProperties: { name: userProperty } } };
+  const packet: IPublishPacket = { cmd: 'publish', topic, payload, qos, dup: false, retain: false, messageId: 7 };
+  return generate({ ...packet, ...(protocolVersion === 5 ? properties : {}) }, { protocolVersion });
+};
+
+const made = fc.record({
+  topic: fc.integer({ min: 1, max: 300 }).map((length) => 't'.repeat(length)),
+  payload: fc.uint8Array({ maxLength: 400 }).map((bytes) => Buffer.from(bytes)),
+  qos: fc.constantFrom<(0 | 1)[]>(0, 1),
+  userProperty: fc.constantFrom('', 'x', 'y'.repeat(200)),
+});
+
+describe('behind the limit', () => {
+  it.each([4, 5] as const)('MQTT level %i: every packet arrives, payloads whole or cut', async (protocolVersion) => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(made, { minLength: 1, maxLength: 6 }),
+        fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1, maxLength: 4 }),
+        async (messages, chunkSizes) => {
+          const ping = generate({ cmd: 'pingresp' });
+          const bytes = Buffer.concat(messages.flatMap((one) => [publish(one, protocolVersion), ping]));
+          const packets = await parse(bytes, chunkSizes, protocolVersion);
+          expect(packets.filter(({ cmd }) => cmd === 'pingresp')).toHaveLength(messages.length);
+          const publishes = packets.filter((packet) => packet.cmd === 'publish');
+          expect(publishes).toHaveLength(messages.length);
+          for (const [index, packet] of publishes.entries()) {
+            const { topic, payload, qos } = messages[index]!;
+            expect(packet).toMatchObject({ topic, qos, ...(qos === 1 && { messageId: 7 }) });
+            const arrived = packet.payload as Buffer;
+            if (payload.length <= maxPayloadBytes) expect(arrived).toEqual(payload);
+            else {
+              expect(arrived).toHaveLength(maxPayloadBytes + 1);
+              const { head, trueBytes } = readCutPayload(arrived);
+              expect(trueBytes).toBe(payload.length);
+              expect(head).toEqual(payload.subarray(0, head.length));
+            }
+          }
+        },
+      ),
+      { numRuns: 200, seed: fuzzSeed },
+    );
+  });
+
+  it('a payload of many megabytes leaves its head alone', async () => {
+    const payload = Buffer.alloc(30_000_000, 'a');
+    const bytes = publish({ topic: 't', payload, qos: 1, userProperty: '' }, 4);
+    const [packet] = await parse(bytes, [65_536], 4);
+    const { head, trueBytes } = readCutPayload((packet as IPublishPacket).payload as Buffer);
+    expect(trueBytes).toBe(30_000_000);
+    expect(head.length).toBeLessThan(maxPayloadBytes);
+  });
+
+  it.each([
+    [
+      'a publish that ends within its topic',
+      Buffer.from([0x30, 0x80, 0x01, 0xff, 0xff, ...Array<number>(126).fill(0)]),
+    ],
+    ['a length that does not end', Buffer.from([0x30, 0x80, 0x80, 0x80, 0x80, 0x80])],
+    ['a huge packet that is no publish', Buffer.from([0x20, 0xff, 0xff, 0xff, 0x7f])],
+  ])('fails on %s', async (_, bytes) => {
+    await expect(parse(bytes, [1], 4)).rejects.toThrow(/^a p/);
+  });
+});

@@ -1,0 +1,46 @@
+// What tells a suspension of this process or its machine from time that passes.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { SuspensionWatch } from '../../../node-service/suspension.ts';
+
+const clocks = { monotonicMs: 0, timeOfDayMs: 0 };
+const noticed: number[] = [];
+const watch = new SuspensionWatch((suspendedForMs) => noticed.push(suspendedForMs));
+
+beforeEach(() => {
+  vi.spyOn(performance, 'now').mockImplementation(() => clocks.monotonicMs);
+  vi.spyOn(Date, 'now').mockImplementation(() => clocks.timeOfDayMs);
+  watch.start();
+});
+
+afterEach(() => {
+  watch.stop();
+  vi.restoreAllMocks();
+  noticed.length = 0;
+});
+
+function pass(monotonicMs: number, timeOfDayMs = monotonicMs): void {
+  clocks.monotonicMs += monotonicMs;
+  clocks.timeOfDayMs += timeOfDayMs;
+  watch.check();
+}
+
+test('a process that was stopped notices it once', () => {
+  pass(500);
+  pass(60_000);
+  pass(500);
+  expect(noticed).toEqual([60_000]);
+});
+
+test('a machine that slept is noticed, although the monotonic clock stood still meanwhile', () => {
+  pass(500, 8 * 3_600_000);
+  pass(500);
+  expect(noticed).toEqual([8 * 3_600_000]);
+});
+
+test('a clock that is set back is no suspension, and what follows is measured from there', () => {
+  pass(500, -3_600_000);
+  pass(500);
+  expect(noticed).toEqual([]);
+  pass(0, 5_000);
+  expect(noticed).toEqual([5_000]);
+});

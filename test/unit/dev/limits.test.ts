@@ -1,0 +1,95 @@
+// The settings of limits: what an operator writes is read or refused with its name, and the page lists every limit.
+import { globSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { brokerLimitDefaults } from '../../../dev/broker/limits.ts';
+import { readConfig } from '../../../broker-bridge/src/config.ts';
+import { readConfig as readGatewayConfig } from '../../../mqtt-gateway/src/config.ts';
+import { gatewaySecret } from '../../../rig/services/gateway-process.ts';
+import { bridgeEnvironment, makeSpoolDir } from '../../../rig/services/bridge-process.ts';
+import { limitSpecs, readLimits } from '../../../src/limits.ts';
+
+const testDir = new URL('../../', import.meta.url);
+const page = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
+
+/** The rows of the table below a heading: name and default. */
+function listedUnder(heading: string): (string | number | undefined)[][] {
+  const [, section = ''] = page.split(new RegExp(`^${heading}$`, 'm'));
+  const rows = [...(section.split(/^#/m)[0] ?? '').matchAll(/^\| `(\w+)` +\| ([\d ]+?) +\|/gm)];
+  return rows.map(([, name, value]) => [name, Number(value?.replaceAll(' ', ''))]).toSorted();
+}
+
+describe('limits', () => {
+  it('keeps the default of what is not named', () => {
+    expect(readLimits('').apiKeysPerUser).toBe(limitSpecs.apiKeysPerUser.default);
+    expect(readLimits(' apiKeysPerUser=3 ,').apiKeysPerUser).toBe(3);
+  });
+
+  it.each([
+    ['apiKeys=3', /no limit "apiKeys"/],
+    ['toString=3', /no limit "toString"/],
+    ['apiKeysPerUser', /whole number from 1 to 1000/],
+    ['apiKeysPerUser=-1', /whole number/],
+    ['apiKeysPerUser=0', /whole number/],
+    ['apiKeysPerUser=1e2', /whole number/],
+  ])('refuses %s with its name', (text, reason) => {
+    expect(() => readLimits(text)).toThrow(reason);
+  });
+
+  it('stand on their page with their defaults, each once', () => {
+    const known = Object.entries(limitSpecs).map(([name, spec]) => [name, spec.default]);
+    expect(listedUnder('# Limits')).toEqual(known.toSorted());
+  });
+
+  it('of the bridge stand there too', () => {
+    const config = readConfig(
+      bridgeEnvironment({ workerUrl: 'https://api.test', mqttUrl: 'mqtt://b.test', spoolDir: makeSpoolDir() }),
+    );
+    if ('problems' in config) throw new Error(config.problems.join());
+    const { spool, deadLetters, mqtt, rates, uplink } = config;
+    expect(listedUnder('## Bridge')).toEqual(
+      [
+        ['SPOOL_MAX_BYTES', spool.maxBytes],
+        ['DEAD_LETTERS_MAX_BYTES', deadLetters.maxBytes],
+        ['MQTT_MAX_PACKET_BYTES', mqtt.maxPacketBytes],
+        ['DEVICE_MESSAGES_PER_SECOND', rates.messagesPerSecond],
+        ['DEVICE_MESSAGES_BURST', rates.burst],
+        ['UPLINK_MAX_TRIES', uplink.maxTries],
+        ['UPLINK_STALLED_AFTER_SECONDS', uplink.stalledAfterMs / 1000],
+      ].toSorted(),
+    );
+  });
+
+  it('of the gateway stand there too', () => {
+    const config = readGatewayConfig({ WORKER_URL: 'https://api.test', GATEWAY_SECRET: gatewaySecret });
+    if ('problems' in config) throw new Error(config.problems.join());
+    const { limits, drainMs } = config;
+    expect(listedUnder('## Gateway')).toEqual(
+      [
+        ['MAX_CONNECTIONS', limits.connections],
+        ['MAX_UNAUTHENTICATED', limits.unauthenticated],
+        ['MAX_UNAUTHENTICATED_PER_ADDRESS', limits.unauthenticatedPerAddress],
+        ['HANDSHAKE_SECONDS', limits.handshakeMs / 1000],
+        ['IDLE_SECONDS', limits.idleMs / 1000],
+        ['UNREAD_SECONDS', limits.unreadMs / 1000],
+        ['DRAIN_SECONDS', drainMs / 1000],
+      ].toSorted(),
+    );
+  });
+});
+
+describe('a test reaches', () => {
+  // Those that only list limits show nothing of them.
+  const listing = ['unit/dev/limits.test.ts', 'unit/dev/broker-limits.test.ts'];
+  const tests = globSync('{unit,worker,bridge,gateway,system}/**/*.test.ts', { cwd: testDir })
+    .filter((path) => !listing.includes(path))
+    .map((path) => readFileSync(new URL(path, testDir), 'utf8'))
+    .join('\n');
+  const ofParts = ['## Bridge', '## Gateway'].flatMap((heading) => listedUnder(heading).map(([name]) => String(name)));
+
+  it.each([...Object.keys(limitSpecs), ...Object.keys(brokerLimitDefaults), ...ofParts, 'LIFE_SIGN_SECONDS'])(
+    '%s',
+    (name) => {
+      expect(new RegExp(`\\b${name}\\b`).test(tests), 'no test names it').toBe(true);
+    },
+  );
+});

@@ -1,0 +1,247 @@
+// A device's core without workerd: the events of a test go through `decide`, what it would write is kept as text, and
+// its effects are answered by a broker of two words. Storage, alarms and order of the real object are tested in workerd.
+import { inPerson } from '../../../src/domain/access.ts';
+import { adoptAlarm, noAlarm } from '../../../src/domain/device/alarm.ts';
+import { noneSpent } from '../../../src/domain/device/budget.ts';
+import { nothingCoalesced } from '../../../src/domain/device/coalescing.ts';
+import type { Command } from '../../../src/domain/device/command-life.ts';
+import { noCommands, viewCommand, type CommandRequest } from '../../../src/domain/device/commands.ts';
+import { readCredentials } from '../../../src/domain/device/credentials.ts';
+import { ask, decide, type Device } from '../../../src/domain/device/decide.ts';
+import type { Effect } from '../../../src/domain/device/effects.ts';
+import type { DeviceEvent, EventKind, Results } from '../../../src/domain/device/events.ts';
+import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/device/history.ts';
+import type { InboundMessage } from '../../../src/domain/device/inbox.ts';
+import { mentionedCommands } from '../../../src/domain/device/messages.ts';
+import { noProjection, type ProjectionOutcome } from '../../../src/domain/device/projection.ts';
+import { readProperties } from '../../../src/domain/device/properties.ts';
+import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../../src/domain/device/persistence.ts';
+import { noGuestLinks } from '../../../src/domain/device/guest-links.ts';
+import { notShared } from '../../../src/domain/device/sharing.ts';
+import type { DeviceSettings, DeviceState } from '../../../src/domain/device/state.ts';
+import { viewEvents, viewStatus } from '../../../src/domain/device/views.ts';
+import { readLimits } from '../../../src/limits.ts';
+import type { TopicAction } from '../../../src/protocol/mqtt.ts';
+
+type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
+type Published = { topic: string; payload: string };
+
+const ownerId = 1;
+/** The defaults. */
+const limits = readLimits('');
+
+/** What an activation with nothing to show has beside its facts. */
+export function proofOf(passwordDigest: string) {
+  const nothing = {
+    policy: null,
+    claimantId: undefined,
+    isSecretRight: false,
+    address: '192.0.2.7',
+    wasActivated: false,
+  };
+  return { secretDigest: 'secret', passwordDigest, defaultName: 'A switch', ...nothing };
+}
+
+export class CoreDevice {
+  readonly productKey = 'switch';
+  readonly deviceId: string;
+  nowMs: number;
+  /** Whether the broker takes what is published. */
+  hasBroker = true;
+  /** How a write of the projection ends, at once; undefined: the test ends it. */
+  projectionOutcome: ProjectionOutcome | undefined = 'written';
+  /** What was published and not taken by the test, oldest first. */
+  readonly published: Published[] = [];
+  readonly effects: Effect[] = [];
+  #device: Device = 'unused';
+  #saved: DeviceState | undefined;
+  readonly #settings: DeviceSettings;
+  readonly #rows = new Map<string, string>();
+  readonly #commands = new Map<string, Command>();
+  readonly #transitions: Transition[] = [];
+  readonly #journal: JournalEntry[] = [];
+  readonly #guests: GuestEntry[] = [];
+  #lastNumber = 0;
+  #lastSeq = 0;
+
+  constructor(nowMs: number, settings: Partial<DeviceSettings> = {}, deviceId = 'dev_00000001') {
+    this.deviceId = deviceId;
+    this.nowMs = nowMs;
+    this.#settings = { reportsConnections: true, keepAliveSeconds: 60, asksAtLogin: true, limits, ...settings };
+    const ownership = { ownerId, productOwnerId: ownerId, claimedAtMs: null };
+    const facts = { productKey: this.productKey, ...ownership, name: 'A switch', controlMode: 'toggle' };
+    this.run({
+      kind: 'provisioned',
+      deviceId: this.deviceId,
+      settings: this.#settings,
+      facts: { ...facts, offlineGraceSeconds: 0, productChangedAtMs: 0, isDisabled: false },
+      ...proofOf('password'),
+    });
+  }
+
+  run<Kind extends EventKind>(event: EventOf<Kind>): Results[Kind] {
+    const before = this.#load(event);
+    const { state, effects, result } = decide<Kind>(before, event, this.nowMs);
+    if (state !== before) this.#commit(before, state);
+    this.effects.push(...effects);
+    for (const effect of effects) this.#answer(effect);
+    return result;
+  }
+
+  receive(action: TopicAction, payload: unknown, fields: Partial<InboundMessage> = {}) {
+    const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
+    const plain = { isDup: false, isSoleReader: false, isRetained: false, receivedAtMs: this.nowMs };
+    const message = { seq: ++this.#lastSeq, action, payload: text, ...plain, ...fields };
+    const { productKey } = this;
+    const { others } = this.run({ kind: 'messages_received', productKey, spoolId: 'spool', messages: [message] });
+    return others[0] ?? { result: 'accepted' as const };
+  }
+
+  request(request: Pick<CommandRequest, 'params' | 'ttlSeconds'>) {
+    const number = this.#lastNumber + 1;
+    const commandId = `command-${number}`;
+    const outcome = this.run({
+      kind: 'command_requested',
+      actor: inPerson(ownerId),
+      request: { ...request, waitSeconds: undefined, idempotencyKey: undefined },
+      commandId,
+      number,
+    });
+    if (outcome.ok) this.#lastNumber = number;
+    return { commandId, outcome };
+  }
+
+  /** Newest first. */
+  commands() {
+    const listed = [...this.#commands.values()].sort((one, other) => other.number - one.number);
+    return listed.map((command) => viewCommand(this.state, command, this.nowMs));
+  }
+
+  /** Without the activation that the constructor made. */
+  events() {
+    const page = { page: 1, size: 100 };
+    return ask(this.#device, inPerson(ownerId), 'readReports', (state) => {
+      const activations = state.activations.filter(({ reason }) => reason !== 'first');
+      const stored = { transitions: this.#transitions, journal: this.#journal, guests: this.#guests };
+      return viewEvents({ ...state, activations }, stored, page);
+    });
+  }
+
+  status() {
+    return viewStatus(this.state);
+  }
+
+  get state(): DeviceState {
+    if (typeof this.#device === 'string') throw new Error(`the device is ${this.#device}`);
+    return this.#device;
+  }
+
+  /** Runs the alarm where one is set, early or late. */
+  fireAlarm(): void {
+    const { setAtMs } = this.state.alarm;
+    if (setAtMs !== null) this.run({ kind: 'alarm_fired', scheduledAtMs: setAtMs });
+  }
+
+  endProjection(version: number, outcome: ProjectionOutcome): void {
+    this.run({ kind: 'projection_ended', version, outcome });
+  }
+
+  /** What storage holds, by the name of its row. */
+  savedRows(): Record<string, string> {
+    return Object.fromEntries(this.#rows);
+  }
+
+  /** Forgets what is in memory alone. */
+  sleep(): void {
+    const read = <Name extends keyof SavedRows>(name: Name) =>
+      JSON.parse(this.#rows.get(name) ?? 'null') as SavedRows[Name] | null;
+    const [administration, activity] = [read('administration'), read('activity')];
+    if (administration === null || activity === null) throw new Error('nothing is saved');
+    const { isAlarmForInactivity, presence, properties, ...slices } = activity;
+    const loaded: DeviceState = {
+      settings: this.#settings,
+      ...administration,
+      credentials: readCredentials(administration.credentials),
+      recordCheck: { ...administration.recordCheck, askAgainAtMs: null },
+      ...slices,
+      properties: readProperties(properties, () => []),
+      presence: { ...presence, isAnnouncing: false, retryAtMs: null },
+      commands: noCommands,
+      loginRefusals: read('login_refusals')?.loginRefusals ?? [],
+      floods: read('floods')?.floods ?? [],
+      guests: read('guest_links')?.guests ?? noGuestLinks,
+      sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
+      activations: read('activations')?.activations ?? [],
+      lastRejected: read('last_rejected')?.lastRejected ?? null,
+      fleets: read('fleets')?.fleets ?? [],
+      alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
+      projection: noProjection,
+      coalesced: nothingCoalesced,
+      budgets: noneSpent,
+      newHistory: [],
+    };
+    this.#saved = loaded;
+    this.#device = adoptAlarm(loaded, this.state.alarm.setAtMs, this.nowMs);
+  }
+
+  #load(event: DeviceEvent): Device {
+    if (typeof this.#device === 'string') return this.#device;
+    const named =
+      event.kind === 'publication_ended' || event.kind === 'cancel_requested'
+        ? [event.commandId]
+        : event.kind === 'messages_received'
+          ? event.messages.flatMap(({ action, payload }) => mentionedCommands(action, payload))
+          : [];
+    const isLoaded = (command: Command) => command.cancelledBecause === null || named.includes(command.commandId);
+    const loaded = [...this.#commands.values()].filter(isLoaded).sort((one, other) => other.number - one.number);
+    return { ...this.#device, commands: { ...this.#device.commands, loaded } };
+  }
+
+  #commit(before: Device, state: Device): void {
+    this.#device = state;
+    if (typeof state === 'string') return;
+    const known = typeof before === 'string' ? [] : before.commands.loaded;
+    if (typeof before !== 'string' && before.ownership.life !== state.ownership.life) {
+      this.#saved = undefined;
+      for (const name of ['login_refusals', 'floods', 'activations']) this.#rows.delete(name);
+      for (const memory of [this.#transitions, this.#journal, this.#guests]) memory.length = 0;
+      this.#commands.clear();
+    }
+    const rows = rowsToSave(this.#saved, state, this.nowMs);
+    for (const [name, row] of Object.entries(rows)) this.#rows.set(name, JSON.stringify(row));
+    for (const command of state.commands.loaded) {
+      if (!known.includes(command)) this.#commands.set(command.commandId, command);
+    }
+    for (const { kind, entry } of state.newHistory) if (kind === 'transition') this.#transitions.unshift(entry);
+    for (const { kind, entry } of state.newHistory) {
+      if (kind === 'journal') this.#journal.unshift(entry);
+      if (kind === 'guest') this.#guests.unshift(entry);
+    }
+    this.#saved = savedState(this.#saved, state, rows);
+    this.#device = afterWrite(state, this.nowMs).state;
+  }
+
+  #answer(effect: Effect): void {
+    switch (effect.kind) {
+      case 'publish_command': {
+        if (this.hasBroker) this.published.push(effect);
+        const { commandId } = effect;
+        const taken = { ok: true, id: commandId, publishedAtMs: this.nowMs, hasSubscribers: null } as const;
+        const outcome = this.hasBroker ? taken : ({ ok: false, reason: 'refused' } as const);
+        this.run({ kind: 'publication_ended', commandId, outcome });
+        break;
+      }
+      case 'write_members':
+        this.run({ kind: 'members_written', version: effect.version, isWritten: true });
+        break;
+      case 'publish_announcement':
+        if (this.hasBroker) this.published.push(effect);
+        this.run({ kind: 'announcement_ended', time: effect.time, isPublished: this.hasBroker });
+        break;
+      case 'write_projection':
+        if (this.projectionOutcome !== undefined) this.endProjection(effect.projection.version, this.projectionOutcome);
+        break;
+      default:
+    }
+  }
+}

@@ -1,0 +1,239 @@
+// The device core as a whole: what an event does to the state, what is worth a row, and that no message stops the next.
+import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { readLimits } from '../../../src/limits.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { CoreDevice, proofOf } from './core-device.ts';
+
+const { propertyPost, status } = topicActions;
+const startMs = 1_790_000_000_000;
+const minuteMs = 60_000;
+
+/** A device whose broker reports connections, online. */
+function online(limits = readLimits('')): CoreDevice {
+  const device = new CoreDevice(startMs, { limits });
+  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: startMs } });
+  return device;
+}
+
+function logIn(device: CoreDevice, fields: { isClientIdRight?: boolean; matchedDigest?: string | undefined } = {}) {
+  const given = { isClientIdRight: true, matchedDigest: 'password', ...fields };
+  const { productKey } = device;
+  return device.run({ kind: 'login_attempted', productKey, address: '192.0.2.7', relayShard: undefined, ...given });
+}
+
+function eventsOf(device: CoreDevice) {
+  const events = device.events();
+  return events.ok ? events.value.list : [];
+}
+
+it('a session that the broker reported is believed without a message for as long as the limit says', () => {
+  const device = online(readLimits('sessionSilenceHours=1'));
+  for (const [afterMs, isOnline] of [
+    [60 * minuteMs - 1, true],
+    [60 * minuteMs, false],
+  ] as const) {
+    device.nowMs = startMs + afterMs;
+    device.fireAlarm();
+    expect(device.status().online).toBe(isOnline);
+  }
+  expect(eventsOf(device)[0]).toMatchObject({ status: 'offline', reason: 'silence' });
+});
+
+describe('a message', () => {
+  /** No text is known whose handling throws: this is none. */
+  const broken = {
+    length: 1,
+    includes: () => false,
+    toString: () => {
+      throw new Error('cannot be handled');
+    },
+  } as unknown as string;
+
+  it('whose handling throws is rejected with its reason, and the next one is taken', () => {
+    const device = online();
+    const plain = { isDup: false, isSoleReader: false, isRetained: false, receivedAtMs: startMs };
+    const messages = [
+      { seq: 1, action: propertyPost, payload: broken, ...plain },
+      { seq: 2, action: propertyPost, payload: '{"params":{"position":"up"}}', ...plain },
+    ];
+    const { productKey } = device;
+    const { others } = device.run({ kind: 'messages_received', productKey, spoolId: 'b', messages });
+    expect(others).toEqual([{ position: 0, result: 'rejected', reason: 'handling_failed' }]);
+    expect(device.status()).toMatchObject({ position: 'up' });
+    expect(device.effects).toContainEqual(expect.objectContaining({ kind: 'log_failed_message', seq: 1 }));
+  });
+
+  it('that failed is rejected again when its answer was lost, also after a sleep', () => {
+    const device = online();
+    expect(device.receive(propertyPost, '', { seq: 1, payload: broken })).toMatchObject({ result: 'rejected' });
+    const again = { result: 'duplicate', reason: 'handling_failed' };
+    expect(device.receive(propertyPost, '', { seq: 1, payload: broken })).toMatchObject(again);
+    device.sleep();
+    expect(device.receive(propertyPost, '', { seq: 1, payload: broken })).toMatchObject(again);
+  });
+
+  it('raises its high-water mark together with its effect', () => {
+    const device = online();
+    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 5 });
+    device.sleep();
+    expect(device.receive(propertyPost, { params: { position: 'down' } }, { seq: 5 })).toMatchObject({
+      result: 'duplicate',
+    });
+    expect(device.status()).toMatchObject({ position: 'up' });
+  });
+
+  it('is taken or not as the facts of the bridge say', () => {
+    const device = online();
+    const up = { params: { position: 'up' } };
+    device.receive(propertyPost, up, { seq: 1 });
+    device.receive(propertyPost, { params: { position: 'down' } }, { seq: 2 });
+    const dup = { isDup: true };
+    expect(device.receive(propertyPost, up, { seq: 3, ...dup, redeliveryOf: 1 })).toMatchObject({
+      result: 'redelivery',
+    });
+    expect(device.receive(propertyPost, up, { seq: 4, ...dup })).toMatchObject({ result: 'redelivery' });
+    expect(device.receive(propertyPost, up, { seq: 5, ...dup, isSoleReader: true })).toEqual({ result: 'accepted' });
+    expect(device.status()).toMatchObject({ position: 'up' });
+  });
+
+  it('of the service itself is ignored when it comes back', () => {
+    const device = online();
+    device.run({
+      kind: 'connection_reported',
+      report: { kind: 'disconnected', sessionStartedAtMs: startMs, endedAtMs: startMs, reason: 'tcp_closed' },
+    });
+    const own = device.published.find(({ topic }) => topic.endsWith(status));
+    expect(device.receive(status, own?.payload)).toMatchObject({ result: 'ignored' });
+  });
+});
+
+describe('dropped messages', () => {
+  it('are one event an hour with their number', () => {
+    const device = online();
+    device.run({ kind: 'messages_dropped', count: 3 });
+    device.nowMs += minuteMs;
+    device.run({ kind: 'messages_dropped', count: 4 });
+    const time = new Date(device.nowMs).toISOString();
+    expect(eventsOf(device)[0]).toEqual({ status: 'flooded', reason: 'too_many_messages', detail: '', time, count: 7 });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ status: 'flooded', count: 7 });
+  });
+
+  it('are saved at most once a minute', () => {
+    const device = online();
+    for (let times = 0; times < 100; times++) device.run({ kind: 'messages_dropped', count: 1 });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ status: 'flooded', count: 1 });
+  });
+});
+
+describe('a refused login', () => {
+  it('of a known device is an event with its reason, the address and how often in this hour', () => {
+    const device = online();
+    logIn(device, { matchedDigest: undefined });
+    device.nowMs += minuteMs;
+    logIn(device, { matchedDigest: undefined });
+    logIn(device, { isClientIdRight: false });
+    expect(eventsOf(device)).toMatchObject([
+      { status: 'login_refused', reason: 'wrong_client_id', count: 1, address: '192.0.2.7' },
+      { status: 'login_refused', reason: 'wrong_password', count: 2, time: new Date(device.nowMs).toISOString() },
+      { status: 'online', reason: 'connected' },
+    ]);
+  });
+
+  it('tells a revoked password and a disabled device from a wrong password', () => {
+    const device = online();
+    device.run({ kind: 'credentials_replaced', actor: inPerson(1), passwordDigest: 'next', address: null });
+    logIn(device, { matchedDigest: 'password' });
+    device.run({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
+    logIn(device, { matchedDigest: 'next' });
+    const refused = eventsOf(device).flatMap((event) => (event.status === 'login_refused' ? event.reason : []));
+    expect(refused.sort()).toEqual(['disabled', 'revoked']);
+  });
+
+  it('can be repeated without end and never fills the list', () => {
+    const device = online();
+    for (let hour = 0; hour < 100; hour++) {
+      for (let attempt = 0; attempt < 20; attempt++) logIn(device, { matchedDigest: undefined });
+      device.nowMs += 60 * minuteMs;
+    }
+    const refused = eventsOf(device).filter((event) => event.status === 'login_refused');
+    expect(refused).toHaveLength(48);
+    expect(refused[0]).toMatchObject({ count: 20 });
+  });
+
+  it('is saved at most once a minute for each reason', () => {
+    const device = online();
+    logIn(device, { matchedDigest: undefined });
+    logIn(device, { matchedDigest: undefined });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ count: 1 });
+    device.nowMs += minuteMs;
+    logIn(device, { matchedDigest: undefined });
+    device.sleep();
+    expect(eventsOf(device)[0]).toMatchObject({ count: 2 });
+  });
+});
+
+describe('what is worth a row', () => {
+  it('is a changed property, and not a report that changes nothing', () => {
+    const device = online();
+    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 1 });
+    device.receive(propertyPost, { params: { position: 'up' } }, { seq: 2 });
+    device.sleep();
+    expect(device.state.deduplication.marks, 'saved with the first').toEqual([['spool', 1]]);
+  });
+
+  it('is a measurement alone every half an hour', () => {
+    const device = online();
+    const measure = (rssi: number) => device.receive(propertyPost, { params: { wifi_rssi: rssi } });
+    const savedValue = () => {
+      device.sleep();
+      return device.state.properties.values.find(([name]) => name === 'wifi_rssi')?.[1];
+    };
+    measure(-50);
+    measure(-60);
+    expect(savedValue()).toBe(-50);
+    device.nowMs += 30 * minuteMs;
+    measure(-70);
+    expect(savedValue()).toBe(-70);
+  });
+});
+
+describe('the relay sessions of a password', () => {
+  const shards = ['relay-0'];
+
+  it('end when it ends, by time as well: an alarm stands for that', () => {
+    const device = online();
+    const { productKey, deviceId } = device;
+    const listening = { isClientIdRight: true, address: null, relayShard: 'relay-0' };
+    device.run({ kind: 'login_attempted', productKey, matchedDigest: 'password', ...listening });
+    const { settings, identity } = device.state;
+    device.run({ kind: 'provisioned', deviceId, settings, facts: identity, ...proofOf('newer') });
+    // The relay shows that the newer one is in use.
+    device.run({ kind: 'login_attempted', productKey, matchedDigest: 'newer', ...listening });
+    expect(device.state.alarm.setAtMs).toBeLessThanOrEqual(startMs + 10 * minuteMs);
+    device.nowMs += 10 * minuteMs - 1;
+    device.fireAlarm();
+    expect(device.effects).not.toContainEqual(expect.objectContaining({ kind: 'end_relay_sessions' }));
+    device.nowMs += 1;
+    device.fireAlarm();
+    expect(device.effects).toContainEqual({
+      kind: 'end_relay_sessions',
+      cause: 'credentials rotated',
+      shards,
+      generations: [2],
+    });
+    const say = (generation: number) =>
+      device.run({
+        kind: 'relay_message_received',
+        productKey,
+        generation,
+        action: status,
+        payload: '{"status":"online"}',
+      });
+    expect(say(1)).toMatchObject({ refusal: { kind: 'credential_refused', problem: 'revoked' } });
+    expect(say(2)).toMatchObject({ ok: true });
+  });
+});

@@ -1,0 +1,147 @@
+// Which messaging passwords of a device are valid at a moment.
+import { describe, expect, it } from 'vitest';
+import {
+  addPassword,
+  firstCredentials,
+  dropEnded,
+  liveGenerations,
+  nextEndMs,
+  noteSession,
+  noteUse,
+  validPasswords,
+  type CredentialsSlice,
+  type MessagingPassword,
+} from '../../../src/domain/device/credentials.ts';
+
+const minuteMs = 60_000;
+const maxInUse = 10;
+
+function credential(digest: string, firstUsedAtMs: number | null = null): MessagingPassword {
+  return { digest, generation: 0, issuedAtMs: 0, firstUsedAtMs };
+}
+
+function first(passwordDigest: string): CredentialsSlice {
+  return firstCredentials({ secretDigest: 'secret', passwordDigest }, 0);
+}
+
+function validAt(nowMs: number, ...credentials: MessagingPassword[]): string[] {
+  return digestsAt({ ...first('unused'), passwords: credentials }, nowMs);
+}
+
+function digestsAt(credentials: CredentialsSlice, nowMs: number): string[] {
+  return validPasswords(credentials, nowMs).map(({ digest }) => digest);
+}
+
+/** A further activation by whoever knows the serial, or, with `isUnproven` false, with proof. */
+function activate(credentials: CredentialsSlice, passwordDigest: string, nowMs: number, isUnproven = true) {
+  const issued = { secretDigest: 'secret', passwordDigest };
+  const added = addPassword(credentials, issued, nowMs, { maxInUse, isUnproven });
+  if ('roomAtMs' in added) throw new Error(`no room until ${added.roomAtMs}`);
+  return added;
+}
+
+function logIn(credentials: CredentialsSlice, digest: string, nowMs: number, wasOpen = true) {
+  expect(digestsAt(credentials, nowMs)).toContain(digest);
+  return noteSession(noteUse(credentials, digest, nowMs), digest, wasOpen, nowMs);
+}
+
+/** The digests that are kept after activations with these. */
+function activated(passwords: MessagingPassword[], nowMs: number, ...digests: string[]): string[] {
+  let credentials: CredentialsSlice = { ...first('unused'), passwords };
+  for (const digest of digests) credentials = activate(credentials, digest, nowMs);
+  return credentials.passwords.map(({ digest }) => digest);
+}
+
+describe('messaging passwords', () => {
+  it('stay valid beside a newer one that nobody has used', () => {
+    expect(validAt(365 * 24 * 60 * minuteMs, credential('old', 1), credential('lost'))).toEqual(['old', 'lost']);
+  });
+
+  it('end ten minutes after a newer one was first used', () => {
+    const both = [credential('old', 0), credential('new', minuteMs)];
+    expect(validAt(11 * minuteMs - 1, ...both)).toEqual(['old', 'new']);
+    expect(validAt(11 * minuteMs, ...both)).toEqual(['new']);
+  });
+
+  it('never end by time alone', () => {
+    expect(validAt(Number.MAX_SAFE_INTEGER, credential('only', 0))).toEqual(['only']);
+  });
+
+  it('are three at most, and the one in use is never the one that goes', () => {
+    expect(activated([credential('in use', 5)], 10, 'a', 'b', 'c', 'd')).toEqual(['in use', 'c', 'd']);
+  });
+
+  it('are three at most where none was ever used: the newest', () => {
+    expect(activated([], 10, 'a', 'b', 'c', 'd')).toEqual(['b', 'c', 'd']);
+  });
+
+  it('leave no trace once they have ended', () => {
+    const before = [credential('old', 0), credential('new', 0)];
+    expect(activated(before, 10 * minuteMs, 'newest')).toEqual(['new', 'newest']);
+  });
+
+  it('do not end while the device uses them, whoever activates its serial and takes over its session', () => {
+    let credentials = logIn(first('own'), 'own', 1);
+    // A stranger activates and logs in twice a quarter of an hour, for a day; the device comes back each time.
+    for (let minute = 1; minute < 24 * 60; minute += 7) {
+      credentials = activate(credentials, `stranger ${minute}`, minute * minuteMs);
+      expect(digestsAt(credentials, minute * minuteMs).length).toBeLessThanOrEqual(4);
+      credentials = logIn(credentials, `stranger ${minute}`, minute * minuteMs + 1);
+      credentials = logIn(credentials, 'own', minute * minuteMs + 2);
+    }
+    expect(digestsAt(credentials, 48 * 60 * minuteMs)).toContain('own');
+  });
+
+  it('do not end by an unproven one that took over their open session, however long the device stays away', () => {
+    const taken = (isUnproven: boolean, wasOpen: boolean) => {
+      const credentials = activate(logIn(first('own'), 'own', 0), 'other', minuteMs, isUnproven);
+      return digestsAt(logIn(credentials, 'other', minuteMs, wasOpen), 365 * 24 * 60 * minuteMs);
+    };
+    expect(taken(true, true)).toEqual(['own', 'other']);
+    expect(taken(true, false), 'its session was over').toEqual(['other']);
+    expect(taken(false, true), 'the owner let the other one be issued').toEqual(['other']);
+  });
+
+  it('end ten minutes after another one took over the session', () => {
+    let credentials = logIn(first('old'), 'old', 0);
+    credentials = logIn(activate(credentials, 'new', minuteMs), 'new', minuteMs, false);
+    expect(digestsAt(credentials, 11 * minuteMs - 1)).toEqual(['old', 'new']);
+    expect(digestsAt(credentials, 11 * minuteMs)).toEqual(['new']);
+  });
+
+  it('that were used within the last ten minutes are never evicted, at the broker or at the relay', () => {
+    let credentials = logIn(first('own'), 'own', 0);
+    credentials = noteUse(activate(credentials, 'at the relay', 0), 'at the relay', 0);
+    for (const digest of ['a', 'b', 'c', 'd']) credentials = activate(credentials, digest, 9 * minuteMs);
+    expect(digestsAt(credentials, 9 * minuteMs)).toEqual(['own', 'at the relay', 'd']);
+    credentials = activate(activate(credentials, 'e', 12 * minuteMs), 'f', 12 * minuteMs);
+    expect(digestsAt(credentials, 12 * minuteMs)).toEqual(['own', 'e', 'f']);
+  });
+
+  it('are issued no more where too many are in use, until one of them rests', () => {
+    let credentials = first('0');
+    for (let number = 0; number < maxInUse; number++) {
+      credentials = logIn(credentials, String(number), number * 1000);
+      if (number < maxInUse - 1) credentials = activate(credentials, String(number + 1), number * 1000);
+    }
+    const another = (nowMs: number) =>
+      addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, { maxInUse, isUnproven: true });
+    const refused = another(maxInUse * 1000);
+    if (!('roomAtMs' in refused)) throw new Error('there was room');
+    expect('roomAtMs' in another(refused.roomAtMs - 1)).toBe(true);
+    expect('roomAtMs' in another(refused.roomAtMs)).toBe(false);
+  });
+});
+
+describe('generations', () => {
+  it('are new with each password, and end with it: by eviction and by time', () => {
+    let credentials = activate(first('a'), 'b', 0);
+    expect(liveGenerations(credentials, 0)).toEqual([1, 2]);
+    credentials = activate(activate(credentials, 'c', 0), 'd', 0);
+    expect(liveGenerations(credentials, 0), 'a was evicted').toEqual([2, 3, 4]);
+    credentials = logIn(credentials, 'd', minuteMs);
+    expect(nextEndMs(credentials)).toBe(11 * minuteMs);
+    expect(liveGenerations(credentials, 11 * minuteMs)).toEqual([4]);
+    expect(nextEndMs(dropEnded(credentials, 11 * minuteMs))).toBe(Infinity);
+  });
+});

@@ -1,0 +1,201 @@
+// What a device's message means, however loosely it is written (field notes 44-49).
+import { describe, expect, it } from 'vitest';
+import { isRejectedWorthSaving, noteRejected, type LastRejected } from '../../../src/domain/device/last-rejected.ts';
+import { readMessage } from '../../../src/domain/device/messages.ts';
+import { changedProperties } from '../../../src/domain/device/properties.ts';
+import type { Json } from '../../../src/domain/json.ts';
+import { isKnownProperty, knownProperties, topicActions } from '../../../src/protocol/mqtt.ts';
+
+const { propertyPost, propertySetReply, status } = topicActions;
+
+function report(...properties: [string, Json][]) {
+  return { kind: 'report', properties: new Map(properties) };
+}
+
+describe('a message on the property-post topic', () => {
+  it('in full form is a report', () => {
+    const payload = {
+      method: 'thing.event.property.post',
+      id: '1',
+      params: { position: 'up', angle: 90, wifi_rssi: -60 },
+      time: 1,
+    };
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(
+      report(['position', 'up'], ['angle', 90], ['wifi_rssi', -60]),
+    );
+  });
+
+  it.each([
+    ['without method', { params: { position: 'up' } }],
+    ['without id and time', { method: 'thing.event.property.post', params: { position: 'up' } }],
+    ['with timestamp for time', { params: { position: 'up' }, timestamp: 5 }],
+    ['of bare properties', { position: 'up' }],
+    ['of bare properties and a time', { position: 'up', time: 5, id: 7 }],
+    ['with a method that is null', { method: null, params: { position: 'up' } }],
+  ])('%s is a report', (_, payload) => {
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual(report(['position', 'up']));
+  });
+
+  it('drops wrongly typed known properties one by one and keeps unknown ones', () => {
+    const payload = { params: { position: 'sideways', angle: '90', wifi_rssi: -60, uptime: 12, tags: ['a'] } };
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual({
+      ...report(['wifi_rssi', -60], ['uptime', 12], ['tags', ['a']]),
+      dropped: ['position', 'angle'],
+    });
+  });
+
+  it('takes of the known properties what their schemas take', () => {
+    const values = [
+      'up',
+      'middle',
+      'down',
+      'Up',
+      '',
+      0,
+      -0,
+      1.5,
+      2 ** 53 - 1,
+      2 ** 53,
+      1e400,
+      true,
+      null,
+      [],
+      {},
+      ['up'],
+    ];
+    for (const [name, schema] of Object.entries(knownProperties)) {
+      const taken = values.filter((value) => isKnownProperty(name as keyof typeof knownProperties, value));
+      expect(taken).toEqual(values.filter((value) => schema.safeParse(value).success));
+      expect(taken.length).toBeGreaterThan(2);
+    }
+  });
+
+  it.each([
+    ['a string id', { id: '17', code: 200 }, '17', 200],
+    ['an id that is a number', { id: 17, code: 500 }, '17', 500],
+    ['no id', { code: 200 }, undefined, 200],
+    ['no code', { id: '17', data: {} }, '17', undefined],
+  ])('with the method of a reply and %s is a reply', (_, members, id, code) => {
+    const payload = { method: 'thing.service.property.set_reply', params: { position: 'up' }, ...members };
+    expect(readMessage(propertyPost, JSON.stringify(payload))).toEqual({ kind: 'reply', id, code });
+  });
+
+  it.each([
+    ['', 'not_json'],
+    ['position=up', 'not_json'],
+    ['null', 'not_an_object'],
+    ['[{"position":"up"}]', 'not_an_object'],
+    ['"up"', 'not_an_object'],
+    ['{"params":[1]}', 'params_not_an_object'],
+    ['{"params":null}', 'params_not_an_object'],
+    [`{"params":{"a":${'['.repeat(31)}${']'.repeat(31)}}}`, 'too_complex'],
+    [`{"params":{${Array.from({ length: 1025 }, (_, n) => `"${n}":1`).join()}}}`, 'too_complex'],
+    ['['.repeat(16_000), 'not_json'],
+    ['{"method":"thing.event.alarm.post","params":{}}', 'unknown_method'],
+  ])('of %j is refused as %s', (payload, reason) => {
+    expect(readMessage(propertyPost, payload)).toEqual({ kind: 'invalid', reason });
+  });
+
+  it('may nest and count as much as it says', () => {
+    const deep = `{"params":{"a":${'['.repeat(30)}${']'.repeat(30)}}}`;
+    const many = `{"params":{${Array.from({ length: 1023 }, (_, n) => `"${n}":1`).join()}}}`;
+    for (const payload of [deep, many]) expect(readMessage(propertyPost, payload)).toMatchObject({ kind: 'report' });
+  });
+
+  it('cannot reach into prototypes', () => {
+    const outcome = readMessage(propertyPost, '{"params":{"__proto__":{"position":"up"},"constructor":1}}');
+    expect(outcome).toEqual(report(['__proto__', { position: 'up' }], ['constructor', 1]));
+  });
+});
+
+describe('a message on the other topics', () => {
+  it('on set_reply is a reply, with or without method', () => {
+    expect(readMessage(propertySetReply, '{"id":"1","code":200}')).toMatchObject({ kind: 'reply', id: '1' });
+  });
+
+  it.each(['online', 'offline'])('on status says %s, with a time of its own or none', (word) => {
+    for (const time of [undefined, 0, 'yesterday', 4_000_000_000_000]) {
+      const payload = JSON.stringify({ status: word, time });
+      expect(readMessage(status, payload)).toEqual({ kind: 'status', status: word });
+    }
+  });
+
+  it.each(['{}', '{"status":"asleep"}', '{"status":true}'])('on status %s is refused', (payload) => {
+    expect(readMessage(status, payload)).toEqual({ kind: 'invalid', reason: 'invalid_status' });
+  });
+});
+
+describe('merging a report', () => {
+  it('finds what is new or different, and leaves the rest alone', () => {
+    const known: [string, Json, number][] = [
+      ['position', 'up', 1],
+      ['angle', 90, 1],
+      ['tags', { a: [1] }, 1],
+    ];
+    const reported = new Map<string, Json>([
+      ['position', 'down'],
+      ['tags', { a: [1] }],
+      ['uptime', 5],
+    ]);
+    expect([...changedProperties(known, reported)]).toEqual([
+      ['position', 'down'],
+      ['uptime', 5],
+    ]);
+  });
+
+  it('takes no more than 64 properties, and still changes those it has', () => {
+    const known = Array.from({ length: 64 }, (_, index) => [`p${index}`, 0, 1] as const);
+    const reported = new Map<string, Json>([
+      ['p3', 1],
+      ['one too many', 1],
+    ]);
+    expect([...changedProperties(known, reported)]).toEqual([['p3', 1]]);
+  });
+
+  it('always takes the position, however many others a device has sent before', () => {
+    const known = Array.from({ length: 64 }, (_, index) => [`p${index}`, 0, 1] as const);
+    const reported = new Map<string, Json>([
+      ['one too many', 1],
+      ['position', 'up'],
+    ]);
+    expect([...changedProperties(known, reported)]).toEqual([['position', 'up']]);
+  });
+});
+
+describe('what was not understood', () => {
+  const propertyPost = 'thing/event/property/post' as const;
+  const shownOf = (payload: string, former: LastRejected | null = null) =>
+    noteRejected(former, readMessage(propertyPost, payload), { action: propertyPost, payload }, 1_000);
+
+  it.each([
+    ['{"params":{"position":"sideways","angle":5}}', 'wrong_type', ['position']],
+    ['{"position":3,"angle":"x"}', 'wrong_type', ['position', 'angle']],
+    ['on', 'not_json', []],
+    ['[1]', 'not_an_object', []],
+    ['{"method":"reboot"}', 'unknown_method', []],
+    ['{"params":7}', 'params_not_an_object', []],
+  ])('%s is shown as %s', (payload, reason, dropped) => {
+    expect(shownOf(payload)).toEqual({ action: propertyPost, reason, dropped, text: payload, atMs: 1_000 });
+  });
+
+  it('stays until the next one, whatever is understood meanwhile', () => {
+    const former = shownOf('on');
+    expect(shownOf('{"params":{"position":"up"}}', former)).toBe(former);
+  });
+
+  it('is cut after 200 bytes, never inside a character', () => {
+    expect(shownOf('x'.repeat(300))?.text).toBe('x'.repeat(200));
+    expect(shownOf('ä'.repeat(150))?.text).toBe('ä'.repeat(100));
+    expect(shownOf(`x${'ä'.repeat(150)}`)?.text).toBe(`x${'ä'.repeat(99)}`);
+  });
+
+  it('costs a row where it is new, else one in a quarter of an hour', () => {
+    const first = shownOf('on');
+    expect(isRejectedWorthSaving(null, first)).toBe(true);
+    expect(isRejectedWorthSaving(first, null)).toBe(true);
+    expect(isRejectedWorthSaving(null, null)).toBe(false);
+    expect(isRejectedWorthSaving(first, { ...first!, atMs: 800_000 })).toBe(false);
+    expect(isRejectedWorthSaving(first, { ...first!, atMs: 901_001 })).toBe(true);
+    expect(isRejectedWorthSaving(first, { ...first!, reason: 'wrong_type' })).toBe(true);
+  });
+});

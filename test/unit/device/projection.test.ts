@@ -1,0 +1,136 @@
+// When a device writes its copy in D1: seldom, one write at a time, and until D1 has what is true.
+import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { limitSpecs } from '../../../src/limits.ts';
+import { CoreDevice } from './core-device.ts';
+
+const startMs = 1_790_000_000_000;
+const intervalMs = 60_000 / limitSpecs.deviceProjectionsPerMinute.default;
+
+let sessionStartedAtMs = startMs;
+function connect(device: CoreDevice): void {
+  sessionStartedAtMs = device.nowMs;
+  device.run({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
+}
+
+function disconnect(device: CoreDevice): void {
+  const end = { endedAtMs: device.nowMs, reason: 'tcp_closed' };
+  device.run({ kind: 'connection_reported', report: { kind: 'disconnected', sessionStartedAtMs, ...end } });
+}
+
+const writesOf = (device: CoreDevice) => device.effects.filter((effect) => effect.kind === 'write_projection');
+const lastOf = (device: CoreDevice) => writesOf(device).at(-1)!.projection;
+
+/** Rings each alarm when it is due. */
+function passTime(device: CoreDevice, untilMs: number): void {
+  for (;;) {
+    const atMs = device.state.alarm.setAtMs ?? Infinity;
+    if (atMs > untilMs) break;
+    device.nowMs = Math.max(device.nowMs, atMs);
+    device.fireAlarm();
+  }
+  device.nowMs = untilMs;
+}
+
+describe('the projection', () => {
+  it('of a quiet device is written at once', () => {
+    const device = new CoreDevice(startMs);
+    connect(device);
+    expect(writesOf(device)).toHaveLength(1);
+    expect(device.state.presence.isProjectionBehind).toBe(false);
+  });
+
+  it('of a device that comes and goes every 2 ms is written once an interval, and is true in the end', () => {
+    const device = new CoreDevice(startMs);
+    const seconds = 10;
+    for (let ms = 0; ms < seconds * 1000; ms += 4) {
+      passTime(device, startMs + ms + 2);
+      connect(device);
+      passTime(device, startMs + ms + 4);
+      disconnect(device);
+    }
+    expect(writesOf(device).length).toBeLessThanOrEqual((seconds * 1000) / intervalMs + 1);
+    passTime(device, device.nowMs + intervalMs);
+    expect(lastOf(device)).toMatchObject({ connectionStatus: 2 });
+    expect(device.state.presence.isProjectionBehind).toBe(false);
+  });
+
+  it('has one write under way at a time, and the next one holds what happened meanwhile', () => {
+    const device = new CoreDevice(startMs);
+    device.projectionOutcome = undefined;
+    connect(device);
+    passTime(device, startMs + 10_000);
+    disconnect(device);
+    passTime(device, startMs + 20_000);
+    expect(writesOf(device)).toHaveLength(1);
+    device.endProjection(lastOf(device).version, 'written');
+    expect(writesOf(device)).toHaveLength(2);
+    expect(lastOf(device)).toMatchObject({ connectionStatus: 2 });
+  });
+
+  it('that D1 does not take is tried again later and later, and by each device at another time', () => {
+    const waitsOf = (deviceId: string) => {
+      const device = new CoreDevice(startMs, {}, deviceId);
+      device.projectionOutcome = 'failed';
+      connect(device);
+      const waits: number[] = [];
+      for (let failures = 0; failures < 12; failures++) {
+        const [count, beforeMs] = [writesOf(device).length, device.nowMs];
+        while (writesOf(device).length === count) passTime(device, device.state.alarm.setAtMs!);
+        waits.push(device.nowMs - beforeMs);
+      }
+      device.projectionOutcome = 'written';
+      passTime(device, device.nowMs + 600_000);
+      expect(device.state.presence.isProjectionBehind).toBe(false);
+      return waits;
+    };
+    const [ones, others] = [waitsOf('dev_00000001'), waitsOf('dev_00000002')];
+    for (const [index, waitMs] of ones.entries()) {
+      const meanMs = Math.min(2_000 * 2 ** index, 300_000);
+      expect(waitMs).toBeGreaterThanOrEqual(meanMs / 2);
+      expect(waitMs).toBeLessThanOrEqual(meanMs * 1.5 + 1);
+      expect(waitMs).not.toBe(others[index]);
+    }
+  });
+
+  it('waits for its turn where others are before it', () => {
+    const device = new CoreDevice(startMs);
+    device.projectionOutcome = { retryAfterMs: 70_000 };
+    connect(device);
+    device.projectionOutcome = 'written';
+    passTime(device, startMs + 69_999);
+    expect(writesOf(device)).toHaveLength(1);
+    passTime(device, startMs + 70_000);
+    expect(writesOf(device)).toHaveLength(2);
+  });
+
+  it('is written again when nothing was heard of the write, also after sleep', () => {
+    const device = new CoreDevice(startMs);
+    device.projectionOutcome = undefined;
+    connect(device);
+    device.sleep();
+    device.projectionOutcome = 'written';
+    passTime(device, startMs + 60_000);
+    expect(writesOf(device)).toHaveLength(2);
+  });
+
+  it('keeps no distance where the owner waits for it', () => {
+    const device = new CoreDevice(startMs);
+    connect(device);
+    device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
+    expect(writesOf(device).at(-1)).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
+  });
+
+  it('that the owner waits for does not wait for another, which changes nothing when it ends later', () => {
+    const device = new CoreDevice(startMs);
+    device.projectionOutcome = undefined;
+    connect(device);
+    device.run({ kind: 'administered', actor: inPerson(1), change: { name: 'Another' } });
+    const [older, urgent] = writesOf(device);
+    expect(urgent).toMatchObject({ isUrgent: true, projection: { name: 'Another' } });
+    device.endProjection(urgent!.projection.version, 'written');
+    device.endProjection(older!.projection.version, 'written');
+    passTime(device, startMs + 120_000);
+    expect(writesOf(device)).toHaveLength(2);
+  });
+});

@@ -1,0 +1,200 @@
+// API keys: managed by their user in person, accepted on products, devices and the account.
+import { env } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+
+type Key = { keyId: string; apiKey: string; description: string };
+type ListedKey = { keyId: string; description: string; createdAt: string; lastUsedAt: string | null };
+type Page<T> = { list: T[]; total: number; page: number; size: number };
+
+let user: TestUser;
+let stranger: TestUser;
+beforeAll(async () => {
+  [user, stranger] = await Promise.all([createUser(), createUser()]);
+});
+
+async function createKey(owner = user, description = 'automation'): Promise<Key> {
+  return (await call<Key>('POST', '/users/api-keys', { token: owner.token, body: { description } })).data;
+}
+
+async function listKeys(owner = user): Promise<Page<ListedKey>> {
+  return (await call<Page<ListedKey>>('GET', '/users/api-keys', { token: owner.token })).data;
+}
+
+function deleteKey(keyId: string, owner = user) {
+  return call('DELETE', `/users/api-keys/${keyId}`, { token: owner.token });
+}
+
+describe('POST /users/api-keys', () => {
+  it('answers the id, the value and the description', async () => {
+    expect(await createKey()).toEqual({
+      keyId: expect.stringMatching(/^ak_[A-Za-z0-9]{20}$/) as string,
+      apiKey: expect.stringMatching(/^sk_[A-Za-z0-9]{40}$/) as string,
+      description: 'automation',
+    });
+  });
+
+  it('holds a key to the scopes and the product that were asked for', async () => {
+    const body = { productKey: `lamp-${crypto.randomUUID()}`, name: 'Lamp' };
+    await call('POST', '/products', { token: user.token, body });
+    const { productKey } = body;
+    const asked = { scopes: ['control', 'read', 'control'], productKey };
+    const made = await call<Key>('POST', '/users/api-keys', { token: user.token, body: asked });
+    const held = { scopes: ['read', 'control'], productKey };
+    expect(made).toMatchObject({ code: 200, data: held });
+    const { list } = await listKeys();
+    expect(list.find(({ keyId }) => keyId === made.data.keyId)).toMatchObject(held);
+  });
+
+  it.each([
+    ['no scope', { scopes: [] }, 400],
+    ['an unknown scope', { scopes: ['all'] }, 400],
+    ['scopes as text', { scopes: 'read' }, 400],
+    ['a product that is none', { productKey: 'no-such-product' }, 404],
+  ])('makes none for %s', async (_, body, code) => {
+    expect(await call('POST', '/users/api-keys', { token: user.token, body })).toMatchObject({ code });
+  });
+
+  it('gives a key that was made before there were scopes all of them', async () => {
+    const key = await createKey();
+    await env.DB.prepare('update api_keys set scopes = null where key_id = ?').bind(key.keyId).run();
+    const body = { productKey: `old-${crypto.randomUUID()}`, name: 'Old' };
+    expect(await call('POST', '/products', { key, body })).toMatchObject({ code: 200 });
+  });
+
+  it('makes a key without a description from a body without one, or from none', async () => {
+    for (const body of [{}, undefined]) {
+      const answer = await call<Key>('POST', '/users/api-keys', { token: user.token, body });
+      expect(answer.data.description).toBe('');
+    }
+  });
+
+  // No answer shows what is stored.
+  it('stores the value as a digest only', async () => {
+    const { apiKey } = await createKey();
+    const { results } = await env.DB.prepare('select * from api_keys').all();
+    expect(JSON.stringify(results)).not.toContain(apiKey.slice(3));
+  });
+
+  it.each([
+    ['a description that is no text', { description: 5 }],
+    ['a description that is too long', { description: 'x'.repeat(201) }],
+    ['malformed JSON', '{'],
+    ['a body that is no object', []],
+  ])('refuses %s', async (_, body) => {
+    expect(await call('POST', '/users/api-keys', { token: user.token, body })).toMatchObject({ status: 400 });
+  });
+
+  it('gives a user twenty keys and no more, however they are asked for', async () => {
+    const collector = await createUser();
+    const answers = await Promise.all(
+      Array.from({ length: 25 }, () => call('POST', '/users/api-keys', { token: collector.token, body: {} })),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
+    expect(answers.find(({ status }) => status !== 200)).toMatchObject({ status: 400, message: 'too_many_api_keys' });
+    const [{ keyId } = { keyId: '' }] = (await listKeys(collector)).list;
+    await deleteKey(keyId, collector);
+    expect((await createKey(collector)).keyId).toMatch(/^ak_/);
+  });
+});
+
+describe('GET /users/api-keys', () => {
+  it('lists your keys newest first, in pages, without their values', async () => {
+    const owner = await createUser();
+    const keys = [];
+    for (const description of ['first', 'second', 'third']) keys.push(await createKey(owner, description));
+    const page = await listKeys(owner);
+    expect(page).toMatchObject({ total: 3, page: 1, size: 20 });
+    expect(page.list[0]).toEqual({
+      keyId: keys[2]!.keyId,
+      description: 'third',
+      scopes: ['read', 'control', 'manage'],
+      productKey: null,
+      createdAt: expect.stringMatching(/Z$/) as string,
+      lastUsedAt: null,
+    });
+    const answer = await call<Page<ListedKey>>('GET', '/users/api-keys?page=2&size=1', { token: owner.token });
+    expect(answer.data).toMatchObject({ list: [{ description: 'second' }], total: 3, page: 2, size: 1 });
+  });
+
+  it('refuses a page that is none', async () => {
+    expect((await call('GET', '/users/api-keys?page=0', { token: user.token })).status).toBe(400);
+  });
+});
+
+describe('DELETE /users/api-keys/:keyId', () => {
+  it('answers the id and ends the key at once, also while it is in use', async () => {
+    const key = await createKey();
+    const uses = Array.from({ length: 20 }, () => call('GET', '/products', { key }));
+    const [deletion] = await Promise.all([deleteKey(key.keyId), ...uses]);
+    expect(deletion).toMatchObject({ status: 200, data: { keyId: key.keyId } });
+    expect((await call('GET', '/products', { key })).status).toBe(401);
+    expect((await listKeys()).list.map(({ keyId }) => keyId)).not.toContain(key.keyId);
+    for (const use of await Promise.all(uses)) expect([200, 401]).toContain(use.status);
+  });
+
+  it('refuses somebody else’s key, and does not find one that is none', async () => {
+    const { keyId } = await createKey();
+    expect(await deleteKey(keyId, stranger)).toMatchObject({ status: 403, message: 'forbidden' });
+    expect(await deleteKey('ak_00000000000000000000')).toMatchObject({ status: 404, message: 'not_found' });
+    expect((await deleteKey(keyId)).status).toBe(200);
+    expect((await deleteKey(keyId)).status).toBe(404);
+  });
+
+  it('ends a key that another isolate deleted within a second', async () => {
+    const key = await createKey();
+    expect((await call('GET', '/products', { key })).status).toBe(200);
+    // A deletion over HTTP would clear the cache of this isolate, too.
+    await env.DB.prepare('delete from api_keys where key_id = ?').bind(key.keyId).run();
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 1_000 });
+    expect((await call('GET', '/products', { key })).status).toBe(401);
+    vi.useRealTimers();
+  });
+});
+
+describe('an API key', () => {
+  it('manages neither keys nor the session nor the password', async () => {
+    const key = await createKey();
+    const attempts = await Promise.all([
+      call('POST', '/users/api-keys', { key, body: {} }),
+      call('GET', '/users/api-keys', { key }),
+      call('DELETE', `/users/api-keys/${key.keyId}`, { key }),
+      call('PUT', '/users/password', { key, body: { oldPassword: 'x', newPassword: 'correct horse' } }),
+      call('POST', '/users/logout', { key }),
+    ]);
+    for (const answer of attempts) expect(answer).toMatchObject({ status: 401, message: 'unauthorized' });
+  });
+
+  it('does not stand in for a bearer token that is bad', async () => {
+    const key = await createKey();
+    expect((await call('GET', '/products', { key, token: 'stale' })).status).toBe(401);
+  });
+
+  it('is refused with the value of another key, twice the same part, or an overlong one', async () => {
+    const [one, other] = [await createKey(), await createKey()];
+    const pairs = [
+      { keyId: one.keyId, apiKey: other.apiKey },
+      { keyId: one.keyId, apiKey: one.keyId },
+      { keyId: one.apiKey, apiKey: one.apiKey },
+      { keyId: one.keyId, apiKey: '' },
+      { keyId: one.keyId, apiKey: `${one.apiKey}${'x'.repeat(5000)}` },
+      { keyId: one.keyId.toLowerCase(), apiKey: one.apiKey },
+    ];
+    for (const key of pairs) expect((await call('GET', '/products', { key })).status).toBe(401);
+  });
+
+  it('says when it was last used, to the minute', async () => {
+    const owner = await createUser();
+    const key = await createKey(owner);
+    const beforeMs = Date.now();
+    await call('GET', '/products', { key });
+    const lastUsedAt = await vi.waitFor(async () => {
+      const [listed] = (await listKeys(owner)).list;
+      expect(listed!.lastUsedAt).not.toBeNull();
+      return listed!.lastUsedAt!;
+    });
+    expect(Date.parse(lastUsedAt)).toBeGreaterThanOrEqual(beforeMs);
+    await call('GET', '/products', { key });
+    expect((await listKeys(owner)).list[0]!.lastUsedAt).toBe(lastUsedAt);
+  });
+});

@@ -1,0 +1,192 @@
+// What an operator does with the operator secret: sign-up, whole accounts, credentials at a broker, metrics.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import type { SliceDone } from '../../../src/protocol/operator.ts';
+import { bridgeSecret } from '../rig/clients/link.ts';
+import { call, createUser, type Answer } from '../rig/clients/client.ts';
+
+const password = 'correct horse';
+const newPassword = 'battery staple';
+const authorization = { Authorization: 'Bearer operator-secret-of-the-worker-tests-only' };
+
+async function operate<T>(path: string, body: object, changes: object = {}): Promise<Answer<T>> {
+  const request = new Request(`https://latchwork.test/operator${path}`, {
+    method: 'POST',
+    headers: authorization,
+    body: JSON.stringify(body),
+  });
+  const response = await createApp().fetch(request, { ...env, ...changes }, createExecutionContext());
+  const envelope = await response.json<{ code: number; message: string; data: T }>();
+  return { status: response.status, headers: response.headers, ...envelope };
+}
+
+/** Slice by slice to the end, two devices at a time. */
+async function operateWhole(
+  path: string,
+  body: object,
+  changes: object = {},
+): Promise<{ done: number; slices: number }> {
+  const sum = { done: 0, slices: 0 };
+  for (let cursor: number | null = 0; cursor !== null;) {
+    const limits = { LIMITS: 'devicesPerDeletion=2', ...changes };
+    const answer: Answer<SliceDone> = await operate<SliceDone>(path, { ...body, cursor }, limits);
+    expect(answer).toMatchObject({ status: 200, data: { failed: 0 } });
+    sum.done += answer.data.done;
+    sum.slices += 1;
+    cursor = answer.data.cursor;
+  }
+  return sum;
+}
+
+type Session = { token: string; refreshToken: string };
+
+async function openAccount() {
+  const email = `${crypto.randomUUID()}@example.test`;
+  await call('POST', '/users/register', { body: { email, password } });
+  const logIn = (given = password) => call<Session>('POST', '/users/login', { body: { email, password: given } });
+  const { data } = await logIn();
+  const productKey = `op-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: data.token, body: { productKey, name: 'Switch' } });
+  const ids: string[] = [];
+  for (const deviceSN of ['SN-1', 'SN-2', 'SN-3']) {
+    const activation = await call<{ deviceId: string }>('POST', '/devices/activate', {
+      body: { productKey, deviceSN },
+    });
+    ids.push(activation.data.deviceId);
+  }
+  const statusOf = async (deviceId: string) =>
+    (await call<{ status: string }>('GET', `/devices/${deviceId}/status`, { token: data.token })).data.status;
+  return { ...data, email, logIn, productKey, ids, statusOf };
+}
+
+describe('the operator', () => {
+  it('is refused without the operator secret, and with the one of the bridge', async () => {
+    for (const secret of [undefined, 'wrong-secret-of-more-than-32-characters', bridgeSecret]) {
+      const headers = secret === undefined ? {} : { Authorization: `Bearer ${secret}` };
+      for (const path of ['/operator/sign-up', '/operator/accounts/delete', '/operator/push-credentials']) {
+        expect((await call('POST', path, { headers, body: {} })).status).toBe(401);
+      }
+      const metrics = new Request('https://latchwork.test/operator/metrics', { headers });
+      expect((await createApp().fetch(metrics, env, createExecutionContext())).status).toBe(401);
+    }
+  });
+
+  it('is nobody where no operator secret is configured', async () => {
+    expect((await operate('/sign-up', { open: false }, { OPERATOR_SECRETS: '' })).status).toBe(401);
+  });
+
+  it('closes sign-up and opens it again', async () => {
+    const register = () =>
+      call('POST', '/users/register', { body: { email: `${crypto.randomUUID()}@example.test`, password } });
+    expect((await operate('/sign-up', { open: false })).data).toEqual({ open: false });
+    expect(await register()).toMatchObject({ status: 403, message: 'forbidden: sign-up is closed' });
+    await operate('/sign-up', { open: true });
+    expect((await register()).status).toBe(200);
+  });
+
+  it('resets a password with a token that is good once, and ends all sessions', async () => {
+    const account = await openAccount();
+    const issued = await operate<{ token: string; link: string | null }>('/accounts/reset-password', {
+      name: account.email.toUpperCase(),
+    });
+    expect(issued.data).toMatchObject({ token: expect.stringMatching(/^pr_/) as string, link: null });
+    const { token } = issued.data;
+    const reset = () => call('PUT', '/users/password-reset', { body: { token, newPassword } });
+    expect((await reset()).data).toEqual({ message: 'password_changed' });
+    expect(await reset()).toMatchObject({
+      status: 400,
+      message: 'invalid_request: token: is unknown, used or expired',
+    });
+    expect((await account.logIn()).status).toBe(401);
+    expect((await account.logIn(newPassword)).status).toBe(200);
+    const { refreshToken } = account;
+    expect((await call('POST', '/users/refresh-token', { body: { refreshToken } })).status).toBe(401);
+  });
+
+  it('disables an account with its devices and enables it again, except what its owner had disabled', async () => {
+    const account = await openAccount();
+    const [first = '', second = '', third = ''] = account.ids;
+    const key = await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', {
+      token: account.token,
+      body: { description: '' },
+    });
+    await call('PATCH', `/devices/${third}`, { token: account.token, body: { disabled: true } });
+    expect(await operateWhole('/accounts/disable', { name: account.email })).toEqual({ done: 3, slices: 2 });
+
+    expect(await account.logIn()).toMatchObject({ status: 403, message: 'forbidden: the account is disabled' });
+    expect((await account.logIn('wrong password')).status).toBe(401);
+    const { refreshToken } = account;
+    expect((await call('POST', '/users/refresh-token', { body: { refreshToken } })).status).toBe(401);
+    await vi.waitFor(async () => {
+      expect((await call('GET', '/users/me', { key: key.data })).status).toBe(401);
+    }, 5_000);
+    for (const deviceId of account.ids) expect(await account.statusOf(deviceId)).toBe('disabled');
+    expect(await operate('/accounts/reset-password', { name: account.email })).toMatchObject({ status: 403 });
+
+    expect(await operateWhole('/accounts/enable', { name: account.email })).toEqual({ done: 2, slices: 2 });
+    expect((await account.logIn()).status).toBe(200);
+    expect(await account.statusOf(first)).toBe('offline');
+    expect(await account.statusOf(second)).toBe('offline');
+    expect(await account.statusOf(third)).toBe('disabled');
+  });
+
+  it('deletes an account with all that it owns: its name is free, its product keys are not', async () => {
+    const account = await openAccount();
+    expect(await operateWhole('/accounts/delete', { name: account.email })).toEqual({ done: 3, slices: 2 });
+    expect((await account.logIn()).status).toBe(401);
+    for (const deviceId of account.ids) {
+      expect((await call('GET', `/devices/${deviceId}/status`, { token: account.token })).status).toBe(404);
+    }
+    const { productKey } = account;
+    const activation = await call('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-1' } });
+    expect(activation.message).toBe('invalid_product_key');
+    const register = await call('POST', '/users/register', { body: { email: account.email, password } });
+    expect(register.status).toBe(200);
+    const { token } = await createUser();
+    const product = await call('POST', '/products', { token, body: { productKey, name: 'Switch' } });
+    expect(product.message).toBe('product_key_exists');
+    expect((await operate('/accounts/delete', { name: 'nobody@example.test' })).status).toBe(404);
+  });
+
+  it('pushes every device to a broker that credentials are pushed to', async () => {
+    const account = await openAccount();
+    const [first = ''] = account.ids;
+    await call('PATCH', `/devices/${first}`, { token: account.token, body: { disabled: true } });
+    const { done } = await operateWhole('/push-credentials', {}, { BROKER_PROVISIONING: 'mosquitto' });
+    expect(done).toBeGreaterThanOrEqual(3);
+    const outbox = await env.DB.prepare('select device_id, operation from broker_outbox').all<{
+      device_id: string;
+      operation: string;
+    }>();
+    const operations = new Map(outbox.results.map((row) => [row.device_id, row.operation]));
+    expect(account.ids.map((id) => operations.get(id))).toEqual(['disable', 'upsert', 'upsert']);
+    expect((await operateWhole('/push-credentials', {})).done).toBe(0);
+  });
+
+  it('reads metrics in the format of Prometheus', async () => {
+    const request = new Request('https://latchwork.test/operator/metrics', { headers: authorization });
+    const response = await createApp().fetch(request, env, createExecutionContext());
+    expect(response.headers.get('Content-Type')).toContain('text/plain');
+    const text = await response.text();
+    const valueOf = (sample: string) =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${sample} `))
+          ?.split(' ')[1],
+      );
+    const users = await env.DB.prepare('select count(*) as n from users').first<{ n: number }>();
+    expect(valueOf('latchwork_users{state="enabled"}') + valueOf('latchwork_users{state="disabled"}')).toBe(users?.n);
+    const devices = await env.DB.prepare('select count(*) as n from devices').first<{ n: number }>();
+    const states = ['inactive', 'online', 'offline', 'disabled'];
+    const counted = states.map((status) => valueOf(`latchwork_devices{status="${status}"}`));
+    expect(counted.reduce((sum, one) => sum + one, 0)).toBe(devices?.n);
+    expect(valueOf('latchwork_up')).toBe(0);
+    expect(valueOf('latchwork_bridge_connected')).toBe(0);
+    for (const line of text.trimEnd().split('\n')) {
+      expect(line).toMatch(/^(# (HELP|TYPE) latchwork_\w+ .+|latchwork_\w+(\{\w+="\w+"\})? -?\d+(\.\d+)?)$/);
+    }
+  });
+});

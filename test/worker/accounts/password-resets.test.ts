@@ -1,0 +1,133 @@
+// Setting a forgotten password anew with a mail: what is sent, to whom, how often, and that answers tell nothing.
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { call } from '../rig/clients/client.ts';
+
+const password = 'correct horse';
+const newPassword = 'battery staple';
+const withMail = {
+  MAIL_URL: 'https://mail.test/emails',
+  MAIL_FROM: 'Latchwork <no-reply@latchwork.test>',
+  MAIL_SECRET: 'the-secret-of-the-mail-service',
+  PASSWORD_RESET_URL: 'https://app.test/reset#{token}',
+  LIMITS: 'passwordResetsPerHour=2',
+};
+
+type SentMail = { from: string; to: string; subject: string; text: string };
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+function catchMails(status = 200): SentMail[] {
+  const mails: SentMail[] = [];
+  vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
+    const request = new Request(input, init);
+    expect(request.url).toBe(withMail.MAIL_URL);
+    expect(request.headers.get('Authorization')).toBe(`Bearer ${withMail.MAIL_SECRET}`);
+    mails.push(await request.json<SentMail>());
+    return new Response(null, { status });
+  });
+  return mails;
+}
+
+async function ask(email: string, changes: object = withMail): Promise<{ status: number; message: string }> {
+  const request = new Request('https://latchwork.test/api/v1/users/password-reset', {
+    method: 'POST',
+    body: JSON.stringify({ email }),
+  });
+  const execution = createExecutionContext();
+  const response = await createApp().fetch(request, { ...env, ...changes }, execution);
+  const { message, data } = await response.json<{ message: string; data: unknown }>();
+  await waitOnExecutionContext(execution);
+  if (response.status === 200) expect(data).toEqual({ message: 'reset_requested' });
+  return { status: response.status, message };
+}
+
+async function register(): Promise<string> {
+  const email = `${crypto.randomUUID()}@example.test`;
+  await call('POST', '/users/register', { body: { username: `user ${email.slice(0, 8)}`, email, password } });
+  return email;
+}
+
+describe('a password reset by mail', () => {
+  it('sends one mail with a link to the address of the account, good once', async () => {
+    const email = await register();
+    const mails = catchMails();
+    expect((await ask(email.toUpperCase())).status).toBe(200);
+    await vi.waitFor(() => {
+      expect(mails).toHaveLength(1);
+    });
+    expect(mails[0]).toMatchObject({ from: withMail.MAIL_FROM, to: email });
+    const token = /https:\/\/app\.test\/reset#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
+    expect(await call('PUT', '/users/password-reset', { body: { token, newPassword: 'short' } })).toMatchObject({
+      message: 'weak_password',
+    });
+    const answers = [1, 2].map(() => call('PUT', '/users/password-reset', { body: { token, newPassword } }));
+    expect((await Promise.all(answers)).map(({ status }) => status).sort()).toEqual([200, 400]);
+    expect((await call('POST', '/users/login', { body: { email, password: newPassword } })).status).toBe(200);
+    expect((await call('POST', '/users/login', { body: { email, password } })).status).toBe(401);
+  });
+
+  it('is good for as long as the setting says', async () => {
+    const email = await register();
+    const mails = catchMails();
+    await ask(email, { ...withMail, LIMITS: 'passwordResetMinutes=5' });
+    await vi.waitFor(() => {
+      expect(mails).toHaveLength(1);
+    });
+    expect(mails[0]?.text).toContain('Within 5 minutes');
+    const token = /#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
+    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 301_000);
+    const answer = await call('PUT', '/users/password-reset', { body: { token, newPassword } });
+    expect(answer).toMatchObject({ status: 400, message: 'invalid_request: token: is unknown, used or expired' });
+    now.mockRestore();
+    expect((await call('PUT', '/users/password-reset', { body: { token, newPassword } })).status).toBe(200);
+  });
+
+  it('answers the same for addresses without an account, and sends nothing', async () => {
+    await register();
+    const mails = catchMails();
+    expect(await ask('nobody@example.test')).toEqual({ status: 200, message: 'success' });
+    expect(mails).toEqual([]);
+  });
+
+  it('sends an account no more than passwordResetsPerHour mails', async () => {
+    const email = await register();
+    const mails = catchMails();
+    for (let count = 0; count < 4; count += 1) expect((await ask(email)).status).toBe(200);
+    await vi.waitFor(() => {
+      expect(mails).toHaveLength(2);
+    });
+  });
+
+  it('answers the same where the mail service refuses', async () => {
+    const email = await register();
+    const mails = catchMails(500);
+    expect((await ask(email)).status).toBe(200);
+    await vi.waitFor(() => {
+      expect(mails).toHaveLength(1);
+    });
+  });
+
+  it('is not there without a mail service', async () => {
+    expect(await ask(await register(), {})).toEqual({ status: 404, message: 'not_found' });
+  });
+
+  it('is refused with a token that has expired, or that is none', async () => {
+    const email = await register();
+    const mails = catchMails();
+    await ask(email);
+    await vi.waitFor(() => {
+      expect(mails).toHaveLength(1);
+    });
+    const token = /#(pr_\w+)/.exec(mails[0]?.text ?? '')?.[1];
+    await env.DB.prepare('update password_resets set expires_at = 1').run();
+    for (const given of [token, 'pr_nonsense', '']) {
+      const answer = await call('PUT', '/users/password-reset', { body: { token: given, newPassword } });
+      expect(answer).toMatchObject({ status: 400, message: 'invalid_request: token: is unknown, used or expired' });
+    }
+  });
+});

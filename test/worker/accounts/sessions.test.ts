@@ -1,0 +1,235 @@
+// Sessions over HTTP: logging in, refreshing with rotation and reuse detection, logging out.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { call, type Answer } from '../rig/clients/client.ts';
+
+type User = { userId: number; username: string; email: string };
+type TokenPair = { token: string; refreshToken: string; expiresIn: number };
+
+const email = 'ada@example.test';
+const password = 'correct horse';
+const staleBearer = 'eyJhbGciOiJIUzI1NiJ9.e30.c3RhbGU';
+
+function logIn(body: object): Promise<Answer<TokenPair & { user: User }>> {
+  return call('POST', '/users/login', { body });
+}
+
+async function startSession(): Promise<TokenPair> {
+  return (await logIn({ email, password })).data;
+}
+
+function refresh(refreshToken: unknown, token?: string): Promise<Answer<TokenPair>> {
+  return call('POST', '/users/refresh-token', { body: { refreshToken }, token });
+}
+
+/** Moves all rotations into the past: a fake clock would end the access tokens, too. */
+async function ageRotations(byMs: number): Promise<void> {
+  const aged = "json_set(value, '$.atMs', json_extract(value, '$.atMs') - ?)";
+  await env.DB.prepare(
+    `update refresh_tokens set rotations = (select json_group_array(json(${aged})) from json_each(rotations))
+     where rotations is not null`,
+  )
+    .bind(byMs)
+    .run();
+}
+
+let user: User;
+beforeAll(async () => {
+  user = (await call<User>('POST', '/users/register', { body: { username: 'ada', email, password } })).data;
+});
+
+describe('POST /users/login', () => {
+  it.each([
+    ['the email in `username`', { username: email }],
+    ['the email in another case', { username: 'ADA@Example.Test' }],
+    ['the email in `email`', { email }],
+    ['the username in another case', { username: 'ADA' }],
+    ['a null username beside the email', { username: null, email }],
+  ])('takes %s', async (_, names) => {
+    expect((await logIn({ ...names, password })).data.user).toEqual(user);
+  });
+
+  it.each([
+    ['no name', { password }],
+    ['no password', { email }],
+    ['a password that is no text', { email, password: { $ne: '' } }],
+    ['a name that is no text', { username: ['ada'], password }],
+    ['no body', undefined],
+  ])('refuses %s', async (_, body) => {
+    const answer = await call('POST', '/users/login', { body });
+    expect(answer).toMatchObject({ status: 400, data: null });
+    expect(answer.message).toMatch(/^invalid_request: /);
+  });
+
+  // No answer shows what is stored.
+  it('stores neither the password nor a refresh token', async () => {
+    const { refreshToken } = await startSession();
+    for (const table of ['users', 'refresh_tokens', 'login_attempts']) {
+      const { results } = await env.DB.prepare(`select * from ${table}`).all();
+      expect(JSON.stringify(results)).not.toContain(refreshToken.slice(3));
+      expect(JSON.stringify(results)).not.toContain(password);
+    }
+  });
+
+  it('ends the session that was not used for longest where a user has too many', async () => {
+    const send = async (path: string, body: object) => {
+      const request = new Request(`https://latchwork.test/api/v1/users/${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body),
+      });
+      const changed = { ...env, LIMITS: 'sessionsPerUser=3' } as unknown as Env;
+      const response = await createApp().fetch(request, changed, createExecutionContext());
+      const { data } = await response.json<{ data: TokenPair }>();
+      return { status: response.status, refreshToken: response.ok ? data.refreshToken : '' };
+    };
+    const first = await send('login', { email, password });
+    const unused = await send('login', { email, password });
+    const third = await send('login', { email, password });
+    const used = await send('refresh-token', first);
+    const fourth = await send('login', { email, password });
+    expect((await send('refresh-token', unused)).status).toBe(401);
+    for (const session of [used, third, fourth]) expect((await send('refresh-token', session)).status).toBe(200);
+  });
+
+  it('replaces a hash that was made with other parameters', async () => {
+    // scrypt of 'correct horse' with N=2^10, r=8, p=1.
+    const oldHash = '$scrypt$ln=10,r=8,p=1$c2l4dGVlbiBieXRlcyAuLg$biW5iqzejlu4EofcMFA+ZO1Rn/IL8U4Ok8lQnLqAAhc';
+    await env.DB.prepare('update users set password_hash = ? where id = ?').bind(oldHash, user.userId).run();
+    expect((await logIn({ email, password })).status).toBe(200);
+    const row = await env.DB.prepare('select password_hash from users where id = ?').bind(user.userId).first();
+    expect(row!['password_hash']).toMatch(/^\$scrypt-steps\$ln=13,r=8,p=1,t=10\$/);
+    expect((await logIn({ email, password })).status).toBe(200);
+  });
+});
+
+describe('POST /users/refresh-token', () => {
+  it('answers a rotated token again with a fresh pair for 30 seconds', async () => {
+    const session = await startSession();
+    await refresh(session.refreshToken);
+    await ageRotations(29_000);
+    const again = await refresh(session.refreshToken);
+    expect(again.status).toBe(200);
+    expect((await refresh(again.data.refreshToken)).status).toBe(200);
+  });
+
+  it('ends the whole session when a rotated token comes back later', async () => {
+    const [session, otherSession] = [await startSession(), await startSession()];
+    const next = (await refresh(session.refreshToken)).data;
+    await ageRotations(31_000);
+    expect(await refresh(session.refreshToken)).toMatchObject({ status: 401, message: 'unauthorized', data: null });
+    expect((await refresh(next.refreshToken)).status).toBe(401);
+    expect((await refresh(otherSession.refreshToken)).status).toBe(200);
+  });
+
+  it('gives 50 simultaneous refreshes with one token the same next one, which is good until a reuse', async () => {
+    const session = await startSession();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => refresh(session.refreshToken)));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(new Set(answers.map(({ data }) => data.refreshToken)).size).toBe(1);
+    const next = (await refresh(answers[0]!.data.refreshToken)).data;
+    await ageRotations(31_000);
+    expect((await refresh(session.refreshToken)).status).toBe(401);
+    expect((await refresh(next.refreshToken)).status).toBe(401);
+  });
+
+  it('answers a token from before the last one, too, while it was rotated moments ago', async () => {
+    const session = await startSession();
+    let latest: TokenPair = session;
+    for (let refreshes = 0; refreshes < 3; refreshes++) latest = (await refresh(latest.refreshToken)).data;
+    const again = await refresh(session.refreshToken);
+    expect(again).toMatchObject({ status: 200, data: { refreshToken: latest.refreshToken } });
+    expect((await refresh(latest.refreshToken)).status).toBe(200);
+  });
+
+  it('ends the session for a token of long ago, and for one that was never issued', async () => {
+    for (const forge of [(token: string) => token, (token: string) => `${token.slice(0, -2)}AA`]) {
+      const session = await startSession();
+      let latest: TokenPair = session;
+      for (let refreshes = 0; refreshes < 10; refreshes++) {
+        latest = (await refresh(latest.refreshToken)).data;
+        await ageRotations(31_000);
+      }
+      expect((await refresh(forge(session.refreshToken))).status).toBe(401);
+      expect((await refresh(latest.refreshToken)).status).toBe(401);
+    }
+  });
+
+  it('keeps one row a session, however often it is refreshed', async () => {
+    const count = async () =>
+      (await env.DB.prepare('select count(*) as n from refresh_tokens').first<{ n: number }>())!.n;
+    const session = await startSession();
+    const before = await count();
+    let latest: TokenPair = session;
+    for (let refreshes = 0; refreshes < 12; refreshes++) latest = (await refresh(latest.refreshToken)).data;
+    expect(await count()).toBe(before);
+    const row = await env.DB.prepare('select max(length(rotations)) as size from refresh_tokens').first<{
+      size: number;
+    }>();
+    expect(row!.size).toBeLessThan(2_000);
+  });
+
+  it('refuses a token after 30 days, and forgets it with the next ones', async () => {
+    const session = await startSession();
+    await env.DB.prepare('update refresh_tokens set expires_at = ?').bind(Date.now()).run();
+    expect((await refresh(session.refreshToken)).status).toBe(401);
+    let live = await startSession();
+    for (let refreshes = 0; refreshes < 10; refreshes++) live = (await refresh(live.refreshToken)).data;
+    const row = await env.DB.prepare('select count(*) as n from refresh_tokens where expires_at <= ?')
+      .bind(Date.now())
+      .first<{ n: number }>();
+    expect(row!.n).toBe(0);
+  });
+
+  it('refuses tokens that were never issued', async () => {
+    for (const refreshToken of ['', 'rt_', `rt_${'0'.repeat(43)}`, `rt_${'0'.repeat(65)}`, "' or 1=1 --"]) {
+      expect(await refresh(refreshToken)).toMatchObject({ status: 401, message: 'unauthorized' });
+    }
+    const { token } = await startSession();
+    expect((await refresh(token)).status).toBeGreaterThanOrEqual(400);
+  });
+
+  it('refuses a body without a token, or with something else for one', async () => {
+    for (const refreshToken of [undefined, null, 1, [], {}, 'x'.repeat(300)]) {
+      expect((await refresh(refreshToken)).status).toBe(400);
+    }
+  });
+});
+
+describe('POST /users/logout', () => {
+  const logOut = (options: { token?: string; body?: unknown; headers?: Record<string, string> }) =>
+    call('POST', '/users/logout', options);
+
+  it('ends the session of the bearer token, with or without a body, and no other', async () => {
+    for (const body of [undefined, {}]) {
+      const [session, otherSession] = [await startSession(), await startSession()];
+      expect(await logOut({ token: session.token, body })).toMatchObject({
+        status: 200,
+        data: { message: 'logged_out' },
+      });
+      expect((await refresh(session.refreshToken)).status).toBe(401);
+      expect((await refresh(otherSession.refreshToken)).status).toBe(200);
+    }
+  });
+
+  it('ends the session of a refresh token, rotated ones included, beside a stale bearer token', async () => {
+    const session = await startSession();
+    const next = (await refresh(session.refreshToken)).data;
+    const answer = await logOut({ token: staleBearer, body: { refreshToken: session.refreshToken } });
+    expect(answer.status).toBe(200);
+    expect((await refresh(next.refreshToken)).status).toBe(401);
+  });
+
+  it('takes a JSON content type without a body', async () => {
+    const { token } = await startSession();
+    expect((await logOut({ token, headers: { 'Content-Type': 'application/json' } })).status).toBe(200);
+  });
+
+  it('refuses a caller who names no session', async () => {
+    for (const options of [{}, { token: staleBearer }, { body: { refreshToken: 'rt_unknown' } }]) {
+      expect(await logOut(options)).toMatchObject({ status: 401, message: 'unauthorized' });
+    }
+    expect((await logOut({ body: { refreshToken: 5 } })).status).toBe(400);
+  });
+});

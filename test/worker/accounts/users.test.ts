@@ -1,0 +1,169 @@
+// Accounts over HTTP: registering, reading one's own account, changing the password.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { call, type Answer } from '../rig/clients/client.ts';
+
+type User = { userId: number; username: string; email: string };
+type Session = { user: User; token: string; refreshToken: string; expiresIn: number };
+
+const password = 'correct horse';
+const staleBearer = 'eyJhbGciOiJIUzI1NiJ9.e30.c3RhbGU';
+
+function register(body: object): Promise<Answer<User>> {
+  return call('POST', '/users/register', { body });
+}
+
+function logIn(body: object): Promise<Answer<Session>> {
+  return call('POST', '/users/login', { body });
+}
+
+describe('POST /users/register', () => {
+  beforeAll(async () => {
+    await register({ username: 'ada', email: 'Ada@Example.test', password });
+  });
+
+  it('uses the email where no username is given, and ignores other members and a stale bearer token', async () => {
+    const body = { email: 'grace@example.test', password, name: 'Grace', userId: 1, role: 'admin' };
+    const answer = await call<User>('POST', '/users/register', { body, token: staleBearer });
+    expect(answer).toMatchObject({ status: 200, code: 200, message: 'success' });
+    expect(answer.data).toMatchObject({ username: 'grace@example.test', email: 'grace@example.test' });
+    expect(answer.data.userId).not.toBe(1);
+  });
+
+  it.each([
+    ['the same email', { username: 'other', email: 'Ada@Example.test' }, 'email_exists'],
+    ['the same email in another case', { username: 'other', email: 'ADA@example.TEST' }, 'email_exists'],
+    ['the same email and no username', { email: 'ada@example.test' }, 'email_exists'],
+    ['the same username', { username: 'ada', email: 'other@example.test' }, 'username_exists'],
+    ['the same username in another case', { username: 'ADA', email: 'other@example.test' }, 'username_exists'],
+    [
+      'a username that is somebody’s email',
+      { username: 'ada@example.test', email: 'o@example.test' },
+      'username_exists',
+    ],
+  ])('refuses %s', async (_, names, message) => {
+    expect(await register({ ...names, password })).toMatchObject({ status: 400, code: 400, message, data: null });
+  });
+
+  it('refuses an email that is somebody’s username', async () => {
+    await register({ username: 'taken@example.test', email: 'linus@example.test', password });
+    expect(await register({ email: 'TAKEN@example.test', password })).toMatchObject({ message: 'email_exists' });
+  });
+
+  it('compares usernames without case beyond ASCII', async () => {
+    await register({ username: 'Ævar Ö', email: 'aevar@example.test', password });
+    expect(await register({ username: 'ævar ö', email: 'aevar2@example.test', password })).toMatchObject({
+      message: 'username_exists',
+    });
+    expect((await logIn({ username: 'ÆVAR Ö', password })).status).toBe(200);
+  });
+
+  it('refuses a password of fewer than eight characters, however many bytes they have', async () => {
+    for (const weak of ['', '1234567', 'äöüäöüä', '😀😀😀😀😀😀😀']) {
+      expect(await register({ email: 'weak@example.test', password: weak })).toMatchObject({
+        status: 400,
+        message: 'weak_password',
+        data: null,
+      });
+    }
+    expect((await register({ email: 'weak@example.test', password: '12345678' })).status).toBe(200);
+  });
+
+  it.each([
+    ['no body', undefined],
+    ['no password', { email: 'x@example.test' }],
+    ['no email', { username: 'somebody', password }],
+    ['an email that is none', { email: 'x@', password }],
+    ['an email that is too long', { email: `${'x'.repeat(250)}@example.test`, password }],
+    ['a username that is too short', { username: 'ab', email: 'x@example.test', password }],
+    ['a username that is too long', { username: 'x'.repeat(255), email: 'x@example.test', password }],
+    ['a username of spaces', { username: '    ', email: 'x@example.test', password }],
+    ['a username with a line break', { username: 'a\nb\nc', email: 'x@example.test', password }],
+    ['a password that is too long', { email: 'x@example.test', password: 'x'.repeat(129) }],
+    ['a password that is no text', { email: 'x@example.test', password: 12345678 }],
+    ['a list', [{ email: 'x@example.test', password }]],
+  ])('refuses %s', async (_, body) => {
+    const answer = await call('POST', '/users/register', { body });
+    expect(answer).toMatchObject({ status: 400, code: 400, data: null });
+    expect(answer.message).toMatch(/^invalid_request: \w+: /);
+  });
+
+  it('makes one user of many simultaneous registrations of one email', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        register({ username: `twin-${index}`, email: index % 2 ? 'Twin@example.test' : 'twin@example.test', password }),
+      ),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    const refusals = answers.filter(({ status }) => status !== 200);
+    expect(new Set(refusals.map(({ message }) => message))).toEqual(new Set(['email_exists']));
+  });
+});
+
+describe('GET /users/me', () => {
+  it.each([
+    ['no credentials', {}],
+    ['a token that is none', { Authorization: 'Bearer nonsense' }],
+    ['a stale token', { Authorization: `Bearer ${staleBearer}` }],
+    ['another scheme', { Authorization: 'Basic dXNlcjpwYXNz' }],
+    ['an empty header', { Authorization: '' }],
+    ['an API key that does not exist', { 'X-API-Key': 'ak_00000000000000000000', 'X-API-Secret': 'sk_0' }],
+    ['half a pair', { 'X-API-Key': 'ak_00000000000000000000' }],
+  ])('refuses %s', async (_, headers) => {
+    const answer = await call('GET', '/users/me', { headers });
+    expect(answer).toMatchObject({ status: 401, code: 401, message: 'unauthorized', data: null });
+  });
+});
+
+describe('PUT /users/password', () => {
+  const names = { email: 'changer@example.test' };
+  let session: Session;
+  let otherSession: Session;
+  beforeAll(async () => {
+    await register({ ...names, password });
+    [session, otherSession] = [(await logIn({ ...names, password })).data, (await logIn({ ...names, password })).data];
+  });
+
+  const change = (body: object, token?: string) => call('PUT', '/users/password', { body, token });
+
+  it('refuses a caller without a bearer token', async () => {
+    expect(await change({ oldPassword: password, newPassword: 'another horse' })).toMatchObject({
+      status: 401,
+      message: 'unauthorized',
+    });
+  });
+
+  it('refuses a new password that is weak, too long or missing', async () => {
+    const { token } = session;
+    expect(await change({ oldPassword: password, newPassword: 'short' }, token)).toMatchObject({
+      status: 400,
+      message: 'weak_password',
+    });
+    expect((await change({ oldPassword: password, newPassword: 'x'.repeat(129) }, token)).status).toBe(400);
+    expect((await change({ oldPassword: password }, token)).status).toBe(400);
+  });
+
+  it('refuses a wrong old password and changes nothing', async () => {
+    const answer = await change({ oldPassword: 'wrong horse', newPassword: 'another horse' }, session.token);
+    expect(answer).toMatchObject({ status: 401, message: 'invalid_password' });
+    expect((await logIn({ ...names, password })).status).toBe(200);
+  });
+
+  it('changes the password and ends all other sessions, not this one', async () => {
+    const answer = await change({ oldPassword: password, newPassword: 'another horse' }, session.token);
+    expect(answer).toMatchObject({ status: 200, data: { message: 'password_changed' } });
+    expect((await logIn({ ...names, password })).message).toBe('invalid_password');
+    expect((await logIn({ ...names, password: 'another horse' })).status).toBe(200);
+    const refresh = (refreshToken: string) => call('POST', '/users/refresh-token', { body: { refreshToken } });
+    expect((await refresh(otherSession.refreshToken)).status).toBe(401);
+    expect((await refresh(session.refreshToken)).status).toBe(200);
+  });
+
+  it('lets one of two simultaneous changes win', async () => {
+    const answers = await Promise.all(
+      ['first new one', 'second new one'].map((newPassword) =>
+        change({ oldPassword: 'another horse', newPassword }, session.token),
+      ),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 401]);
+  });
+});

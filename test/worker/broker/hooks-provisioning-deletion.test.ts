@@ -1,0 +1,115 @@
+// Deletions that are cut off or crossed by an activation, at a broker that credentials are pushed to: none may leave a
+// credential behind there, nor a device that can neither log in nor be deleted.
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { createUser, type TestUser } from '../rig/clients/client.ts';
+import { withEmqx } from '../rig/emqx.ts';
+import { sessionOf } from '../rig/provision.ts';
+
+let count = 0;
+let owner: TestUser;
+let productKey: string;
+let deviceId: string;
+
+async function call(method: string, path: string, body?: object, of = withEmqx) {
+  const context = createExecutionContext();
+  const request = new Request(`https://latchwork.test/api/v1${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${owner.token}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const response = await createApp().fetch(request, of, context);
+  const answer = await response.json<{ message: string; data: { deviceId: string } | null }>();
+  await waitOnExecutionContext(context);
+  return { status: response.status, ...answer };
+}
+
+async function activate(): Promise<string | undefined> {
+  const { data } = await call('POST', '/devices/activate', { productKey, deviceSN: 'SN-1' });
+  return data?.deviceId;
+}
+
+const deleteDevice = (of = withEmqx) => call('DELETE', `/devices/${deviceId}`, undefined, of);
+
+/** As `withEmqx`, but deleting a session does this. */
+function withDeletion(deleteSession: () => Promise<void>): Env {
+  return { ...withEmqx, DEVICE_SESSION: { getByName: () => ({ delete: deleteSession }) } } as unknown as Env;
+}
+
+async function outboxEntry() {
+  const statement = env.DB.prepare(
+    'SELECT operation, delivered_at, next_attempt_at FROM broker_outbox WHERE device_id = ?',
+  );
+  return statement.bind(deviceId).first<{ operation: string; delivered_at: number | null; next_attempt_at: number }>();
+}
+
+const deleted = { operation: 'delete', delivered_at: expect.any(Number) as number };
+
+beforeEach(async () => {
+  // EMQX finds whatever it is asked for.
+  vi.spyOn(globalThis, 'fetch').mockImplementation(() => Promise.resolve(new Response(null, { status: 204 })));
+  vi.spyOn(console, 'error').mockImplementation(() => undefined);
+  owner = await createUser();
+  productKey = `deletions-${++count}`;
+  await call('POST', '/products', { productKey, name: 'Switch' });
+  deviceId = (await activate())!;
+});
+afterEach(async () => {
+  await env.DB.prepare('DROP TRIGGER IF EXISTS no_deletions').run();
+  vi.restoreAllMocks();
+});
+
+async function refuseDeletions(): Promise<void> {
+  await env.DB.prepare(
+    `CREATE TRIGGER no_deletions BEFORE INSERT ON broker_outbox WHEN NEW.operation = 'delete'
+     BEGIN SELECT RAISE(ABORT, 'no deletions'); END`,
+  ).run();
+}
+
+it('leaves a device as it was where its deletion at the broker cannot be recorded', async () => {
+  await refuseDeletions();
+  expect((await deleteDevice()).status).toBe(500);
+  expect((await call('GET', `/devices/${deviceId}/status`)).status).toBe(200);
+  expect(await outboxEntry()).toMatchObject({ operation: 'upsert' });
+  await env.DB.prepare('DROP TRIGGER no_deletions').run();
+  expect((await deleteDevice()).status).toBe(200);
+  expect(await outboxEntry()).toMatchObject(deleted);
+});
+
+it('deletes the credential of a deletion that was cut off when the device activates again', async () => {
+  await sessionOf(deviceId).delete();
+  await refuseDeletions();
+  expect(await activate(), 'not before the deletion is recorded').toBeUndefined();
+  await env.DB.prepare('DROP TRIGGER no_deletions').run();
+  expect(await activate()).toMatch(/^dev_/);
+  expect((await deleteDevice()).message).toBe('device_not_found');
+  expect(await outboxEntry()).toMatchObject(deleted);
+});
+
+it('records the deletion of a request that fails at the session, to be delivered within a minute', async () => {
+  const failing = withDeletion(() => Promise.reject(new Error('the session is away')));
+  expect((await deleteDevice(failing)).status).toBe(500);
+  const entry = await outboxEntry();
+  expect(entry).toMatchObject({ operation: 'delete', delivered_at: null });
+  expect(entry!.next_attempt_at).toBeLessThan(Date.now() + 60_000);
+  expect((await deleteDevice()).status).toBe(200);
+  expect(await outboxEntry()).toMatchObject(deleted);
+});
+
+it('lets a device whose deletion failed at the session back in when it activates again', async () => {
+  const failing = withDeletion(() => Promise.reject(new Error('the session is away')));
+  expect((await deleteDevice(failing)).status).toBe(500);
+  expect(await activate()).toBe(deviceId);
+  expect(await outboxEntry()).toMatchObject({ operation: 'upsert', delivered_at: expect.any(Number) as number });
+});
+
+it('deletes the credential of an activation that began after the deletion and came before the session ended', async () => {
+  const crossed = withDeletion(async () => {
+    expect(await activate()).toBe(deviceId);
+    await sessionOf(deviceId).delete();
+  });
+  expect((await deleteDevice(crossed)).status).toBe(200);
+  expect(await outboxEntry()).toMatchObject(deleted);
+});

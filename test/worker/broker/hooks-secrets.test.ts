@@ -1,0 +1,145 @@
+// The secret of the broker hooks: in the header or in the path, two live at once, and in no log line.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { readConfig } from '../../../src/config.ts';
+import worker from '../../../src/index.ts';
+import { uplinkPath } from '../../../src/protocol/bridge.ts';
+import { send } from '../rig/clients/client.ts';
+import { callHook, hookSecret } from '../rig/clients/hooks.ts';
+
+const next = 'the-next-broker-hook-secret-of-these-tests';
+const denied = '{"result":"deny","is_superuser":false,"message":"invalid_password"}';
+const unauthorized = {
+  status: 401,
+  type: 'application/json',
+  body: '{"code":401,"message":"unauthorized","data":null}',
+};
+
+const hooks = [
+  'emqx/connect',
+  'emqx/authz',
+  'emqx/events',
+  'rabbitmq/user',
+  'rabbitmq/vhost',
+  'rabbitmq/resource',
+  'rabbitmq/topic',
+  'mosquitto-go-auth/user',
+  'mosquitto-go-auth/superuser',
+  'mosquitto-go-auth/acl',
+  'vernemq/auth_on_register',
+  'vernemq/auth_on_publish',
+  'vernemq/auth_on_subscribe',
+  'vernemq/auth_on_register_m5',
+  'vernemq/auth_on_publish_m5',
+  'vernemq/auth_on_subscribe_m5',
+  'vernemq/on_client_wakeup',
+  'vernemq/on_client_offline',
+  'vernemq/on_client_gone',
+];
+const withPathSecret = (hook: string, secret: string) => hook.replace('/', `/s/${encodeURIComponent(secret)}/`);
+
+describe.each(hooks)('%s', (hook) => {
+  it('answers with the secret in the header or in the path', async () => {
+    expect((await callHook(hook, '{}', { Authorization: `Bearer ${hookSecret}` })).status).not.toBe(401);
+    expect((await callHook(withPathSecret(hook, hookSecret), '{}', {})).status).not.toBe(401);
+  });
+
+  it('answers 401 to everybody else', async () => {
+    const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
+    expect(await callHook(hook, '{}', {})).toEqual(unauthorized);
+    expect(await callHook(hook, '{}', { Authorization: `Bearer ${bridgeSecret}` })).toEqual(unauthorized);
+    expect(await callHook(withPathSecret(hook, `${hookSecret}x`), '{}', {})).toEqual(unauthorized);
+    expect(await callHook(withPathSecret(hook, '%'), '{}', {})).toEqual(unauthorized);
+    expect(await callHook(hook.replace('/', '/s/%E0%A4%A/'), '{}', {})).toEqual(unauthorized);
+  });
+});
+
+it('accepts the old and the next secret while one replaces the other, and then the next alone', async () => {
+  const ask = async (live: string, given: string) => {
+    const context = createExecutionContext();
+    const request = new Request('https://latchwork.test/hooks/emqx/connect', {
+      method: 'POST',
+      body: '{}',
+      headers: { Authorization: `Bearer ${given}` },
+    });
+    const response = await worker.fetch(request, { ...env, BROKER_HOOK_SECRETS: live }, context);
+    await waitOnExecutionContext(context);
+    return { status: response.status, body: await response.text() };
+  };
+  expect(await ask(`${next},${hookSecret}`, hookSecret)).toEqual({ status: 200, body: denied });
+  expect(await ask(`${next},${hookSecret}`, next)).toEqual({ status: 200, body: denied });
+  expect((await ask(next, hookSecret)).status).toBe(401);
+  expect(await ask(next, next)).toEqual({ status: 200, body: denied });
+});
+
+it('lets the header decide where there are two', async () => {
+  const hook = withPathSecret('emqx/connect', hookSecret);
+  expect(await callHook(hook, '{}', { Authorization: 'Bearer wrong' })).toEqual(unauthorized);
+});
+
+it('takes no secret from the path of anything but a hook', async () => {
+  const { exports } = await import('cloudflare:workers');
+  const url = 'https://latchwork.test/bridge/s/bridge-secret-of-the-worker-tests-only/uplink';
+  expect((await exports.default.fetch(new Request(url, { method: 'POST', body: '{}' }))).status).toBe(401);
+});
+
+it("takes the bridge's password at the broker and its secret here for two things", async () => {
+  const { bridgeSecrets, bridgeMqttPasswords } = readConfig(env);
+  const name = 'latchwork-bridge';
+  const logIn = (password = '') =>
+    callHook('emqx/connect', JSON.stringify({ clientid: name, username: name, password }), {
+      'Content-Type': 'application/json',
+      Authorization: `Bearer ${hookSecret}`,
+    });
+  expect((await logIn(bridgeMqttPasswords[0])).body).toContain('"allow"');
+  expect((await logIn(bridgeSecrets[0])).body).toContain('"deny"');
+  const post = (secret = '') => send('POST', uplinkPath, { token: secret, body: {} });
+  expect((await post(bridgeMqttPasswords[0])).status).toBe(401);
+  expect((await post(bridgeSecrets[0])).status).toBe(400);
+});
+
+describe('the log', () => {
+  const lines: string[] = [];
+
+  beforeEach(() => {
+    lines.length = 0;
+    for (const level of ['log', 'info', 'warn', 'error', 'debug'] as const) {
+      vi.spyOn(console, level).mockImplementation((...parts: unknown[]) => {
+        lines.push(parts.map(String).join(' '));
+      });
+    }
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
+  it('names the route and never the secret, whether it was right, wrong, or beside an unknown route', async () => {
+    const wrong = 'a-wrong-but-telling-secret-of-somebody-else';
+    for (const secret of [hookSecret, wrong]) {
+      await callHook(withPathSecret('vernemq/auth_on_register', secret), '{}', {});
+      await callHook(withPathSecret('vernemq/unknown', secret), '{}', {});
+      await callHook(withPathSecret('unknown/unknown', secret), '{}', {});
+      await callHook(`${withPathSecret('rabbitmq/user', secret)}?username=a&password=${wrong}`, '', {}, 'GET');
+      await callHook('emqx/connect', JSON.stringify({ password: wrong }), { Authorization: `Bearer ${secret}` });
+    }
+    expect(lines.length).toBeGreaterThanOrEqual(10);
+    expect(lines.filter((line) => line.includes(hookSecret) || line.includes(wrong))).toEqual([]);
+    expect(lines[0]).toContain('/hooks/vernemq/s/:secret/auth_on_register');
+  });
+
+  it('keeps the secret when a hook fails', async () => {
+    vi.spyOn(env.DEVICE_SESSION, 'getByName').mockImplementation(() => {
+      throw new Error('Durable Object is overloaded');
+    });
+    const login = { client_id: 'a&dev_01abcdef', username: 'a&dev_01abcdef', password: 'tk_of-the-device' };
+    const { status } = await callHook(
+      withPathSecret('vernemq/auth_on_register', hookSecret),
+      JSON.stringify(login),
+      {},
+    );
+    expect(status).toBe(500);
+    expect(lines.join('\n')).toContain('overloaded');
+    expect(lines.filter((line) => line.includes(hookSecret) || line.includes('tk_of'))).toEqual([]);
+  });
+});

@@ -1,0 +1,188 @@
+// Batches with a device whose object hangs or fails: it is asked for again by itself, and the others are answered in time.
+import { env } from 'cloudflare:workers';
+import { expect, describe, it, vi } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { readConfig } from '../../../src/config.ts';
+import type { PropertiesView } from '../../../src/domain/device/views.ts';
+import { unwrap, type Outcome } from '../../../src/domain/refusal.ts';
+import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
+import { messageFailed } from '../../../src/protocol/bridge.ts';
+import { createContext } from '../../../src/context.ts';
+import { takeBatch } from '../../../src/services/broker/uplink.ts';
+import { provisionDevice, sessionOf } from '../rig/provision.ts';
+
+type Session = ReturnType<typeof sessionOf>;
+type Ingest = (...call: Parameters<Session['ingest']>) => Promise<unknown>;
+type Overrides = { DEVICE_SESSION?: (name: string) => object; RELAY_GATEWAY?: (name: string) => object };
+
+/** The test's own environment with other objects behind the same names. */
+function override(stubs: Overrides, objectAnswerMs = 10_000) {
+  const overridden = new Proxy(env, {
+    get: (target, name) => {
+      const stubOf = stubs[name as keyof Overrides];
+      return stubOf === undefined ? (Reflect.get(target, name) as unknown) : { getByName: stubOf };
+    },
+  });
+  const config = readConfig(env);
+  return createContext(overridden, { ...config, limits: { ...config.limits, objectAnswerMs } });
+}
+
+/** Only `ingest` of one device is another one. */
+function overrideIngest(
+  { deviceId }: DeviceIdentity,
+  ingest: Ingest,
+  checkStorage = () => sessionOf(deviceId).checkStorage(),
+  objectAnswerMs?: number,
+) {
+  const stubOf = (name: string) => (name === deviceId ? { ingest, checkStorage } : sessionOf(name));
+  return override({ DEVICE_SESSION: stubOf }, objectAnswerMs);
+}
+
+function hang(device: DeviceIdentity, ingest: Ingest) {
+  return overrideIngest(device, ingest, undefined, 100);
+}
+
+let lastSeq = 0;
+const itemOf = (device: DeviceIdentity, position: string) => ({
+  seq: ++lastSeq,
+  topic: topicOf(device, 'thing/event/property/post'),
+  payload: JSON.stringify({ params: { position } }),
+  receivedAtMs: Date.now(),
+});
+
+const take = (context: ReturnType<typeof createContext>, items: unknown[]) =>
+  takeBatch(context, { spoolId: 'spool-trouble', sentAtMs: Date.now(), items });
+
+async function positionsOf({ deviceId }: DeviceIdentity): Promise<string[]> {
+  const outcome = (await sessionOf(deviceId).properties(inPerson(1))) as Outcome<PropertiesView>;
+  return unwrap(outcome).positionChanges.map(({ position }) => position);
+}
+
+const plain = () => override({});
+
+describe('a device whose object hangs', () => {
+  it('is asked for again alone, and what it did after all is done once', async () => {
+    const [prompt, hanging] = [await provisionDevice(), await provisionDevice()];
+    const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+    const context = hang(hanging, async (...call) => {
+      await released;
+      return sessionOf(hanging.deviceId).ingest(...call);
+    });
+    const items = [itemOf(hanging, 'up'), itemOf(prompt, 'down'), itemOf(hanging, 'down')];
+    expect(await take(context, items)).toEqual([
+      { seq: items[0]!.seq, result: 'retry', reason: 'device_timeout' },
+      { seq: items[1]!.seq, result: 'accepted' },
+      { seq: items[2]!.seq, result: 'retry', reason: 'device_timeout' },
+    ]);
+    expect(await positionsOf(prompt)).toEqual(['down']);
+    release(undefined);
+    await vi.waitFor(async () => expect(await positionsOf(hanging)).toEqual(['down', 'up']));
+    const again = await take(plain(), [items[0], items[2], itemOf(hanging, 'middle')]);
+    expect(again.map(({ result }) => result)).toEqual(['accepted', 'accepted', 'accepted']);
+    expect(await positionsOf(hanging), 'each has its effect once').toEqual(['middle', 'down', 'up']);
+  });
+
+  it('does its work once also where the retry comes first', async () => {
+    const hanging = await provisionDevice();
+    const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+    const late = Promise.withResolvers<unknown>();
+    const context = hang(hanging, async (...call) => {
+      await released;
+      const ingested = sessionOf(hanging.deviceId).ingest(...call);
+      late.resolve(ingested);
+      return ingested;
+    });
+    const items = [itemOf(hanging, 'up')];
+    expect((await take(context, items))[0]).toMatchObject({ reason: 'device_timeout' });
+    await take(plain(), [...items, itemOf(hanging, 'down')]);
+    release(undefined);
+    await late.promise;
+    expect(await positionsOf(hanging)).toEqual(['down', 'up']);
+  });
+});
+
+describe('a relay shard that hangs', () => {
+  it('holds up no answer', async () => {
+    const device = await provisionDevice();
+    await sessionOf(device.deviceId).subscribe(
+      inPerson(1),
+      'switch',
+      'relay-0',
+      topicOf(device, 'thing/event/property/post'),
+    );
+    const push = vi.fn(() => new Promise(() => undefined));
+    const items = [itemOf(device, 'up')];
+    expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }, 100), items)).toMatchObject([
+      { result: 'accepted' },
+    ]);
+    expect(push).toHaveBeenCalledOnce();
+    expect(await positionsOf(device)).toEqual(['up']);
+  });
+});
+
+describe('an object that fails', () => {
+  it('with one message is told from one that fails altogether', async () => {
+    const device = await provisionDevice();
+    const failing = vi.fn<Ingest>(async (...call) => {
+      if (call[2].payloads.some((payload) => payload.includes('middle'))) throw new Error('the object failed');
+      return sessionOf(device.deviceId).ingest(...call);
+    });
+    const context = overrideIngest(device, failing);
+    const items = [itemOf(device, 'up'), itemOf(device, 'middle'), itemOf(device, 'down')];
+    const [up, middle, down] = items.map(({ seq }) => seq);
+    expect(await take(context, items)).toEqual([
+      { seq: up, result: 'accepted' },
+      { seq: middle, result: 'retry', reason: 'device_failed' },
+      { seq: down, result: 'retry', reason: 'device_failed' },
+    ]);
+    expect(await take(context, items.slice(1))).toEqual([
+      { seq: middle, result: 'retry', reason: messageFailed },
+      { seq: down, result: 'retry', reason: 'device_failed' },
+    ]);
+    expect(await take(context, items.slice(2))).toEqual([{ seq: down, result: 'accepted' }]);
+  });
+
+  it('and cannot save either fails altogether', async () => {
+    const device = await provisionDevice();
+    const fail = () => Promise.reject(new Error('the object failed'));
+    const context = overrideIngest(device, fail, fail);
+    expect(await take(context, [itemOf(device, 'up')])).toMatchObject([{ result: 'retry', reason: 'device_failed' }]);
+  });
+});
+
+describe('messages that a bridge dropped', () => {
+  it('are in the events of their device, and unknown devices stay unknown', async () => {
+    const [one, other] = [await provisionDevice(), await provisionDevice()];
+    const items = [itemOf(other, 'up')];
+    const dropped = [
+      { topic: topicOf(one, 'status'), count: 70 },
+      { topic: topicOf(other, 'status'), count: 2 },
+      { topic: topicOf({ ...one, deviceId: 'dev_00000000' }, 'status'), count: 1 },
+      { topic: 'nonsense', count: 1 },
+    ];
+    await takeBatch(plain(), { spoolId: 'spool-trouble', sentAtMs: Date.now(), items, dropped });
+    for (const [{ deviceId }, count] of [[one, 70] as const, [other, 2] as const]) {
+      const { list } = unwrap(await sessionOf(deviceId).events(inPerson(1), { page: 1, size: 10 }));
+      expect(list).toContainEqual(expect.objectContaining({ status: 'flooded', count }));
+    }
+  });
+});
+
+describe('a message of thousands of levels', () => {
+  it.each(['thing/event/property/post', 'thing/service/property/set_reply', 'status'] as const)(
+    'on %s is rejected, and the next one is taken',
+    async (action) => {
+      const device = await provisionDevice();
+      const method = '"method":"thing.service.property.set_reply"';
+      const payloads = [
+        `{"params":{"a":${'['.repeat(7000)}${']'.repeat(7000)}}}`,
+        `${'{"a":'.repeat(2500)}1${'}'.repeat(2500)}`,
+        `{${method},"id":${'['.repeat(7000)}${']'.repeat(7000)}}`,
+      ];
+      const items = payloads.map((payload) => ({ ...itemOf(device, 'up'), topic: topicOf(device, action), payload }));
+      const results = await take(plain(), [...items, itemOf(device, 'down')]);
+      expect(results.slice(0, 3)).toMatchObject(items.map(() => ({ result: 'rejected', reason: 'too_complex' })));
+      expect(results[3]).toMatchObject({ result: 'accepted' });
+    },
+  );
+});

@@ -1,0 +1,336 @@
+// Batches of a bridge: every item answered by itself, once in effect, in order, whatever stands beside it.
+import { evictDurableObject } from 'cloudflare:test';
+import { describe, expect, it, vi } from 'vitest';
+import { env, exports } from 'cloudflare:workers';
+import { inPerson } from '../../../src/domain/access.ts';
+import { maxBatchBytes, maxBatchDevices, maxBatchItems, uplinkPath } from '../../../src/protocol/bridge.ts';
+import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
+import { type TopicAction } from '../../../src/protocol/mqtt.ts';
+import { createContext } from '../../../src/context.ts';
+import { takeBatch } from '../../../src/services/broker/uplink.ts';
+import { readConfig } from '../../../src/config.ts';
+import { limitSpecs } from '../../../src/limits.ts';
+import { call, send } from '../rig/clients/client.ts';
+import { openSocket } from '../rig/clients/socket.ts';
+import { provisionDevice, sessionOf } from '../rig/provision.ts';
+import type { PropertiesView } from '../../../src/domain/device/views.ts';
+import { unwrap, wireErrorOf, type Outcome } from '../../../src/domain/refusal.ts';
+
+const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
+const report = (position: string) => JSON.stringify({ params: { position } });
+
+let lastSeq = 0;
+function itemOf(device: DeviceIdentity, payload: string, action: TopicAction = 'thing/event/property/post') {
+  return { seq: ++lastSeq, topic: topicOf(device, action), payload, receivedAtMs: Date.now() };
+}
+
+async function post(items: unknown[], spoolId = 'spool-1') {
+  const answered = await call<{ results: unknown[] }>('POST', uplinkPath, {
+    headers,
+    body: { spoolId, sentAtMs: Date.now(), items },
+  });
+  expect(answered.code).toBe(200);
+  return answered.data.results;
+}
+
+async function positionOf({ deviceId }: DeviceIdentity): Promise<unknown> {
+  const outcome = await sessionOf(deviceId).status(inPerson(1));
+  return outcome.ok ? outcome.value.position : wireErrorOf(outcome.refusal).message;
+}
+
+describe('a batch', () => {
+  it('puts every report in effect and answers in the order of the items', async () => {
+    const [one, two] = [await provisionDevice(), await provisionDevice()];
+    const items = [
+      itemOf(one, report('up')),
+      itemOf(two, report('down')),
+      itemOf(one, report('middle')),
+      itemOf(two, report('up')),
+    ];
+    expect(await post(items)).toEqual(items.map(({ seq }) => ({ seq, result: 'accepted' })));
+    expect(await positionOf(one)).toBe('middle');
+    expect(await positionOf(two)).toBe('up');
+  });
+
+  it('answers each poisonous item by itself and takes the others', async () => {
+    const device = await provisionDevice();
+    const stranger = { productKey: 'switch', deviceId: 'dev_00000000' };
+    const foreignProduct = { productKey: 'another', deviceId: device.deviceId };
+    const good = itemOf(device, report('up'));
+    const topic = good.topic;
+    const receivedAtMs = Date.now();
+    const items = [
+      null,
+      'text',
+      { seq: 'x', topic, payload: '{}', receivedAtMs },
+      { seq: -1, topic, payload: '{}', receivedAtMs },
+      { seq: 901, topic: 'x'.repeat(1025), payload: '{}', receivedAtMs },
+      { seq: 902, topic: '/sys/switch/nobody/status', payload: '{}', receivedAtMs },
+      { seq: 903, topic: `${topic}/more`, payload: '{}', receivedAtMs },
+      { seq: 904, topic, payloadBase64: '/w==', receivedAtMs },
+      { seq: 905, topic, receivedAtMs },
+      { ...itemOf(stranger, report('up')), seq: 906 },
+      { ...itemOf(foreignProduct, report('down')), seq: 907 },
+      good,
+      itemOf(device, 'not json'),
+      itemOf(device, '[]'),
+      itemOf(device, `{"params":"${'x'.repeat(17_000)}"}`),
+      itemOf(device, report('down')),
+    ];
+    const results = (await post(items)) as { seq: number; result: string; reason?: string }[];
+    expect(results.map(({ result, reason }) => reason ?? result)).toEqual([
+      'malformed_item',
+      'malformed_item',
+      'malformed_item',
+      'malformed_item',
+      'malformed_item',
+      'unknown_topic',
+      'unknown_topic',
+      'not_text',
+      'not_text',
+      'device_not_found',
+      'device_not_found',
+      'accepted',
+      'not_json',
+      'not_an_object',
+      'too_large',
+      'accepted',
+    ]);
+    expect(results.slice(4, 11).map(({ seq }) => seq)).toEqual([901, 902, 903, 904, 905, 906, 907]);
+    expect(await positionOf(device)).toBe('down');
+  });
+
+  it('has its effect once, however often it comes', async () => {
+    const device = await provisionDevice();
+    // It announces itself, so that the service has nothing to say that would keep its object awake.
+    const announcement = itemOf(device, '{"status":"online"}', 'status');
+    const first = itemOf(device, report('up'));
+    const second = itemOf(device, report('down'));
+    await post([announcement, first, second]);
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await post([first])).toEqual([{ seq: first.seq, result: 'accepted' }]);
+    expect(await positionOf(device), 'the old report did not come into effect again').toBe('down');
+  });
+
+  it('repeats why it was rejected: the first answer may have been lost', async () => {
+    const device = await provisionDevice();
+    const items = [
+      itemOf(device, 'no json'),
+      itemOf(device, JSON.stringify({ params: { note: 'x'.repeat(70_000) } })),
+      itemOf(device, report('up')),
+    ];
+    const first = await post(items);
+    expect(first.map((one) => (one as { reason?: string }).reason)).toEqual(['not_json', 'too_large', undefined]);
+    expect(await post(items)).toEqual(first);
+  });
+
+  it('takes a device by the numbers of its messages, whatever their order in the batch', async () => {
+    const device = await provisionDevice();
+    const early = itemOf(device, report('up'));
+    const late = itemOf(device, report('down'));
+    expect(await post([late, early])).toEqual([
+      { seq: late.seq, result: 'accepted' },
+      { seq: early.seq, result: 'accepted' },
+    ]);
+    expect(await positionOf(device)).toBe('down');
+  });
+
+  it('starts a new high-water mark for a new spool', async () => {
+    const device = await provisionDevice();
+    await post([itemOf(device, report('up'))]);
+    expect(await post([{ ...itemOf(device, report('down')), seq: 1 }], 'spool-2')).toEqual([
+      { seq: 1, result: 'accepted' },
+    ]);
+    expect(await positionOf(device)).toBe('down');
+  });
+
+  it('calls each device once, all of them at the same time', async () => {
+    const devices = await Promise.all(Array.from({ length: 20 }, () => provisionDevice()));
+    const items = Array.from({ length: maxBatchItems }, (_, index) =>
+      itemOf(devices[index % devices.length]!, report(index < 80 ? 'up' : 'down')),
+    );
+    const ingested = new Map<string, number>();
+    let openCalls = 0;
+    let mostOpenCalls = 0;
+    const counting = overrideSessions((deviceId) => ({
+      ingest: async (...call) => {
+        ingested.set(deviceId, (ingested.get(deviceId) ?? 0) + 1);
+        mostOpenCalls = Math.max(mostOpenCalls, ++openCalls);
+        const answer = await sessionOf(deviceId).ingest(...call);
+        openCalls -= 1;
+        return answer;
+      },
+    }));
+    const results = await takeBatch(counting, { spoolId: 'spool-3', sentAtMs: Date.now(), items });
+    expect(results.map(({ result }) => result)).toEqual(items.map(() => 'accepted'));
+    expect([...ingested.values()]).toEqual(devices.map(() => 1));
+    expect(mostOpenCalls).toBe(20);
+    for (const device of devices) expect(await positionOf(device)).toBe('down');
+  });
+
+  it('watches over all devices of a batch with one timer, because one each costs a fifth of a call', async () => {
+    const devices = await Promise.all(Array.from({ length: 8 }, () => provisionDevice()));
+    const { limits, ...config } = readConfig(env);
+    const objectAnswerMs = 7_003;
+    const timers = vi.spyOn(globalThis, 'setTimeout');
+    const items = devices.map((device) => itemOf(device, report('up')));
+    const batch = { spoolId: 'spool-8', sentAtMs: Date.now(), items };
+    const context = createContext(env, { ...config, limits: { ...limits, objectAnswerMs } });
+    const results = await takeBatch(context, batch);
+    const delaysMs = timers.mock.calls.map(([, delayMs]) => delayMs);
+    timers.mockRestore();
+    expect(results.map(({ result }) => result)).toEqual(items.map(() => 'accepted'));
+    // And one for the pushes.
+    expect(delaysMs.filter((delayMs) => delayMs === objectAnswerMs)).toHaveLength(2);
+  });
+
+  it.each([
+    ['device_unreachable', { retryable: true }],
+    ['device_overloaded', { overloaded: true, retryable: true }],
+    ['device_failed', {}],
+  ])(
+    'asks for a retry of the one device whose object fails, with the failure as the reason: %s',
+    async (reason, marks) => {
+      const [reachable, unreachable] = [await provisionDevice(), await provisionDevice()];
+      const items = [
+        itemOf(reachable, report('up')),
+        itemOf(unreachable, report('up')),
+        itemOf(reachable, report('down')),
+      ];
+      const broken = overrideSessions((deviceId) => ({
+        ingest: (...call) =>
+          deviceId === unreachable.deviceId
+            ? Promise.reject(Object.assign(new Error('the object failed'), marks))
+            : sessionOf(deviceId).ingest(...call),
+      }));
+      expect(await takeBatch(broken, { spoolId: 'spool-4', sentAtMs: Date.now(), items })).toEqual([
+        { seq: items[0]!.seq, result: 'accepted' },
+        { seq: items[1]!.seq, result: 'retry', reason },
+        { seq: items[2]!.seq, result: 'accepted' },
+      ]);
+      expect(await post([items[1]!], 'spool-4')).toEqual([{ seq: items[1]!.seq, result: 'accepted' }]);
+      expect(await positionOf(unreachable)).toBe('up');
+    },
+  );
+
+  it('asks for a retry of the devices that are too many for one request', async () => {
+    const items = Array.from({ length: maxBatchDevices + 1 }, (_, index) =>
+      itemOf({ productKey: 'switch', deviceId: `dev_${String(index).padStart(8, '0')}` }, report('up')),
+    );
+    const config = readConfig(env);
+    // So many new objects at once may take long on a busy machine.
+    const patient = createContext(env, { ...config, limits: { ...config.limits, objectAnswerMs: 10_000 } });
+    const batch = { spoolId: 'spool-1', sentAtMs: Date.now(), items };
+    const results = (await takeBatch(patient, batch)) as { result: string; reason?: string }[];
+    expect(new Set(results.slice(0, -1).map(({ reason }) => reason))).toEqual(new Set(['device_not_found']));
+    expect(results.at(-1)).toMatchObject({ result: 'retry', reason: 'too_many_devices' });
+  });
+
+  it('dates messages by how long ago they came, not by the clock of the bridge', async () => {
+    const device = await provisionDevice();
+    const item = itemOf(device, report('up'));
+    const bridgeNowMs = Date.now() - 3_600_000;
+    const batch = { spoolId: 'spool-5', sentAtMs: bridgeNowMs, items: [{ ...item, receivedAtMs: bridgeNowMs - 250 }] };
+    const { code } = await call('POST', uplinkPath, { headers, body: batch });
+    expect(code).toBe(200);
+    const outcome = (await sessionOf(device.deviceId).properties(inPerson(1))) as Outcome<PropertiesView>;
+    const agoMs = Date.now() - Date.parse(unwrap(outcome).list[0]!.time);
+    expect(agoMs).toBeGreaterThanOrEqual(250);
+    expect(agoMs, 'an hour by the clock of the bridge').toBeLessThan(1_800_000);
+  });
+});
+
+describe('what is refused', () => {
+  it.each([
+    ['no items', { spoolId: 'spool-1', sentAtMs: 1, items: [] }],
+    [
+      'too many items',
+      { spoolId: 'spool-1', sentAtMs: 1, items: Array.from({ length: maxBatchItems + 1 }, () => null) },
+    ],
+    ['no spool', { sentAtMs: 1, items: [null] }],
+    ['an unusable spool name', { spoolId: 'a/b', sentAtMs: 1, items: [null] }],
+    ['no time', { spoolId: 'spool-1', items: [null] }],
+    ['something else', []],
+    ['text', 'not json'],
+    ['an empty body', ''],
+  ])('answers 400 to %s', async (_, body) => {
+    const { status, code, message, data } = await call('POST', uplinkPath, { headers, body });
+    expect({ status, code, data }).toEqual({ status: 400, code: 400, data: null });
+    expect(message).toMatch(/^invalid_request: /);
+  });
+
+  it('takes a batch of the largest size and answers 413 to one byte more', async () => {
+    const device = await provisionDevice();
+    const batchOf = (bytes: number) => {
+      const around = JSON.stringify({
+        spoolId: 's',
+        sentAtMs: Date.now(),
+        items: [{ ...itemOf(device, ''), pad: '' }],
+      });
+      const pad = 'x'.repeat(bytes - around.length);
+      return around.replace('"pad":""', `"pad":"${pad}"`);
+    };
+    expect((await call('POST', uplinkPath, { headers, body: batchOf(maxBatchBytes) })).code).toBe(200);
+    const { status, code, data } = await call('POST', uplinkPath, { headers, body: batchOf(maxBatchBytes + 1) });
+    expect({ status, code, data }).toEqual({ status: 413, code: 413, data: null });
+  });
+
+  it('counts the bytes of a body that does not announce its length', async () => {
+    const chunk = new TextEncoder().encode('é'.repeat(64 * 1024));
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent++ < 16) controller.enqueue(chunk);
+        else controller.close();
+      },
+    });
+    const request = new Request(`https://latchwork.test${uplinkPath}`, { method: 'POST', headers, body });
+    expect((await exports.default.fetch(request)).status).toBe(413);
+  });
+
+  it.each([
+    ['no secret', {}],
+    ['a wrong secret', { Authorization: 'Bearer wrong-secret-of-the-worker-tests-only' }],
+    ['the secret of the broker', { Authorization: 'Bearer broker-hook-secret-of-the-worker-tests' }],
+    ['an empty secret', { Authorization: 'Bearer ' }],
+  ])('answers 401 to %s before it reads anything', async (_, given) => {
+    const response = await send('POST', uplinkPath, { headers: given, body: 'x'.repeat(2_000_000) });
+    expect(response.status).toBe(401);
+    expect(await response.json()).toEqual({ code: 401, message: 'unauthorized', data: null });
+  });
+});
+
+type Ingest = ReturnType<typeof sessionOf>['ingest'];
+
+/** The test's own environment with other sessions behind the same names. */
+function overrideSessions(stubOf: (deviceId: string) => { ingest: (...call: Parameters<Ingest>) => Promise<unknown> }) {
+  const sessions = { getByName: vi.fn(stubOf) };
+  const overridden = new Proxy(env, {
+    get: (target, name) => (name === 'DEVICE_SESSION' ? sessions : (Reflect.get(target, name) as unknown)),
+  });
+  return createContext(overridden, readConfig(env));
+}
+
+describe('a device that sends too much', () => {
+  it('is not pushed beyond its limit, and a second later the last position is true and pushed', async () => {
+    const device = await provisionDevice();
+    const socket = await openSocket('/mqtt');
+    await socket.ask({ action: 'auth', username: device.name, password: device.password });
+    await socket.ask({ action: 'subscribe', topic: `/sys/${device.productKey}/${device.deviceId}/#` });
+    const max = limitSpecs.deviceMessagesPerMinute.default;
+    const receivedAtMs = Date.now();
+    const positions = [...Array.from({ length: max }, () => 'up'), 'middle', 'up', 'down'];
+    const items = positions.map((position) => ({ ...itemOf(device, report(position)), receivedAtMs }));
+    const tooMany = { result: 'rejected', reason: 'too_many_messages' };
+    expect((await post(items)).slice(max)).toEqual(items.slice(max).map(({ seq }) => ({ seq, ...tooMany })));
+    await vi.waitFor(async () => expect(await positionOf(device)).toBe('down'), 5_000);
+    const pushed: unknown[] = [];
+    while (pushed.at(-1) !== 'down') {
+      const { payload } = (await socket.next()) as { payload: { params?: { position: string } } };
+      if (payload.params !== undefined) pushed.push(payload.params.position);
+    }
+    expect(pushed).toEqual([...Array.from({ length: max }, () => 'up'), 'down']);
+    const events = unwrap(await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 }));
+    expect(events.list).toContainEqual(expect.objectContaining({ status: 'flooded', count: 3 }));
+  });
+});

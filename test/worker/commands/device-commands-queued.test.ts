@@ -1,0 +1,218 @@
+// Commands for a device that is away: queued with ?ttl, published when it returns, cancelled; never without ?ttl.
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { bringUp } from '../rig/clients/bridge.ts';
+import { call, createUser } from '../rig/clients/client.ts';
+import {
+  activate,
+  activateOnline,
+  bridge,
+  cancel,
+  closeBridge,
+  connect,
+  control,
+  disconnect,
+  down,
+  listOf,
+  nextCommand,
+  openBridge,
+  read,
+  reply,
+  report,
+  ring,
+  setClock,
+  signUpOwner,
+  sleep,
+  unheard,
+  up,
+  type Device,
+} from '../rig/commands.ts';
+
+const { propertySet, status } = topicActions;
+
+beforeAll(signUpOwner);
+beforeEach(openBridge);
+afterEach(closeBridge);
+
+describe('without ?ttl', () => {
+  it('nothing switches by itself after a reconnect', async () => {
+    const device = await activateOnline();
+    await control(device, up);
+    await nextCommand(device);
+    await disconnect(device);
+    await connect(device);
+    await bringUp(device, { action: status, payload: { status: 'online' } }, report({ position: 'down' }));
+    await ring(device);
+    expect(unheard(device)).toEqual([]);
+  });
+});
+
+describe('?ttl', () => {
+  it.each<[string, (device: Device) => Promise<unknown>]>([
+    ['connects', connect],
+    ['announces itself', (device) => bringUp(device, { action: status, payload: { status: 'online' } })],
+    ['reports', (device) => bringUp(device, report({ angle: 1 }))],
+  ])('publishes it again, with the same id, when the device %s', async (_, comeBack) => {
+    const device = await activate();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    const first = await nextCommand(device);
+    expect(await read(device, commandId)).toMatchObject({ state: 'waiting', kept: true });
+    await sleep(device);
+    await comeBack(device);
+    expect(await nextCommand(device)).toEqual(first);
+    await expect.poll(() => read(device, commandId)).toMatchObject({ state: 'sent' });
+  });
+
+  it('publishes it once more two seconds later, because devices subscribe late, and then rests', async () => {
+    const device = await activate();
+    await control(device, up, '?ttl=3600');
+    await nextCommand(device);
+    await connect(device);
+    await nextCommand(device);
+    await sleep(device);
+    setClock(Date.now() + 2_001);
+    await ring(device);
+    await nextCommand(device);
+    setClock(Date.now() + 60_000);
+    await ring(device);
+    await bringUp(device, report({ angle: 3 }));
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('never publishes it again once the device replied, whatever the code', async () => {
+    for (const code of [200, 500]) {
+      const device = await activate();
+      const { commandId } = (await control(device, up, '?ttl=60')).data;
+      await nextCommand(device);
+      await connect(device);
+      await nextCommand(device);
+      await bringUp(device, reply(commandId, code));
+      setClock(Date.now() + 2_001);
+      await ring(device);
+      await disconnect(device);
+      await connect(device);
+      expect(unheard(device)).toEqual([]);
+      vi.restoreAllMocks();
+    }
+  });
+
+  it('does not publish it where the device returns with the reply', async () => {
+    const device = await activateOnline();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    await nextCommand(device);
+    await disconnect(device);
+    await bringUp(device, reply(commandId, 200));
+    expect(await read(device, commandId)).toMatchObject({ state: 'acknowledged' });
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('publishes it again when the device takes over a session that still looked alive', async () => {
+    const device = await activateOnline();
+    await control(device, up, '?ttl=60');
+    await nextCommand(device);
+    await connect(device);
+    expect((await nextCommand(device)).params).toEqual(up);
+  });
+
+  it('ends with its time', async () => {
+    const device = await activate();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    await nextCommand(device);
+    setClock(Date.now() + 60_001);
+    await connect(device);
+    expect(unheard(device)).toEqual([]);
+    expect(await read(device, commandId)).toMatchObject({ state: 'expired' });
+  });
+
+  it('gives way to a newer command, kept or not', async () => {
+    for (const query of ['?ttl=60', '']) {
+      const device = await activate();
+      const older = (await control(device, up, '?ttl=60')).data.commandId;
+      const newer = (await control(device, down, query)).data.commandId;
+      await nextCommand(device);
+      await nextCommand(device);
+      expect(await read(device, older)).toMatchObject({ state: 'cancelled', reason: 'replaced' });
+      await connect(device);
+      await expect.poll(() => unheard(device).map(({ id }) => id)).toEqual(query === '' ? [] : [newer]);
+    }
+  });
+
+  it('outlives a newer command that no broker took', async () => {
+    const device = await activate();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    await nextCommand(device);
+    bridge.hasSubscribers = 'refused';
+    expect((await control(device, down)).status).toBe(500);
+    bridge.hasSubscribers = null;
+    expect(await read(device, commandId)).toMatchObject({ state: 'waiting' });
+    await connect(device);
+    expect(await nextCommand(device)).toMatchObject({ id: commandId, params: up });
+  });
+
+  it('is not called undelivered where the broker may have it', async () => {
+    const device = await activateOnline();
+    bridge.hasSubscribers = 'cancelled';
+    expect((await control(device, up)).status).toBe(500);
+    bridge.hasSubscribers = null;
+    const { list } = await listOf(device);
+    expect(list).toMatchObject([{ state: 'expired', reason: 'outcome_unknown' }]);
+  });
+
+  it('is kept by the broker no longer than it lives', async () => {
+    const device = await activate();
+    const nowMs = Date.now();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    expect((await bridge.nextFor(device, propertySet)).messageExpirySeconds).toBe(10);
+    setClock(nowMs + 57_500);
+    await connect(device);
+    const again = await bridge.nextFor(device, propertySet);
+    expect(again.body).toMatchObject({ id: commandId });
+    expect(again.messageExpirySeconds).toBeLessThanOrEqual(3);
+  });
+
+  it('is not kept when no broker took it: broker_unavailable is the whole truth', async () => {
+    const device = await activate();
+    bridge.hasSubscribers = 'refused';
+    expect((await control(device, up, '?ttl=60')).status).toBe(500);
+    bridge.hasSubscribers = null;
+    await connect(device);
+    expect(unheard(device)).toEqual([]);
+  });
+});
+
+describe('DELETE /devices/:deviceId/commands/:commandId', () => {
+  it('cancels one that waits for its device', async () => {
+    const device = await activate();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    await nextCommand(device);
+    const { status: code, data } = await cancel(device, commandId);
+    expect(code).toBe(200);
+    expect(data).toMatchObject({ commandId, state: 'cancelled', reason: 'requested' });
+    await connect(device);
+    await ring(device);
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('cancels nothing that was published to a device that is there, or that is over', async () => {
+    const device = await activateOnline();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    expect(await cancel(device, commandId)).toMatchObject({
+      status: 400,
+      message: 'invalid_request: commandId: is published already',
+    });
+    await bringUp(device, reply(commandId, 200));
+    expect((await cancel(device, commandId)).message).toBe('invalid_request: commandId: is acknowledged already');
+    expect(await cancel(device, 'no-such-command')).toMatchObject({ status: 404, message: 'not_found' });
+  });
+
+  it('is refused to others', async () => {
+    const device = await activate();
+    const { commandId } = (await control(device, up, '?ttl=60')).data;
+    const stranger = await createUser();
+    for (const method of ['GET', 'DELETE']) {
+      const path = `/devices/${device.deviceId}/commands/${commandId}`;
+      expect((await call(method, path, { token: stranger.token })).status).toBe(403);
+      expect((await call(method, path)).status).toBe(401);
+    }
+  });
+});

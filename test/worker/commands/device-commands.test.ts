@@ -1,0 +1,305 @@
+// Commands over HTTP and in the device's object: what is answered, what reaches the device, how far each has come.
+import { evictDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { bringUp } from '../rig/clients/bridge.ts';
+import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
+import { call, createUser } from '../rig/clients/client.ts';
+import { openSocket } from '../rig/clients/socket.ts';
+import {
+  activate,
+  activateOnline,
+  bridge,
+  closeBridge,
+  connect,
+  control,
+  disconnect,
+  down,
+  listOf,
+  nextCommand,
+  openBridge,
+  owner,
+  read,
+  reply,
+  replyOf,
+  report,
+  ring,
+  setClock,
+  signUpOwner,
+  sleep,
+  unheard,
+  up,
+} from '../rig/commands.ts';
+
+const { propertyPost, propertySet, propertySetReply } = topicActions;
+
+beforeAll(signUpOwner);
+beforeEach(openBridge);
+afterEach(closeBridge);
+
+describe('POST /devices/:deviceId/control', () => {
+  it('sends exactly the members received, once, with an id of its own, and answers when the broker has it', async () => {
+    const device = await activateOnline();
+    const { status: code, data } = await control(device, { action: 'pulse', duration: 500, note: 'x' });
+    expect(code).toBe(200);
+    expect(data).toEqual({
+      message: 'command_sent',
+      commandId: expect.stringMatching(/^[0-9a-z]{16}$/) as string,
+      deviceOnline: true,
+      expiresAt: expect.stringMatching(/Z$/) as string,
+    });
+    const frame = await bridge.nextFor(device, propertySet);
+    expect(frame).toMatchObject({ topic: `/sys/${device.productKey}/${device.deviceId}/thing/service/property/set` });
+    expect(frame.messageExpirySeconds).toBe(10);
+    expect(frame.body).toEqual({
+      method: 'thing.service.property.set',
+      id: data.commandId,
+      params: { action: 'pulse', duration: 500 },
+      time: expect.any(Number) as number,
+    });
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('says when the device is not known to be there', async () => {
+    const device = await activate();
+    expect((await control(device, up)).data).toMatchObject({ message: 'command_sent', deviceOnline: false });
+  });
+
+  it.each([
+    [{}, 400, 'no_control_params'],
+    [{ power: 1 }, 400, 'no_control_params'],
+    [{ action: 'open' }, 400, 'invalid_control_params: action: must be toggle, pulse or trigger'],
+    [{ action: 'toggle', angle: 5 }, 400, 'invalid_control_params: angle: does not belong to the other members'],
+    [{ angle: 181 }, 400, 'invalid_control_params: angle: Too big: expected number to be <=180'],
+  ])('answers %j with %i %s and sends nothing', async (body, code, message) => {
+    const device = await activateOnline();
+    expect(await control(device, body)).toMatchObject({ status: code, message, data: null });
+    expect((await listOf(device)).total).toBe(0);
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it.each(['?wait=0', '?wait=11', '?wait=1.5', '?wait=x', '?wait=', '?ttl=0', '?ttl=86401', '?ttl=-1', '?ttl=1h'])(
+    'refuses %s',
+    async (query) => {
+      const device = await activateOnline();
+      const { status: code, message } = await control(device, up, query);
+      expect(code).toBe(400);
+      expect(message).toMatch(/^invalid_request: (wait|ttl): /);
+    },
+  );
+
+  it.each([
+    { action: 'pulse' },
+    { action: 'trigger' },
+    { action: 'toggle' },
+    { switch: true },
+    { switch: true, angle: 5 },
+  ])('refuses to keep the momentary %j', async (body) => {
+    const device = await activateOnline();
+    const { status: code, message } = await control(device, body, '?ttl=60');
+    expect(code).toBe(400);
+    expect(message).toMatch(/^invalid_request: ttl: /);
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('is refused for a product that only reports, for others and for nobody', async () => {
+    const device = await activate('readonly');
+    expect(await control(device, up)).toMatchObject({ status: 403, message: 'forbidden' });
+    const stranger = await createUser();
+    const path = `/devices/${device.deviceId}/control`;
+    expect((await call('POST', path, { token: stranger.token, body: up })).status).toBe(403);
+    expect((await call('POST', path, { body: up })).status).toBe(401);
+    expect((await call('POST', '/devices/dev_00000000/control', { token: owner.token, body: up })).status).toBe(404);
+  });
+
+  it('answers broker_unavailable when no bridge takes it in time, and never delivers it later', async () => {
+    const device = await activateOnline();
+    await bridge.close();
+    const { status: code, message } = await control(device, up);
+    expect({ code, message }).toEqual({ code: 500, message: 'broker_unavailable' });
+    const [command] = (await listOf(device)).list;
+    expect(command).toMatchObject({ state: 'undelivered', reason: 'broker_unavailable', kept: false });
+    await openBridge();
+    await disconnect(device);
+    await connect(device);
+    await ring(device);
+    expect(unheard(device)).toEqual([]);
+  });
+
+  it('shows the command to relay subscribers of the property-set topic', async () => {
+    const device = await activateOnline();
+    const topic = `/sys/${device.productKey}/${device.deviceId}/thing/service/property/set`;
+    const relay = await openSocket('/mqtt');
+    await relay.ask({ action: 'auth', token: owner.token });
+    await relay.ask({ action: 'subscribe', topic });
+    await control(device, { angle: 90 });
+    expect(await relay.next()).toEqual({ topic, payload: await nextCommand(device) });
+    relay.close();
+  });
+});
+
+describe('the life of a command', () => {
+  it('is told step by step, with times in their order', async () => {
+    const device = await activateOnline();
+    const { commandId } = (await control(device, up)).data;
+    expect(await read(device, commandId)).toMatchObject({ state: 'sent', params: up, kept: false });
+    await bringUp(device, reply(commandId, 200));
+    expect(await read(device, commandId)).toMatchObject({ state: 'acknowledged', replyCode: 200 });
+    await bringUp(device, report({ position: 'up' }));
+    const { state, steps } = await read(device, commandId);
+    expect(state).toBe('confirmed');
+    const { accepted, published, brokerAcknowledged, deviceAcknowledged, confirmed } = steps;
+    const times = [accepted, published, brokerAcknowledged, deviceAcknowledged, confirmed];
+    expect(times.every((time) => Number.isInteger(time))).toBe(true);
+    expect(times.toSorted((one, other) => one! - other!)).toEqual(times);
+  });
+
+  it('takes replies on both topics, with the id as text or as it was sent', async () => {
+    const device = await activateOnline();
+    const first = (await control(device, up)).data.commandId;
+    await bringUp(device, { action: propertySetReply, payload: { id: first, code: 0 } });
+    expect(await read(device, first)).toMatchObject({ state: 'acknowledged', replyCode: 0 });
+    const second = (await control(device, down)).data.commandId;
+    await bringUp(device, reply('0123456789abcdef', 500), { action: propertyPost, payload: replyOf(second) });
+    expect(await read(device, second)).toMatchObject({ state: 'acknowledged', replyCode: null });
+  });
+
+  it('fails with the code of the device', async () => {
+    const device = await activateOnline();
+    const { commandId } = (await control(device, up)).data;
+    await bringUp(device, reply(commandId, 500), report({ position: 'up' }));
+    expect(await read(device, commandId)).toMatchObject({
+      state: 'failed',
+      replyCode: 500,
+      reason: 'device replied 500',
+    });
+  });
+
+  it('is undelivered where the broker knows of no subscriber', async () => {
+    const device = await activateOnline();
+    bridge.hasSubscribers = false;
+    const { commandId } = (await control(device, up)).data;
+    expect(await read(device, commandId)).toMatchObject({ state: 'undelivered', reason: 'no_subscriber' });
+  });
+
+  it('expires after ten seconds; a reply that comes later is still the truth', async () => {
+    const device = await activateOnline();
+    const { commandId } = (await control(device, up)).data;
+    setClock(Date.now() + 10_001);
+    expect(await read(device, commandId)).toMatchObject({ state: 'expired', reason: 'no_reply' });
+    await bringUp(device, reply(commandId, 200));
+    expect(await read(device, commandId)).toMatchObject({ state: 'acknowledged' });
+  });
+
+  it('goes on over sleep', async () => {
+    const device = await activateOnline();
+    const { commandId } = (await control(device, up)).data;
+    await sleep(device);
+    await bringUp(device, reply(commandId, 200));
+    await sleep(device);
+    await bringUp(device, report({ position: 'up' }));
+    await sleep(device);
+    expect(await read(device, commandId)).toMatchObject({ state: 'confirmed' });
+  });
+
+  it('tells whose it is, and whether an API key sent it, also after sleep', async () => {
+    const device = await activateOnline();
+    const path = `/devices/${device.deviceId}`;
+    const { userId, token } = owner;
+    const { data: key } = await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token });
+    await control(device, up);
+    await call('POST', `${path}/control`, { key, body: down });
+    await sleep(device);
+    expect(await call('GET', `${path}/commands`, { token })).toMatchObject({
+      data: { list: [{ givenBy: { userId, withKey: true } }, { givenBy: { userId, withKey: false } }] },
+    });
+  });
+
+  it('is kept for the last hundred, newest first, in pages', async () => {
+    const device = await activateOnline();
+    const ids: string[] = [];
+    for (let number = 0; number < 103; number++) ids.push((await control(device, { angle: number })).data.commandId);
+    const page = await listOf(device, '?size=100');
+    expect(page.total).toBe(100);
+    expect(page.list.map(({ commandId }) => commandId)).toEqual(ids.toReversed().slice(0, 100));
+    expect((await listOf(device, '?size=2&page=2')).list.map(({ commandId }) => commandId)).toEqual([
+      ids[100],
+      ids[99],
+    ]);
+    const gone = await call('GET', `/devices/${device.deviceId}/commands/${ids[0]}`, { token: owner.token });
+    expect(gone).toMatchObject({ status: 404, message: 'not_found' });
+  });
+
+  it('costs a row a step', async () => {
+    const device = await activateOnline();
+    const rows = () => rowsWritten(device.deviceId);
+    await untilSettled(device.deviceId);
+    const before = await rows();
+    const { commandId } = (await control(device, up)).data;
+    expect(await rows(), 'accepted, sent').toBe(before + 2);
+    await bringUp(device, reply(commandId, 200));
+    expect(await rows(), 'acknowledged').toBe(before + 3);
+    await bringUp(device, reply(commandId, 200));
+    expect(await rows(), 'told again').toBe(before + 3);
+  });
+});
+
+describe('GET /devices/:deviceId/properties', () => {
+  it('lists what was reported last, and when the position changed', async () => {
+    const device = await activate();
+    await bringUp(device, report({ position: 'up', angle: 180, wifi_rssi: -60, mood: ['fine'] }));
+    await bringUp(device, report({ position: 'down' }), report({ position: 'down' }), report({ position: 'middle' }));
+    const { data } = await call<{ list: { name: string; value: unknown; time: string }[]; positionChanges: unknown[] }>(
+      'GET',
+      `/devices/${device.deviceId}/properties`,
+      { token: owner.token },
+    );
+    const time = expect.stringMatching(/Z$/) as string;
+    expect(data.list.toSorted((one, other) => one.name.localeCompare(other.name))).toEqual([
+      { name: 'angle', value: 180, time },
+      { name: 'mood', value: ['fine'], time },
+      { name: 'position', value: 'middle', time },
+      { name: 'wifi_rssi', value: -60, time },
+    ]);
+    expect(data.positionChanges).toEqual([
+      { position: 'middle', time },
+      { position: 'down', time },
+      { position: 'up', time },
+    ]);
+  });
+
+  it('shows what was not understood, also after the object slept', async () => {
+    const device = await activate();
+    const log = vi.spyOn(console, 'info').mockReturnValue();
+    await bringUp(device, report({ position: 'sideways', angle: 4 }));
+    await bringUp(device, report({ position: 'sideways', angle: 5 }));
+    const lines = log.mock.calls.flatMap(([line]) => (String(line).includes('not understood') ? [String(line)] : []));
+    log.mockRestore();
+    // Of many one, and nothing of what the device sent.
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+      {
+        level: 'info',
+        event: 'device message not understood',
+        deviceId: device.deviceId,
+        topic: 'thing/event/property/post',
+        reason: 'wrong_type',
+        dropped: ['position'],
+      },
+    ]);
+    const read = async () => {
+      const path = `/devices/${device.deviceId}/properties`;
+      return (await call<{ lastRejected: unknown }>('GET', path, { token: owner.token })).data.lastRejected;
+    };
+    const shown = {
+      topic: 'thing/event/property/post',
+      reason: 'wrong_type',
+      dropped: ['position'],
+      text: expect.stringContaining('"position":"sideways"') as string,
+      time: expect.stringMatching(/Z$/) as string,
+    };
+    expect(await read()).toEqual(shown);
+    await evictDurableObject(env.DEVICE_SESSION.getByName(device.deviceId));
+    expect(await read()).toEqual(shown);
+  });
+});

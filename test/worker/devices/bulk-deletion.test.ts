@@ -1,0 +1,177 @@
+// Deleting many devices of a product by a filter: in slices, each device with its session, by its owner alone.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { callLimited } from '../rig/limited.ts';
+import { sessionOf } from '../rig/provision.ts';
+import { insertRecords } from '../rig/records.ts';
+
+type Deleted = { deleted: number; failed: number; remaining: number };
+type Activation = { deviceId: string };
+
+const ever = 'createdAfter=2000-01-01T00:00:00Z';
+let owner: TestUser;
+let productKey: string;
+beforeEach(async () => {
+  owner = await createUser();
+  productKey = `bulk-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+});
+
+async function activate(deviceSN: string): Promise<string> {
+  return (await call<Activation>('POST', '/devices/activate', { body: { productKey, deviceSN } })).data.deviceId;
+}
+
+function deleteBy(query: string, token: string | undefined = owner.token): Promise<Answer<Deleted>> {
+  return call('DELETE', `/products/${productKey}/devices?${query}`, { token });
+}
+
+async function listIds(query = ''): Promise<string[]> {
+  const answer = await call<{ list: Activation[] }>('GET', `/devices?${query}`, { token: owner.token });
+  return answer.data.list.map(({ deviceId }) => deviceId);
+}
+
+describe('DELETE /products/:productKey/devices', () => {
+  it('ends each device with its record and its session, and its serial activates as a new one', async () => {
+    const ids = [await activate('SN-1'), await activate('SN-2'), await activate('SN-3')];
+    expect((await deleteBy(ever)).data).toEqual({ deleted: 3, failed: 0, remaining: 0 });
+    expect(await listIds()).toEqual([]);
+    for (const deviceId of ids) {
+      expect((await call('GET', `/devices/${deviceId}/status`, { token: owner.token })).status).toBe(404);
+    }
+    expect(ids).not.toContain(await activate('SN-1'));
+    expect((await deleteBy(ever)).data).toEqual({ deleted: 1, failed: 0, remaining: 0 });
+    expect((await call('DELETE', `/products/${productKey}`, { token: owner.token })).status).toBe(200);
+  });
+
+  it('takes those of the filter alone', async () => {
+    const [connected, other] = [await activate('SN-1'), await activate('SN-2')];
+    await sessionOf(connected).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    await expect.poll(() => listIds('status=online')).toEqual([connected]);
+    // Records of 2023.
+    await insertRecords({ ownerId: owner.userId, productKey, count: 5 });
+    expect((await deleteBy('status=disabled')).data).toEqual({ deleted: 0, failed: 0, remaining: 0 });
+    expect((await deleteBy('createdAfter=2100-01-01T00:00:00Z')).data.deleted).toBe(0);
+    expect((await deleteBy('status=offline&createdAfter=2024-01-01T00:00:00Z')).data.deleted).toBe(1);
+    expect(await listIds()).not.toContain(other);
+    expect(await listIds()).toHaveLength(6);
+    const before = encodeURIComponent('2024-01-01T00:00:00+01:00');
+    expect((await deleteBy(`createdBefore=${before}`)).data).toEqual({ deleted: 5, failed: 0, remaining: 0 });
+    expect(await listIds()).toEqual([connected]);
+  });
+
+  it('goes slice by slice, the newest first, and says how many are left', async () => {
+    await insertRecords({ ownerId: owner.userId, productKey, count: 7 });
+    const [oldest] = (await listIds()).toReversed();
+    const path = `/products/${productKey}/devices?${ever}`;
+    const next = async () =>
+      (await callLimited<Deleted>('devicesPerDeletion=3', 'DELETE', path, { token: owner.token })).data;
+    expect(await next()).toEqual({ deleted: 3, failed: 0, remaining: 4 });
+    expect(await next()).toEqual({ deleted: 3, failed: 0, remaining: 1 });
+    expect(await listIds()).toEqual([oldest]);
+    expect(await next()).toEqual({ deleted: 1, failed: 0, remaining: 0 });
+  });
+
+  it('counts what is left up to ten thousand', async () => {
+    await insertRecords({ ownerId: owner.userId, productKey, count: 10_102 });
+    expect((await deleteBy(ever)).data).toEqual({ deleted: 100, failed: 0, remaining: 10_000 });
+  });
+
+  it('keeps a device that cannot be ended, and is not stopped by it', async () => {
+    const ids = [await activate('SN-1'), await activate('SN-2'), await activate('SN-3')];
+    const sessions = {
+      getByName: (name: string) =>
+        name === ids[1] ? { delete: () => Promise.reject(new Error('away')) } : env.DEVICE_SESSION.getByName(name),
+    };
+    const request = new Request(`https://latchwork.test/api/v1/products/${productKey}/devices?${ever}`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${owner.token}` },
+    });
+    const broken = { ...env, DEVICE_SESSION: sessions as unknown as Env['DEVICE_SESSION'] };
+    const answer = await createApp().fetch(request, broken, createExecutionContext());
+    expect(await answer.json()).toMatchObject({ data: { deleted: 2, failed: 1, remaining: 1 } });
+    expect(await listIds()).toEqual([ids[1]]);
+  });
+
+  it('needs a filter, so that nobody deletes all devices by mistake', async () => {
+    const deviceId = await activate('SN-1');
+    expect(await deleteBy('')).toMatchObject({
+      status: 400,
+      message: 'invalid_request: createdAfter: a filter is needed',
+    });
+    for (const query of ['createdAfter=', 'createdAfter=yesterday', 'createdBefore=2024', 'status=gone', 'status=']) {
+      expect(await deleteBy(query)).toMatchObject({ status: 400, data: null });
+    }
+    expect(await listIds()).toEqual([deviceId]);
+  });
+
+  it('is for the owner alone', async () => {
+    await activate('SN-1');
+    const stranger = await createUser();
+    expect(await deleteBy(ever, stranger.token)).toMatchObject({ status: 403, message: 'forbidden' });
+    expect((await call('DELETE', `/products/${productKey}/devices?${ever}`)).status).toBe(401);
+    expect((await call('DELETE', `/products/none/devices?${ever}`, { token: owner.token })).status).toBe(404);
+    expect(await listIds()).toHaveLength(1);
+  });
+});
+
+describe('many deletions at once', () => {
+  const pauses: (() => void)[] = [];
+  afterEach(() => {
+    vi.restoreAllMocks();
+    for (const end of pauses.splice(0)) end();
+  });
+
+  async function ownerOf(count: number): Promise<{ token: string; productKey: string }> {
+    const user = await createUser();
+    const key = `bulk-${crypto.randomUUID()}`;
+    await call('POST', '/products', { token: user.token, body: { productKey: key, name: 'Switch' } });
+    await insertRecords({ ownerId: user.userId, productKey: key, count });
+    return { token: user.token, productKey: key };
+  }
+
+  it('run one at a time with a pause after each five devices, and one of each user waits', async () => {
+    const app = createApp();
+    const limits = 'refusalDelayMs=0,bulkQueue=2,bulkQueuePerUser=1,bulkPauseMs=41';
+    const production = { ...env, RATE_LIMITS: 'production', LIMITS: limits } as unknown as Env;
+    const wait = scheduler.wait.bind(scheduler);
+    vi.spyOn(scheduler, 'wait').mockImplementation((ms) =>
+      ms === 41 ? new Promise((resolve) => pauses.push(resolve)) : wait(ms),
+    );
+    const ask = async (one: { token: string; productKey: string }) => {
+      const headers = { Authorization: `Bearer ${one.token}` };
+      const url = `https://latchwork.test/api/v1/products/${one.productKey}/devices?${ever}`;
+      const answer = await app.fetch(
+        new Request(url, { method: 'DELETE', headers }),
+        production,
+        createExecutionContext(),
+      );
+      const { data } = await answer.json<{ data: Deleted | null }>();
+      return { status: answer.status, retryAfter: answer.headers.get('Retry-After'), deleted: data?.deleted };
+    };
+    const refused = { status: 429, retryAfter: '2', deleted: undefined };
+    const [greedy, modest, late] = [await ownerOf(12), await ownerOf(1), await ownerOf(1)];
+
+    const first = ask(greedy);
+    await vi.waitFor(() => expect(pauses).toHaveLength(1), 15_000);
+    const left = await call<{ total: number }>('GET', '/devices', { token: greedy.token });
+    expect(left.data.total).toBe(7);
+    const greedyOnes = [ask(greedy), ask(greedy)];
+    expect(await Promise.race(greedyOnes)).toEqual(refused);
+    const next = ask(modest);
+    // Two of two places are taken then.
+    await vi.waitFor(async () => expect(await ask(late)).toEqual(refused), 15_000);
+
+    // Two between the steps of the first one, and one after each.
+    for (let ended = 0; ended < 5; ended += 1) {
+      await vi.waitFor(() => expect(pauses.length).toBeGreaterThan(ended), 15_000);
+      pauses[ended]!();
+    }
+    expect(await first).toEqual({ status: 200, retryAfter: null, deleted: 12 });
+    expect(await next).toEqual({ status: 200, retryAfter: null, deleted: 1 });
+    expect(await Promise.all(greedyOnes)).toContainEqual({ status: 200, retryAfter: null, deleted: 0 });
+    expect((await ask(late)).deleted).toBe(1);
+  }, 60_000);
+});

@@ -1,0 +1,342 @@
+// Presence of the real object: what subscribers, D1 and the history learn, and when, over sleep and wrong clocks.
+import { env } from 'cloudflare:workers';
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { openDatabase } from '../../../src/db/client.ts';
+import { writeProjections } from '../../../src/db/devices/devices.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { bringUp, TestBridge, type Said } from '../rig/clients/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { sessionOf } from '../rig/provision.ts';
+import { openSocket } from '../rig/clients/socket.ts';
+
+const { propertyPost, status } = topicActions;
+
+type Device = { productKey: string; deviceId: string };
+type Event = { status: string; reason: string; detail: string; time: string };
+type Page = { list: Event[]; total: number; page: number; size: number };
+
+let bridge: TestBridge;
+let owner: TestUser;
+beforeAll(async () => {
+  [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
+});
+afterAll(() => bridge.close());
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+let count = 0;
+async function activate(offlineGraceSeconds = 5): Promise<Device> {
+  const productKey = `presence-${++count}`;
+  const body = { productKey, name: 'Switch', offlineGraceSeconds };
+  await call('POST', '/products', { token: owner.token, body });
+  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', {
+    body: { productKey, deviceSN: 'SN' },
+  });
+  return { productKey, deviceId: data.deviceId };
+}
+
+const connect = ({ deviceId }: Device, sessionStartedAtMs = Date.now()) =>
+  sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs });
+const disconnect = ({ deviceId }: Device, sessionStartedAtMs: number | null = null, reason = 'tcp_closed') =>
+  sessionOf(deviceId).reportConnection({ kind: 'disconnected', sessionStartedAtMs, endedAtMs: Date.now(), reason });
+
+async function read<T>({ deviceId }: Device, path: string): Promise<T> {
+  const answer = await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token });
+  expect(answer.code).toBe(200);
+  return answer.data;
+}
+const isOnline = async (device: Device) => (await read<{ online: boolean }>(device, '/status')).online;
+const eventsOf = async (device: Device) =>
+  (await read<Page>(device, '/events?size=100')).list.filter(({ status }) => status !== 'activated');
+const said = async (device: Device) => (await bridge.nextFor(device, status)).body as { status: string; time: number };
+
+/** Moves the clock of the Worker; requests in between cost no real time. */
+function setClock(atMs: number): void {
+  vi.spyOn(Date, 'now').mockReturnValue(atMs);
+}
+
+async function ring({ deviceId }: Device): Promise<boolean> {
+  return runDurableObjectAlarm(sessionOf(deviceId));
+}
+
+describe('a change that the device did not announce', () => {
+  it('is published at the broker and pushed to the relay, with the time of the service', async () => {
+    const device = await activate(0);
+    const relay = await openSocket('/mqtt');
+    await relay.ask({ action: 'auth', token: owner.token });
+    const topic = `/sys/${device.productKey}/${device.deviceId}/status`;
+    await relay.ask({ action: 'subscribe', topic });
+    const before = Date.now();
+    await connect(device);
+    const online = await said(device);
+    expect(online).toEqual({ status: 'online', time: expect.any(Number) as number });
+    expect(online.time).toBeGreaterThanOrEqual(before);
+    expect(await relay.next()).toEqual({ topic, payload: online });
+    await disconnect(device);
+    const offline = await said(device);
+    expect(offline.status).toBe('offline');
+    expect(await relay.next()).toEqual({ topic, payload: offline });
+    relay.close();
+  });
+
+  it('is not believed when it comes back through the bridge', async () => {
+    const device = await activate(0);
+    await connect(device);
+    await said(device);
+    await disconnect(device);
+    const echo: Said = { action: status, payload: await said(device) };
+    await connect(device);
+    const [result] = await bringUp(device, echo);
+    expect(result).toMatchObject({ result: 'accepted' });
+    expect(await isOnline(device)).toBe(true);
+  });
+
+  it('is told once the broker is there again', async () => {
+    const device = await activate(0);
+    bridge.hasSubscribers = 'refused';
+    await connect(device);
+    await evictDurableObject(sessionOf(device.deviceId));
+    bridge.hasSubscribers = null;
+    expect(bridge.waitingFor(device, status)).toEqual([]);
+    expect(await ring(device)).toBe(true);
+    expect((await said(device)).status).toBe('online');
+  });
+});
+
+describe('what the device announced itself', () => {
+  it('is not repeated by the service', async () => {
+    const device = await activate(0);
+    await bringUp(device, { action: status, payload: { status: 'online' } });
+    await connect(device);
+    await bringUp(device, { action: status, payload: { status: 'offline' } });
+    await disconnect(device);
+    expect(await isOnline(device)).toBe(false);
+    expect(bridge.waitingFor(device, status)).toEqual([]);
+  });
+
+  it('counts without a time, with a time of any type, and with a clock wrong by ten years', async () => {
+    const device = await activate();
+    const tenYearsMs = 10 * 365 * 24 * 3_600_000;
+    const times = [undefined, 0, -1, 'noon', Date.now() - tenYearsMs, Date.now() + tenYearsMs];
+    for (const time of times) {
+      await bringUp(device, { action: status, payload: { status: 'online', time } });
+      expect(await isOnline(device)).toBe(true);
+      await bringUp(device, { action: status, payload: { status: 'offline', time } });
+      expect(await isOnline(device)).toBe(false);
+    }
+    const events = await eventsOf(device);
+    expect(events).toHaveLength(2 * times.length);
+    for (const { time } of events) expect(Math.abs(Date.parse(time) - Date.now())).toBeLessThan(60_000);
+    await bringUp(device, { action: propertyPost, payload: { params: { position: 'up' }, time: times.at(-1) } });
+    await bringUp(device, { action: propertyPost, payload: { params: { position: 'down' }, time: times.at(-2) } });
+    expect(await read(device, '/status')).toMatchObject({ position: 'down' });
+  });
+});
+
+describe('flapping', () => {
+  it('within the grace is in the status view and the history at once, and announced to nobody', async () => {
+    const device = await activate(5);
+    await connect(device, Date.now() - 60_000);
+    await said(device);
+    await disconnect(device, null);
+    expect(await isOnline(device)).toBe(false);
+    await connect(device);
+    expect(await isOnline(device)).toBe(true);
+    await ring(device);
+    expect((await eventsOf(device)).map((event) => event.status)).toEqual(['online', 'offline', 'online']);
+    expect(bridge.waitingFor(device, status)).toEqual([]);
+  });
+
+  it('that turns out to be none is announced when the grace is over, also after sleep', async () => {
+    const device = await activate(5);
+    await connect(device);
+    await said(device);
+    await disconnect(device);
+    await evictDurableObject(sessionOf(device.deviceId));
+    setClock(Date.now() + 5_001);
+    await ring(device);
+    expect((await said(device)).status).toBe('offline');
+  });
+});
+
+describe('GET /devices/:deviceId/events', () => {
+  it('lists the changes with their reasons, newest first, in pages', async () => {
+    const device = await activate();
+    const startedAtMs = Date.now();
+    await connect(device, startedAtMs);
+    await disconnect(device, startedAtMs, 'keepalive_timeout');
+    await bringUp(device, { action: status, payload: { status: 'online' }, receivedAtMs: Date.now() + 5_000 });
+    const page = await read<Page>(device, '/events');
+    expect(page).toMatchObject({ total: page.list.length, page: 1, size: 20 });
+    const changes = page.list.filter((event) => event.status !== 'activated');
+    expect(changes.at(-2)).toEqual({
+      status: 'offline',
+      reason: 'disconnected',
+      detail: 'keepalive_timeout',
+      time: expect.stringMatching(/Z$/) as string,
+    });
+    expect(changes.at(-1)).toMatchObject({ status: 'online', reason: 'connected' });
+    expect((await read<Page>(device, '/events?size=1&page=2')).list).toEqual([page.list[1]]);
+  });
+
+  it('keeps the last hundred', async () => {
+    const device = await activate();
+    const startMs = Date.now();
+    for (let number = 0; number < 60; number++) {
+      setClock(startMs + number * 10_000);
+      await bringUp(
+        device,
+        { action: status, payload: { status: 'online' } },
+        { action: status, payload: { status: 'offline' } },
+      );
+    }
+    const events = await eventsOf(device);
+    expect(events).toHaveLength(100);
+    expect(events[0]?.status).toBe('offline');
+  });
+
+  it('is refused to others', async () => {
+    const { deviceId } = await activate();
+    const stranger = await createUser();
+    for (const path of ['events', 'properties', 'commands']) {
+      expect((await call('GET', `/devices/${deviceId}/${path}`, { token: stranger.token })).status).toBe(403);
+      expect((await call('GET', `/devices/dev_00000000/${path}`, { token: owner.token })).status).toBe(404);
+      expect((await call('GET', `/devices/${deviceId}/${path}`)).status).toBe(401);
+    }
+    expect((await call('GET', `/devices/${deviceId}/events?page=0`, { token: owner.token })).status).toBe(400);
+  });
+});
+
+describe('silence', () => {
+  it('of a device that only its own word put online ends it, and its last moment is kept over sleep', async () => {
+    const device = await activate();
+    const session = sessionOf(device.deviceId);
+    const startMs = Date.now();
+    await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
+    expect((await said(device)).status).toBe('online');
+    const alarmAtMs = () => runInDurableObject(session, (_, { storage }) => storage.getAlarm());
+    // First comes the alarm that would try again what D1 and the broker have not taken.
+    await expect.poll(async () => (await ring(device)) && (await alarmAtMs())).toBeGreaterThan(startMs + 100_000);
+    // Reports once a minute, each after the object slept: the alarm moves along and no row is written for them.
+    for (let minute = 1; minute <= 3; minute++) {
+      await evictDurableObject(session);
+      setClock(startMs + minute * 60_000);
+      await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
+      expect(await alarmAtMs()).toBe(startMs + minute * 60_000 + 120_000);
+    }
+    await evictDurableObject(session);
+    setClock(startMs + 3 * 60_000 + 120_000);
+    await ring(device);
+    expect((await said(device)).status).toBe('offline');
+    const { online, lastOnlineAt } = await read<{ online: boolean; lastOnlineAt: string }>(device, '/status');
+    expect(online).toBe(false);
+    expect(Math.abs(Date.parse(lastOnlineAt) - (startMs + 3 * 60_000))).toBeLessThan(60_000);
+    expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
+  });
+
+  it('ends a device that its broker holds only after a day, counted from its last message over sleep', async () => {
+    const device = await activate();
+    const hourMs = 3_600_000;
+    const startMs = Date.now();
+    await connect(device, startMs);
+    await said(device);
+    for (const hours of [4, 8]) {
+      await evictDurableObject(sessionOf(device.deviceId));
+      setClock(startMs + hours * hourMs);
+      await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
+    }
+    for (const [hours, online] of [[31, true] as const, [32, false] as const]) {
+      await evictDurableObject(sessionOf(device.deviceId));
+      setClock(startMs + hours * hourMs);
+      await ring(device);
+      const lastOnlineAt = new Date(startMs + 8 * hourMs).toISOString();
+      expect(await read(device, '/status')).toMatchObject({ online, lastOnlineAt });
+    }
+    expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
+  });
+});
+
+describe('the copy in D1', () => {
+  const copyOf = async ({ deviceId }: Device) =>
+    env.DB.prepare('select connection_status, last_online_at from devices where device_id = ?')
+      .bind(deviceId)
+      .first<{ connection_status: number; last_online_at: number | null }>();
+
+  it('follows each change', async () => {
+    const device = await activate();
+    await connect(device);
+    await expect.poll(async () => (await copyOf(device))?.connection_status).toBe(1);
+    await disconnect(device);
+    // The second change waits for the distance between two writes.
+    await expect.poll(async () => (await copyOf(device))?.connection_status, { timeout: 10_000 }).toBe(2);
+    expect(Math.abs((await copyOf(device))!.last_online_at! - Date.now())).toBeLessThan(60_000);
+  });
+
+  it('that D1 did not take is written by the alarm, also after sleep', async () => {
+    const device = await activate();
+    // A table that cannot be written is what an outage looks like from here.
+    await env.DB.exec("create trigger outage before update on devices begin select raise(abort, 'away'); end");
+    await connect(device);
+    expect(await isOnline(device)).toBe(true);
+    expect((await copyOf(device))?.connection_status).toBe(2);
+    await said(device);
+    await evictDurableObject(sessionOf(device.deviceId));
+    await env.DB.exec('drop trigger outage');
+    expect(await ring(device)).toBe(true);
+    await expect.poll(async () => (await copyOf(device))?.connection_status).toBe(1);
+  });
+
+  it('is never overwritten by an older one', async () => {
+    const device = await activate();
+    await connect(device);
+    await expect.poll(async () => (await copyOf(device))?.connection_status).toBe(1);
+    const { projection_version: version } = (await env.DB.prepare(
+      'select projection_version from devices where device_id = ?',
+    )
+      .bind(device.deviceId)
+      .first<{ projection_version: number }>())!;
+    const older = {
+      name: 'Older',
+      isDisabled: true,
+      connectionStatus: 2,
+      lastOnlineAt: 1,
+      version,
+      owner: null,
+    } as const;
+    const { deviceId } = device;
+    await writeProjections(openDatabase(env.DB, 'first-primary'), [{ deviceId, projection: older }]);
+    expect((await copyOf(device))?.connection_status).toBe(1);
+  });
+});
+
+describe('sleep between every two steps', () => {
+  it('changes neither presence nor history nor what subscribers hear', async () => {
+    const [awake, sleepy] = [await activate(0), await activate(0)];
+    const base = Date.now() - 3_600_000;
+    const steps: ((device: Device) => Promise<unknown>)[] = [
+      (device) => connect(device, base),
+      (device) => bringUp(device, { action: propertyPost, payload: { position: 'up' } }),
+      (device) => connect(device, base + 60_000),
+      (device) => disconnect(device, base, 'takenover'),
+      (device) => bringUp(device, { action: status, payload: { status: 'offline' } }),
+      (device) => bringUp(device, { action: propertyPost, payload: { angle: 3 } }),
+      (device) => disconnect(device, base + 60_000),
+      (device) => connect(device, base + 60_000),
+      (device) => bringUp(device, { action: status, payload: 'nonsense' }),
+      (device) => connect(device, base + 120_000),
+    ];
+    for (const [index, step] of steps.entries()) {
+      await step(awake);
+      await step(sleepy);
+      await evictDurableObject(sessionOf(sleepy.deviceId));
+      const withoutTimes = async (device: Device) =>
+        (await eventsOf(device)).map((event) => ({ ...event, time: undefined }));
+      expect(await withoutTimes(sleepy), `after step ${index}`).toEqual(await withoutTimes(awake));
+      expect(await isOnline(sleepy), `after step ${index}`).toBe(await isOnline(awake));
+    }
+    const words = (device: Device) => bridge.waitingFor(device, status).map((body) => (body as Event).status);
+    await expect.poll(() => words(sleepy)).toEqual(words(awake));
+  });
+});

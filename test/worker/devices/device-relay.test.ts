@@ -1,0 +1,154 @@
+// A device that uses the relay as its only channel: what it may say there, and what that does.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { topicOf } from '../../../src/domain/topics.ts';
+import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
+import { TestBridge } from '../rig/clients/bridge.ts';
+import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
+
+const { propertyPost, propertySet, propertySetReply, status } = topicActions;
+
+type Device = { productKey: string; deviceId: string; username: string; password: string };
+
+let bridge: TestBridge;
+let owner: TestUser;
+beforeAll(async () => {
+  [bridge, owner] = await Promise.all([TestBridge.dialIn(), createUser()]);
+});
+afterAll(() => bridge.close());
+
+let count = 0;
+async function activate(): Promise<Device> {
+  const productKey = `relay-only-${++count}`;
+  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+  const body = { productKey, deviceSN: 'SN' };
+  const { data } = await call<{ deviceId: string; mqtt: { username: string; password: string } }>(
+    'POST',
+    '/devices/activate',
+    { body },
+  );
+  const { username, password } = data.mqtt;
+  return { productKey, deviceId: data.deviceId, username, password };
+}
+
+async function signIn({ username, password }: Device): Promise<TestSocket> {
+  const socket = await openSocket('/mqtt');
+  expect(await socket.ask({ action: 'auth', username, password })).toMatchObject({ code: 200 });
+  return socket;
+}
+
+const publish = (device: Device, action: TopicAction, payload: unknown) => ({
+  action: 'publish',
+  topic: topicOf(device, action),
+  payload,
+});
+const published = (device: Device, action: TopicAction) => ({
+  action: 'publish',
+  topic: topicOf(device, action),
+  code: 200,
+  message: 'success',
+});
+
+async function read<T>({ deviceId }: Device, path: string): Promise<T> {
+  return (await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token })).data;
+}
+
+describe('the relay action publish', () => {
+  it.each([
+    ['as JSON', { params: { position: 'up' } }],
+    ['as text', '{"params":{"position":"up"}}'],
+  ])('takes a report %s, changes what is known, and shows it to subscribers', async (_, payload) => {
+    const device = await activate();
+    const [socket, watcher] = [await signIn(device), await openSocket('/mqtt')];
+    await watcher.ask({ action: 'auth', token: owner.token });
+    await watcher.ask({ action: 'subscribe', topic: topicOf(device, propertyPost) });
+    expect(await socket.ask(publish(device, propertyPost, payload))).toEqual(published(device, propertyPost));
+    expect(await watcher.next()).toEqual({
+      topic: topicOf(device, propertyPost),
+      payload: { params: { position: 'up' } },
+    });
+    expect(await read(device, '/status')).toMatchObject({ position: 'up' });
+    socket.close();
+    watcher.close();
+  });
+
+  it('answers a command that the device heard on the relay, though the broker knew of no subscriber', async () => {
+    const device = await activate();
+    const socket = await signIn(device);
+    const topic = topicOf(device, propertySet);
+    await socket.ask({ action: 'subscribe', topic });
+    bridge.hasSubscribers = false;
+    const answering = call<{ state: string; commandId: string }>('POST', `/devices/${device.deviceId}/control?wait=5`, {
+      token: owner.token,
+      body: { action: 'toggle', position: 'up' },
+    });
+    const { payload } = (await socket.next()) as { payload: { id: string } };
+    await socket.ask(publish(device, propertySetReply, { id: payload.id, code: 200 }));
+    const { data } = await answering;
+    bridge.hasSubscribers = null;
+    expect(data).toMatchObject({ commandId: payload.id, state: 'acknowledged' });
+    await socket.ask(publish(device, propertyPost, { position: 'up' }));
+    expect(await read(device, `/commands/${payload.id}`)).toMatchObject({ state: 'confirmed' });
+    socket.close();
+  });
+
+  it('never changes presence, neither by a report nor by an announcement', async () => {
+    const device = await activate();
+    const socket = await signIn(device);
+    await socket.ask(publish(device, propertyPost, { position: 'up' }));
+    expect(await socket.ask(publish(device, status, { status: 'online' }))).toEqual(published(device, status));
+    expect(await read(device, '/status')).toMatchObject({ online: false, lastOnlineAt: null });
+    expect(await read(device, '/events')).toMatchObject({ list: [{ status: 'activated' }] });
+    socket.close();
+  });
+
+  it('refuses other topics, other devices, wildcards and commands', async () => {
+    const [device, other] = [await activate(), await activate()];
+    const socket = await signIn(device);
+    for (const topic of [
+      topicOf(other, propertyPost),
+      topicOf(device, propertySet),
+      `/sys/${device.productKey}/${device.deviceId}/+`,
+      `/sys/${device.productKey}/${device.deviceId}/thing/event/other/post`,
+      '$SYS/broker',
+    ]) {
+      const answer = await socket.ask({ action: 'publish', topic, payload: { position: 'up' } });
+      expect(answer).toEqual({ action: 'publish', topic, code: 403, message: 'forbidden' });
+    }
+    socket.close();
+  });
+
+  it("is not a user's: 403 with an access token, 401 without a name", async () => {
+    const device = await activate();
+    const socket = await openSocket('/mqtt');
+    const frame = publish(device, propertyPost, { position: 'up' });
+    expect(await socket.ask(frame)).toMatchObject({ action: 'publish', code: 401, message: 'unauthorized' });
+    await socket.ask({ action: 'auth', token: owner.token });
+    expect(await socket.ask(frame)).toMatchObject({ action: 'publish', code: 403, message: 'forbidden' });
+    expect(await read(device, '/status')).toMatchObject({ position: null });
+    socket.close();
+  });
+
+  it.each([
+    ['nonsense', 'invalid_request: payload: not_json'],
+    [[1], 'invalid_request: payload: not_an_object'],
+    [{ method: 'thing.event.alarm.post' }, 'invalid_request: payload: unknown_method'],
+  ])('says why %j is no message', async (payload, message) => {
+    const device = await activate();
+    const socket = await signIn(device);
+    expect(await socket.ask(publish(device, propertyPost, payload))).toMatchObject({ code: 400, message });
+    socket.close();
+  });
+
+  it('needs a payload and a topic', async () => {
+    const device = await activate();
+    const socket = await signIn(device);
+    for (const frame of [
+      { action: 'publish', topic: topicOf(device, propertyPost) },
+      { action: 'publish', payload: {} },
+    ]) {
+      expect(await socket.ask(frame)).toEqual({ action: 'publish', code: 400, message: 'invalid_request' });
+    }
+    socket.close();
+  });
+});

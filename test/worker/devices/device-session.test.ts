@@ -1,0 +1,398 @@
+// DeviceSession as an object: what it keeps over sleep, what it costs, and that strangers cannot fill it.
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import type { PropertiesView } from '../../../src/domain/device/views.ts';
+import { digestOf } from '../../../src/crypto/secrets.ts';
+import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
+import type { InboundMessage } from '../../../src/domain/device/inbox.ts';
+import { packMessages } from '../../../src/objects/calls/message-columns.ts';
+import { TestBridge } from '../rig/clients/bridge.ts';
+import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
+import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { RefusedError, unwrap, type Outcome } from '../../../src/domain/refusal.ts';
+
+const { propertyPost, propertySetReply, status } = topicActions;
+
+type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
+
+// Without a bridge, announcements would wait for one, and sleep for them.
+let bridge: TestBridge;
+beforeAll(async () => {
+  bridge = await TestBridge.dialIn();
+});
+afterAll(() => bridge.close());
+
+const trigger = {
+  params: { action: 'trigger' },
+  ttlSeconds: undefined,
+  waitSeconds: undefined,
+  idempotencyKey: undefined,
+};
+
+let lastSeq = 0;
+async function say(device: TestDevice, action: TopicAction, payload: unknown, more: Message = {}) {
+  const { spoolId = 'spool', ...fields } = more;
+  const [result] = await ingest(sessionOf(device.deviceId), device.productKey, spoolId, [
+    {
+      seq: ++lastSeq,
+      action,
+      payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
+      isDup: false,
+      isRetained: false,
+      receivedAtMs: Date.now(),
+      ...fields,
+    },
+  ]);
+  return result!;
+}
+
+const report = (device: TestDevice, properties: object, more?: Message) =>
+  say(device, propertyPost, { params: properties }, more);
+
+async function statusOf({ deviceId }: TestDevice) {
+  const outcome = await sessionOf(deviceId).status(inPerson(1));
+  if (!outcome.ok) throw new RefusedError(outcome.refusal);
+  return outcome.value;
+}
+
+async function connect({ deviceId }: TestDevice, sessionStartedAtMs = Date.now()): Promise<void> {
+  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs });
+}
+
+async function tablesOf(deviceId: string): Promise<string[]> {
+  return runInDurableObject(sessionOf(deviceId), (_, { storage }) =>
+    storage.sql
+      .exec<{ name: string }>(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_%' ESCAPE '\\'",
+      )
+      .toArray()
+      .map(({ name }) => name),
+  );
+}
+
+describe('an object that was never provisioned', () => {
+  it('answers device_not_found to everything and writes nothing', async () => {
+    const deviceId = 'dev_00000000';
+    const session = sessionOf(deviceId);
+    const passwordDigest = await digestOf('guess');
+    expect(await session.authenticate({ productKey: 'switch', passwordDigest })).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
+    expect(await session.authenticate({ productKey: 'switch', passwordDigest, relayShard: 'relay-0' })).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
+    expect(await session.status(inPerson(1))).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.command(inPerson(1), trigger)).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
+    expect(await session.subscribe(inPerson(1), 'switch', 'relay-0', '#')).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
+    const results = await ingest(session, 'switch', 'spool', [
+      {
+        seq: 1,
+        action: status,
+        payload: '{"status":"online"}',
+        isDup: false,
+        isSoleReader: false,
+        isRetained: false,
+        receivedAtMs: 0,
+      },
+    ]);
+    expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
+    await session.reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    await session.unsubscribe('relay-0', 1);
+    await session.delete();
+    expect(await tablesOf(deviceId)).toEqual([]);
+    expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
+  });
+});
+
+describe('a session', () => {
+  it('knows its owner, its product and its password, and nobody else', async () => {
+    const device = await provisionDevice({ ownerId: 7, productKey: 'lamp' });
+    const session = sessionOf(device.deviceId);
+    const passwordDigest = await digestOf(device.password);
+    expect(await session.authenticate({ productKey: 'lamp', passwordDigest })).toMatchObject({ ok: true });
+    expect(await session.authenticate({ productKey: 'Lamp', passwordDigest })).toMatchObject({
+      refusal: { kind: 'not_found', what: 'device' },
+    });
+    const wrong = await digestOf(`${device.password}x`);
+    expect(await session.authenticate({ productKey: 'lamp', passwordDigest: wrong })).toMatchObject({
+      refusal: { kind: 'credential_refused', problem: 'wrong' },
+    });
+    expect(await session.status(inPerson(8))).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.command(inPerson(8), trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
+    expect(await session.subscribe(inPerson(8), 'lamp', 'relay-0', '#')).toMatchObject({
+      refusal: { kind: 'not_owner' },
+    });
+  });
+
+  it('keeps credentials, properties, presence and listeners over sleep', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await report(device, { position: 'middle', angle: 90 });
+    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, 'relay-3', '#');
+    const before = await statusOf(device);
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
+    const passwordDigest = await digestOf(device.password);
+    const login = await sessionOf(device.deviceId).authenticate({ productKey: device.productKey, passwordDigest });
+    expect(login.ok).toBe(true);
+    const { subscriptions: listeners } = await sessionOf(device.deviceId).ingest(
+      device.productKey,
+      'spool',
+      packMessages([]),
+    );
+    expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
+  });
+
+  it('knows which relay shards follow its commands, and forgets it of none', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    const own = `/sys/${device.productKey}/${device.deviceId}`;
+    const heard = async (filter: string) => {
+      await session.subscribe(inPerson(1), device.productKey, 'relay-3', filter);
+      const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
+      return listeners.map(({ ignoresCommands }) => ignoresCommands);
+    };
+    expect(await heard(`${own}/thing/event/property/post`)).toEqual([true]);
+    expect(await heard(`${own}/status`)).toEqual([true]);
+    expect(await heard(`${own}/thing/service/#`)).toEqual([false]);
+    expect(await heard(`${own}/status`)).toEqual([false]);
+  });
+
+  it('merges what a report says and leaves the rest, whatever ids the device starts again with', async () => {
+    const device = await provisionDevice();
+    await say(device, propertyPost, { id: '1', params: { position: 'up', angle: 10 } });
+    await say(device, propertyPost, { id: '1', params: { position: 'down' } });
+    await say(device, propertyPost, { id: '1', params: { angle: 20 } });
+    expect(await statusOf(device)).toMatchObject({ position: 'down' });
+  });
+
+  it('takes each message of a spool once, also after sleep', async () => {
+    const device = await provisionDevice();
+    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'accepted' });
+    expect(await report(device, { position: 'down' }, { seq: 5_000_002 })).toEqual({ result: 'accepted' });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'duplicate' });
+    expect(await statusOf(device)).toMatchObject({ position: 'down' });
+  });
+
+  it('takes a message that the broker delivers again for the one it is', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    await report(device, { position: 'down' });
+    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'redelivery' });
+    expect(await report(device, { position: 'up' }), 'not flagged: the device means it').toEqual({
+      result: 'accepted',
+    });
+  });
+
+  it('takes what a dead bridge brings late for what another one was given again, and nothing else', async () => {
+    const device = await provisionDevice();
+    const earlier = { spoolId: 'dead', receivedAtMs: Date.now() - 61_000 };
+    const redelivered = { spoolId: 'next', isDup: true, receivedAtMs: Date.now() - 60_000 };
+    await report(device, { position: 'up' }, redelivered);
+    await report(device, { position: 'down' }, { spoolId: 'next' });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await report(device, { position: 'up' }, earlier)).toEqual({ result: 'redelivery' });
+    expect(await report(device, { position: 'middle' }, earlier)).toEqual({ result: 'accepted' });
+    const anew = { spoolId: 'dead', receivedAtMs: Date.now() };
+    expect(await report(device, { position: 'up' }, anew)).toEqual({ result: 'accepted' });
+  });
+
+  it.each([
+    ['text', 'position=up', 'not_json'],
+    ['a list', '[]', 'not_an_object'],
+    ['17 KiB', JSON.stringify({ position: 'up', filler: 'x'.repeat(17 * 1024) }), 'too_large'],
+    ['17 KiB in few characters', JSON.stringify({ position: 'up', filler: '€'.repeat(6 * 1024) }), 'too_large'],
+    ['another method', '{"method":"thing.event.alarm.post","params":{"position":"up"}}', 'unknown_method'],
+  ])('refuses %s without a change of state, and takes the next valid report', async (_, payload, reason) => {
+    const device = await provisionDevice();
+    expect(await say(device, propertyPost, payload)).toEqual({ result: 'rejected', reason });
+    expect(await statusOf(device)).toMatchObject({ position: null });
+    expect(await report(device, { position: 'down' })).toEqual({ result: 'accepted' });
+    expect(await statusOf(device)).toMatchObject({ position: 'down' });
+  });
+
+  it('lets no reply change what is known, on either topic', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    const reply = { method: 'thing.service.property.set_reply', id: 'x', code: 200, params: { position: 'down' } };
+    for (const topic of [propertyPost, propertySetReply] as const) {
+      expect(await say(device, topic, reply)).toEqual({ result: 'accepted' });
+    }
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+  });
+
+  it('ignores what is retained', async () => {
+    const device = await provisionDevice();
+    expect(await say(device, status, { status: 'online' }, { isRetained: true })).toEqual({ result: 'ignored' });
+    expect(await statusOf(device)).toMatchObject({ online: false });
+  });
+});
+
+describe('rows', () => {
+  it('are written for no report that says nothing new', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await report(device, { position: 'up', angle: 90, wifi_rssi: -60 });
+    await untilSettled(device.deviceId);
+    const before = await rowsWritten(device.deviceId);
+    for (let number = 0; number < 50; number++) {
+      await report(device, { position: 'up', angle: 90, wifi_rssi: -60 - (number % 7) });
+    }
+    expect(await rowsWritten(device.deviceId)).toBe(before);
+    await report(device, { angle: 91 });
+    expect(await rowsWritten(device.deviceId)).toBe(before + 1);
+  });
+
+  it('are one for a batch of many changes', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await untilSettled(device.deviceId);
+    const before = await rowsWritten(device.deviceId);
+    const messages = Array.from({ length: 100 }, (_, number): InboundMessage => ({
+      seq: ++lastSeq,
+      action: propertyPost,
+      payload: `{"angle":${number}}`,
+      isDup: false,
+      isSoleReader: false,
+      isRetained: false,
+      receivedAtMs: Date.now(),
+    }));
+    await ingest(sessionOf(device.deviceId), device.productKey, 'spool', messages);
+    expect(await rowsWritten(device.deviceId)).toBe(before + 1);
+  });
+
+  it('are at most one for a sign of life where silence is watched, and none within its resolution', async () => {
+    const device = await provisionDevice();
+    // No session is known to the broker: its own word alone says that it is there.
+    await report(device, { position: 'up' });
+    await untilSettled(device.deviceId);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    const before = await rowsWritten(device.deviceId);
+    await report(device, { position: 'up' });
+    expect(await rowsWritten(device.deviceId)).toBe(before);
+  });
+});
+
+describe('a deleted device', () => {
+  it('leaves nothing of itself, and never comes back under its id', async () => {
+    const device = await provisionDevice();
+    await report(device, { position: 'up' });
+    const session = sessionOf(device.deviceId);
+    await session.delete();
+    expect(await tablesOf(device.deviceId)).toEqual(['deleted']);
+    const again = {
+      productKey: device.productKey,
+      ownerId: 1,
+      productOwnerId: 1,
+      claimedAtMs: null,
+      name: 'Again',
+      controlMode: 'toggle',
+      offlineGraceSeconds: 0,
+      productChangedAtMs: 0,
+      secretDigest: 'x',
+      passwordDigest: 'x',
+    };
+    expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
+    await evictDurableObject(session);
+    expect(await session.provision(again)).toMatchObject({ ok: false, refusal: { kind: 'not_found', what: 'device' } });
+    expect(await session.status(inPerson(1))).toMatchObject({ refusal: { kind: 'not_found', what: 'device' } });
+  });
+
+  it('is forgotten altogether after a while', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    await session.delete();
+    expect(await runDurableObjectAlarm(session)).toBe(true);
+    expect(await tablesOf(device.deviceId)).toEqual([]);
+  });
+});
+
+describe('storage', () => {
+  it('that refuses one message of a batch takes the others, and that one is put aside', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    await report(device, { position: 'up' });
+    await runInDurableObject(session, (_, { storage }) => {
+      storage.sql.exec(
+        `CREATE TRIGGER full BEFORE UPDATE ON slice WHEN NEW.json LIKE '%"middle"%'
+         BEGIN SELECT RAISE(ABORT, 'no room'); END`,
+      );
+    });
+    const messages = ['down', 'middle', 'up'].map((position): InboundMessage => ({
+      seq: ++lastSeq,
+      action: propertyPost,
+      payload: JSON.stringify({ params: { position } }),
+      isDup: false,
+      isSoleReader: false,
+      isRetained: false,
+      receivedAtMs: Date.now(),
+    }));
+    const results = await ingest(session, device.productKey, 'spool', messages);
+    expect(results).toEqual([
+      { result: 'accepted' },
+      { result: 'rejected', reason: 'handling_failed' },
+      { result: 'accepted' },
+    ]);
+    await evictDurableObject(session);
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+    expect(await session.properties(inPerson(1))).toMatchObject({
+      value: { positionChanges: [{ position: 'up' }, { position: 'down' }, { position: 'up' }] },
+    });
+  });
+
+  it('of an earlier version is read with what is new at its initial value', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    await runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => {
+      const { json } = storage.sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one();
+      type Row = { presence: { connection: Record<string, unknown> }; properties: unknown; subscriptions: unknown };
+      const { presence, properties, subscriptions } = JSON.parse(json) as Row;
+      const { isOnline, lastOnlineAtMs, lastAnnounced } = presence.connection;
+      const connection = { isOnline, lastOnlineAtMs, lastAnnounced };
+      const earlier = JSON.stringify({ presence: { connection }, properties, subscriptions });
+      storage.sql.exec("UPDATE slice SET json = ? WHERE name = 'activity'", earlier);
+    });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await statusOf(device)).toMatchObject({ online: true });
+    expect(await report(device, { position: 'up' })).toEqual({ result: 'accepted' });
+    expect(await statusOf(device)).toMatchObject({ position: 'up' });
+  });
+
+  it('of an earlier version keeps the changes of position that are in a table', async () => {
+    const device = await provisionDevice();
+    await connect(device);
+    for (const position of ['up', 'down', 'middle']) await report(device, { position });
+    const session = sessionOf(device.deviceId);
+    const changesNow = async () => {
+      const outcome = (await session.properties(inPerson(1))) as Outcome<PropertiesView>;
+      return unwrap(outcome).positionChanges;
+    };
+    const before = await changesNow();
+    await runInDurableObject(session, (_, { storage: { sql } }) => {
+      const { json } = sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one();
+      const activity = JSON.parse(json) as { properties: { positions?: unknown } };
+      delete activity.properties.positions;
+      sql.exec('ALTER TABLE slice RENAME TO newer');
+      sql.exec('CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID');
+      sql.exec('INSERT INTO slice SELECT name, json FROM newer');
+      sql.exec('DROP TABLE newer');
+      sql.exec("UPDATE slice SET json = ? WHERE name = 'activity'", JSON.stringify(activity));
+      for (const [index, { position, time }] of before.toReversed().entries()) {
+        const row = JSON.stringify({ position, time: Date.parse(time) });
+        sql.exec('INSERT INTO position (slot, number, json) VALUES (?, ?, ?)', index + 1, index + 1, row);
+      }
+      sql.exec('UPDATE version SET number = 3');
+    });
+    await evictDurableObject(session);
+    expect(await changesNow()).toEqual(before);
+    await report(device, { position: 'up' });
+    await evictDurableObject(session);
+    expect((await changesNow()).map(({ position }) => position)).toEqual(['up', 'middle', 'down', 'up']);
+  });
+});

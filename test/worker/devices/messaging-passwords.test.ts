@@ -1,0 +1,242 @@
+// Messaging passwords certify themselves: what an issued one looks like, and that guesses reach no device's object, at
+// the brokers' hooks and at the relay.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { createApp } from '../../../src/app.ts';
+import { readConfig } from '../../../src/config.ts';
+import { createMessagingPassword, isCertified } from '../../../src/crypto/messaging-password.ts';
+import { createId, createSecret } from '../../../src/crypto/secrets.ts';
+import { RelayAuthentication } from '../../../src/objects/relay/authentication.ts';
+import { hookSecret } from '../rig/clients/hooks.ts';
+import { provisionDevice, sessionOf } from '../rig/provision.ts';
+
+const app = createApp();
+const device = { productKey: 'switch', deviceId: 'dev_01abcdef' };
+const [newest, former] = ['n'.repeat(32), 'f'.repeat(32)] as const;
+const oldPassword = () => createSecret('tk_', 48);
+/** One character differs. */
+const alter = (password: string, at: number) =>
+  password.slice(0, at) + (password[at] === 'x' ? 'y' : 'x') + password.slice(at + 1);
+
+describe('a messaging password', () => {
+  it('has the form and length of those before it, and is different each time', async () => {
+    const { messagingSecrets } = readConfig(env);
+    const issued = await Promise.all([1, 2, 3].map(() => createMessagingPassword(messagingSecrets, device)));
+    for (const password of issued) expect(password).toMatch(/^tk_[A-Za-z0-9]{48}$/);
+    expect(new Set(issued.map((password) => password.slice(0, 25))).size).toBe(3);
+  });
+
+  it('is certified for its device alone, and with no character changed', async () => {
+    const secrets = [newest];
+    const password = await createMessagingPassword(secrets, device);
+    expect(await isCertified(secrets, device, password)).toBe(true);
+    for (let at = 0; at < password.length; at++) {
+      expect(await isCertified(secrets, device, alter(password, at)), `character ${at}`).toBe(false);
+    }
+    expect(await isCertified(secrets, { ...device, productKey: 'switc' }, password)).toBe(false);
+    expect(await isCertified(secrets, { ...device, deviceId: 'dev_01abcdeg' }, password)).toBe(false);
+    expect(await isCertified([former], device, password)).toBe(false);
+    for (const text of ['', 'tk_', 'tk_wrong', `${password}0`, password.slice(0, -1), oldPassword()]) {
+      expect(await isCertified(secrets, device, text), text).toBe(false);
+    }
+  });
+
+  it('stays certified while its secret is in the list; the first certifies', async () => {
+    const before = await createMessagingPassword([former], device);
+    const rotated = [newest, former];
+    const after = await createMessagingPassword(rotated, device);
+    expect(await isCertified(rotated, device, before)).toBe(true);
+    expect(await isCertified(rotated, device, after)).toBe(true);
+    expect(await isCertified([newest], device, after)).toBe(true);
+    expect(await isCertified([former], device, after)).toBe(false);
+  });
+
+  it('needs a secret, which may be one of eight', () => {
+    const listOf = (count: number) => ({
+      ...env,
+      MESSAGING_SECRETS: Array.from({ length: count }, () => newest).join(','),
+    });
+    expect(readConfig(listOf(8)).messagingSecrets).toHaveLength(8);
+    expect(() => readConfig(listOf(9))).toThrow(/MESSAGING_SECRETS at most 8/);
+    expect(() => readConfig(listOf(0))).toThrow(/MESSAGING_SECRETS is missing/);
+  });
+});
+
+/** Two ways in; `woken` counts the calls of objects. The guard's memory is the isolate's: each uses names of its own. */
+function waysIn(limits: string) {
+  let woken = 0;
+  const DEVICE_SESSION = {
+    getByName(name: string) {
+      woken += 1;
+      return env.DEVICE_SESSION.getByName(name);
+    },
+  } as unknown as Env['DEVICE_SESSION'];
+  const bindings = { ...env, DEVICE_SESSION, LIMITS: limits } as Env;
+  const relay = new RelayAuthentication(bindings, 'relay-of-the-test');
+  return {
+    woken: () => woken,
+    hook: async (name: string, password: string, peerhost?: string, clientid = name) => {
+      const request = new Request(`https://latchwork.test/hooks/emqx/s/${hookSecret}/connect`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ clientid, username: name, password, peerhost }),
+      });
+      const response = await app.fetch(request, bindings, createExecutionContext());
+      const { result, message } = await response.json<{ result: string; message?: string }>();
+      return message ?? result;
+    },
+    /** Of another broker: the status, and the answer without what a broker does not look at. */
+    otherHook: async (path: string, body: object) => {
+      const request = new Request(`https://latchwork.test/hooks/${path.replace(':', hookSecret)}`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      const response = await app.fetch(request, bindings, createExecutionContext());
+      return `${response.status} ${await response.text()}`;
+    },
+    relay: async (username: string, password: string, address: string) => {
+      const outcome = await relay.authenticate({ action: 'auth', username, password }, address);
+      return outcome.ok ? 'allow' : outcome.refusal.kind;
+    },
+  };
+}
+
+const off = 'oldPasswordFailuresPerMinute=0';
+const unknownName = () => `switch&${createId('dev_', 8)}`;
+let addresses = 0;
+const newAddress = () => `2001:db8:0:${(++addresses).toString(16)}::1`;
+
+describe('where no old passwords are left', () => {
+  it('neither a wrong password nor an unknown device wakes an object', async () => {
+    const known = await provisionDevice();
+    const ways = waysIn(off);
+    for (const name of [known.name, unknownName(), `other&${known.deviceId}`]) {
+      for (const password of ['', 'tk_wrong', oldPassword(), alter(known.password, 50)]) {
+        expect(await ways.hook(name, password)).toBe('invalid_password');
+        expect(await ways.relay(name, password, newAddress())).toBe('credential_refused');
+      }
+    }
+    expect(await ways.hook(unknownName(), known.password)).toBe('invalid_password');
+    expect(ways.woken()).toBe(0);
+    expect(await ways.hook(known.name, known.password)).toBe('allow');
+    expect(await ways.relay(known.name, known.password, newAddress())).toBe('allow');
+    expect(ways.woken()).toBe(2);
+  });
+
+  it.each<[string, string, (name: string) => object, RegExp]>([
+    ['RabbitMQ', 'rabbitmq/s/:/user', (name) => ({ client_id: name, username: name }), /^200 allow/],
+    ['mosquitto-go-auth', 'mosquitto-go-auth/s/:/user', (name) => ({ clientid: name, username: name }), /^200 /],
+    ['VerneMQ', 'vernemq/s/:/auth_on_register', (name) => ({ client_id: name, username: name }), /^200 .*"ok"/],
+    [
+      'VerneMQ, MQTT 5',
+      'vernemq/s/:/auth_on_register_m5',
+      (name) => ({ client_id: name, username: name }),
+      /^200 .*"ok"/,
+    ],
+  ])('nor at the hook of %s', async (_, path, login, allowed) => {
+    const known = await provisionDevice();
+    const ways = waysIn(off);
+    for (const name of [known.name, unknownName()]) {
+      for (const password of ['tk_wrong', oldPassword(), alter(known.password, 50)]) {
+        expect(await ways.otherHook(path, { ...login(name), password })).not.toMatch(allowed);
+      }
+    }
+    expect(await ways.otherHook(path, { ...login(unknownName()), password: known.password })).not.toMatch(allowed);
+    expect(ways.woken()).toBe(0);
+    expect(await ways.otherHook(path, { ...login(known.name), password: known.password })).toMatch(allowed);
+    expect(ways.woken()).toBe(1);
+  });
+
+  it('an issued password still has to be valid', async () => {
+    const known = await provisionDevice();
+    const ways = waysIn(off);
+    await sessionOf(known.deviceId).replaceCredentials(inPerson(1), 'digest-of-another');
+    expect(await ways.hook(known.name, known.password)).toBe('invalid_password');
+    const issued = await createMessagingPassword(readConfig(env).messagingSecrets, known);
+    expect(await ways.hook(known.name, issued)).toBe('invalid_password');
+    expect(ways.woken()).toBe(2);
+  });
+});
+
+describe('passwords from before', () => {
+  it('stay valid, at every way in', async () => {
+    const old = await provisionDevice({ oldPassword: oldPassword() });
+    const ways = waysIn('oldPasswordFailuresPerAddressMinute=1');
+    const address = newAddress();
+    for (let login = 0; login < 5; login++) {
+      expect(await ways.hook(old.name, old.password, address)).toBe('allow');
+      expect(await ways.relay(old.name, old.password, address)).toBe('allow');
+    }
+  });
+
+  it('also where their secret was removed', async () => {
+    const removed = await createMessagingPassword([former], device);
+    const old = await provisionDevice({ oldPassword: removed });
+    const ways = waysIn('');
+    expect(await ways.hook(old.name, old.password)).toBe('allow');
+    expect(ways.woken()).toBe(1);
+  });
+});
+
+describe('guesses beside passwords from before', () => {
+  it('wake an object once, however often one is repeated', async () => {
+    const known = await provisionDevice();
+    const ways = waysIn('');
+    const [guess, unknown] = [oldPassword(), unknownName()];
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect(await ways.hook(known.name, guess)).toBe('invalid_password');
+      expect(await ways.hook(unknown, guess)).toBe('device_not_found');
+    }
+    expect(ways.woken()).toBe(2);
+  });
+
+  it('reach objects as often as an address may be wrong in a minute, all at once too', async () => {
+    const [known, old] = [await provisionDevice(), await provisionDevice({ oldPassword: oldPassword() })];
+    const ways = waysIn('oldPasswordFailuresPerAddressMinute=3');
+    const [address, other] = [newAddress(), newAddress()];
+    expect(await ways.hook(old.name, old.password, address)).toBe('allow');
+    const guesses = await Promise.all(
+      Array.from({ length: 12 }, (_, count) =>
+        ways.hook(count % 2 ? known.name : unknownName(), oldPassword(), address),
+      ),
+    );
+    expect(guesses.filter((answer) => answer === 'too_many_requests')).toHaveLength(9);
+    expect(ways.woken()).toBe(4);
+    expect(await ways.hook(known.name, known.password, address), 'issued').toBe('allow');
+    expect(await ways.hook(old.name, old.password, address), 'right here before').toBe('allow');
+    expect(await ways.hook(unknownName(), oldPassword(), other), 'elsewhere').toBe('device_not_found');
+  });
+
+  it('with another client id or product key count as well', async () => {
+    const known = await provisionDevice();
+    const ways = waysIn('oldPasswordFailuresPerAddressMinute=4');
+    const address = newAddress();
+    const answers = [];
+    for (let count = 0; count < 3; count++) {
+      answers.push(await ways.hook(known.name, oldPassword(), address, 'esp32-17'));
+      answers.push(await ways.hook(`x&${known.deviceId}`, oldPassword(), address));
+    }
+    const [wrongId, wrongProduct, tooMany] = ['invalid_client_id', 'device_not_found', 'too_many_requests'];
+    expect(answers).toEqual([wrongId, wrongProduct, wrongId, wrongProduct, tooMany, tooMany]);
+  });
+
+  it('are bounded in all, wherever they come from', async () => {
+    const known = await provisionDevice();
+    const ways = waysIn('oldPasswordFailuresPerMinute=5');
+    const answers = [];
+    for (let count = 0; count < 20; count++) {
+      answers.push(
+        await ways.relay(known.name, oldPassword(), newAddress()),
+        await ways.hook(known.name, oldPassword()),
+      );
+    }
+    expect(
+      answers.filter((answer) => answer === 'credential_refused' || answer === 'invalid_password').length,
+    ).toBeLessThan(6);
+    expect(ways.woken()).toBeLessThan(6);
+    expect(await ways.hook(known.name, known.password)).toBe('allow');
+  });
+});

@@ -1,0 +1,163 @@
+// `{ws_url}/mqtt/{deviceId}` under a flood: what a connection without a right password costs the objects of devices.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { createSecret } from '../../../src/crypto/secrets.ts';
+import { inPerson } from '../../../src/domain/access.ts';
+import { topicOf } from '../../../src/domain/topics.ts';
+import { connectPacket, EdgeClient, pingreq, publishPacket } from '../rig/clients/edge.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+
+const app = createApp();
+let addresses = 0;
+const newAddress = () => `203.0.113.${++addresses}`;
+
+/** `bindings`: of an isolate, which counts what it refuses. */
+type Opening = { limits?: string; address?: string; changed?: object; bindings?: Env };
+
+function bindingsOf({ limits = '', changed = {} }: Opening): Env {
+  const vars = { RATE_LIMITS: 'production', LIMITS: `refusalDelayMs=0,${limits}` };
+  return { ...env, ...vars, ...changed } as unknown as Env;
+}
+
+function upgrade(path: string, { address = newAddress(), ...opening }: Opening) {
+  const headers = { Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt', 'CF-Connecting-IP': address };
+  const request = new Request(`https://latchwork.test${path}`, { headers });
+  return Promise.resolve(app.fetch(request, opening.bindings ?? bindingsOf(opening), createExecutionContext()));
+}
+
+async function open(deviceId: string, opening: Opening): Promise<EdgeClient> {
+  const response = await upgrade(`/mqtt/${deviceId}`, opening);
+  if (response.webSocket === null) throw new Error(`not upgraded: ${response.status} ${await response.text()}`);
+  return EdgeClient.over(response.webSocket);
+}
+
+/** The return code of its CONNECT. */
+async function logIn(client: EdgeClient, device: TestDevice, password?: string): Promise<number | undefined> {
+  client.send(connectPacket(device, password === undefined ? {} : { password }));
+  return (await client.next()).body[1];
+}
+
+/** Objects of devices that were called. */
+function countWoken() {
+  const woken: string[] = [];
+  const DEVICE_SESSION = {
+    getByName(name: string) {
+      woken.push(name);
+      return env.DEVICE_SESSION.getByName(name);
+    },
+  };
+  return { changed: { DEVICE_SESSION }, woken };
+}
+
+/** A limiter of `limit` uses a key. */
+function limiter(limit: number) {
+  const uses = new Map<string, number>();
+  return {
+    limit({ key }: { key: string }) {
+      uses.set(key, (uses.get(key) ?? 0) + 1);
+      return Promise.resolve({ success: (uses.get(key) ?? 0) <= limit });
+    },
+  };
+}
+
+describe('EDGE_LIMIT', () => {
+  it.each(['/mqtt', '/mqtt/dev_00000000'])('holds the connections of one address to %s', async (path) => {
+    const [address, changed] = [newAddress(), { EDGE_LIMIT: limiter(2) }];
+    for (const expected of [false, false, true]) {
+      const { status } = await upgrade(path, { address, changed });
+      expect(status === 429).toBe(expected);
+    }
+    const refused = await upgrade(path, { address, changed });
+    expect([refused.status, refused.headers.get('Retry-After')]).toEqual([429, '60']);
+    expect(await refused.json()).toMatchObject({ code: 429, message: 'too_many_requests' });
+    expect((await upgrade(path, { address: newAddress(), changed })).status).not.toBe(429);
+  });
+});
+
+describe('a device that is not there', () => {
+  it('is answered for a while without its object', async () => {
+    const { changed, woken } = countWoken();
+    for (let tried = 0; tried < 5; tried += 1) {
+      expect((await upgrade('/mqtt/dev_11111111', { changed })).status).toBe(404);
+    }
+    expect(woken).toEqual(['dev_11111111']);
+    expect((await upgrade('/mqtt/no-device-id', { changed })).status).toBe(404);
+    expect(woken).toHaveLength(1);
+  });
+});
+
+describe.each([
+  ['of one device', 'edgeUnprovenPerDeviceMinute=0', 0],
+  ['of one address', 'edgeUnprovenPerAddressMinute=2', 2],
+  ['of all addresses', 'edgeUnprovenPerMinute=0', 0],
+])('connections beyond what may wake objects, %s', (_, limit, straight) => {
+  // The others are not reached.
+  const limits = `edgeUnprovenPerDeviceMinute=100,oldPasswordFailuresPerMinute=0,${limit}`;
+
+  async function beyond(deviceId: string) {
+    const { changed, woken } = countWoken();
+    const opening = { limits, address: newAddress(), changed };
+    for (let opened = 0; opened < straight; opened += 1) (await open(deviceId, opening)).drop();
+    expect(woken.splice(0)).toHaveLength(straight);
+    return { opening, woken };
+  }
+
+  it('wake none with a wrong password, nor for a device that is not there', async () => {
+    const device = await provisionDevice();
+    const { opening, woken } = await beyond(device.deviceId);
+    for (const password of ['tk_wrong', createSecret('tk_', 48)]) {
+      expect(await logIn(await open(device.deviceId, opening), device, password)).toBe(4);
+    }
+    const unknown = { ...device, deviceId: 'dev_22222222' };
+    expect(await logIn(await open(unknown.deviceId, opening), unknown)).toBe(4);
+    expect(woken).toEqual([]);
+  });
+
+  it('are served with the right one', async () => {
+    const device = await provisionDevice();
+    const { opening, woken } = await beyond(device.deviceId);
+    const client = await open(device.deviceId, opening);
+    expect(await logIn(client, device)).toBe(0);
+    client.send(publishPacket(topicOf(device, 'thing/event/property/post'), '{"position":"up"}', { packetId: 7 }));
+    expect([...(await client.next()).body]).toEqual([0, 7]);
+    client.send(pingreq);
+    expect((await client.next()).type).toBe(13);
+    const status = await sessionOf(device.deviceId).status(inPerson(1));
+    expect(status.ok && [status.value.online, status.value.position]).toEqual([true, 'up']);
+    expect(woken).toEqual([device.deviceId]);
+  });
+
+  it('are turned away beyond a burst only after a while, with a wrong password as with what is no CONNECT', async () => {
+    const device = await provisionDevice();
+    const { opening, woken } = await beyond(device.deviceId);
+    const waits: { ms: number; end: () => void }[] = [];
+    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
+    const slow = { ...opening, limits: `${limits},refusalBurst=1,refusalsPerSecond=1,refusalDelayMs=700` };
+    const paced = { ...slow, bindings: bindingsOf(slow) };
+    expect(await logIn(await open(device.deviceId, paced), device, 'tk_wrong')).toBe(4);
+    const held = await open(device.deviceId, paced);
+    const answered = logIn(held, device, 'tk_wrong');
+    await vi.waitFor(() => expect(waits).toHaveLength(1));
+    const malformed = await open(device.deviceId, paced);
+    malformed.send(pingreq);
+    await vi.waitFor(() => expect(waits).toHaveLength(2));
+    expect(waits.every(({ ms }) => ms > 500 && ms <= 700)).toBe(true);
+    for (const { end } of waits) end();
+    expect(await answered).toBe(4);
+    expect(await malformed.untilClosed()).toMatchObject({ code: 1002 });
+    expect(woken).toEqual([]);
+    vi.restoreAllMocks();
+  });
+
+  it('are for the device of the path alone, and for nothing but MQTT', async () => {
+    const [device, other] = [await provisionDevice(), await provisionDevice()];
+    const { opening, woken } = await beyond(device.deviceId);
+    expect(await logIn(await open(device.deviceId, opening), other)).toBe(4);
+    const speaking = await open(device.deviceId, opening);
+    speaking.sendText('{"action":"ping"}');
+    expect(await speaking.untilClosed()).toMatchObject({ code: 1003 });
+    expect(woken).toEqual([]);
+  });
+});

@@ -1,0 +1,329 @@
+// Presence at the edge is exact, and its reasons are in the events: take-over, will, keep-alive, a lost process, disabling,
+// deletion, new credentials, and a device that moves between edge and broker.
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { digestOf } from '../../../src/crypto/secrets.ts';
+import { topicOf } from '../../../src/domain/topics.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import {
+  connectPacket,
+  disconnectPacket,
+  EdgeClient,
+  packet,
+  pingreq,
+  publishPacket,
+  subscribePacket,
+  type Level,
+} from '../rig/clients/edge.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { listenAs } from '../rig/clients/relay.ts';
+
+const { propertyPost, status } = topicActions;
+const owner = inPerson(1);
+
+afterEach(() => vi.restoreAllMocks());
+
+async function statusOf({ deviceId }: TestDevice) {
+  const view = await sessionOf(deviceId).status(owner);
+  if (!view.ok) throw new Error(view.refusal.kind);
+  return view.value;
+}
+
+/** Newest first. */
+async function eventsOf({ deviceId }: TestDevice) {
+  const events = await sessionOf(deviceId).events(owner, { page: 1, size: 20 });
+  if (!events.ok) throw new Error(events.refusal.kind);
+  // What concerns who owns it is tested elsewhere.
+  const list = events.value.list.filter(({ status }) => status !== 'activated' && status !== 'ownership');
+  return list.map(({ status, reason, detail }) => [status, reason, detail].join(' ').trim());
+}
+
+const atClock = (atMs: number) => vi.spyOn(Date, 'now').mockReturnValue(atMs);
+const word = (one: 'online' | 'offline') => JSON.stringify({ status: one, time: 1 });
+
+describe.each<[string, Level]>([
+  ['MQTT 3.1.1', 4],
+  ['MQTT 5', 5],
+])('a second connection in %s', (_, level) => {
+  it('takes over: the first is told so, the device stays online, and the events say it', async () => {
+    const device = await provisionDevice();
+    const first = await EdgeClient.connect(device, { level });
+    const second = await EdgeClient.connect(device, { level });
+    if (level === 5) expect([...(await first.next()).body]).toEqual([0x8e, 0]);
+    expect(await first.untilClosed()).toMatchObject({ code: 1008 });
+    second.send(pingreq);
+    expect((await second.next()).type).toBe(13);
+    expect(await statusOf(device)).toMatchObject({ online: true });
+    expect(await eventsOf(device)).toEqual(['online connected taken_over', 'online connected']);
+  });
+
+  it('ends in one session, however many come at once', async () => {
+    const device = await provisionDevice();
+    const clients = await Promise.all(Array.from({ length: 8 }, () => EdgeClient.open(device.deviceId)));
+    for (const client of clients) client.send(connectPacket(device, { level }), pingreq);
+    await vi.waitFor(() => expect(clients.filter(({ end }) => end === undefined)).toHaveLength(1));
+    const left = clients.find(({ end }) => end === undefined)!;
+    expect([(await left.next()).type, (await left.next()).type]).toEqual([2, 13]);
+    left.send(publishPacket(topicOf(device, propertyPost), '{"params":{"angle":1}}', { level, packetId: 1 }));
+    expect((await left.next()).type).toBe(4);
+    expect(await statusOf(device)).toMatchObject({ online: true });
+  });
+
+  it('with a wrong password leaves the first alone, and the owner sees it', async () => {
+    const device = await provisionDevice();
+    const first = await EdgeClient.connect(device, { level });
+    await expect(EdgeClient.connect(device, { level, password: 'tk_guess' })).rejects.toThrow('refused');
+    first.send(pingreq);
+    expect((await first.next()).type).toBe(13);
+    expect(await eventsOf(device)).toEqual(['login_refused wrong_password', 'online connected']);
+  });
+});
+
+describe('a will', () => {
+  const will = (device: TestDevice) => ({ topic: topicOf(device, status), payload: word('offline') });
+  const listen = (device: TestDevice) => listenAs(device, topicOf(device, status));
+
+  it('MQTT-3.1.2-8: is published when the connection breaks, and the service says nothing besides', async () => {
+    const device = await provisionDevice();
+    const relay = await listen(device);
+    const client = await EdgeClient.connect(device, { will: will(device) });
+    expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
+    client.drop();
+    expect(await relay.next()).toEqual({ topic: topicOf(device, status), payload: { status: 'offline', time: 1 } });
+    expect((await eventsOf(device))[0]).toBe('offline disconnected lost');
+    expect(await relay.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
+  });
+
+  it('MQTT-3.1.2-10: is not published after DISCONNECT; the service announces the end itself', async () => {
+    const device = await provisionDevice();
+    const relay = await listen(device);
+    const client = await EdgeClient.connect(device, { will: will(device) });
+    expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
+    client.send(disconnectPacket);
+    const { payload } = (await relay.next()) as { payload: { status: string; time: number } };
+    expect(payload.status).toBe('offline');
+    expect(payload.time).toBeGreaterThan(1);
+  });
+
+  it('MQTT5-3.1.2-8: is published after DISCONNECT with another reason than 0', async () => {
+    const device = await provisionDevice();
+    const relay = await listen(device);
+    const client = await EdgeClient.connect(device, { level: 5, will: will(device) });
+    await relay.next();
+    client.send(packet(0xe0, [4]));
+    expect(await relay.next()).toMatchObject({ payload: { status: 'offline', time: 1 } });
+    expect((await eventsOf(device))[0]).toBe('offline disconnected with_will');
+  });
+
+  it('of a session that is taken over comes before the word that the device is online', async () => {
+    const device = await provisionDevice();
+    const relay = await listen(device);
+    await EdgeClient.connect(device, { will: will(device) });
+    await relay.next();
+    await EdgeClient.connect(device);
+    expect(await relay.next()).toMatchObject({ payload: { status: 'offline', time: 1 } });
+    expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
+    expect(await statusOf(device)).toMatchObject({ online: true });
+  });
+
+  it('outlives a sleep of the object', async () => {
+    const device = await provisionDevice();
+    const relay = await listen(device);
+    const client = await EdgeClient.connect(device, { will: will(device) });
+    await relay.next();
+    await evictDurableObject(sessionOf(device.deviceId));
+    client.drop();
+    expect(await relay.next()).toMatchObject({ payload: { status: 'offline', time: 1 } });
+  });
+});
+
+describe('the keep-alive', () => {
+  it('MQTT-3.1.2-24: ends the session exactly when it is asked for, one and a half periods after the last packet', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { keepAlive: 60 });
+    const startMs = Date.now();
+    atClock(startMs + 50_000);
+    client.send(pingreq);
+    await client.next();
+    atClock(startMs + 139_999);
+    expect(await statusOf(device)).toMatchObject({
+      online: true,
+      lastOnlineAt: new Date(startMs + 50_000).toISOString(),
+    });
+    atClock(startMs + 140_000);
+    expect(await statusOf(device)).toMatchObject({
+      online: false,
+      lastOnlineAt: new Date(startMs + 50_000).toISOString(),
+    });
+    expect((await eventsOf(device))[0]).toBe('offline disconnected keep_alive');
+    await client.untilClosed();
+  });
+
+  it('is watched by an alarm every five minutes, which pings neither move nor add to', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { keepAlive: 60 });
+    const startMs = Date.now();
+    const alarm = () => runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => storage.getAlarm());
+    const rows = () =>
+      runInDurableObject(sessionOf(device.deviceId), (_, { storage }) =>
+        storage.sql.exec('SELECT name, json FROM slice').toArray(),
+      );
+    // Its projection, which it has not in D1, may be written meanwhile.
+    await vi.waitFor(async () => {
+      const [alarmBefore, rowsBefore] = [await alarm(), await rows()];
+      for (let number = 0; number < 20; number++) {
+        client.send(pingreq);
+        await client.next();
+      }
+      expect(await alarm()).toBe(alarmBefore);
+      expect(await rows()).toEqual(rowsBefore);
+    });
+    atClock(startMs + 310_000);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    expect(await client.untilClosed()).toMatchObject({ code: 1008 });
+    expect((await eventsOf(device))[0]).toBe('offline disconnected keep_alive');
+  });
+
+  it('MQTT-3.1.2.10: of zero is none', async () => {
+    const device = await provisionDevice();
+    await EdgeClient.connect(device, { keepAlive: 0 });
+    atClock(Date.now() + 30 * 24 * 3_600_000);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    expect(await statusOf(device)).toMatchObject({ online: true });
+  });
+});
+
+describe('a socket that the service lost', () => {
+  /** As after a deployment or the end of the process: no handler of the close runs. */
+  const lose = ({ deviceId }: TestDevice) => evictDurableObject(sessionOf(deviceId), { webSockets: 'close' });
+
+  it('leaves no false offline where the device comes back in time, and the events say why it connected again', async () => {
+    const device = await provisionDevice();
+    const relay = await listenAs(device, topicOf(device, status));
+    await EdgeClient.connect(device);
+    expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
+    await lose(device);
+    expect(await statusOf(device)).toMatchObject({ online: true });
+    await EdgeClient.connect(device);
+    expect(await eventsOf(device)).toEqual(['online connected deployed', 'online connected']);
+    expect(await relay.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
+  });
+
+  it('leaves no ghost: when the time is over the device is offline, at once for who asks', async () => {
+    const device = await provisionDevice();
+    await EdgeClient.connect(device);
+    await lose(device);
+    expect(await statusOf(device)).toMatchObject({ online: true });
+    atClock(Date.now() + 30_000);
+    expect(await statusOf(device)).toMatchObject({ online: false });
+    expect((await eventsOf(device))[0]).toBe('offline disconnected deployed');
+  });
+
+  it('is noticed by the alarm where nobody asks', async () => {
+    const device = await provisionDevice();
+    const relay = await listenAs(device, topicOf(device, status));
+    await EdgeClient.connect(device);
+    expect(await relay.next()).toMatchObject({ payload: { status: 'online' } });
+    await lose(device);
+    const startMs = Date.now();
+    atClock(startMs + 300_000);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    atClock(startMs + 331_000);
+    await runDurableObjectAlarm(sessionOf(device.deviceId));
+    expect(await relay.next()).toMatchObject({ payload: { status: 'offline' } });
+  });
+});
+
+describe('a session ends at once', () => {
+  it.each<[string, (device: TestDevice) => Promise<unknown>, string[]]>([
+    [
+      'when the device is disabled',
+      ({ deviceId }) => sessionOf(deviceId).administer(owner, { isDisabled: true }),
+      ['offline disconnected disabled', 'online connected'],
+    ],
+    [
+      'with new credentials',
+      async ({ deviceId }) => sessionOf(deviceId).replaceCredentials(owner, await digestOf('tk_new')),
+      ['offline revoked', 'online connected'],
+    ],
+  ])('%s, and the old password does not open another', async (_, change, events) => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level: 5 });
+    await change(device);
+    expect([...(await client.next()).body]).toEqual([0x87, 0]);
+    expect(await client.untilClosed()).toMatchObject({ code: 1008 });
+    expect((await eventsOf(device)).slice(0, 2)).toEqual(events);
+    await expect(EdgeClient.connect(device)).rejects.toThrow('refused');
+  });
+
+  it('when the device is deleted, which then is not there', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level: 5 });
+    await sessionOf(device.deviceId).delete();
+    expect([...(await client.next()).body]).toEqual([0x87, 0]);
+    await client.untilClosed();
+    await expect(EdgeClient.open(device.deviceId)).rejects.toThrow('404');
+  });
+
+  it('and what was sent behind has no effect', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device);
+    const disabled = sessionOf(device.deviceId).administer(owner, { isDisabled: true });
+    client.send(publishPacket(topicOf(device, propertyPost), '{"params":{"position":"up"}}', { packetId: 1 }));
+    await disabled;
+    await client.untilClosed();
+    const { position } = await statusOf(device);
+    const isAcknowledged = client.unread.some(({ type }) => type === 4);
+    expect(position).toBe(isAcknowledged ? 'up' : null);
+  });
+});
+
+describe('a device that moves', () => {
+  const connected = (sessionStartedAtMs: number) => ({ kind: 'connected', sessionStartedAtMs }) as const;
+
+  it('from the broker to the edge is not taken offline by what the broker says of its old session', async () => {
+    const device = await provisionDevice();
+    const session = sessionOf(device.deviceId);
+    const startedAtMs = Date.now() - 1_000;
+    await session.reportConnection(connected(startedAtMs));
+    await EdgeClient.connect(device);
+    const ended = { kind: 'disconnected', endedAtMs: Date.now() + 10, reason: 'tcp_closed' } as const;
+    await session.reportConnection({ ...ended, sessionStartedAtMs: startedAtMs });
+    await session.reportConnection({ ...ended, sessionStartedAtMs: null });
+    await session.reportConnection({ kind: 'doubted', beforeMs: Date.now() + 10_000, confirmWithinMs: 0 });
+    expect(await statusOf(device)).toMatchObject({ online: true });
+  });
+
+  it('from the edge to a broker ends its session here, and stays online', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level: 5 });
+    await sessionOf(device.deviceId).reportConnection(connected(Date.now() + 100));
+    expect([...(await client.next()).body]).toEqual([0x8e, 0]);
+    await client.untilClosed();
+    expect(await statusOf(device)).toMatchObject({ online: true });
+  });
+});
+
+describe('what the device announces', () => {
+  it('is believed: it may say that it leaves before it does', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device);
+    const topic = topicOf(device, status);
+    client.send(publishPacket(topic, word('offline'), { packetId: 1 }));
+    await client.next();
+    expect(await statusOf(device)).toMatchObject({ online: false });
+    client.send(disconnectPacket);
+    await client.untilClosed();
+    expect(await eventsOf(device)).toEqual(['offline announced', 'online connected']);
+  });
+
+  it('and what the service announces is delivered to the device, which may follow its own topic', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device);
+    client.send(subscribePacket(topicOf(device, status), 0));
+    await client.next();
+    client.send(publishPacket(topicOf(device, status), word('online')));
+    expect((await client.next()).text).toContain(word('online'));
+  });
+});

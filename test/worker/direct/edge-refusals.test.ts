@@ -1,0 +1,388 @@
+// What ends a connection at the edge or is refused on it, sent as raw bytes, with the clause that says so.
+import { describe, expect, it } from 'vitest';
+import { topicOf } from '../../../src/domain/topics.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { inPerson } from '../../../src/domain/access.ts';
+import { readConfig } from '../../../src/config.ts';
+import { env } from 'cloudflare:workers';
+import {
+  connectPacket,
+  EdgeClient,
+  packet,
+  pingreq,
+  publishPacket,
+  readPublish,
+  subscribePacket,
+  text,
+  type ConnectOptions,
+  type Level,
+} from '../rig/clients/edge.ts';
+import { send } from '../rig/clients/client.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+
+const { limits } = readConfig(env);
+const { propertyPost, propertySet, status } = topicActions;
+const levels: [string, Level][] = [
+  ['MQTT 3.1.1', 4],
+  ['MQTT 5', 5],
+];
+
+/** The DISCONNECT of MQTT 5, or that MQTT 3.1.1 has none; then the close. */
+async function endOf(client: EdgeClient, level: Level) {
+  let reason: number | undefined;
+  if (level === 5) {
+    const { type, body } = await client.next();
+    expect(type).toBe(14);
+    reason = body[0];
+  }
+  const { code } = await client.untilClosed();
+  return { reason, code, unread: client.unread.length };
+}
+
+describe('the upgrade', () => {
+  const upgrade = (path: string, headers = {}) => send('GET', path, { headers: { Upgrade: 'websocket', ...headers } });
+
+  it('is refused for a device that is not there, and for a name that no device can have', async () => {
+    for (const deviceId of ['dev_00000000', 'nobody', 'dev_%00', 'relay-0']) {
+      const refused = await upgrade(`/mqtt/${deviceId}`);
+      expect(refused.status).toBe(404);
+      expect(await refused.json()).toEqual({ code: 404, message: 'device_not_found', data: null });
+    }
+  });
+
+  it('answers 400 to a request that is none, and to one for another sub-protocol', async () => {
+    const { deviceId } = await provisionDevice();
+    expect((await send('GET', `/mqtt/${deviceId}`)).status).toBe(400);
+    expect((await upgrade(`/mqtt/${deviceId}`, { 'Sec-WebSocket-Protocol': 'chat' })).status).toBe(400);
+  });
+
+  it('MQTT-6.0.0-3, MQTT-6.0.0-4: names the sub-protocol where the client asked for it', async () => {
+    const { deviceId } = await provisionDevice();
+    const asked = await upgrade(`/mqtt/${deviceId}`, { 'Sec-WebSocket-Protocol': 'mqttv3.1, mqtt' });
+    expect([asked.status, asked.headers.get('Sec-WebSocket-Protocol')]).toEqual([101, 'mqttv3.1']);
+    expect((await upgrade(`/mqtt/${deviceId}`)).headers.get('Sec-WebSocket-Protocol')).toBeNull();
+  });
+});
+
+describe('before CONNECT', () => {
+  it.each<[string, Uint8Array, number]>([
+    ['MQTT-3.1.0-1: another packet first', pingreq, 1002],
+    ['MQTT-3.1.2-1: another protocol', packet(0x10, [...text('HTTP'), 4, 2, 0, 60, ...text('a')]), 1002],
+    ['MQTT-3.1.2-3: a reserved flag', packet(0x10, [...text('MQTT'), 4, 3, 0, 60, ...text('a')]), 1002],
+    ['MQTT-2.2.2-2: reserved bits of the header', packet(0x11, [...text('MQTT'), 4, 2, 0, 60, ...text('a')]), 1002],
+    ['decision: edge: a CONNECT of more than 1 KiB', packet(0x10, new Uint8Array(1_100)), 1009],
+    ['no MQTT at all', new TextEncoder().encode('GET / HTTP/1.1\r\n\r\n'), 1002],
+  ])('%s closes the connection without an answer', async (_, bytes, code) => {
+    const { deviceId } = await provisionDevice();
+    const client = await EdgeClient.open(deviceId);
+    client.send(bytes);
+    expect(await client.untilClosed()).toMatchObject({ code });
+    expect(client.unread).toEqual([]);
+  });
+
+  it('MQTT-6.0.0-1: a text frame closes the connection', async () => {
+    const { deviceId } = await provisionDevice();
+    const client = await EdgeClient.open(deviceId);
+    client.sendText('{"action":"auth"}');
+    expect(await client.untilClosed()).toMatchObject({ code: 1003 });
+  });
+
+  it.each([
+    ['MQTT-3.1.2-2, field note 37: MQTT 3.1', packet(0x10, [...text('MQIsdp'), 3, 2, 0, 60, ...text('a')]), [0, 1]],
+    ['MQTT-3.1.2-2: a level before 3.1.1', packet(0x10, [...text('MQTT'), 2, 2, 0, 60, ...text('a')]), [0, 1]],
+    ['MQTT5-3.1.2-2: a level after 5', packet(0x10, [...text('MQTT'), 6, 2, 0, 60, ...text('a')]), [0, 0x84, 0]],
+  ])('%s is answered at once', async (_, bytes, answer) => {
+    const { deviceId } = await provisionDevice();
+    const client = await EdgeClient.open(deviceId);
+    client.send(bytes);
+    expect([...(await client.next()).body]).toEqual(answer);
+    await client.untilClosed();
+  });
+
+  it('the oldest of too many silent connections is closed', async () => {
+    const { deviceId } = await provisionDevice();
+    const silent = [];
+    for (let number = 0; number <= limits.edgeUnconnectedPerDevice; number++)
+      silent.push(await EdgeClient.open(deviceId));
+    expect(await silent[0]!.untilClosed()).toMatchObject({ code: 1013 });
+    expect(silent.slice(1).map(({ end }) => end)).toEqual(silent.slice(1).map(() => undefined));
+  });
+});
+
+describe.each(levels)('CONNECT in %s', (_, level) => {
+  const refusals: [string, (device: TestDevice) => ConnectOptions, number, number][] = [
+    ['contract 5 rule 4: another client identifier', () => ({ clientId: 'app-1' }), 2, 0x85],
+    ['MQTT-3.1.3-8: no client identifier', () => ({ clientId: '' }), 2, 0x85],
+    ['contract 5 rule 4: another password', () => ({ password: 'tk_guess' }), 4, 0x86],
+    ['field note 41: the device secret as password', () => ({ password: 'sk_of-the-device' }), 4, 0x86],
+    ['field note 41: no credentials', () => ({ username: undefined, password: undefined }), 4, 0x86],
+    ['field note 41: no password', () => ({ password: undefined }), 4, 0x86],
+    ['field note 41: a fixed internal name', () => ({ username: 'latchwork-bridge' }), 4, 0x86],
+    ['another product', ({ deviceId }) => ({ username: `other&${deviceId}`, clientId: `other&${deviceId}` }), 4, 0x86],
+    [
+      'another device than the one that was reached',
+      ({ productKey }) => ({ username: `${productKey}&dev_00000000`, clientId: `${productKey}&dev_00000000` }),
+      4,
+      0x86,
+    ],
+    [
+      'a will on the topic of another device',
+      () => ({ will: { topic: '/sys/switch/dev_00000000/status', payload: '{}' } }),
+      5,
+      0x87,
+    ],
+    [
+      'a will that is a report',
+      (device) => ({ will: { topic: topicOf(device, propertyPost), payload: '{}' } }),
+      5,
+      0x87,
+    ],
+  ];
+
+  it.each(refusals)('%s is refused', async (_, options, code4, code5) => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.open(device.deviceId);
+    client.send(connectPacket(device, { level, ...options(device) }));
+    const { type, body } = await client.next();
+    expect([type, ...body]).toEqual(level === 5 ? [2, 0, code5, 0] : [2, 0, code4]);
+    await client.untilClosed();
+  });
+
+  it('MQTT-3.1.0-2: a second CONNECT ends the session', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    client.send(connectPacket(device, { level }));
+    expect(await endOf(client, level)).toEqual({ reason: level === 5 ? 0x82 : undefined, code: 1002, unread: 0 });
+  });
+
+  it('with packets behind it is answered, and so are they', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.open(device.deviceId);
+    client.send(connectPacket(device, { level }), subscribePacket(topicOf(device, status), 0, { level }), pingreq);
+    expect([(await client.next()).type, (await client.next()).type, (await client.next()).type]).toEqual([2, 9, 13]);
+  });
+});
+
+describe('CONNECT in MQTT 5', () => {
+  const authMethod = [0x15, ...text('SCRAM-SHA-1')];
+  it.each<[string, ConnectOptions, number]>([
+    ['MQTT5-3.2.2-12: a will with QoS 2', { will: { topic: '', payload: '{}', qos: 2 } }, 0x9b],
+    ['MQTT5-3.2.2-13: a retained will', { will: { topic: '', payload: '{}', retain: true } }, 0x9a],
+    ['MQTT5-4.12.0-1: an authentication method', { properties: authMethod }, 0x8c],
+  ])('%s is refused', async (_, options, code) => {
+    const device = await provisionDevice();
+    const will = options.will && { will: { ...options.will, topic: topicOf(device, status) } };
+    const client = await EdgeClient.open(device.deviceId);
+    client.send(connectPacket(device, { level: 5, ...options, ...will }));
+    expect([...(await client.next()).body]).toEqual([0, code, 0]);
+    await client.untilClosed();
+  });
+
+  it('MQTT5-3.2.2-2: is told what the service does not serve', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.open(device.deviceId);
+    client.send(connectPacket(device, { level: 5 }));
+    const maximum = [0x27, 0, 1, 0, 0];
+    const properties = [
+      0x11,
+      0,
+      0,
+      0,
+      0,
+      0x21,
+      0,
+      limits.edgeReceiveMaximum,
+      0x24,
+      1,
+      0x25,
+      0,
+      ...maximum,
+      0x29,
+      0,
+      0x2a,
+      0,
+    ];
+    expect([...(await client.next()).body]).toEqual([0, 0, properties.length, ...properties]);
+  });
+});
+
+describe.each(levels)('a session in %s ends', (_, level) => {
+  const foreign = '/sys/switch/dev_00000000/thing/event/property/post';
+  const qos2 = (device: TestDevice) =>
+    packet(0x34, [...text(topicOf(device, propertyPost)), 0, 1, ...(level === 5 ? [0] : [])]);
+  it.each<[string, (device: TestDevice) => Uint8Array, number, number]>([
+    ['MQTT5-3.2.2-11: with a PUBLISH of QoS 2', qos2, 0x9b, 1008],
+    ['MQTT-3.3.5-2: with a PUBLISH to another device', () => publishPacket(foreign, '{}', { level }), 0x87, 1008],
+    [
+      'MQTT-3.3.5-2: with a PUBLISH to its own command topic',
+      (device) => publishPacket(topicOf(device, propertySet), '{}', { level }),
+      0x87,
+      1008,
+    ],
+    ['MQTT-3.3.2-2: with a wildcard in a topic', () => publishPacket('/sys/+/x/status', '{}', { level }), 0x90, 1008],
+    ['MQTT-4.7.3-1: with an empty topic', () => publishPacket('', '{}', { level }), 0x90, 1008],
+    ['MQTT-2.2.2-2: with reserved bits', () => packet(0xc4, []), 0x81, 1002],
+    ['MQTT-3.8.3-3: with an empty SUBSCRIBE', () => packet(0x82, level === 5 ? [0, 1, 0] : [0, 1]), 0x81, 1002],
+    ['MQTT-2.3.1-1: with packet id 0', (device) => publishWithIdZero(device), 0x81, 1002],
+    ['with PUBREL', () => packet(0x62, [0, 1]), 0x82, 1002],
+    ['with CONNACK', () => packet(0x20, [0, 0]), 0x82, 1002],
+    ['MQTT5-3.1.2-24: with a packet that is too large', () => new Uint8Array([0x30, 0x81, 0x80, 0x04]), 0x95, 1009],
+  ])('%s', async (_, bytesOf, reason, code) => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    const good = publishPacket(topicOf(device, propertyPost), '{"params":{"angle":7}}', { level, packetId: 5 });
+    client.send(good, bytesOf(device), pingreq);
+    // What came before counts, what came behind does not.
+    expect((await client.next()).type).toBe(4);
+    expect(await endOf(client, level)).toEqual({ reason: level === 5 ? reason : undefined, code, unread: 0 });
+  });
+
+  const publishWithIdZero = (device: TestDevice) =>
+    packet(0x32, [...text(topicOf(device, propertyPost)), 0, 0, ...(level === 5 ? [0] : [])]);
+
+  it('MQTT-6.0.0-1: with a text frame', async () => {
+    const client = await EdgeClient.connect(await provisionDevice(), { level });
+    client.sendText('hello');
+    expect(await endOf(client, level)).toMatchObject({ code: 1003 });
+  });
+});
+
+describe('a session in MQTT 5 ends', () => {
+  it.each<[string, (device: TestDevice) => Uint8Array, number]>([
+    [
+      'MQTT5-3.3.2-8: with a topic alias',
+      (device) => packet(0x30, [...text(topicOf(device, propertyPost)), 3, 0x23, 0, 1]),
+      0x94,
+    ],
+    [
+      'MQTT5-3.2.2-14: with a retained message',
+      (device) => publishPacket(topicOf(device, status), '{}', { level: 5, retain: true }),
+      0x9a,
+    ],
+    [
+      'MQTT5 3.8.2.1.2: with a subscription identifier',
+      (device) => packet(0x82, [0, 1, 2, 0x0b, 1, ...text(topicOf(device, status)), 0]),
+      0xa1,
+    ],
+    ['MQTT5-3.1.2-23: with an expiry that CONNECT did not have', () => packet(0xe0, [0, 5, 0x11, 0, 0, 0, 9]), 0x82],
+    ['with AUTH', () => packet(0xf0, []), 0x82],
+    [
+      'MQTT5-3.3.4-7: with more than the receive maximum at once',
+      (device) => {
+        const ids = Array.from({ length: limits.edgeReceiveMaximum + 1 }, (_, index) => index + 1);
+        const topic = topicOf(device, propertyPost);
+        return Uint8Array.from(ids.flatMap((packetId) => [...publishPacket(topic, '{}', { level: 5, packetId })]));
+      },
+      0x93,
+    ],
+  ])('%s', async (_, bytesOf, reason) => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level: 5 });
+    client.send(bytesOf(device));
+    let last = await client.next();
+    while (last.type === 4) last = await client.next();
+    expect([last.type, last.body[0]]).toEqual([14, reason]);
+    await client.untilClosed();
+  });
+});
+
+describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
+  const ask = async (client: EdgeClient, filter: string, qos: number) => {
+    client.send(subscribePacket(filter, qos, { level, packetId: 77 }));
+    const { type, body } = await client.next();
+    expect(type).toBe(9);
+    return body.at(-1);
+  };
+
+  it('is granted inside the own topics, at most QoS 1', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    const own = `/sys/switch/${device.deviceId}`;
+    expect(await ask(client, `${own}/#`, 2)).toBe(1);
+    expect(await ask(client, topicOf(device, propertySet), 0)).toBe(0);
+    expect(await ask(client, `${own}/+`, 1)).toBe(1);
+  });
+
+  it('field note 42: is refused outside, filter by filter, and the session goes on', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    const refused = (code: number) => (level === 5 ? code : 0x80);
+    expect(await ask(client, '#', 0)).toBe(refused(0x87));
+    expect(await ask(client, '/sys/switch/+/status', 0)).toBe(refused(0x87));
+    expect(await ask(client, '$SYS/#', 0)).toBe(refused(0x87));
+    expect(await ask(client, `$share/group/${topicOf(device, status)}`, 0)).toBe(refused(0x9e));
+    expect(await ask(client, '/sys/#/x', 0)).toBe(refused(0x8f));
+    expect(await ask(client, '', 0)).toBe(refused(0x8f));
+    client.send(pingreq);
+    expect((await client.next()).type).toBe(13);
+  });
+
+  it('is refused beyond the limit of a session', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    const filter = (number: number) => `/sys/switch/${device.deviceId}/x/${number}`;
+    for (let number = 0; number < limits.edgeSubscriptions; number++)
+      expect(await ask(client, filter(number), 0)).toBe(0);
+    expect(await ask(client, filter(99), 0)).toBe(level === 5 ? 0x97 : 0x80);
+    expect(await ask(client, filter(0), 1)).toBe(1);
+  });
+
+  it('of long filters is refused where its socket could not keep them in a sleep', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    const filter = (number: number) => `/sys/switch/${device.deviceId}/${'ü'.repeat(210)}${number}`.slice(0, 256);
+    const codes = [];
+    for (let number = 10; number < 28; number++) codes.push(await ask(client, filter(number), 0));
+    expect(codes.filter((code) => code === 0).length).toBeGreaterThan(15);
+    expect(codes.at(-1)).toBe(level === 5 ? 0x97 : 0x80);
+  });
+
+  it('delivers what the device says itself, once, and UNSUBSCRIBE ends that', async () => {
+    const device = await provisionDevice();
+    const client = await EdgeClient.connect(device, { level });
+    const topic = topicOf(device, propertyPost);
+    await ask(client, `/sys/switch/${device.deviceId}/#`, 1);
+    await ask(client, topic, 0);
+    client.send(publishPacket(topic, '{"params":{"angle":3}}', { level }));
+    expect(readPublish(await client.next(), level)).toMatchObject({ topic, payload: '{"params":{"angle":3}}' });
+    const filters = [...text(topic), ...text(`/sys/switch/${device.deviceId}/#`), ...text('none')];
+    client.send(packet(0xa2, [0, 3, ...(level === 5 ? [0] : []), ...filters]));
+    expect([...(await client.next()).body]).toEqual(level === 5 ? [0, 3, 0, 0, 0, 0x11] : [0, 3]);
+    client.send(publishPacket(topic, '{"params":{"angle":4}}', { level }), pingreq);
+    expect((await client.next()).type).toBe(13);
+  });
+});
+
+describe('a message that has no effect', () => {
+  it.each([
+    ['no text', new Uint8Array([0xff, 0xfe])],
+    ['no JSON', 'hello'],
+    ['no object', '[1]'],
+    ['an unknown method', '{"method":"thing.reboot"}'],
+    ['too large', JSON.stringify({ params: { a: 'x'.repeat(20_000) } })],
+  ])('is acknowledged with the reason in MQTT 5, and the session goes on: %s', async (_, payload) => {
+    const device = await provisionDevice();
+    const topic = topicOf(device, propertyPost);
+    const client = await EdgeClient.connect(device, { level: 5 });
+    client.send(publishPacket(topic, payload, { level: 5, packetId: 8 }));
+    expect([...(await client.next()).body]).toEqual([0, 8, 0x99]);
+    client.send(publishPacket(topic, '{"params":{"angle":1}}', { level: 5, packetId: 9 }));
+    expect([...(await client.next()).body]).toEqual([0, 9]);
+  });
+
+  it('is one beyond the limit of messages: the owner sees that there were too many', async () => {
+    const device = await provisionDevice();
+    const topic = topicOf(device, propertyPost);
+    const client = await EdgeClient.connect(device, { level: 5 });
+    const codes = [];
+    for (let batch = 0; batch < 13; batch++) {
+      const ids = Array.from({ length: 50 }, (_, index) => index + 1);
+      client.send(...ids.map((packetId) => publishPacket(topic, '{"params":{"angle":1}}', { level: 5, packetId })));
+      for (let left = ids.length; left > 0; left--) codes.push((await client.next()).body[2] ?? 0);
+    }
+    expect(codes.slice(0, limits.deviceMessagesPerMinute).every((code) => code === 0)).toBe(true);
+    expect(codes.at(-1)).toBe(0x97);
+    const events = await sessionOf(device.deviceId).events(inPerson(1), { page: 1, size: 10 });
+    expect(events.ok && events.value.list.map((one) => one.status)).toContain('flooded');
+  });
+});

@@ -1,0 +1,296 @@
+// Every route that asks who calls, against everything that must not be let in: made from the served reference, so that
+// a new route is in it from its first day. A refusal is the envelope with 401, or 403 and 404 for what is not yours.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasRight, scopes, scopesFor, type Action, type DeviceAction, type Scope } from '../../../src/domain/access.ts';
+import { memberRoles } from '../../../src/protocol/vocabulary.ts';
+import {
+  exampleBody,
+  listOperations,
+  type OpenApiDocument,
+  type Operation,
+} from '../../../rig/inputs/openapi-document.ts';
+import { prepareCallers, ways, type Callers, type Key } from '../rig/authorization-callers.ts';
+import { call, send, type CallOptions } from '../rig/clients/client.ts';
+import { openRelay } from '../rig/clients/relay.ts';
+
+/** What everybody may call. A route that is neither here nor protected in the reference fails the first test. */
+const openRoutes = [
+  'GET /api/v1/asyncapi.json',
+  'GET /api/v1/openapi.json',
+  'GET /health',
+  'POST /api/v1/devices/activate',
+  'POST /api/v1/users/login',
+  'POST /api/v1/users/password-reset',
+  'POST /api/v1/users/refresh-token',
+  'POST /api/v1/users/register',
+  'POST /t/{token}/api/v1/devices/activate',
+  'PUT /api/v1/users/password-reset',
+];
+
+const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
+const scopesOf = (operation: Operation): readonly Scope[] => (operation['x-actions'] ?? []).flatMap(scopesFor);
+const actionsOf = (operation: Operation): readonly Action[] => operation['x-actions'] ?? [];
+/** What is offered to others is hidden from everybody else, the owner included. */
+const isOffer = (operation: Operation) => actionsOf(operation).includes('answerOffers');
+/** So is what belongs to an account and is named to its user alone. */
+const isHidden = (operation: Operation) => isOffer(operation) || actionsOf(operation).includes('manageSessions');
+const takesKeys = ({ security }: Operation) => security?.some((scheme) => 'apiKeySecret' in scheme) === true;
+
+function pathWith(operation: Operation, objects: Record<string, string>): string {
+  return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const id = objects[name];
+    if (id === undefined) throw new Error(`no ${name} to try ${nameOf(operation)} with`);
+    return encodeURIComponent(id);
+  });
+}
+
+/** What was answered, where that is not the refusal it should be. */
+async function lettingIn(
+  document: OpenApiDocument,
+  operation: Operation,
+  objects: Record<string, string>,
+  credentials: CallOptions,
+  refusals: RegExp,
+): Promise<string[]> {
+  const body = exampleBody(document, operation);
+  // An empty body where one may be left out: logout would take the example for a session to end.
+  const sent = operation.requestBody?.required === true ? { body } : {};
+  const path = pathWith(operation, objects);
+  const { status, code, message, data } = await call<unknown>(operation.method, path, { ...sent, ...credentials });
+  const isRefused = refusals.test(`${code} ${message}`) && status === code && data === null;
+  return isRefused ? [] : [`${nameOf(operation)}: ${status} ${JSON.stringify({ code, message, data })}`];
+}
+
+describe.each(ways)('with a device connected %s', (way) => {
+  let callers: Callers;
+  beforeAll(async () => {
+    callers = await prepareCallers(way);
+  });
+  afterAll(() => callers.connection.close());
+
+  describe('who may call', () => {
+    it('is asked by every route but those that are for everybody', () => {
+      const { document, operations } = callers;
+      const open = listOperations(document).filter(({ security }) => security?.length === 0);
+      expect(open.map(nameOf).sort()).toEqual(openRoutes);
+      expect(operations.length).toBeGreaterThan(12);
+    });
+
+    it('follows from the actions of the table, which every such route names', () => {
+      const { operations } = callers;
+      for (const operation of operations) {
+        const actions = operation['x-actions'] ?? [];
+        expect(actions, nameOf(operation)).not.toHaveLength(0);
+        const needed = new Set(actions.flatMap((action) => scopesFor(action)));
+        const named = (operation.security ?? []).flatMap((scheme) => scheme['apiKeySecret'] ?? []);
+        expect(named.toSorted(), nameOf(operation)).toEqual([...needed].toSorted());
+      }
+    });
+
+    it('is nobody without valid credentials, on any route', async () => {
+      const { document, operations, ownerObjects, badCredentials } = callers;
+      const letIn: string[] = [];
+      for (const operation of operations) {
+        for (const [what, credentials] of Object.entries(badCredentials)) {
+          const found = await lettingIn(document, operation, ownerObjects, credentials, /^401 unauthorized$/);
+          letIn.push(...found.map((answer) => `${what}: ${answer}`));
+        }
+      }
+      expect(letIn).toEqual([]);
+    });
+
+    it('is no API key where a user is wanted in person', async () => {
+      const { document, operations, owner, ownerObjects } = callers;
+      const letIn: string[] = [];
+      const inPerson = operations.filter((operation) => !takesKeys(operation));
+      expect(inPerson.length).toBeGreaterThan(3);
+      for (const operation of inPerson) {
+        letIn.push(...(await lettingIn(document, operation, ownerObjects, { key: owner.key }, /^401 unauthorized$/)));
+      }
+      expect(letIn).toEqual([]);
+    });
+
+    it('is no API key without a scope that the table names for it', async () => {
+      const { document, operations, ownerObjects, scopedKeys } = callers;
+      const letIn: string[] = [];
+      for (const operation of operations.filter(takesKeys)) {
+        for (const scope of scopes.filter((one) => !scopesOf(operation).includes(one))) {
+          const found = await lettingIn(
+            document,
+            operation,
+            ownerObjects,
+            { key: scopedKeys[scope] },
+            /^403 forbidden$/,
+          );
+          letIn.push(...found.map((answer) => `${scope}: ${answer}`));
+        }
+      }
+      expect(letIn).toEqual([]);
+    });
+
+    it('is no API key of another product', async () => {
+      const { document, operations, ownerObjects, keyOfOtherProduct } = callers;
+      const letIn: string[] = [];
+      const withProduct = operations.filter(({ path }) => /\{(deviceId|productKey)\}/.test(path)).filter(takesKeys);
+      expect(withProduct.length).toBeGreaterThan(10);
+      for (const operation of withProduct) {
+        letIn.push(
+          ...(await lettingIn(document, operation, ownerObjects, { key: keyOfOtherProduct }, /^403 forbidden$/)),
+        );
+      }
+      expect(letIn).toEqual([]);
+      const lists = await Promise.all(
+        ['/devices', '/products'].map((path) => call('GET', path, { key: keyOfOtherProduct })),
+      );
+      expect(lists).toMatchObject([{ data: { total: 0, list: [] } }, { data: { total: 1 } }]);
+      const made = { productKey: 'made-by-key', name: 'Made' };
+      expect(await call('POST', '/products', { key: keyOfOtherProduct, body: made })).toMatchObject({ code: 403 });
+    });
+
+    it('is no other user, with a token or an API key, for what is not theirs', async () => {
+      const { document, operations, stranger, ownerObjects, missingObjects } = callers;
+      const letIn: string[] = [];
+      const withObjects = operations.filter(({ path }) => path.includes('{'));
+      expect(withObjects.length).toBeGreaterThan(6);
+      for (const operation of withObjects) {
+        const tokens = { token: stranger.user.token };
+        const foreign = isHidden(operation) ? /^404 not_found$/ : /^403 forbidden$/;
+        letIn.push(...(await lettingIn(document, operation, ownerObjects, tokens, foreign)));
+        letIn.push(...(await lettingIn(document, operation, missingObjects, tokens, /^404 (device_)?not_found$/)));
+        if (!takesKeys(operation)) continue;
+        letIn.push(...(await lettingIn(document, operation, ownerObjects, { key: stranger.key }, /^403 forbidden$/)));
+        letIn.push(
+          ...(await lettingIn(document, operation, missingObjects, { key: stranger.key }, /^404 (device_)?not_found$/)),
+        );
+      }
+      expect(letIn).toEqual([]);
+    });
+
+    it('is a member of a device for what the table allows the role, and for nothing else', async () => {
+      const { ownerObjects, document, operations, members } = callers;
+      const onDevice = operations.filter((one) => one.path.includes('{deviceId}') && !isOffer(one));
+      const wrong: string[] = [];
+      for (const role of memberRoles) {
+        const credentials = { token: members[role].token };
+        for (const operation of onDevice) {
+          // Only the own membership may be given up: here it is that of another member.
+          const mayDo = actionsOf(operation).some((one) => one !== 'leave' && hasRight(role, one as DeviceAction));
+          const objects = {
+            ...ownerObjects,
+            userId: String(members[role === 'viewer' ? 'operator' : 'viewer'].userId),
+          };
+          const refused = await lettingIn(document, operation, objects, credentials, /^403 forbidden$/);
+          if (mayDo !== refused.length > 0) wrong.push(`${role} ${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
+        }
+      }
+      expect(wrong).toEqual([]);
+    });
+
+    it('is the owner of the product of a claimed device for what the table allows, and for nothing else', async () => {
+      const { ownerObjects, document, operations, owner, claimed } = callers;
+      const wrong: string[] = [];
+      const onDevice = operations.filter((one) => one.path.includes('{deviceId}') && !isOffer(one));
+      const objects = { ...ownerObjects, deviceId: claimed.deviceId };
+      for (const credentials of [{ token: owner.user.token }, { key: owner.key }]) {
+        for (const operation of onDevice) {
+          if ('key' in credentials && !takesKeys(operation)) continue;
+          const mayDo = actionsOf(operation).some((one) => hasRight('productOwner', one as DeviceAction));
+          // The example renames as well, which is another right.
+          const body = mayDo ? { body: { disabled: false } } : {};
+          const refused = await lettingIn(document, operation, objects, { ...credentials, ...body }, /^403 forbidden$/);
+          if (mayDo !== refused.length > 0) wrong.push(`${mayDo ? 'may' : 'may not'}: ${nameOf(operation)}`);
+          if (mayDo) expect(await lettingIn(document, operation, objects, credentials, /^403 forbidden$/)).toEqual([]);
+        }
+      }
+      expect(wrong).toEqual([]);
+    });
+
+    it('is nobody who has a guest link, but for its page', async () => {
+      const { owner, device, ownerObjects, badCredentials, guestToken } = callers;
+      const socket = await openRelay();
+      expect(await socket.ask({ action: 'auth', token: guestToken })).toMatchObject({ code: 401 });
+      const body = { productKey: ownerObjects['productKey'], deviceSN: 'SN-2' };
+      const claim = await send('POST', `/t/${guestToken}/api/v1/devices/activate`, { body });
+      expect(claim.status).toBe(400);
+      const page = (token: string) => send('GET', `/g/${encodeURIComponent(token)}`);
+      expect((await page(guestToken)).status).toBe(200);
+      const secrets = Object.values(badCredentials).flatMap(({ token, key }) => [token, key?.keyId, key?.apiKey]);
+      for (const secret of [
+        ...secrets,
+        owner.user.token,
+        owner.key.apiKey,
+        device.mqtt.password,
+        ownerObjects['linkId'],
+      ]) {
+        if (!secret || secret === guestToken) continue;
+        expect((await page(secret)).status, secret).toBe(404);
+      }
+    });
+
+    it('sees in lists what is their own alone', async () => {
+      const { operations, stranger, ownerObjects } = callers;
+      const lists = operations.filter(({ method, path }) => method === 'GET' && /s$/.test(path) && !path.includes('{'));
+      expect(lists.length).toBeGreaterThan(2);
+      const objects = Object.values(ownerObjects).map((id) => `"${id}"`);
+      for (const { path } of lists) {
+        const asked = `${path}?productKey=${ownerObjects['productKey']}&size=100`;
+        const seen = JSON.stringify((await call<unknown>('GET', asked, { token: stranger.user.token })).data);
+        expect(
+          objects.filter((id) => seen.includes(id)),
+          path,
+        ).toEqual([]);
+      }
+    });
+
+    it('changed nothing by trying', async () => {
+      const { owner, ownerObjects, scopedKeys, keyOfOtherProduct } = callers;
+      const { token } = owner.user;
+      const { productKey, deviceId } = ownerObjects;
+      expect(await call('GET', `/products/${productKey}`, { token })).toMatchObject({ data: { name: 'Switch' } });
+      expect(await call('GET', `/devices/${deviceId}`, { token })).toMatchObject({ data: { deviceSN: 'SN-1' } });
+      expect(await call('GET', '/users/me', { key: owner.key })).toMatchObject({ data: { userId: owner.user.userId } });
+      const { list } = (await call<{ list: Key[] }>('GET', '/users/api-keys', { token })).data;
+      const made = [owner.key, ...Object.values(scopedKeys), keyOfOtherProduct];
+      expect(list.map(({ keyId }) => keyId).toSorted()).toEqual(made.map(({ keyId }) => keyId).toSorted());
+    });
+
+    it('is a device by its messaging password alone, and by nothing that opens another door', async () => {
+      const { owner, device, badCredentials } = callers;
+      const { isLetIn } = callers.connection;
+      const letIn: string[] = [];
+      for (const [what, { token, key }] of Object.entries(badCredentials)) {
+        const passwords = [token, key?.keyId, key?.apiKey].filter((password) => password !== undefined);
+        for (const password of new Set([...passwords, owner.user.token, owner.key.apiKey])) {
+          if (password !== device.mqtt.password && (await isLetIn(password))) letIn.push(what);
+        }
+      }
+      expect(letIn).toEqual([]);
+      expect(await isLetIn(device.mqtt.password)).toBe(true);
+    });
+
+    it('lets the owner in everywhere, which proves the refusals above', async () => {
+      const { document, operations, owner, ownerObjects, scopedKeys } = callers;
+      const refused: string[] = [];
+      // A release takes away like a deletion.
+      const isDelete = ({ method, path }: Operation) => method === 'DELETE' || path.endsWith('/release');
+      const deletions = operations.filter(isDelete).sort((one, other) => other.path.length - one.path.length);
+      // What deletions take away is asked for before, and the key that does not survive them is not used for them.
+      for (const operation of [...operations.filter((one) => !isDelete(one)), ...deletions]) {
+        if (isOffer(operation) && operation.path.includes('{')) continue;
+        const body = exampleBody(document, operation);
+        const sent = operation.requestBody?.required === true ? { body } : {};
+        // By a key that has no other scope than the one it takes.
+        const [scope] = isDelete(operation) ? [] : scopesOf(operation);
+        const credentials = scope === undefined ? { token: owner.user.token } : { key: scopedKeys[scope] };
+        const { message } = await call(operation.method, pathWith(operation, ownerObjects), {
+          ...sent,
+          ...credentials,
+        });
+        if (/^(unauthorized|forbidden|not_found|device_not_found)/.test(message)) {
+          refused.push(`${nameOf(operation)}: ${message}`);
+        }
+      }
+      expect(refused).toEqual([]);
+    });
+  });
+});

@@ -1,0 +1,380 @@
+// What every request and answer has in common: the envelope, bodies, headers, CORS, request ids and log lines.
+import { env } from 'cloudflare:workers';
+import { createExecutionContext } from 'cloudflare:test';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { readConfig } from '../../../src/config.ts';
+import { uplinkPath } from '../../../src/protocol/bridge.ts';
+import { call, createUser, send, type TestUser } from '../rig/clients/client.ts';
+
+let user: TestUser;
+beforeAll(async () => {
+  user = await createUser();
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+type Line = Record<string, unknown>;
+
+/** The log lines written while `work` runs, parsed; and the text of all of them. */
+async function capture(work: () => Promise<unknown>): Promise<{ lines: Line[]; text: string }> {
+  const texts: string[] = [];
+  for (const level of ['info', 'warn', 'error'] as const) {
+    vi.spyOn(console, level).mockImplementation((text: string) => void texts.push(text));
+  }
+  await work();
+  return { lines: texts.map((text) => JSON.parse(text) as Line), text: texts.join('\n') };
+}
+
+function chunked(parts: string[]): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    start(controller) {
+      for (const part of parts) controller.enqueue(encoder.encode(part));
+      controller.close();
+    },
+  });
+}
+
+async function sendTo(request: Request, changes: Partial<Env> = {}): Promise<Response> {
+  return createApp().fetch(request, { ...env, ...changes }, createExecutionContext());
+}
+
+describe('every answer', () => {
+  it.each([
+    ['a success', 'GET', '/users/me', 200],
+    ['a validation error', 'POST', '/users/login', 400],
+    ['an unknown route below the interface', 'GET', '/api/v1/nothing', 404],
+    ['an unknown route elsewhere', 'GET', '/nothing', 404],
+    ['a wrong method', 'PATCH', '/users/me', 404],
+    ['another wrong method', 'GET', '/users/login', 404],
+    ['a missing resource', 'GET', '/products/none', 404],
+  ])('is the envelope as JSON: %s', async (_, method, path, status) => {
+    const response = await send(method, path, { token: user.token });
+    expect(response.status).toBe(status);
+    expect(response.headers.get('Content-Type')).toMatch(/^application\/json/);
+    const envelope = await response.json<Line>();
+    expect(Object.keys(envelope).sort()).toEqual(['code', 'data', 'message']);
+    expect(envelope['code']).toBe(status);
+    expect(typeof envelope['message']).toBe('string');
+    if (status !== 200) expect(envelope['data']).toBeNull();
+  });
+
+  it('keeps its message within 200 bytes and names the first problem', async () => {
+    const answer = await call('POST', '/products', {
+      token: user.token,
+      body: { productKey: 'k', name: 'n', ['x']: 1 },
+    });
+    expect(answer.status).toBe(200);
+    const refusal = await call('POST', '/products', { token: user.token, body: { productKey: 'ü'.repeat(300) } });
+    expect(refusal.message).toMatch(/^invalid_request: productKey: /);
+    expect(new TextEncoder().encode(refusal.message).length).toBeLessThanOrEqual(200);
+  });
+
+  it('is not to be stored, sniffed, framed or run', async () => {
+    for (const path of ['/users/me', '/nothing', '/health']) {
+      const { headers } = await send('GET', path, { token: user.token });
+      expect(headers.get('Cache-Control')).toBe('no-store');
+      expect(headers.get('X-Content-Type-Options')).toBe('nosniff');
+      expect(headers.get('X-Frame-Options')).toBe('DENY');
+      expect(headers.get('Content-Security-Policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+      expect(headers.get('Strict-Transport-Security')).toContain('max-age=');
+    }
+  });
+
+  it('has no body for HEAD', async () => {
+    const response = await send('HEAD', '/users/me', { token: user.token });
+    expect(response.status).toBe(200);
+    expect(await response.text()).toBe('');
+  });
+});
+
+describe('a request body', () => {
+  const url = 'https://latchwork.test/api/v1/products';
+  const headersOf = (more: Record<string, string> = {}) => ({ Authorization: `Bearer ${user.token}`, ...more });
+
+  it.each(['{', '', 'null', '[]', '"x"', '1', '{"productKey":', 'a=b', '\u0000', '{"__proto__":{"name":"x"}}'])(
+    'that is %j is refused',
+    async (body) => {
+      const answer = await call('POST', '/products', { token: user.token, body });
+      expect(answer).toMatchObject({ status: 400, code: 400, data: null });
+      expect(answer.message).toMatch(/^invalid_request: /);
+    },
+  );
+
+  it('that is nested deeply is refused like any other', async () => {
+    const answer = await call('POST', '/products', { token: user.token, body: '['.repeat(30_000) });
+    expect(answer).toMatchObject({ status: 400, data: null });
+  });
+
+  it('may be 64 KiB long and not longer, announced or chunked', async () => {
+    const bodyOf = (bytes: number) => {
+      const text = JSON.stringify({ productKey: 'sized', name: 'x', padding: '' });
+      return text.replace('"padding":""', `"padding":"${'x'.repeat(bytes - text.length)}"`);
+    };
+    expect((await call('POST', '/products', { token: user.token, body: bodyOf(65_536) })).status).toBe(200);
+    const tooLarge = { status: 400, message: 'invalid_request: body: larger than 64 KiB', data: null };
+    expect(await call('POST', '/products', { token: user.token, body: bodyOf(65_537) })).toMatchObject(tooLarge);
+    const half = bodyOf(65_537);
+    const body = chunked([half.slice(0, 40_000), half.slice(40_000)]);
+    const response = await sendTo(new Request(url, { method: 'POST', headers: headersOf(), body }));
+    expect(await response.json()).toEqual({ code: 400, message: tooLarge.message, data: null });
+    const announced = await sendTo(
+      new Request(url, { method: 'POST', headers: headersOf({ 'Content-Length': '65537' }), body: '{}' }),
+    );
+    expect(announced.status).toBe(400);
+  });
+
+  it('that breaks off is refused without an error in the log, which names the cause', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"productKey":'));
+        controller.error(new Error('the client left'));
+      },
+    });
+    const request = new Request(url, { method: 'POST', headers: headersOf(), body });
+    let status = 0;
+    const { lines } = await capture(async () => (status = (await sendTo(request)).status));
+    expect(status).toBe(400);
+    expect(lines).toMatchObject([
+      {
+        level: 'info',
+        event: 'request',
+        code: 400,
+        refusal: { kind: 'body_not_received', cause: 'Error: the client left' },
+      },
+    ]);
+  });
+
+  it('that does not come whole in time is refused', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"productKey":'));
+      },
+    });
+    const request = new Request(url, { method: 'POST', headers: headersOf(), body });
+    const changed = { ...env, LIMITS: 'requestBodySeconds=1' };
+    const answer = await createApp().fetch(request, changed, createExecutionContext());
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toMatchObject({ message: 'invalid_request: body: not received whole', data: null });
+  });
+
+  it('may be chunked in the middle of a character, and have any content type or none', async () => {
+    const bytes = new TextEncoder().encode('{"productKey":"chunked","name":"Schlüssel"}');
+    const cut = bytes.indexOf(0xc3) + 1;
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(bytes.slice(0, cut));
+        controller.enqueue(bytes.slice(cut));
+        controller.close();
+      },
+    });
+    const response = await sendTo(new Request(url, { method: 'POST', headers: headersOf(), body }));
+    expect(await response.json()).toMatchObject({ code: 200, data: { name: 'Schlüssel' } });
+    for (const [index, type] of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'application/json;charset=utf-8',
+    ].entries()) {
+      const answer = await call('POST', '/products', {
+        token: user.token,
+        headers: { 'Content-Type': type },
+        body: JSON.stringify({ productKey: `typed-${index}`, name: 'x' }),
+      });
+      expect(answer.status).toBe(200);
+    }
+  });
+});
+
+describe('a doubled slash', () => {
+  it('is served like a single one, wherever it is', async () => {
+    for (const path of ['//api/v1/users/me', '/api//v1/users/me', '///api/v1//users///me']) {
+      const answer = await call('GET', path, { token: user.token, headers: { Origin: 'https://app.test' } });
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get('Access-Control-Allow-Origin')).toBe('https://app.test');
+    }
+  });
+});
+
+describe('a browser of a configured origin', () => {
+  const Origin = 'https://app.test';
+
+  it('is answered its preflight without a body', async () => {
+    const headers = {
+      Origin,
+      'Access-Control-Request-Method': 'PUT',
+      'Access-Control-Request-Headers': 'authorization,content-type,x-api-key',
+    };
+    const response = await send('OPTIONS', '/products/x', { headers });
+    expect(response.status).toBe(204);
+    expect(response.headers.get('Access-Control-Allow-Origin')).toBe(Origin);
+    expect(response.headers.get('Access-Control-Allow-Methods')).toBe('GET,HEAD,POST,PUT,PATCH,DELETE');
+    expect(response.headers.get('Access-Control-Allow-Headers')).toBe('authorization,content-type,x-api-key');
+    expect(response.headers.get('Access-Control-Allow-Credentials')).toBeNull();
+    expect(await response.text()).toBe('');
+  });
+
+  it('may read answers and errors of every kind', async () => {
+    const answers = await Promise.all([
+      call('GET', '/users/me', { token: user.token, headers: { Origin } }),
+      call('GET', '/users/me', { headers: { Origin } }),
+      call('GET', '/api/v1/nothing', { headers: { Origin } }),
+      call('POST', '/users/login', { body: '{', headers: { Origin } }),
+      call('POST', '/users/login', { body: 'x'.repeat(70_000), headers: { Origin } }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 401, 404, 400, 400]);
+    for (const { headers } of answers) {
+      expect(headers.get('Access-Control-Allow-Origin')).toBe(Origin);
+      expect(headers.get('Access-Control-Expose-Headers')).toContain('Retry-After');
+      expect(headers.get('Vary')).toContain('Origin');
+    }
+  });
+
+  it('is nobody else', async () => {
+    for (const other of ['https://elsewhere.test', 'https://app.test.elsewhere.test', 'null']) {
+      const response = await send('GET', '/users/me', { token: user.token, headers: { Origin: other } });
+      expect(response.headers.get('Access-Control-Allow-Origin')).toBeNull();
+    }
+  });
+
+  it('is anybody where `*` is configured', async () => {
+    const request = new Request('https://latchwork.test/api/v1/nothing', { headers: { Origin: 'https://any.test' } });
+    const response = await sendTo(request, { CORS_ORIGINS: '*' as Env['CORS_ORIGINS'] });
+    expect(response.headers.get('Access-Control-Allow-Origin')).toBe('*');
+  });
+
+  it('is a host with any port where `:*` is configured', async () => {
+    const allowedFor = async (Origin: string) => {
+      const request = new Request('https://latchwork.test/api/v1/nothing', { headers: { Origin } });
+      const changes = { CORS_ORIGINS: 'http://localhost:*' as Env['CORS_ORIGINS'] };
+      return (await sendTo(request, changes)).headers.get('Access-Control-Allow-Origin');
+    };
+    for (const origin of ['http://localhost', 'http://localhost:5173']) expect(await allowedFor(origin)).toBe(origin);
+    for (const origin of ['https://localhost', 'http://localhost:80.evil.test', 'http://localhost.evil.test:80']) {
+      expect(await allowedFor(origin)).toBeNull();
+    }
+  });
+
+  it('is none whose configured origin could never match', async () => {
+    const { text } = await capture(async () => {
+      const request = new Request('https://latchwork.test/api/v1/products');
+      const changes = { CORS_ORIGINS: 'https://a.test, https://b.test/' as Env['CORS_ORIGINS'] };
+      expect((await sendTo(request, changes)).status).toBe(500);
+    });
+    expect(text).toContain('CORS_ORIGINS has the form https://host or *');
+  });
+});
+
+describe('a request', () => {
+  it('has an id, its own where it is sane, in the answer and in its one log line', async () => {
+    const { lines } = await capture(async () => {
+      for (const [given, kept] of [
+        ['my-id.7_A', true],
+        ['two words', false],
+        ['x'.repeat(65), false],
+      ] as const) {
+        const { headers } = await call('GET', '/users/me', { token: user.token, headers: { 'X-Request-Id': given } });
+        expect(headers.get('X-Request-Id') === given).toBe(kept);
+        expect(headers.get('X-Request-Id')).toMatch(/^[A-Za-z0-9._-]{1,64}$/);
+      }
+      await call('GET', '/api/v1/nothing', { headers: { 'CF-Ray': '8f0a1b2c3d4e5f60-FRA' } });
+    });
+    expect(lines).toHaveLength(4);
+    expect(lines[0]).toEqual({
+      level: 'info',
+      event: 'request',
+      requestId: 'my-id.7_A',
+      method: 'GET',
+      route: '/api/v1/users/me',
+      code: 200,
+      durationMs: expect.any(Number) as number,
+      caller: 'user',
+    });
+    expect(lines[3]).toMatchObject({ requestId: '8f0a1b2c3d4e5f60-FRA', code: 404, caller: 'none' });
+  });
+
+  it('of the bridge leaves a line only where it is refused: it comes with nearly every message', async () => {
+    const body = { spoolId: 'spool', sentAtMs: Date.now(), items: [null] };
+    const headers = { Authorization: `Bearer ${readConfig(env).bridgeSecrets[0]!}` };
+    const { lines } = await capture(async () => {
+      expect((await call('POST', uplinkPath, { headers, body })).code).toBe(200);
+      await call('POST', uplinkPath, { headers, body: {} });
+    });
+    expect(lines).toEqual([expect.objectContaining({ event: 'request', route: uplinkPath, code: 400 })]);
+  });
+
+  it('leaves its route and the reason of its refusal in the log, and no body, query or credential', async () => {
+    const { lines, text } = await capture(async () => {
+      await call('GET', '/products/known-key?category=secret-category', { token: user.token });
+      await call('POST', '/users/login', { body: { email: 'secret@example.test', password: 'secret password' } });
+      await call('GET', '/users/me', { key: { keyId: 'ak_secret', apiKey: 'sk_secret' } });
+      await call('GET', `/products/${encodeURIComponent('sk_secretsecret secret@example.test')}`, {
+        token: user.token,
+      });
+      await call('DELETE', `/devices/${'x'.repeat(2000)}`, { token: user.token });
+    });
+    expect(lines.map(({ route, code, refusal }) => [route, code, refusal])).toEqual([
+      ['/api/v1/products/:productKey', 404, { kind: 'not_found', what: 'product', id: 'known-key' }],
+      [
+        '/api/v1/users/login',
+        401,
+        { kind: 'credential_refused', credential: 'account_password', problem: 'unknown_account' },
+      ],
+      ['/api/v1/users/me', 401, { kind: 'credential_refused', credential: 'api_key', problem: 'malformed' }],
+      ['/api/v1/products/:productKey', 404, { kind: 'not_found', what: 'product', id: '[masked] [masked]' }],
+      ['/api/v1/devices/:deviceId', 404, { kind: 'not_found', what: 'device', id: 'x'.repeat(256) }],
+    ]);
+    expect(text).not.toContain('secret');
+    expect(text).not.toContain(user.token);
+  });
+
+  it.each([
+    ['access_token', 'missing', {}],
+    ['access_token', 'malformed', { Authorization: 'Basic eDp5' }],
+    ['access_token', 'malformed', { Authorization: 'Bearer no-token' }],
+    ['api_key', 'missing', { 'X-API-Key': 'ak_x' }],
+    ['api_key', 'malformed', { 'X-API-Key': 'ak_x', 'X-API-Secret': 'sk_x' }],
+    ['api_key', 'wrong', { 'X-API-Key': `ak_${'x'.repeat(20)}`, 'X-API-Secret': `sk_${'x'.repeat(40)}` }],
+  ])('that is refused for its %s says in the log that it was %s', async (credential, problem, headers) => {
+    const path = credential === 'api_key' ? '/users/me' : '/users/api-keys';
+    const { lines } = await capture(async () => {
+      expect((await call('GET', path, { headers: headers })).code).toBe(401);
+    });
+    expect(lines).toEqual([expect.objectContaining({ refusal: { kind: 'credential_refused', credential, problem } })]);
+  });
+
+  it('that fails inside is answered with a fixed text, and its cause is in the log without bound values', async () => {
+    const body = JSON.stringify({ email: 'secret@example.test', password: 'secret password' });
+    const broken = {
+      withSession: () => ({ prepare: () => failing, batch: () => Promise.reject(new Error('D1 down')) }),
+    };
+    const failing = {
+      bind: () => failing,
+      all: () => Promise.reject(new Error('D1 down')),
+      raw: () => Promise.reject(new Error('D1 down')),
+    };
+    const { lines, text } = await capture(async () => {
+      const request = new Request('https://latchwork.test/api/v1/users/login', { method: 'POST', body });
+      const response = await sendTo(request, { DB: broken as unknown as D1Database });
+      expect(response.status).toBe(500);
+      expect(await response.json()).toEqual({ code: 500, message: 'internal_error', data: null });
+    });
+    expect(lines.map(({ event }) => event)).toEqual(['uncaught', 'request']);
+    expect(lines[0]).toMatchObject({ level: 'error', error: 'D1 down', requestId: lines[1]!['requestId'] });
+    expect(lines[0]!['query']).toContain('select');
+    expect(text).not.toContain('secret');
+  });
+
+  it('is refused while the configuration is incomplete, and the log names what is missing, not its value', async () => {
+    const { text } = await capture(async () => {
+      const request = new Request('https://latchwork.test/api/v1/products');
+      const response = await sendTo(request, { JWT_SECRETS: 'kid:too-short', SEALING_SECRETS: '' });
+      expect(await response.json()).toEqual({ code: 500, message: 'internal_error', data: null });
+    });
+    expect(text).toContain('JWT_SECRETS');
+    expect(text).toContain('SEALING_SECRETS');
+    expect(text).not.toContain('too-short');
+  });
+});

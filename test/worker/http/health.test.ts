@@ -1,0 +1,113 @@
+// The health address: what a deployment check sees when all is well, and when a part is missing.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import type { LinkHealth } from '../../../src/objects/broker-link/broker-link.ts';
+
+const connected: LinkHealth = { bridgeConnected: true, brokerConnected: true, stall: null };
+
+/** The Worker with a broker link that answers as told, because no bridge dials in here. */
+function check(
+  health: () => Promise<LinkHealth>,
+  changes: Partial<Env> = {},
+  method = 'GET',
+): Promise<Response> | Response {
+  const link = { getByName: () => ({ health }) } as unknown as Env['BROKER_LINK'];
+  const request = new Request('https://latchwork.test/health', { method });
+  return createApp().fetch(request, { ...env, BROKER_LINK: link, ...changes }, createExecutionContext());
+}
+
+function unavailable(parts: string): object {
+  return { code: 503, message: `unavailable: ${parts}`, data: null };
+}
+
+describe('GET /health', () => {
+  it('answers 200 without authentication while every part is up', async () => {
+    const response = await check(() => Promise.resolve(connected));
+    expect(response.status).toBe(200);
+    expect(await response.json()).toEqual({
+      code: 200,
+      message: 'success',
+      data: { status: 'ok', parts: { api: 'up', database: 'up', bridge: 'up', broker: 'up' } },
+    });
+  });
+
+  it.each([
+    ['bridge, broker', { bridgeConnected: false, brokerConnected: false, stall: null }],
+    ['broker', { bridgeConnected: true, brokerConnected: false, stall: null }],
+    ['uplink (secret_refused for 75 s)', { ...connected, stall: { reason: 'secret_refused', seconds: 75 } }],
+  ] as const)('answers 503 and names what is missing: %s', async (parts, link) => {
+    const response = await check(() => Promise.resolve(link));
+    expect(response.status).toBe(503);
+    expect(await response.json()).toEqual(unavailable(parts));
+  });
+
+  it('asks for no bridge where there is no broker', async () => {
+    const withoutBroker = { BROKER: 'none' } as unknown as Partial<Env>;
+    const response = await check(() => Promise.reject(new Error('asked')), withoutBroker);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({ data: { status: 'ok', parts: { api: 'up', database: 'up' } } });
+    const withSession = () => {
+      throw new Error('no database');
+    };
+    const DB = { withSession } as unknown as D1Database;
+    const broken = await check(() => Promise.resolve(connected), { ...withoutBroker, DB });
+    expect(await broken.json()).toEqual(unavailable('database'));
+  });
+
+  it('counts a failing check as a missing part', async () => {
+    const failing = await check(() => Promise.reject(new Error('object unreachable')));
+    expect(await failing.json()).toEqual(unavailable('bridge, broker'));
+    const DB = {
+      withSession: () => {
+        throw new Error('no database');
+      },
+    } as unknown as D1Database;
+    expect(await (await check(() => Promise.resolve(connected), { DB })).json()).toEqual(unavailable('database'));
+  });
+
+  it('answers without a check that never ends', async () => {
+    const response = await check(() => new Promise(() => undefined));
+    expect(await response.json()).toEqual(unavailable('bridge, broker'));
+  });
+
+  it('names migrations that are not applied, and minds none that it does not know', async () => {
+    const { results } = await env.DB.prepare('select name from d1_migrations order by id').all<{ name: string }>();
+    const last = results.at(-1)!.name;
+    await env.DB.prepare('update d1_migrations set name = ? where name = ?')
+      .bind('9999_of_a_newer_version.sql', last)
+      .run();
+    const missing = `database (migration ${last.replace('.sql', '')} is not applied)`;
+    expect(await (await check(() => Promise.resolve(connected))).json()).toEqual(unavailable(missing));
+    await env.DB.prepare('insert into d1_migrations (name) values (?)').bind(last).run();
+    expect((await check(() => Promise.resolve(connected))).status).toBe(200);
+  });
+
+  it('names settings that are missing or wrong, and no value', async () => {
+    const answerOf = async (changes: object) => {
+      const response = await check(() => Promise.resolve(connected), changes);
+      expect(response.status).toBe(503);
+      return (await response.json<{ message: string }>()).message;
+    };
+    expect(await answerOf({ MQTT_HOST: '' })).toBe(
+      'unavailable: MQTT_HOST is the bare host name or IPv4 address of the broker or gateway',
+    );
+    expect(await answerOf({ JWT_SECRETS: undefined, BRIDGE_SECRETS: 'short-value' })).toBe(
+      'unavailable: JWT_SECRETS is missing, BRIDGE_SECRETS each secret needs 32 characters',
+    );
+    const all = ['JWT_SECRETS', 'BRIDGE_SECRETS', 'BRIDGE_MQTT_PASSWORDS', 'SEALING_SECRETS', 'BROKER_HOOK_SECRETS'];
+    const wrong = Object.fromEntries(all.map((name) => [name, 'short-value']));
+    const message = await answerOf({ ...wrong, MQTT_HOST: '', MQTT_PORT: 'short-value' });
+    expect(message).toMatch(/^unavailable: JWT_SECRETS has the form .*, \d more$/);
+    expect(message.length).toBeLessThanOrEqual(200);
+    expect(message).not.toContain('short-value');
+  });
+
+  it('answers HEAD with the status alone, and nothing but GET and HEAD', async () => {
+    const response = await check(() => Promise.resolve(connected), {}, 'HEAD');
+    expect(response.status).toBe(200);
+    expect(await response.text()).toBe('');
+    expect((await check(() => Promise.resolve(connected), {}, 'POST')).status).toBe(404);
+  });
+});

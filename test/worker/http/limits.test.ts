@@ -1,0 +1,368 @@
+// Limits: attempts at one account, counted exactly, and the flood shields of a deployment.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { readConfig } from '../../../src/config.ts';
+import { openDatabase } from '../../../src/db/client.ts';
+import { keepLoginDevice } from '../../../src/db/accounts/login-devices.ts';
+import { runScheduledJobs } from '../../../src/scheduled.ts';
+import { beginLoginAttempt, countFailure } from '../../../src/services/accounts/login-attempts.ts';
+import { inTurn } from '../../../src/pacing/password-turns.ts';
+import { call, createUser } from '../rig/clients/client.ts';
+
+const password = 'correct horse';
+const { limits } = readConfig(env);
+let accountCount = 0;
+
+async function createAccount(): Promise<{ email: string; username: string }> {
+  const account = { username: `account-${++accountCount}`, email: `account-${accountCount}@example.test` };
+  await call('POST', '/users/register', { body: { ...account, password } });
+  return account;
+}
+
+type Session = { token: string; deviceToken: string; user: { userId: number } };
+
+function logIn(name: string, given: string, address = '192.0.2.1', deviceToken: string | null = null) {
+  const headers = { 'CF-Connecting-IP': address };
+  return call<Session>('POST', '/users/login', { body: { username: name, password: given, deviceToken }, headers });
+}
+
+/** Opens every closed throttle key: a fake clock would change the token lifetimes and counters of the other tests, too. */
+async function waitOut(): Promise<void> {
+  await env.DB.prepare('update login_attempts set retry_at = 0').run();
+}
+
+/** Wrong passwords without their price: what a login counts, each after the wait that the one before it demands. */
+async function failTimes(account: string, times: number, address = '192.0.2.1'): Promise<void> {
+  const database = openDatabase(env.DB, 'first-primary');
+  for (let attempt = 0; attempt < times; attempt++) {
+    await waitOut();
+    const client = { account, userId: undefined, clientAddress: address, shownToken: undefined };
+    await countFailure(database, await beginLoginAttempt(database, limits, client));
+  }
+}
+
+describe('attempts at one account', () => {
+  it('are free five times, then have to wait, twice as long each time', async () => {
+    const { username, email } = await createAccount();
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect((await logIn(username, 'wrong')).message).toBe('invalid_password');
+    }
+    const delays = [];
+    for (let failures = 5; failures < 10; failures++) {
+      const refusal = await logIn(username, 'wrong');
+      expect(refusal).toMatchObject({ status: 429, code: 429, message: 'too_many_requests', data: null });
+      delays.push(Number(refusal.headers.get('Retry-After')));
+      await failTimes(email, 1);
+    }
+    // The sixth on are counted with those of other addresses, too, five seconds apart.
+    expect(delays).toEqual([1, 5, 5, 8, 16]);
+  });
+
+  it('are counted over username and email, and alike where there is no account', async () => {
+    const { username, email } = await createAccount();
+    await failTimes(email, 3);
+    expect((await logIn(username, 'wrong')).status).toBe(401);
+    expect((await logIn(email.toUpperCase(), 'wrong')).status).toBe(401);
+    expect((await logIn(username, 'wrong')).headers.get('Retry-After')).toBe('1');
+    await failTimes('nobody@example.test', 4);
+    expect((await logIn('Nobody@example.test', 'wrong')).status).toBe(401);
+    expect((await logIn('Nobody@example.test', 'wrong')).headers.get('Retry-After')).toBe('1');
+  });
+
+  it('that are sent at once reveal no more than one after the other', async () => {
+    const { username, email } = await createAccount();
+    await failTimes(email, 9);
+    await waitOut();
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => logIn(username, `guess ${index}`)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([401, ...Array.from({ length: 7 }, () => 429)]);
+    expect((await logIn(username, password)).status).toBe(429);
+  });
+
+  it('with the right password do not get into each other’s way', async () => {
+    const { username } = await createAccount();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => logIn(username, password)));
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 200));
+  });
+
+  it('are forgotten with the right password, and after a day', async () => {
+    const { username, email } = await createAccount();
+    await failTimes(email, 4);
+    expect((await logIn(username, password)).status).toBe(200);
+    await failTimes(email, 4);
+    await env.DB.prepare('update login_attempts set expires_at = ?').bind(Date.now()).run();
+    await failTimes(email, 4);
+    expect((await logIn(username, password)).status).toBe(200);
+  });
+
+  it('by a stranger do not keep the owner out of another address', async () => {
+    const { username, email } = await createAccount();
+    await failTimes(email, 8, '203.0.113.9');
+    expect((await logIn(username, password, '203.0.113.9')).status).toBe(429);
+    expect((await logIn(username, password, '2001:db8:1:2:3::4')).status).toBe(200);
+    // One IPv6 network is one address.
+    await failTimes(email, 8, '2001:db8:1:2::/64');
+    expect((await logIn(username, password, '2001:db8:1:2:ffff::1')).status).toBe(429);
+  });
+
+  it('of all addresses together wait a few seconds once the free ones of a day are used up', async () => {
+    const { username, email } = await createAccount();
+    await failTimes(email, 1, '203.0.113.1');
+    await env.DB.prepare('update login_attempts set failures = ?').bind(limits.loginFreeAttemptsPerDay).run();
+    await failTimes(email, 1, '203.0.113.2');
+    const refusal = await logIn(username, password, '203.0.113.3');
+    expect(refusal).toMatchObject({ status: 429, message: 'too_many_requests' });
+    expect(['4', '5']).toContain(refusal.headers.get('Retry-After'));
+    await waitOut();
+    expect((await logIn(username, password, '203.0.113.3')).status).toBe(200);
+  });
+
+  it('by strangers at the same address never make a device wait that shows its token', async () => {
+    const { username, email } = await createAccount();
+    const address = '203.0.113.20';
+    const { deviceToken } = (await logIn(username, password, address)).data;
+    expect(deviceToken).toMatch(/^dt_[A-Za-z0-9]{43}$/);
+    await failTimes(email, 8, address);
+    expect((await logIn(username, password, address)).status).toBe(429);
+    const again = await logIn(username, password, address, deviceToken);
+    expect(again).toMatchObject({ status: 200, data: { deviceToken } });
+    // Its own wrong passwords are counted by themselves.
+    for (let attempt = 0; attempt < 5; attempt++) {
+      expect((await logIn(username, 'wrong', '203.0.113.21', deviceToken)).status).toBe(401);
+    }
+    expect((await logIn(username, password, '203.0.113.21', deviceToken)).status).toBe(429);
+    expect((await logIn(username, password, '203.0.113.21')).status).toBe(200);
+  });
+
+  it('are not counted apart for a token of another account, a forged one, or one that has ended', async () => {
+    const [one, other] = [await createAccount(), await createAccount()];
+    const address = '203.0.113.30';
+    const { deviceToken } = (await logIn(other.username, password)).data;
+    await failTimes(one.email, 8, address);
+    for (const token of [deviceToken, `dt_${'0'.repeat(43)}`, 'x', '']) {
+      expect((await logIn(one.username, password, address, token)).status).toBe(429);
+    }
+    await failTimes(other.email, 8, address);
+    await env.DB.prepare('update login_devices set expires_at = ?').bind(Date.now()).run();
+    expect((await logIn(other.username, password, address, deviceToken)).status).toBe(429);
+  });
+
+  it('from devices: a user has twenty, and those that show their tokens stay', async () => {
+    const { username } = await createAccount();
+    const { deviceToken } = (await logIn(username, password)).data;
+    const userId = (await logIn(username, password, '192.0.2.1', deviceToken)).data.user.userId;
+    const database = openDatabase(env.DB, 'first-primary');
+    for (let login = 0; login < 40; login++) {
+      const device = { hash: `hash ${userId} ${login}`, userId, createdAt: Date.now() + login, shownAt: null };
+      await keepLoginDevice(database, { ...device, expiresAt: Date.now() + 1e6 }, limits.loginDevicesPerUser);
+    }
+    const count = await env.DB.prepare('select count(*) as n from login_devices where user_id = ?')
+      .bind(userId)
+      .first<{ n: number }>();
+    expect(count!.n).toBe(20);
+    expect((await logIn(username, password, '192.0.2.1', deviceToken)).data.deviceToken).toBe(deviceToken);
+  });
+
+  it('from a device that was trusted before the password changed are a stranger’s', async () => {
+    const { username, email } = await createAccount();
+    const kept = (await logIn(username, password)).data;
+    const other = (await logIn(username, password)).data;
+    const body = { oldPassword: password, newPassword: 'another horse', deviceToken: kept.deviceToken };
+    expect((await call('PUT', '/users/password', { token: kept.token, body })).status).toBe(200);
+    await failTimes(email, 8);
+    expect((await logIn(username, 'another horse', '192.0.2.1', other.deviceToken)).status).toBe(429);
+    expect((await logIn(username, 'another horse', '192.0.2.1', kept.deviceToken)).status).toBe(200);
+  });
+
+  it('count for the old password of a change as well', async () => {
+    const { username, email } = await createAccount();
+    const { token } = (await logIn(username, password)).data;
+    await env.DB.prepare('delete from login_attempts').run();
+    await failTimes(email, 4);
+    const headers = { 'CF-Connecting-IP': '192.0.2.1' };
+    const body = { oldPassword: 'wrong', newPassword: 'another horse' };
+    const change = () => call('PUT', '/users/password', { token, body, headers });
+    expect((await change()).message).toBe('invalid_password');
+    expect(await change()).toMatchObject({ status: 429, message: 'too_many_requests' });
+  });
+});
+
+describe('passwords that are to be hashed', () => {
+  it('wait in a queue, and are refused where it is full', async () => {
+    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=2' } as unknown as Env;
+    const context = { config: readConfig(changed) };
+    const ends: (() => void)[] = [];
+    const hash = (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name)));
+    const turns = ['first', 'second'].map((name) => inTurn(context, false, hash(name)));
+    await vi.waitFor(() => expect(ends).toHaveLength(1));
+    turns.push(inTurn(context, false, hash('third')));
+    await expect(inTurn(context, false, hash('fourth'))).rejects.toMatchObject({
+      refusal: { kind: 'rate_limited', limit: 'passwordHashQueue', retryAfterSeconds: 2 },
+    });
+    // A known device has a queue of its own and comes first.
+    turns.push(inTurn(context, true, hash('known')));
+    const order: string[] = [];
+    for (const turn of turns) void turn.then((name) => order.push(name));
+    for (let count = 1; count <= 4; count++) {
+      await vi.waitFor(() => expect(ends).toHaveLength(count));
+      ends[count - 1]!();
+    }
+    await Promise.all(turns);
+    expect(order).toEqual(['first', 'known', 'second', 'third']);
+  });
+
+  it('leave time to others between their steps, unless limits are relaxed', async () => {
+    const wait = vi.spyOn(scheduler, 'wait');
+    const pausesOf = async (vars: object): Promise<number[]> => {
+      const config = readConfig({
+        ...env,
+        LIMITS: 'passwordStepPauseMs=23,passwordHashPauseMs=0,passwordHashesPerMinute=100000',
+        ...vars,
+      } as unknown as Env);
+      wait.mockClear();
+      await inTurn({ config }, true, (pause) => pause());
+      return wait.mock.calls.map(([ms]) => ms);
+    };
+    expect(await pausesOf({ RATE_LIMITS: 'production' })).toContain(23);
+    expect(await pausesOf({ RATE_LIMITS: 'relaxed' })).not.toContain(23);
+    vi.restoreAllMocks();
+  });
+
+  it('are paced beyond a burst, so that they take a small share of the time', async () => {
+    const LIMITS = 'passwordHashPauseMs=0,passwordHashBurst=3,passwordHashesPerMinute=60';
+    const context = { config: readConfig({ ...env, RATE_LIMITS: 'production', LIMITS } as unknown as Env) };
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const wait = vi.spyOn(scheduler, 'wait');
+    for (let count = 0; count < 4; count++) await inTurn(context, false, () => Promise.resolve());
+    // The burst is used up: the place of the last stays taken until there is another second's one. What other tests have left
+    // of the burst counts as well.
+    const [firstMs] = wait.mock.calls.map(([ms]) => ms).filter((ms) => ms > 500);
+    expect(firstMs).toBeGreaterThan(900);
+    expect(firstMs).toBeLessThanOrEqual(1_000);
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  it('of a stranger are refused before the database is asked where the queue is full, of a known client not', async () => {
+    const { username } = await createAccount();
+    const address = '203.0.113.40';
+    expect((await logIn(username, password, address)).status).toBe(200);
+    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=1' } as unknown as Env;
+    const context = { config: readConfig(changed) };
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const hash = vi.fn(() => promise);
+    const held = [inTurn(context, false, hash)];
+    await vi.waitFor(() => expect(hash).toHaveBeenCalled());
+    held.push(inTurn(context, false, () => promise));
+    const app = createApp();
+    const attempt = async (from: string) => {
+      const headers = { 'CF-Connecting-IP': from };
+      const init = { method: 'POST', headers, body: JSON.stringify({ username, password }) };
+      const asked = new Request('https://latchwork.test/api/v1/users/login', init);
+      return (await app.fetch(asked, { ...changed, DB: env.DB }, createExecutionContext())).status;
+    };
+    expect(await attempt('203.0.113.41')).toBe(429);
+    const known = attempt(address);
+    resolve(undefined);
+    expect(await known).toBe(200);
+    await Promise.all(held);
+  });
+
+  it('free their place when hashing fails', async () => {
+    const context = { config: readConfig({ ...env, LIMITS: 'passwordHashPauseMs=0' } as unknown as Env) };
+    await expect(inTurn(context, false, () => Promise.reject(new Error('out of memory')))).rejects.toThrow();
+    expect(await inTurn(context, false, () => Promise.resolve('next'))).toBe('next');
+  });
+});
+
+describe('the flood shields of a deployment', () => {
+  const app = createApp();
+  const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0' } as unknown as Env;
+
+  async function post(path: string, body: object, headers: Record<string, string>): Promise<Response> {
+    const request = new Request(`https://latchwork.test${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
+    return app.fetch(request, production, createExecutionContext());
+  }
+
+  /** How many of `times` cheap requests from one address are let through. */
+  async function countLetThrough(path: string, times: number, headers: Record<string, string>): Promise<number> {
+    let letThrough = 0;
+    for (let count = 0; count < times; count++) {
+      const response = await post(path, {}, headers);
+      if (response.status !== 429) letThrough += 1;
+      else expect(response.headers.get('Retry-After')).toBe('60');
+      await response.body?.cancel();
+    }
+    return letThrough;
+  }
+
+  it.each([
+    ['/api/v1/users/register', 20],
+    ['/api/v1/users/login', 60],
+    ['/api/v1/users/refresh-token', 120],
+  ])('let %s through %i times a minute from one address, and others meanwhile', async (path, limit) => {
+    // One more than two minutes' worth, because the minute may turn while they are sent.
+    const letThrough = await countLetThrough(path, 2 * limit + 1, { 'CF-Connecting-IP': '198.51.100.7' });
+    expect(letThrough).toBeGreaterThanOrEqual(limit);
+    expect(letThrough).toBeLessThanOrEqual(2 * limit);
+    expect((await post(path, {}, { 'CF-Connecting-IP': '198.51.100.8' })).status).toBe(400);
+  });
+
+  it('never lock out twenty devices behind one address that retry every five seconds', async () => {
+    const path = '/api/v1/devices/activate';
+    expect(await countLetThrough(path, 400, { 'CF-Connecting-IP': '198.51.100.9' })).toBe(400);
+  });
+
+  it('are left out where they are relaxed', async () => {
+    const answers = await Promise.all(Array.from({ length: 100 }, () => call('POST', '/users/register', { body: {} })));
+    expect(answers.every(({ status }) => status === 400)).toBe(true);
+  });
+
+  it('let everything through when a shield itself fails', async () => {
+    const broken = { limit: () => Promise.reject(new Error('limiter down')) };
+    const request = new Request('https://latchwork.test/api/v1/users/login', { method: 'POST', body: '{}' });
+    const response = await app.fetch(request, { ...production, LOGIN_LIMIT: broken }, createExecutionContext());
+    expect(response.status).toBe(400);
+  });
+
+  it('count by address, those of one IPv6 network as one, and commands by user', async () => {
+    const { token } = await createUser();
+    const seen: string[] = [];
+    const LOGIN_LIMIT = { limit: ({ key }: { key: string }) => (seen.push(key), Promise.resolve({ success: false })) };
+    const watched = { ...production, LOGIN_LIMIT, CONTROL_LIMIT: LOGIN_LIMIT };
+    const send = async (path: string, headers: Record<string, string>) => {
+      const request = new Request(`https://latchwork.test/api/v1${path}`, { method: 'POST', headers, body: '{}' });
+      expect((await app.fetch(request, watched, createExecutionContext())).status).toBe(429);
+    };
+    await send('/users/login', { 'CF-Connecting-IP': '198.51.100.7' });
+    await send('/users/login', { 'CF-Connecting-IP': '2001:db8::1' });
+    await send('/users/login', { 'CF-Connecting-IP': '2001:db8:0:0:5:6:7:8' });
+    await send('/devices/dev_00000000/control', { Authorization: `Bearer ${token}` });
+    expect(seen).toEqual([
+      '198.51.100.7',
+      '2001:db8:0:0::/64',
+      '2001:db8:0:0::/64',
+      expect.stringMatching(/^user \d+$/),
+    ]);
+  });
+});
+
+it('expired rows are deleted some at a time, minute after minute', async () => {
+  const few = { ...env, LIMITS: 'expiredRowsPerMinute=2' } as unknown as Env;
+  await env.DB.prepare('delete from login_attempts').run();
+  await env.DB.prepare(
+    `insert into login_attempts (throttle_key, failures, retry_at, is_trusted, expires_at)
+    select value, 1, 0, 0, iif(value = 'open', 9e15, 1) from json_each('["a", "b", "c", "open"]')`,
+  ).run();
+  const left: number[] = [];
+  for (let minute = 0; minute < 3; minute++) {
+    await runScheduledJobs(few);
+    left.push((await env.DB.prepare('select throttle_key from login_attempts').all()).results.length);
+  }
+  expect(left).toEqual([2, 1, 1]);
+});

@@ -1,0 +1,134 @@
+// The OpenAPI document against the app it is made from. That a public validator accepts it, and that answers match it,
+// is for test/conformance to show.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { scopesFor } from '../../../src/domain/access.ts';
+import { createApp } from '../../../src/app.ts';
+import { statusByError } from '../../../src/http/error-status.ts';
+import { createSchemaCheck } from '../../../rig/inputs/json-schema.ts';
+import {
+  exampleBody,
+  listOperations,
+  type OpenApiDocument,
+  type Operation,
+} from '../../../rig/inputs/openapi-document.ts';
+import { send } from '../rig/clients/client.ts';
+
+let document: OpenApiDocument;
+let operations: Operation[];
+
+beforeAll(async () => {
+  document = await (await send('GET', '/api/v1/openapi.json')).json<OpenApiDocument>();
+  operations = listOperations(document);
+});
+
+const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
+const messagesOf = (operation: Operation) =>
+  Object.values(operation.responses).flatMap(({ content }) =>
+    Object.keys(content?.['application/json']?.examples ?? {}),
+  );
+
+describe('the OpenAPI document', () => {
+  it('names every route of the interface, and health, and no other', () => {
+    const routes = createApp().routes.filter(({ method }) => method !== 'ALL');
+    const described = routes
+      .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
+      .filter((name) => / (\/api\/v1\/|\/t\/|\/health$)/.test(name));
+    expect(operations.map(nameOf).sort()).toEqual([...new Set(described)].sort());
+  });
+
+  it('may be kept by caches and read by tools of any kind', async () => {
+    const response = await send('GET', '/api/v1/openapi.json', { headers: { Origin: 'https://app.test' } });
+    expect(response.status).toBe(200);
+    expect(response.headers.get('Content-Type')).toBe('application/json');
+    expect(response.headers.get('Cache-Control')).toBe('public, max-age=300');
+    expect(response.headers.get('Access-Control-Allow-Origin')).toBe('https://app.test');
+    expect(document.openapi).toBe('3.1.0');
+  });
+
+  it('says of each operation what it does, under a tag that is explained and an id of its own', () => {
+    const tags = document.tags.map(({ name }) => name);
+    for (const operation of operations) {
+      expect(operation.summary, nameOf(operation)).toMatch(/^[A-Z]/);
+      expect(
+        operation.tags?.filter((tag) => tags.includes(tag)),
+        nameOf(operation),
+      ).toHaveLength(1);
+    }
+    expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
+  });
+
+  it('gives operations names that read', () => {
+    const ids = operations.map(({ operationId }) => operationId);
+    expect(ids).toEqual(
+      expect.arrayContaining(['sendCommand', 'listDevices', 'readDeviceStatus', 'activateDevice', 'logIn']),
+    );
+    for (const id of ids) expect(id).toMatch(/^[a-z][A-Za-z]{3,40}$/);
+  });
+
+  it('fills in no parameter that may be left out', () => {
+    const parameters = operations.flatMap(({ parameters = [] }) => parameters);
+    const optional = parameters.filter(({ required }) => !required);
+    expect(optional.length).toBeGreaterThan(5);
+    for (const { example, schema } of optional) expect([example, schema['example']]).toEqual([undefined, undefined]);
+  });
+
+  it('knows both authentication schemes, and lets keys do all but what a user does in person', () => {
+    expect(Object.keys(document.components.securitySchemes)).toEqual(['bearerAuth', 'apiKeyId', 'apiKeySecret']);
+    const schemesOf = ({ security = [] }: Operation) => security.map((scheme) => Object.keys(scheme).join('+'));
+    for (const operation of operations) {
+      const schemes = schemesOf(operation);
+      const isForKeys = operation['x-actions']?.some((action) => scopesFor(action).length > 0) === true;
+      // Once for each scope of which a key needs one.
+      if (isForKeys)
+        expect(new Set(schemes), nameOf(operation)).toEqual(new Set(['bearerAuth', 'apiKeyId+apiKeySecret']));
+      else expect(schemes, nameOf(operation)).not.toContain('apiKeyId+apiKeySecret');
+    }
+  });
+
+  it('tells the refusals of every operation that asks who calls or reads a body', () => {
+    for (const operation of operations) {
+      const messages = messagesOf(operation);
+      expect(messages, nameOf(operation)).toContain('internal_error');
+      expect(operation.security, nameOf(operation)).toBeDefined();
+      if (operation.security?.length !== 0) expect(messages, nameOf(operation)).toContain('unauthorized');
+      if (operation.method !== 'GET') expect(messages, nameOf(operation)).toContain('invalid_request');
+    }
+  });
+
+  it('names every error of the service but those that only devices and brokers meet', () => {
+    const named = new Set(operations.flatMap(messagesOf));
+    expect(Object.keys(statusByError).filter((message) => !named.has(message))).toEqual(['invalid_client_id']);
+    for (const operation of operations) {
+      for (const message of messagesOf(operation)) {
+        const status = String(statusByError[message as keyof typeof statusByError]);
+        expect(operation.responses[status], `${nameOf(operation)} ${message}`).toBeDefined();
+      }
+    }
+  });
+
+  it('gives an example of every body that is sent, and each example is one', () => {
+    const check = createSchemaCheck(document, { isClosed: false });
+    for (const operation of operations) {
+      const body = operation.requestBody?.content['application/json'];
+      if (body === undefined) continue;
+      for (const { value } of Object.values(body.examples ?? {})) {
+        expect(check(body.schema, value), nameOf(operation)).toEqual([]);
+      }
+      const example = exampleBody(document, operation);
+      expect(example, nameOf(operation)).toBeDefined();
+      expect(check(body.schema, example), nameOf(operation)).toEqual([]);
+    }
+  });
+
+  it('gives examples of every error, and each is one', () => {
+    const check = createSchemaCheck(document, { isClosed: true });
+    for (const operation of operations) {
+      for (const { content } of Object.values(operation.responses)) {
+        const { schema, examples = {} } = content?.['application/json'] ?? {};
+        for (const { value } of Object.values(examples)) {
+          expect(check(schema!, value), nameOf(operation)).toEqual([]);
+        }
+      }
+    }
+  });
+});

@@ -1,0 +1,288 @@
+// How much one user may store: products, product keys, devices, new serials by the hour, API keys, claim tokens, offers. Each
+// quota is reached, by requests at the same time as well; some can be set for one user.
+import { env } from 'cloudflare:workers';
+import { describe, expect, it } from 'vitest';
+import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { callLimited } from '../rig/limited.ts';
+import { insertRecords } from '../rig/records.ts';
+
+const newKey = () => `quota-${crypto.randomUUID()}`;
+
+function createProduct(owner: TestUser, productKey = newKey(), limits = ''): Promise<Answer<{ productKey: string }>> {
+  return callLimited(limits, 'POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+}
+
+async function deleteProduct(owner: TestUser, productKey: string): Promise<void> {
+  await call('DELETE', `/products/${productKey}`, { token: owner.token });
+}
+
+function activate(productKey: string, deviceSN: string, limits = ''): Promise<Answer<{ deviceId: string }>> {
+  return callLimited(limits, 'POST', '/devices/activate', { body: { productKey, deviceSN } });
+}
+
+/** As docs/operations.md tells an operator to. */
+async function setLimit({ email }: TestUser, name: string, value: number): Promise<void> {
+  await env.DB.prepare(
+    `INSERT INTO user_limits (user_id, name, value) SELECT id, ?, ? FROM users WHERE folded_email = ?
+    ON CONFLICT (user_id, name) DO UPDATE SET value = excluded.value`,
+  )
+    .bind(name, value, email)
+    .run();
+}
+
+function inParallel<T>(count: number, run: (index: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => run(index)));
+}
+
+const statusesOf = (answers: { status: number }[]) => answers.map(({ status }) => status).sort();
+
+describe('products of a user', () => {
+  it('are bounded, also when they are created at once, and there is room again after a deletion', async () => {
+    const owner = await createUser();
+    const answers = await inParallel(8, () => createProduct(owner, newKey(), 'productsPerUser=5'));
+    expect(statusesOf(answers)).toEqual([200, 200, 200, 200, 200, 400, 400, 400]);
+    expect(answers.find(({ status }) => status === 400)).toMatchObject({ message: 'too_many_products', data: null });
+    const made = answers.find(({ status }) => status === 200)!.data.productKey;
+    // One that exists is named before one that is too many.
+    expect((await createProduct(owner, made, 'productsPerUser=5')).message).toBe('product_key_exists');
+    await deleteProduct(owner, made);
+    expect((await createProduct(owner, newKey(), 'productsPerUser=5')).status).toBe(200);
+    expect((await createProduct(owner, newKey(), 'productsPerUser=5')).status).toBe(400);
+    expect((await createProduct(await createUser(), newKey(), 'productsPerUser=5')).status).toBe(200);
+  });
+
+  it('are bounded together with deleted ones, of which the own can be taken up again', async () => {
+    const owner = await createUser();
+    const keys = [newKey(), newKey(), newKey()];
+    for (const key of keys) {
+      expect((await createProduct(owner, key, 'productKeysPerUser=3')).status).toBe(200);
+      await deleteProduct(owner, key);
+    }
+    expect(await createProduct(owner, newKey(), 'productKeysPerUser=3')).toMatchObject({
+      status: 400,
+      message: 'too_many_products: those that were deleted count, too',
+    });
+    expect((await createProduct(owner, keys[1], 'productKeysPerUser=3')).status).toBe(200);
+    const other = await createUser();
+    expect((await createProduct(other, keys[0], 'productKeysPerUser=3')).message).toBe('product_key_exists');
+  });
+
+  it('have a limit of their own for a user for whom the operator has set one', async () => {
+    const [owner, other] = [await createUser(), await createUser()];
+    await setLimit(owner, 'productsPerUser', 1);
+    expect((await createProduct(owner)).status).toBe(200);
+    expect((await createProduct(owner)).message).toBe('too_many_products');
+    await setLimit(owner, 'productsPerUser', 2);
+    expect((await createProduct(owner)).status).toBe(200);
+    await setLimit(owner, 'productKeysPerUser', 2);
+    await setLimit(owner, 'productsPerUser', 9);
+    expect((await createProduct(owner)).message).toMatch(/^too_many_products: /);
+    for (let count = 0; count < 3; count++) expect((await createProduct(other)).status).toBe(200);
+  });
+});
+
+describe('devices of a product', () => {
+  it('are bounded, also when they activate at once, and those that are known get in', async () => {
+    const owner = await createUser();
+    const { productKey } = (await createProduct(owner)).data;
+    const limits = 'devicesPerProduct=4';
+    const answers = await inParallel(9, (index) => activate(productKey, `SN-${index}`, limits));
+    expect(statusesOf(answers)).toEqual([200, 200, 200, 200, 400, 400, 400, 400, 400]);
+    expect(answers.find(({ status }) => status === 400)).toMatchObject({ message: 'too_many_devices', data: null });
+    const known = answers.findIndex(({ status }) => status === 200);
+    const refused = answers.findIndex(({ status }) => status === 400);
+    expect((await activate(productKey, `SN-${known}`, limits)).data.deviceId).toBe(answers[known]!.data.deviceId);
+    await call('DELETE', `/devices/${answers[known]!.data.deviceId}`, { token: owner.token });
+    expect((await activate(productKey, `SN-${refused}`, limits)).status).toBe(200);
+    expect((await activate(productKey, `SN-${known}`, limits)).message).toBe('too_many_devices');
+    const { productKey: otherKey } = (await createProduct(owner)).data;
+    expect((await activate(otherKey, 'SN-1', limits)).status).toBe(200);
+  });
+
+  it('get one record for one serial that activates many times at once, the last that there is room for', async () => {
+    const { productKey } = (await createProduct(await createUser())).data;
+    const answers = await inParallel(6, () => activate(productKey, 'SN-1', 'devicesPerProduct=1'));
+    expect(new Set(answers.map(({ data }) => data.deviceId)).size).toBe(1);
+  });
+
+  it('have a limit of their own where the operator has set one for their owner', async () => {
+    const owner = await createUser();
+    const { productKey } = (await createProduct(owner)).data;
+    await setLimit(owner, 'devicesPerProduct', 1);
+    expect((await activate(productKey, 'SN-1')).status).toBe(200);
+    expect((await activate(productKey, 'SN-2')).message).toBe('too_many_devices');
+    await setLimit(owner, 'devicesPerProduct', 2);
+    expect((await activate(productKey, 'SN-2')).status).toBe(200);
+  });
+});
+
+describe('new serials of a product within an hour', () => {
+  const limits = 'newSerialsPerProductHour=3';
+
+  /** As if all records had been made an hour earlier. */
+  async function passAnHour(): Promise<void> {
+    await env.DB.prepare('update product_device_counts set hour = hour - 1').run();
+  }
+
+  it('are bounded, and those that are known are not counted', async () => {
+    const { productKey } = (await createProduct(await createUser())).data;
+    const answers = await inParallel(7, (index) => activate(productKey, `SN-${index}`, limits));
+    // The hour may turn while they activate.
+    const letIn = answers.filter(({ status }) => status === 200).length;
+    expect([3, 4, 5, 6]).toContain(letIn);
+    const refused = answers.find(({ status }) => status !== 200)!;
+    expect(refused).toMatchObject({ status: 429, message: 'too_many_requests', data: null });
+    const waitSeconds = Number(refused.headers.get('Retry-After'));
+    expect(waitSeconds).toBeGreaterThan(0);
+    expect(waitSeconds).toBeLessThanOrEqual(3600);
+    const known = answers.findIndex(({ status }) => status === 200);
+    for (let count = 0; count < 5; count++)
+      expect((await activate(productKey, `SN-${known}`, limits)).status).toBe(200);
+  });
+
+  it('may come again in the next one, whatever was deleted in this', async () => {
+    const owner = await createUser();
+    const { productKey } = (await createProduct(owner)).data;
+    // By records, which all are of one hour.
+    await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
+    await env.DB.prepare(
+      'update product_device_counts set hour = 1e9 where product_id in (select id from products where owner_id = ?)',
+    )
+      .bind(owner.userId)
+      .run();
+    await env.DB.prepare('delete from devices where owner_id = ?').bind(owner.userId).run();
+    expect((await activate(productKey, 'SN-1', limits)).status).toBe(429);
+    await env.DB.prepare(
+      'update product_device_counts set hour = 0 where product_id in (select id from products where owner_id = ?)',
+    )
+      .bind(owner.userId)
+      .run();
+    expect((await activate(productKey, 'SN-1', limits)).status).toBe(200);
+  });
+
+  it('are counted anew with each hour', async () => {
+    const { productKey } = (await createProduct(await createUser())).data;
+    for (let hour = 0; hour < 3; hour++) {
+      const one = 'newSerialsPerProductHour=1';
+      await passAnHour();
+      expect((await activate(productKey, `SN-${hour}`, one)).status).toBe(200);
+    }
+  });
+
+  it('have a limit of their own where the operator has set one for their owner', async () => {
+    const owner = await createUser();
+    const { productKey } = (await createProduct(owner)).data;
+    await setLimit(owner, 'newSerialsPerProductHour', 0);
+    expect((await activate(productKey, 'SN-1')).status).toBe(429);
+    await setLimit(owner, 'newSerialsPerProductHour', 5);
+    expect((await activate(productKey, 'SN-1')).status).toBe(200);
+  });
+});
+
+it('API keys have a limit of their own for a user for whom the operator has set one', async () => {
+  const owner = await createUser();
+  await setLimit(owner, 'apiKeysPerUser', 2);
+  const answers = await inParallel(4, () => call('POST', '/users/api-keys', { token: owner.token, body: {} }));
+  expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
+});
+
+describe('for a user for whom the operator has set another limit', () => {
+  it('members and invitations of each device are bounded by it', async () => {
+    const [owner, ...others] = await inParallel(4, () => createUser());
+    await call('POST', '/products', { token: owner!.token, body: { productKey: 'own-members', name: 'Switch' } });
+    const { deviceId } = (await activate('own-members', 'SN-1')).data;
+    const invite = ({ email }: TestUser, limits = '') => {
+      const body = { email, role: 'viewer' };
+      return callLimited<{ invitationId: string }>(limits, 'POST', `/devices/${deviceId}/members`, {
+        token: owner!.token,
+        body,
+      });
+    };
+    await setLimit(owner!, 'membersPerDevice', 2);
+    const invited = [await invite(others[0]!), await invite(others[1]!), await invite(others[2]!)];
+    expect(invited.map(({ message }) => message)).toEqual(['success', 'success', 'too_many_members']);
+    const accept = ({ data }: Answer<{ invitationId: string }>, { token }: TestUser) =>
+      call('POST', `/invitations/${data.invitationId}/accept`, { token });
+    await setLimit(owner!, 'membersPerDevice', 1);
+    expect(await accept(invited[0]!, others[0]!)).toMatchObject({ code: 200 });
+    expect(await accept(invited[1]!, others[1]!)).toMatchObject({ code: 400, message: 'too_many_members' });
+    await setLimit(owner!, 'membersPerDevice', 9);
+    expect(await accept(invited[1]!, others[1]!)).toMatchObject({ code: 200 });
+    expect(await invite(others[2]!, 'membersPerDevice=1')).toMatchObject({ code: 200 });
+  });
+
+  it('so are claim tokens and offers', async () => {
+    const [owner, other] = [await createUser(), await createUser()];
+    await setLimit(owner, 'claimTokensPerUser', 1);
+    const makeToken = () => call('POST', '/devices/claim-tokens', { token: owner.token, body: {} });
+    expect([(await makeToken()).status, (await makeToken()).message]).toEqual([200, 'too_many_claim_tokens']);
+    await setLimit(owner, 'transferOffersPerUser', 1);
+    await call('POST', '/products', { token: owner.token, body: { productKey: 'own-offers', name: 'Switch' } });
+    const offer = async (deviceSN: string) => {
+      const { deviceId } = (await activate('own-offers', deviceSN)).data;
+      const body = { email: other.email };
+      return (await call('POST', `/devices/${deviceId}/transfer`, { token: owner.token, body })).message;
+    };
+    expect([await offer('SN-1'), await offer('SN-2')]).toEqual(['success', 'too_many_transfers']);
+  });
+});
+
+describe('claim tokens of a user', () => {
+  it('are bounded, also when they are made at once, and one that is used makes room', async () => {
+    const [owner, maker] = [await createUser(), await createUser()];
+    const make = () =>
+      callLimited<{ token: string }>('claimTokensPerUser=2', 'POST', '/devices/claim-tokens', { token: owner.token });
+    const answers = await inParallel(4, make);
+    expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
+    const refused = answers.find(({ status }) => status === 400);
+    expect(refused).toMatchObject({ message: 'too_many_claim_tokens', data: null });
+    const { productKey } = (await createProduct(maker)).data;
+    const { token } = answers.find(({ status }) => status === 200)!.data;
+    const body = { productKey, deviceSN: 'SN-1' };
+    const path = `/t/${token}/api/v1/devices/activate`;
+    expect((await call('POST', path, { body })).status).toBe(200);
+    expect(statusesOf(await inParallel(2, make))).toEqual([200, 400]);
+  });
+});
+
+describe('devices that a user offers to others', () => {
+  it('are bounded, and an offer of the same device takes the place of the one before', async () => {
+    const [owner, other] = [await createUser(), await createUser()];
+    const { productKey } = (await createProduct(owner)).data;
+    const devices = [(await activate(productKey, '1')).data, (await activate(productKey, '2')).data];
+    const offer = (of: { deviceId: string }) =>
+      callLimited('transferOffersPerUser=1', 'POST', `/devices/${of.deviceId}/transfer`, {
+        token: owner.token,
+        body: { email: other.email },
+      });
+    expect(statusesOf(await Promise.all(devices.map(offer)))).toEqual([200, 400]);
+    const offered = (await call<{ list: { deviceId: string }[] }>('GET', '/devices/transfers', { token: other.token }))
+      .data.list[0]!;
+    const rest = devices.find(({ deviceId }) => deviceId !== offered.deviceId)!;
+    expect(await offer(rest)).toMatchObject({ status: 400, message: 'too_many_transfers', data: null });
+    expect((await offer(offered)).status).toBe(200);
+  });
+});
+
+it('an invitation and a pairing window are open for as long as the settings say', async () => {
+  const [owner, guest] = [await createUser(), await createUser()];
+  const { productKey } = (await createProduct(owner)).data;
+  const { deviceId } = (await activate(productKey, 'SN-1')).data;
+  const { token } = owner;
+  const body = { email: guest.email, role: 'viewer' };
+  const path = `/devices/${deviceId}`;
+  const before = Date.now();
+  const invited = await callLimited<{ expiresAt: string }>('invitationDays=1', 'POST', `${path}/members`, {
+    token,
+    body,
+  });
+  const limits = 'pairingWindowSeconds=10';
+  const opened = await callLimited<{ pairingUntil: string }>(limits, 'POST', `${path}/pairing-window`, { token });
+  for (const [until, openMs] of [
+    [invited.data.expiresAt, 24 * 3_600_000],
+    [opened.data.pairingUntil, 10_000],
+  ] as const) {
+    expect(Date.parse(until) - openMs).toBeGreaterThanOrEqual(before);
+    expect(Date.parse(until) - openMs).toBeLessThanOrEqual(Date.now());
+  }
+});

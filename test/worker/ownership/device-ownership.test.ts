@@ -1,0 +1,176 @@
+// What is whose (decision: ownership): the product's owner beside the owner of a claimed device, and what a known serial needs
+// to activate again.
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { call } from '../rig/clients/client.ts';
+import {
+  maker,
+  anna,
+  bert,
+  createProduct,
+  tokenOf,
+  activate,
+  claimed,
+  logIn,
+  as,
+  eventsOf,
+  refused,
+  signUpUsers,
+} from '../rig/ownership.ts';
+
+beforeAll(signUpUsers);
+
+describe("the product's owner", () => {
+  it('sees a claimed device in figures, may disable and enable it, and nothing else', async () => {
+    const { deviceId, productKey, mqtt } = await claimed();
+    await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: "Anna's hall" } });
+    await logIn(mqtt);
+    await vi.waitFor(
+      async () => {
+        const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
+        expect(figures.data).toEqual({ devices: 1, online: 1, claimed: 1, activatedToday: 1 });
+      },
+      { timeout: 8_000 },
+    );
+    const disable = { ...as(maker), body: { disabled: true } };
+    const disabled = await call<{ projectId: string }>('PATCH', `/devices/${deviceId}`, disable);
+    expect(disabled).toMatchObject({
+      status: 200,
+      data: { status: 'disabled', name: 'Switch SN-1', lastOnlineAt: null },
+    });
+    const { data: own } = await call<{ projectId: string }>('GET', `/devices/${deviceId}`, as(anna));
+    expect(own.projectId, "the answer has not its owner's project").not.toBe(disabled.data.projectId);
+    expect(await logIn(mqtt)).toBe('device_disabled');
+    await call('PATCH', `/devices/${deviceId}`, { ...as(maker), body: { disabled: false } });
+    expect(await logIn(mqtt)).toBe('accepted');
+    const forbidden: [string, string, object?][] = [
+      ['GET', ''],
+      ['GET', '/status'],
+      ['GET', '/events'],
+      ['GET', '/properties'],
+      ['GET', '/commands'],
+      ['POST', '/control', { action: 'toggle' }],
+      ['PATCH', '', { name: 'mine' }],
+      ['POST', '/credentials'],
+      ['POST', '/release'],
+      ['POST', '/transfer', { email: bert.email }],
+      ['POST', '/pairing-window'],
+      ['DELETE', ''],
+    ];
+    for (const [method, path, body] of forbidden) {
+      const { status } = await call(method, `/devices/${deviceId}${path}`, { ...as(maker), body });
+      expect(status, `${method} ${path}`).toBe(403);
+    }
+    expect(await call('GET', `/devices/${deviceId}`, as(anna))).toMatchObject({ data: { name: "Anna's hall" } });
+  });
+});
+
+describe('a claimed device', () => {
+  it('activates again inside a window of its owner, or with a token of its owner, and not otherwise', async () => {
+    const { deviceId, productKey, mqtt } = await claimed();
+    expect(await activate(productKey)).toMatchObject(refused);
+    const opened = await call<{ pairingUntil: string }>('POST', `/devices/${deviceId}/pairing-window`, as(anna));
+    expect(Math.abs(Date.parse(opened.data.pairingUntil) - Date.now() - 900_000)).toBeLessThan(5_000);
+    const inWindow = await activate(productKey);
+    expect(inWindow).toMatchObject({ status: 200, data: { deviceId } });
+    await call('DELETE', `/devices/${deviceId}/pairing-window`, as(anna));
+    expect(await activate(productKey)).toMatchObject(refused);
+    const withToken = await activate(productKey, await tokenOf(anna));
+    expect(withToken).toMatchObject({ status: 200, data: { deviceId } });
+    for (const password of [mqtt, inWindow.data.mqtt, withToken.data.mqtt])
+      expect(await logIn(password)).toBe('accepted');
+    const reasons = (await eventsOf(anna, deviceId)).map(({ status, reason }) => `${status} ${reason}`);
+    for (const reason of [
+      'activated first',
+      'activated in_window',
+      'activated with_token',
+      'activation_refused no_window',
+      'ownership claimed',
+      'ownership pairing_opened',
+      'ownership pairing_closed',
+    ]) {
+      expect(reasons).toContain(reason);
+    }
+  });
+
+  it('is not changed by an activation that was refused', async () => {
+    const { deviceId, productKey } = await claimed();
+    const before = await call('GET', `/devices/${deviceId}`, as(anna));
+    expect(await activate(productKey, undefined, { firmwareVersion: '9.9.9', chipModel: 'x' })).toMatchObject(refused);
+    const after = await call('GET', `/devices/${deviceId}`, as(anna));
+    expect(after.data).toEqual(before.data);
+  });
+
+  it('closes its window after the time', async () => {
+    const { deviceId, productKey } = await claimed();
+    await call('POST', `/devices/${deviceId}/pairing-window`, as(anna));
+    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 900_001);
+    expect(await activate(productKey)).toMatchObject(refused);
+    now.mockRestore();
+  });
+});
+
+describe('reactivation', () => {
+  it('open: needs nothing, claimed or not', async () => {
+    const { productKey, mqtt } = await claimed({ reactivation: 'open' });
+    const again = await activate(productKey);
+    expect(again.status).toBe(200);
+    expect(await logIn(mqtt)).toBe('accepted');
+    expect(await logIn(again.data.mqtt)).toBe('accepted');
+  });
+
+  it("owner: needs the product's owner for a device that nobody has claimed", async () => {
+    const productKey = await createProduct({ reactivation: 'owner' });
+    const { data } = await activate(productKey);
+    expect(await activate(productKey)).toMatchObject(refused);
+    expect(await activate(productKey, await tokenOf(anna))).toMatchObject(refused);
+    await call('POST', `/devices/${data.deviceId}/pairing-window`, as(maker));
+    expect(await activate(productKey)).toMatchObject({ status: 200 });
+  });
+
+  it('secret: needs the present device secret, which each activation renews', async () => {
+    const productKey = await createProduct({ reactivation: 'secret' });
+    const first = (await activate(productKey)).data.deviceSecret;
+    for (const deviceSecret of [undefined, '', 'sk_wrong', 7, first.slice(0, -1), `${first}x`]) {
+      expect(await activate(productKey, undefined, { deviceSecret })).toMatchObject(refused);
+    }
+    const second = await activate(productKey, undefined, { deviceSecret: first });
+    expect(second.status).toBe(200);
+    expect(await activate(productKey, undefined, { deviceSecret: first })).toMatchObject(refused);
+    expect(await activate(productKey, undefined, { deviceSecret: second.data.deviceSecret })).toMatchObject({
+      status: 200,
+    });
+  });
+
+  it('never: only after the device was released', async () => {
+    const { deviceId, productKey } = await claimed({ reactivation: 'never' });
+    expect(await activate(productKey, await tokenOf(anna))).toMatchObject(refused);
+    await call('POST', `/devices/${deviceId}/pairing-window`, as(anna));
+    expect(await activate(productKey)).toMatchObject(refused);
+    expect((await call('POST', `/devices/${deviceId}/release`, as(anna))).code).toBe(200);
+    expect(await activate(productKey)).toMatchObject({ status: 200, data: { deviceId } });
+    expect(await activate(productKey)).toMatchObject(refused);
+  });
+
+  it('may be changed and set back', async () => {
+    const { productKey } = await claimed();
+    const set = (reactivation: unknown) =>
+      call('PUT', `/products/${productKey}`, { ...as(maker), body: { reactivation } });
+    expect(await set('open')).toMatchObject({ data: { reactivation: 'open', activation: 'open' } });
+    expect(await activate(productKey)).toMatchObject({ status: 200 });
+    expect(await set(null)).toMatchObject({ data: { reactivation: null } });
+    expect(await activate(productKey)).toMatchObject(refused);
+    expect(await set('maybe')).toMatchObject({ status: 400 });
+  });
+});
+
+describe('activation', () => {
+  it('closed: takes no new serial, and lets known ones activate again', async () => {
+    const productKey = await createProduct();
+    await activate(productKey);
+    await call('PUT', `/products/${productKey}`, { ...as(maker), body: { activation: 'closed' } });
+    const other = await activate(productKey, undefined, { deviceSN: 'SN-2' });
+    expect(other).toMatchObject({ status: 403, message: 'activation_not_allowed', data: null });
+    expect(await activate(productKey, await tokenOf(anna), { deviceSN: 'SN-2' })).toMatchObject({ status: 403 });
+    expect(await activate(productKey)).toMatchObject({ status: 200 });
+  });
+});

@@ -1,0 +1,179 @@
+// Devices that leave their owner (decision: ownership): released, and handed to somebody else.
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { call, type Answer, type TestUser } from '../rig/clients/client.ts';
+import {
+  maker,
+  anna,
+  bert,
+  tokenOf,
+  activate,
+  claimed,
+  logIn,
+  as,
+  read,
+  eventsOf,
+  listed,
+  refused,
+  signUpUsers,
+} from '../rig/ownership.ts';
+import { sessionOf } from '../rig/provision.ts';
+
+beforeAll(signUpUsers);
+
+describe('releasing', () => {
+  it('ends credentials and sessions at once, wipes what was known, and leaves an unclaimed device', async () => {
+    const { deviceId, productKey, mqtt } = await claimed();
+    await logIn(mqtt);
+    await call('PATCH', `/devices/${deviceId}`, { ...as(anna), body: { name: 'Bedroom' } });
+    expect(await call('POST', `/devices/${deviceId}/release`, as(anna))).toMatchObject({ data: { deviceId } });
+    expect(await logIn(mqtt)).toBe('invalid_password');
+    expect((await read(anna, deviceId)).status).toBe(403);
+    expect(await listed(anna)).not.toContain(deviceId);
+    expect(await listed(maker)).toContain(deviceId);
+    expect(await call('GET', `/devices/${deviceId}`, as(maker))).toMatchObject({ data: { name: 'Switch SN-1' } });
+    expect(await read(maker, deviceId)).toMatchObject({ data: { online: false, position: null, lastOnlineAt: null } });
+    expect(await eventsOf(maker, deviceId)).toMatchObject([
+      { status: 'login_refused' },
+      { status: 'ownership', reason: 'released', address: null },
+    ]);
+    const figures = await call('GET', `/products/${productKey}/figures`, as(maker));
+    expect(figures.data).toMatchObject({ devices: 1, claimed: 0 });
+  });
+
+  it('story: buy second-hand, pair anew; the former owner is shut out', async () => {
+    const { deviceId, productKey, mqtt } = await claimed();
+    await logIn(mqtt);
+    // Sold without a release: the buyer cannot take it.
+    expect(await activate(productKey, await tokenOf(bert))).toMatchObject(refused);
+    await call('POST', `/devices/${deviceId}/release`, as(anna));
+    const { data: device } = await activate(productKey, await tokenOf(bert));
+    expect(device.deviceId).toBe(deviceId);
+    expect(await logIn(device.mqtt)).toBe('accepted');
+    expect(await read(bert, deviceId)).toMatchObject({ status: 200, data: { online: true } });
+    expect((await call('PATCH', `/devices/${deviceId}`, { ...as(bert), body: { name: 'Hall' } })).status).toBe(200);
+    for (const path of ['', '/status', '/events', '/commands']) {
+      expect((await call('GET', `/devices/${deviceId}${path}`, as(anna))).status, path).toBe(403);
+    }
+    expect(await activate(productKey, await tokenOf(anna))).toMatchObject(refused);
+    expect(await logIn(mqtt)).toBe('invalid_password');
+    expect((await eventsOf(bert, deviceId)).map(({ reason }) => reason)).not.toContain('released');
+  });
+
+  it('and a claim at the same moment leave one truth', async () => {
+    for (let round = 0; round < 6; round++) {
+      const { deviceId, productKey } = await claimed();
+      const token = await tokenOf(bert);
+      const [release, claim] = await Promise.all([
+        call('POST', `/devices/${deviceId}/release`, as(anna)),
+        activate(productKey, token),
+      ]);
+      expect(release.status).toBe(200);
+      const isBerts = claim.status === 200;
+      if (!isBerts) expect(claim).toMatchObject(refused);
+      expect((await read(bert, deviceId)).status).toBe(isBerts ? 200 : 403);
+      expect((await read(anna, deviceId)).status).toBe(403);
+      expect(await listed(isBerts ? bert : maker)).toContain(deviceId);
+      if (isBerts) expect(await logIn(claim.data.mqtt)).toBe('accepted');
+    }
+  });
+});
+
+describe('a transfer', () => {
+  const offer = (deviceId: string, email: string, user = anna) =>
+    call('POST', `/devices/${deviceId}/transfer`, { ...as(user), body: { email } });
+  const accept = (deviceId: string, user: TestUser) => call('POST', `/devices/${deviceId}/transfer/accept`, as(user));
+
+  it('makes who accepts it the owner; the device goes on working with its password, and no other one', async () => {
+    const { deviceId, productKey, mqtt } = await claimed();
+    await logIn(mqtt);
+    await call('POST', `/devices/${deviceId}/pairing-window`, as(anna));
+    const { data: other } = await activate(productKey);
+    expect(await offer(deviceId, bert.email.toUpperCase())).toMatchObject({ status: 200, data: { deviceId } });
+    const incoming = await call('GET', '/devices/transfers', as(bert));
+    expect(incoming).toMatchObject({ data: { total: 1, list: [{ deviceId, productKey, from: anna.email }] } });
+    expect((await read(bert, deviceId)).status, 'not yet').toBe(403);
+    expect(await accept(deviceId, bert)).toMatchObject({ status: 200, data: { deviceId } });
+    expect(await read(bert, deviceId)).toMatchObject({ status: 200, data: { online: true } });
+    expect((await read(anna, deviceId)).status).toBe(403);
+    expect(await listed(bert)).toContain(deviceId);
+    expect(await listed(anna)).not.toContain(deviceId);
+    expect(await logIn(mqtt)).toBe('accepted');
+    expect(await logIn(other.mqtt)).toBe('invalid_password');
+    expect(await eventsOf(bert, deviceId)).toContainEqual(
+      expect.objectContaining({ status: 'ownership', reason: 'transferred', address: expect.any(String) as string }),
+    );
+    expect(await activate(productKey), 'the window closed').toMatchObject(refused);
+    expect(await call('GET', '/devices/transfers', as(bert))).toMatchObject({ data: { total: 0 } });
+    expect(await accept(deviceId, bert), 'once').toMatchObject({ status: 404 });
+  });
+
+  it('to an e-mail without an account is answered like one to an account', async () => {
+    const { deviceId } = await claimed();
+    const shapeOf = ({ status, message, data }: Answer<unknown>) => [status, message, Object.keys(data as object)];
+    const known = await offer(deviceId, bert.email);
+    const unknown = await offer(deviceId, 'nobody@example.test');
+    expect(shapeOf(unknown)).toEqual(shapeOf(known));
+    expect(await call('GET', `/devices/${deviceId}/ownership`, as(anna))).toMatchObject({
+      data: { transfer: { email: 'nobody@example.test' } },
+    });
+    expect(await accept(deviceId, bert), 'the second took the place of the first').toMatchObject({ status: 404 });
+  });
+
+  it('can be declined, withdrawn, and is over after seven days', async () => {
+    const { deviceId } = await claimed();
+    await offer(deviceId, bert.email);
+    expect((await call('POST', `/devices/${deviceId}/transfer/decline`, as(bert))).status).toBe(200);
+    expect((await accept(deviceId, bert)).status).toBe(404);
+    await offer(deviceId, bert.email);
+    expect((await call('DELETE', `/devices/${deviceId}/transfer`, as(anna))).status).toBe(200);
+    expect((await accept(deviceId, bert)).status).toBe(404);
+    expect((await call('DELETE', `/devices/${deviceId}/transfer`, as(anna))).status).toBe(404);
+    await offer(deviceId, bert.email);
+    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 7 * 24 * 3_600_000 + 1);
+    expect(
+      await sessionOf(deviceId).answerTransfer(bert.userId, 'x', { isAccepted: true, address: null }),
+    ).toMatchObject({ ok: false });
+    const expired = await accept(deviceId, bert);
+    now.mockRestore();
+    expect([401, 404], 'the token has expired as well').toContain(expired.status);
+    const reasons = (await eventsOf(anna, deviceId)).map(({ reason }) => reason);
+    expect(reasons).toEqual(
+      expect.arrayContaining(['transfer_offered', 'transfer_declined', 'transfer_withdrawn']) as string[],
+    );
+  });
+
+  it('refuses who was not asked, an own e-mail and what is no e-mail', async () => {
+    const { deviceId } = await claimed();
+    await offer(deviceId, bert.email);
+    expect((await accept(deviceId, maker)).status).toBe(404);
+    expect((await accept(deviceId, anna)).status).toBe(404);
+    expect((await accept('dev_00000000', bert)).status).toBe(404);
+    expect(await offer(deviceId, anna.email)).toMatchObject({ status: 400 });
+    expect(await offer(deviceId, 'bert')).toMatchObject({ status: 400 });
+    expect((await offer(deviceId, bert.email, bert)).status).toBe(403);
+  });
+
+  it('and a withdrawal, a release or a deletion at the same moment leave one truth', async () => {
+    for (const [method, path] of [
+      ['DELETE', '/transfer'],
+      ['POST', '/release'],
+      ['DELETE', ''],
+    ] as const) {
+      for (let round = 0; round < 3; round++) {
+        const { deviceId } = await claimed();
+        await offer(deviceId, bert.email);
+        const [accepted, removed] = await Promise.all([
+          accept(deviceId, bert),
+          call(method, `/devices/${deviceId}${path}`, as(anna)),
+        ]);
+        const isBerts = (await read(bert, deviceId)).status === 200;
+        if (path === '/transfer') expect(isBerts).toBe(accepted.status === 200);
+        else if (removed.status === 200) expect(isBerts).toBe(false);
+        expect(await listed(bert)).toEqual(
+          isBerts ? expect.arrayContaining([deviceId]) : expect.not.arrayContaining([deviceId]),
+        );
+        if (isBerts) expect((await read(anna, deviceId)).status).toBe(403);
+      }
+    }
+  });
+});

@@ -1,0 +1,178 @@
+// The limits of claiming, handing on and pairing again (docs/limits.md), each reached.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../../src/app.ts';
+import { digestOf } from '../../../src/crypto/secrets.ts';
+import { limitSpecs } from '../../../src/limits.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { callLimited } from '../rig/limited.ts';
+import { sessionOf } from '../rig/provision.ts';
+
+type Activation = { deviceId: string; mqtt: { password: string } };
+
+const dayMs = 86_400_000;
+let maker: TestUser;
+let productKey: string;
+beforeAll(async () => {
+  maker = await createUser();
+  productKey = `limits-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch' } });
+});
+
+let serials = 0;
+const newSerial = () => `SN-${++serials}`;
+
+function activate(deviceSN: string, claimToken?: string): Promise<Answer<Activation>> {
+  const path = claimToken === undefined ? '/devices/activate' : `/t/${claimToken}/api/v1/devices/activate`;
+  return call('POST', path, { body: { productKey, deviceSN } });
+}
+
+const makeToken = ({ token }: TestUser, limits = '') =>
+  callLimited<{ token: string; expiresAt: string }>(limits, 'POST', '/devices/claim-tokens', { token, body: {} });
+
+/** The clock of everything that runs here. */
+async function inTheFuture<T>(ms: number, run: () => Promise<T>): Promise<T> {
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + ms);
+  return run().finally(() => clock.mockRestore());
+}
+
+describe('claim tokens of a user', () => {
+  const limits = 'claimTokensPerUser=2';
+
+  it('are bounded, also when they are made at once; one that is used or too old makes room', async () => {
+    const user = await createUser();
+    const answers = await Promise.all([1, 2, 3, 4].map(() => makeToken(user, limits)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 400, 400]);
+    expect(answers.find(({ status }) => status === 400)).toMatchObject({
+      message: 'too_many_claim_tokens',
+      data: null,
+    });
+    expect((await makeToken(await createUser(), limits)).status).toBe(200);
+    const token = answers.find(({ status }) => status === 200)!.data.token;
+    expect((await activate(newSerial(), token)).status).toBe(200);
+    expect((await makeToken(user, limits)).status).toBe(200);
+    expect((await makeToken(user, limits)).status).toBe(400);
+    await env.DB.prepare('update claim_tokens set expires_at = 1 where user_id = ?').bind(user.userId).run();
+    expect((await makeToken(user, limits)).status).toBe(200);
+  });
+});
+
+describe('wrong claim tokens of an address', () => {
+  const app = createApp();
+  const from = '198.51.100.77';
+  const wrong = 'zzzzzzzzzzzzzzzzzzzz';
+  const allowed = 3;
+  let failures = 0;
+  const CLAIM_FAILURE_LIMIT = {
+    limit: ({ key }: { key: string }) => {
+      if (key === from) failures += 1;
+      return Promise.resolve({ success: key !== from || failures <= allowed });
+    },
+  };
+  const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0', CLAIM_FAILURE_LIMIT };
+
+  async function claim(
+    token: string,
+    address: string,
+  ): Promise<{ status: number; wait: string | null; message: string }> {
+    const request = new Request(`https://latchwork.test/t/${token}/api/v1/devices/activate`, {
+      method: 'POST',
+      headers: { 'CF-Connecting-IP': address },
+      body: JSON.stringify({ productKey, deviceSN: newSerial() }),
+    });
+    const response = await app.fetch(request, production, createExecutionContext());
+    const { message } = await response.json<{ message: string }>();
+    return { status: response.status, wait: response.headers.get('Retry-After'), message };
+  }
+
+  it('are refused, then the address for a minute, and no other one', async () => {
+    const user = await createUser();
+    const tokens: string[] = [];
+    for (let number = 0; number < 3; number++) tokens.push((await makeToken(user)).data.token);
+    for (let count = 0; count <= allowed; count++) {
+      expect(await claim(wrong, from)).toMatchObject({ status: 400, message: 'invalid_claim_token' });
+    }
+    const blocked = await claim(tokens[0]!, from);
+    expect(blocked).toMatchObject({ status: 429, message: 'too_many_requests' });
+    expect(Number(blocked.wait)).toBeGreaterThan(0);
+    expect(Number(blocked.wait)).toBeLessThanOrEqual(60);
+    expect(await claim(tokens[1]!, '198.51.100.78')).toMatchObject({ status: 200 });
+    expect(failures, 'nothing more was counted').toBe(allowed + 1);
+    expect(await inTheFuture(60_001, () => claim(tokens[0]!, from)), 'the token was not used up').toMatchObject({
+      status: 200,
+    });
+  });
+});
+
+describe('offers of a user', () => {
+  const offer = (user: TestUser, deviceId: string, limits: string) =>
+    callLimited<{ expiresAt: string }>(limits, 'POST', `/devices/${deviceId}/transfer`, {
+      token: user.token,
+      body: { email: 'bert@example.test' },
+    });
+
+  it('are bounded; another one of the same device, a withdrawal and time make room', async () => {
+    const user = await createUser();
+    const devices: string[] = [];
+    for (let number = 0; number < 3; number++) {
+      devices.push((await activate(newSerial(), (await makeToken(user)).data.token)).data.deviceId);
+    }
+    const [first, second, third] = devices as [string, string, string];
+    const limits = 'transferOffersPerUser=2';
+    for (const deviceId of [first, second, first]) expect((await offer(user, deviceId, limits)).status).toBe(200);
+    expect(await offer(user, third, limits)).toMatchObject({ status: 400, message: 'too_many_transfers', data: null });
+    await call('DELETE', `/devices/${first}/transfer`, { token: user.token });
+    expect((await offer(user, third, limits)).status).toBe(200);
+    expect((await offer(user, first, limits)).status).toBe(400);
+    await env.DB.prepare('update device_transfers set expires_at = 1 where device_id = ?').bind(second).run();
+    expect((await offer(user, first, limits)).status).toBe(200);
+  });
+
+  it('are open for the days of the setting', async () => {
+    const user = await createUser();
+    const { deviceId } = (await activate(newSerial(), (await makeToken(user)).data.token)).data;
+    for (const days of [1, limitSpecs.transferOfferDays.default]) {
+      const { data } = await offer(user, deviceId, `transferOfferDays=${days}`);
+      expect(Math.abs(Date.parse(data.expiresAt) - Date.now() - days * dayMs)).toBeLessThan(60_000);
+    }
+  });
+});
+
+it('a pairing window is open for the seconds of the setting', async () => {
+  const user = await createUser();
+  const deviceSN = newSerial();
+  const { deviceId } = (await activate(deviceSN, (await makeToken(user)).data.token)).data;
+  const path = `/devices/${deviceId}/pairing-window`;
+  const opened = await callLimited<{ pairingUntil: string }>('pairingWindowSeconds=120', 'POST', path, {
+    token: user.token,
+  });
+  expect(Math.abs(Date.parse(opened.data.pairingUntil) - Date.now() - 120_000)).toBeLessThan(60_000);
+  expect((await activate(deviceSN)).status).toBe(200);
+  expect(await inTheFuture(180_000, () => activate(deviceSN))).toMatchObject({
+    status: 403,
+    message: 'reactivation_not_allowed',
+  });
+});
+
+it('messaging passwords in use are bounded: one more activation has to wait until one of them rests', async () => {
+  const deviceSN = newSerial();
+  const max = limitSpecs.passwordsInUsePerDevice.default;
+  let deviceId = '';
+  for (let number = 0; number < max; number++) {
+    const { data, status } = await activate(deviceSN);
+    expect(status, String(number)).toBe(200);
+    ({ deviceId } = data);
+    const passwordDigest = await digestOf(data.mqtt.password);
+    expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
+  }
+  const refused = await activate(deviceSN);
+  expect(refused).toMatchObject({ status: 429, message: 'too_many_requests', data: null });
+  const waitSeconds = Number(refused.headers.get('Retry-After'));
+  expect(waitSeconds).toBeGreaterThan(0);
+  const { data } = await call<{ list: object[] }>('GET', `/devices/${deviceId}/events`, { token: maker.token });
+  expect(data.list).toContainEqual(
+    expect.objectContaining({ status: 'activation_refused', reason: 'too_many_in_use', count: 1 }),
+  );
+  expect((await inTheFuture(waitSeconds * 1000, () => activate(deviceSN))).status).toBe(200);
+});

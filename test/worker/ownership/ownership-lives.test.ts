@@ -1,0 +1,265 @@
+// What one owner's life of a device leaves to the next (decision: ownership), with the device connected at the edge: its session,
+// its presence, and what anybody of the former life still sees or can do.
+import { describe, beforeAll, beforeEach, afterAll, expect, it } from 'vitest';
+import { topicOf } from '../../../src/domain/topics.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { TestBridge } from '../rig/clients/bridge.ts';
+import { call, createUser, send, type TestUser } from '../rig/clients/client.ts';
+import { EdgeClient, pingreq, publishPacket, readPublish, subscribePacket } from '../rig/clients/edge.ts';
+import type { TestDevice } from '../rig/provision.ts';
+import { authed, authOf, forbidden, openRelay, ping, pong, subscribed } from '../rig/clients/relay.ts';
+import type { TestSocket } from '../rig/clients/socket.ts';
+
+const { propertyPost, propertySet } = topicActions;
+const everything = '/sys/+/+/#';
+type Event = { status: string; reason: string; detail: string; address?: string | null };
+
+let maker: TestUser;
+let anna: TestUser;
+let bert: TestUser;
+let productKey: string;
+let bridge: TestBridge;
+beforeAll(async () => {
+  bridge = await TestBridge.dialIn();
+});
+afterAll(() => bridge.close());
+beforeEach(async () => {
+  [maker, anna, bert] = await Promise.all([createUser(), createUser(), createUser()]);
+  productKey = `lives-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
+});
+
+const ask = (user: TestUser, method: string, path: string, body?: object) =>
+  call<Record<string, unknown>>(method, path, { token: user.token, ...(body && { body }) });
+const of = async (user: TestUser, { deviceId }: TestDevice, path: string) =>
+  (await ask(user, 'GET', `/devices/${deviceId}${path}`)).data;
+const eventsOf = async (user: TestUser, device: TestDevice) =>
+  ((await of(user, device, '/events?size=100'))['list'] as Event[]).map(({ status, reason }) => `${status} ${reason}`);
+
+async function activate(by?: TestUser): Promise<TestDevice> {
+  const path = by === undefined ? '/devices/activate' : `/t/${await claimTokenOf(by)}/api/v1/devices/activate`;
+  const { data, message } = await call<{ deviceId: string; mqtt: { username: string; password: string } }>(
+    'POST',
+    path,
+    {
+      body: { productKey, deviceSN: 'SN-1' },
+    },
+  );
+  expect(message).toBe('success');
+  return { productKey, deviceId: data.deviceId, name: data.mqtt.username, password: data.mqtt.password };
+}
+
+async function claimTokenOf({ token }: TestUser): Promise<string> {
+  return (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data.token;
+}
+
+async function follow(auth: object, topic: string): Promise<TestSocket> {
+  const socket = await openRelay();
+  expect(await socket.ask(auth)).toEqual(authed);
+  expect(await socket.ask({ action: 'subscribe', topic })).toEqual(subscribed(topic));
+  return socket;
+}
+
+const followAs = (user: TestUser, topic: string) => follow({ action: 'auth', token: user.token }, topic);
+
+/** Takes frames until one holds the text; all of them. */
+async function heard(socket: TestSocket, text: string): Promise<unknown[]> {
+  const frames: unknown[] = [];
+  while (!JSON.stringify(frames.at(-1) ?? null).includes(text)) frames.push(await socket.next());
+  return frames;
+}
+
+/** What was pushed to the socket before now. */
+async function pushedTo(socket: TestSocket): Promise<unknown[]> {
+  socket.send(ping);
+  const frames = [];
+  for (let frame = await socket.next(); JSON.stringify(frame) !== JSON.stringify(pong); frame = await socket.next()) {
+    frames.push(frame);
+  }
+  return frames;
+}
+
+async function say(client: EdgeClient, device: TestDevice, text: string): Promise<void> {
+  client.send(publishPacket(topicOf(device, propertyPost), JSON.stringify({ params: { text } }), { packetId: 7 }));
+  expect((await client.next()).type).toBe(4);
+}
+
+/** Whether the device is let in at the edge. */
+async function mayConnect(device: TestDevice): Promise<boolean> {
+  try {
+    await EdgeClient.connect(device);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe('a claim', () => {
+  it('ends the session of whoever activated the serial before, and nothing of it reaches the new owner', async () => {
+    const before = await activate();
+    const stranger = await EdgeClient.connect(before);
+    await say(stranger, before, 'former');
+    const [makers, annas] = [await followAs(maker, everything), await followAs(anna, everything)];
+    // Reports all the time, also in the very moment of the claim.
+    const topic = topicOf(before, propertyPost);
+    const flood = Array.from({ length: 20 }, () => publishPacket(topic, '{"params":{"text":"flood"}}'));
+    stranger.send(...flood);
+    const claiming = activate(anna);
+    for (let round = 0; round < 10; round++) {
+      stranger.send(...flood);
+      await Promise.resolve();
+    }
+    const device = await claiming;
+    expect(device.deviceId).toBe(before.deviceId);
+    expect(await stranger.untilClosed()).toMatchObject({ reason: 'revoked' });
+    expect(await of(anna, device, '/status')).toMatchObject({ online: false, lastOnlineAt: null });
+    expect(await of(anna, device, '/properties')).toMatchObject({ list: [], positionChanges: [], lastRejected: null });
+    expect(await eventsOf(anna, device)).toEqual(['ownership claimed', 'activated open']);
+    expect(await mayConnect(before)).toBe(false);
+    const client = await EdgeClient.connect(device);
+    expect(await of(anna, device, '/status')).toMatchObject({ online: true });
+    await say(client, device, 'own');
+    expect(JSON.stringify(await heard(annas, '"text":"own"')), 'pushed to the new owner').not.toContain('flood');
+    expect(JSON.stringify(await of(anna, device, '/properties'))).not.toContain('flood');
+    expect(JSON.stringify(await pushedTo(makers))).not.toContain('own');
+    for (const socket of [makers, annas]) socket.close();
+  });
+});
+
+describe('a release', () => {
+  it('ends an open session at the edge at once, and presence, reports and commands with it', async () => {
+    const device = await activate(anna);
+    const client = await EdgeClient.connect(device);
+    client.send(subscribePacket(topicOf(device, propertySet)));
+    await client.next();
+    await say(client, device, 'former');
+    await ask(anna, 'POST', `/devices/${device.deviceId}/control?ttl=600`, { action: 'toggle', position: 'up' });
+    expect(readPublish(await client.next()).payload).toContain('"up"');
+    const makers = await followAs(maker, everything);
+    expect(await ask(anna, 'POST', `/devices/${device.deviceId}/release`)).toMatchObject({ code: 200 });
+    expect(await client.untilClosed()).toMatchObject({ reason: 'revoked' });
+    expect(await of(maker, device, '/status')).toMatchObject({ online: false, position: null, lastOnlineAt: null });
+    expect(await of(maker, device, '/properties')).toMatchObject({ list: [] });
+    expect(await of(maker, device, '/commands')).toMatchObject({ total: 0 });
+    expect(await eventsOf(maker, device)).toEqual(['ownership released']);
+    expect(await mayConnect(device)).toBe(false);
+    const again = await EdgeClient.connect(await activate());
+    again.send(subscribePacket(topicOf(device, propertySet)), pingreq);
+    expect([(await again.next()).type, (await again.next()).type], 'the queued command is gone').toEqual([9, 13]);
+    await say(again, device, 'next');
+    await heard(makers, '"text":"next"');
+    expect(await of(maker, device, '/status')).toMatchObject({ online: true });
+    makers.close();
+  });
+});
+
+describe('an accepted transfer', () => {
+  it('leaves the session at the edge open, and it is the new owner who hears and commands it', async () => {
+    const device = await activate(anna);
+    const client = await EdgeClient.connect(device);
+    client.send(subscribePacket(topicOf(device, propertySet)));
+    await client.next();
+    await say(client, device, 'former');
+    const annas = [await followAs(anna, topicOf(device, propertyPost)), await followAs(anna, everything)];
+    const berts = await followAs(bert, everything);
+    await ask(anna, 'POST', `/devices/${device.deviceId}/transfer`, { email: bert.email });
+    await ask(bert, 'POST', `/devices/${device.deviceId}/transfer/accept`);
+    expect(await of(bert, device, '/status')).toMatchObject({ online: true, status: 'online' });
+    expect(await of(bert, device, '/properties')).toMatchObject({ list: [] });
+    expect(await eventsOf(bert, device)).toEqual(['ownership transferred']);
+    await say(client, device, 'next');
+    await heard(berts, '"text":"next"');
+    for (const socket of annas) expect(JSON.stringify(await pushedTo(socket))).not.toContain('next');
+    const control = (user: TestUser) =>
+      ask(user, 'POST', `/devices/${device.deviceId}/control`, { action: 'toggle', position: 'up' });
+    expect(await control(anna)).toMatchObject({ code: 403 });
+    expect(await control(bert)).toMatchObject({ code: 200 });
+    expect(readPublish(await client.next()).payload).toContain('"up"');
+    for (const socket of [...annas, berts]) socket.close();
+  });
+});
+
+describe('story: buy second-hand, pair anew', () => {
+  it('works for the new owner, and shuts out the former one with everything that was theirs', async () => {
+    const device = await activate(anna);
+    const { deviceId } = device;
+    const client = await EdgeClient.connect(device);
+    const topic = topicOf(device, propertyPost);
+    const friend = await createUser();
+    const invited = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: friend.email, role: 'operator' });
+    await ask(friend, 'POST', `/invitations/${invited.data['invitationId'] as string}/accept`);
+    const late = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: maker.email, role: 'viewer' });
+    const key = (await call<{ keyId: string; apiKey: string }>('POST', '/users/api-keys', { token: anna.token })).data;
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const link = await ask(anna, 'POST', `/devices/${deviceId}/guest-links`, {
+      command: { action: 'trigger' },
+      expiresAt,
+    });
+    const guestPath = new URL(link.data['url'] as string).pathname;
+    const former = [
+      await followAs(anna, topic),
+      await followAs(anna, everything),
+      await followAs(friend, topic),
+      await followAs(friend, everything),
+    ];
+    const asDevice = await follow(authOf(device), topic);
+    await say(client, device, 'former');
+    for (const socket of [...former, asDevice]) await heard(socket, '"text":"former"');
+
+    // Sold without a release the buyer cannot take it; the seller can still release it.
+    const refused = await call('POST', `/t/${await claimTokenOf(bert)}/api/v1/devices/activate`, {
+      body: { productKey, deviceSN: 'SN-1' },
+    });
+    expect(refused).toMatchObject({ status: 403, message: 'reactivation_not_allowed' });
+    expect(await of(anna, device, '/status')).toMatchObject({ online: true });
+    await ask(anna, 'POST', `/devices/${deviceId}/release`);
+    await client.untilClosed();
+    expect(await asDevice.end()).toMatchObject({ code: 1008 });
+
+    const paired = await activate(bert);
+    expect(paired.deviceId).toBe(deviceId);
+    const berts = await followAs(bert, everything);
+    const own = await EdgeClient.connect(paired);
+    own.send(subscribePacket(topicOf(device, propertySet)));
+    await own.next();
+    await say(own, paired, 'next');
+    await heard(berts, '"text":"next"');
+    expect(JSON.stringify([await of(bert, device, '/properties'), await eventsOf(bert, device)])).not.toContain(
+      'former',
+    );
+    expect(await of(bert, device, '/members')).toMatchObject({ total: 0 });
+    expect(await of(bert, device, '/guest-links')).toMatchObject({ total: 0 });
+    expect(await of(bert, device, '/status')).toMatchObject({ online: true, deviceName: 'Switch SN-1' });
+
+    for (const socket of former) expect(JSON.stringify(await pushedTo(socket))).not.toContain('next');
+    for (const [index, user] of [anna, anna, friend, friend].entries()) {
+      expect(await former[index]!.ask({ action: 'subscribe', topic }), String(user.userId)).toEqual(forbidden(topic));
+    }
+    const reads = ['', '/status', '/events', '/properties', '/commands', '/members', '/guest-links', '/ownership'];
+    for (const path of reads) {
+      for (const token of [anna.token, friend.token, maker.token]) {
+        expect((await call('GET', `/devices/${deviceId}${path}`, { token })).status, path).toBe(403);
+      }
+      const { status } = await call('GET', `/devices/${deviceId}${path}`, { key });
+      expect([401, 403], path).toContain(status);
+    }
+    for (const user of [anna, friend, maker]) {
+      expect(await ask(user, 'POST', `/devices/${deviceId}/control`, { action: 'trigger' })).toMatchObject({
+        code: 403,
+      });
+      expect(await ask(user, 'GET', '/devices')).toMatchObject({ data: { total: 0, list: [] } });
+    }
+    const keyed = { key, body: { action: 'trigger' } };
+    expect((await call('POST', `/devices/${deviceId}/control`, keyed)).status).toBe(403);
+    const invitation = `/invitations/${late.data['invitationId'] as string}/accept`;
+    expect((await ask(maker, 'POST', invitation)).code, 'an invitation of the former owner').toBe(404);
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    expect((await send('POST', guestPath, { headers, body: '' })).status).toBeGreaterThanOrEqual(400);
+    expect(own.unread, 'no command reached the device').toEqual([]);
+    expect(await mayConnect(device)).toBe(false);
+    const asFormer = await openRelay();
+    expect(await asFormer.ask(authOf(device))).toMatchObject({ code: 401 });
+    expect(await of(bert, device, '/status'), 'undisturbed').toMatchObject({ online: true });
+    for (const socket of [...former, berts, asFormer]) socket.close();
+  });
+});

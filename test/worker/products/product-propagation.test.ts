@@ -1,0 +1,242 @@
+// A changed product reaches the sessions of its devices: at once, or by the schedule where the request was cut off.
+import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { expect, test, vi } from 'vitest';
+import type { ProductFacts } from '../../../src/domain/device/identity.ts';
+import { DeviceSession } from '../../../src/objects/device/device-session.ts';
+import { ProductPropagator } from '../../../src/objects/product-propagator.ts';
+import { limitSpecs } from '../../../src/limits.ts';
+import { runScheduledJobs } from '../../../src/scheduled.ts';
+import { call, createUser } from '../rig/clients/client.ts';
+
+async function makeReadableSwitch() {
+  const { token, userId } = await createUser();
+  const productKey = `propagated-${crypto.randomUUID().slice(0, 8)}`;
+  await call('POST', '/products', { token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
+  const body = { productKey, deviceSN: 'SN-1' };
+  const { deviceId } = (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data;
+  const control = () => call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
+  return { token, userId, productKey, deviceId, control };
+}
+
+async function countPendingChanges(): Promise<number> {
+  const row = await env.DB.prepare('select count(*) as pending from product_changes').first<{ pending: number }>();
+  return row?.pending ?? 0;
+}
+
+test('a product made readonly refuses control of devices that were activated before', async () => {
+  const { token, productKey, control } = await makeReadableSwitch();
+  await call('PUT', `/products/${productKey}`, { token, body: { controlMode: 'readonly' } });
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  expect(await control()).toMatchObject({ status: 403, message: 'forbidden', data: null });
+});
+
+test('a change whose request was cut off is delivered by the schedule', async () => {
+  const { productKey, deviceId, control } = await makeReadableSwitch();
+  await env.DB.batch([
+    env.DB.prepare(
+      "update products set control_mode = 'readonly', updated_at = updated_at + 1 where product_key = ?",
+    ).bind(productKey),
+    env.DB.prepare(
+      `insert into product_changes (product_id, changed_at, cursor)
+       select id, updated_at, 0 from products where product_key = ?`,
+    ).bind(productKey),
+  ]);
+  await runScheduledJobs(env);
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  expect((await control()).status, deviceId).toBe(403);
+});
+
+test('of two changes in one millisecond, delivering the first does not end the delivery of the second', async () => {
+  const { token, productKey, control } = await makeReadableSwitch();
+  vi.spyOn(Date, 'now').mockReturnValue(Date.now());
+  const change = (controlMode: string) => call('PUT', `/products/${productKey}`, { token, body: { controlMode } });
+  await Promise.all([change('readonly'), change('dimmer')]);
+  await change('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  vi.restoreAllMocks();
+  expect((await control()).status).toBe(403);
+});
+
+test('a device that is activated while its product changes has the change', async () => {
+  for (let round = 0; round < 5; round++) {
+    const { token, productKey } = await makeReadableSwitch();
+    const body = { productKey, deviceSN: `SN-race-${round}` };
+    const [activation] = await Promise.all([
+      call<{ deviceId: string }>('POST', '/devices/activate', { body }),
+      call('PUT', `/products/${productKey}`, { token, body: { controlMode: 'readonly' } }),
+    ]);
+    await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+    const path = `/devices/${activation.data.deviceId}/control`;
+    expect((await call('POST', path, { token, body: { action: 'trigger' } })).status).toBe(403);
+  }
+});
+
+test('a change that devices do not use calls none of them', async () => {
+  const { token, productKey } = await makeReadableSwitch();
+  await call('PUT', `/products/${productKey}`, { token, body: { name: 'Other name' } });
+  expect(await countPendingChanges()).toBe(0);
+});
+
+test('an older change that arrives late does not undo a newer one', async () => {
+  const { deviceId, control } = await makeReadableSwitch();
+  const session = env.DEVICE_SESSION.getByName(deviceId);
+  const nowMs = Date.now() + 1000;
+  await session.changeProduct({ controlMode: 'readonly', offlineGraceSeconds: 5, productChangedAtMs: nowMs });
+  await session.changeProduct({ controlMode: 'toggle', offlineGraceSeconds: 5, productChangedAtMs: nowMs - 1 });
+  expect((await control()).status).toBe(403);
+});
+
+/** Devices of a product, with their rows and whether they refuse control. */
+async function makeProduct(deviceCount: number) {
+  const { token } = await createUser();
+  const productKey = `propagated-${crypto.randomUUID().slice(0, 8)}`;
+  const body = { productKey, name: 'Switch', controlMode: 'toggle' };
+  const { productId } = (await call<{ productId: number }>('POST', '/products', { token, body })).data;
+  const deviceIds: string[] = [];
+  for (let number = 0; number < deviceCount; number++) {
+    const device = { productKey, deviceSN: `SN-${number}` };
+    deviceIds.push((await call<{ deviceId: string }>('POST', '/devices/activate', { body: device })).data.deviceId);
+  }
+  const setMode = (controlMode: string) => call('PUT', `/products/${productKey}`, { token, body: { controlMode } });
+  const isReadonly = async (deviceId: string) => {
+    const control = await call('POST', `/devices/${deviceId}/control`, { token, body: { action: 'trigger' } });
+    return control.status === 403;
+  };
+  const propagator = env.PRODUCT_PROPAGATOR.getByName(String(productId));
+  return { productId, deviceIds, setMode, isReadonly, propagator };
+}
+
+/** Rows of devices that are told as any other, and have no session. @param productId of a product with one device */
+async function insertInactive(productId: number, count: number): Promise<void> {
+  await env.DB.prepare(
+    `insert into devices (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model,
+       connection_status, created_at)
+     with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?2)
+     select 'dev_many-' || product_id || '-' || n, product_id, 'many-' || n, owner_id, project_id, name, '', '', 2, 0
+     from devices, numbers where product_id = ?1`,
+  )
+    .bind(productId, count)
+    .run();
+}
+
+test('a device that fails holds up no other, and has the change when it works again', async () => {
+  const { deviceIds, setMode, isReadonly, propagator } = await makeProduct(3);
+  const [first, broken, last] = deviceIds as [string, string, string];
+  const session = env.DEVICE_SESSION.getByName(broken);
+  const exec = (statement: string) => runInDurableObject(session, (_, { storage }) => void storage.sql.exec(statement));
+  await exec('ALTER TABLE slice RENAME TO slice_away');
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  // The next attempt waits for this test, however slow the machine is.
+  await runInDurableObject(propagator, async (_, { storage }) => {
+    const inAnHour = Date.now() + 3_600_000;
+    storage.sql.exec('UPDATE failed SET next_at = ?', inAnHour);
+    await storage.setAlarm(inAnHour);
+  });
+  expect([await isReadonly(first), await isReadonly(last)]).toEqual([true, true]);
+  await exec('ALTER TABLE slice_away RENAME TO slice');
+  expect(await isReadonly(broken)).toBe(false);
+  await runInDurableObject(propagator, (_, { storage }) => void storage.sql.exec('UPDATE failed SET next_at = 0'));
+  expect(await runDurableObjectAlarm(propagator)).toBe(true);
+  expect(await isReadonly(broken)).toBe(true);
+  expect(await runDurableObjectAlarm(propagator)).toBe(false);
+});
+
+test('a device that never answers holds up no other', { timeout: 40_000 }, async () => {
+  const { deviceIds, setMode, isReadonly } = await makeProduct(3);
+  type Change = (this: DeviceSession, facts: ProductFacts) => void;
+  const changeProduct: Change = Reflect.get(DeviceSession.prototype, 'changeProduct');
+  const spy = vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(function (
+    this: DeviceSession,
+    facts,
+  ) {
+    const { ctx } = this as unknown as { ctx: DurableObjectState };
+    if (ctx.id.name === deviceIds[1]) return new Promise<void>(() => undefined) as unknown as undefined;
+    changeProduct.call(this, facts);
+  });
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0), 30_000);
+  spy.mockRestore();
+  expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, false, true]);
+});
+
+test('a change during a delivery lets it go on to its end and begin again: no device is left out', async () => {
+  const { productId, deviceIds, setMode, isReadonly } = await makeProduct(3);
+  // As it is half-way: the first two devices have the change before.
+  await env.DB.prepare(
+    `insert into product_changes (product_id, changed_at, cursor)
+     select ?1, 1, max(id) - 1 from devices where product_id = ?1`,
+  )
+    .bind(productId)
+    .run();
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0));
+  expect(await Promise.all(deviceIds.map(isReadonly))).toEqual([true, true, true]);
+});
+
+test('devices are told step by step, so many a second', async () => {
+  const { productId } = await makeProduct(1);
+  await insertInactive(productId, 24);
+  const facts = { controlMode: 'readonly', offlineGraceSeconds: 5, productChangedAtMs: Date.now() } as const;
+  await env.DB.prepare('insert into product_changes (product_id, changed_at, cursor) values (?, ?, 0)')
+    .bind(productId, facts.productChangedAtMs)
+    .run();
+  const waits: { ms: number; end: () => void }[] = [];
+  const toldAfter: number[] = [];
+  vi.spyOn(scheduler, 'wait').mockImplementation(
+    (ms) => new Promise((resolve) => waits.push({ ms, end: () => resolve() })),
+  );
+  vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(() => void toldAfter.push(waits.length));
+  const named = env.PRODUCT_PROPAGATOR.getByName(`${productId}`);
+  await runInDurableObject(named, async (_, state) => {
+    const delivery = new ProductPropagator(state, { ...env, LIMITS: 'productDevicesPerSecond=20' } as never).alarm();
+    await vi.waitFor(() => expect(waits).toHaveLength(25), 15_000);
+    expect(toldAfter).toEqual([]);
+    const waitsOf = (ms: number) => waits.filter((one) => one.ms === ms);
+    expect([500, 1000, 1500].map((ms) => waitsOf(ms).length)).toEqual([10, 10, 5]);
+    for (const { end } of waitsOf(500)) end();
+    await vi.waitFor(() => expect(toldAfter).toHaveLength(10), 15_000);
+    for (const { end } of [...waitsOf(1000), ...waitsOf(1500)]) end();
+    await delivery;
+  });
+  vi.restoreAllMocks();
+  expect(toldAfter).toHaveLength(25);
+  expect(await countPendingChanges()).toBe(0);
+});
+
+test('more devices than one invocation may call all have the change', { timeout: 120_000 }, async () => {
+  const { productId, setMode } = await makeProduct(1);
+  const count = 1_050;
+  await insertInactive(productId, count);
+  const told = new Set<string>();
+  const spy = vi.spyOn(DeviceSession.prototype, 'changeProduct').mockImplementation(function (this: DeviceSession) {
+    const { name = '' } = (this as unknown as { ctx: DurableObjectState }).ctx.id;
+    if (name.startsWith('dev_many-')) told.add(name);
+  });
+  await setMode('readonly');
+  await vi.waitFor(async () => expect(await countPendingChanges()).toBe(0), 100_000);
+  spy.mockRestore();
+  expect(told.size).toBe(count);
+});
+
+test('a product that is changed again and again is told to wait', async () => {
+  const { setMode } = await makeProduct(0);
+  const max = limitSpecs.productChangesPerMinute.default;
+  for (let times = 0; times < max; times++) expect((await setMode('readonly')).status).toBe(200);
+  const refused = await setMode('toggle');
+  expect(refused).toMatchObject({ status: 429, message: 'too_many_requests' });
+  expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
+});
+
+test('the schedule removes refresh tokens and login attempts that have expired', async () => {
+  const { userId } = await makeReadableSwitch();
+  const insertToken = env.DB.prepare(
+    "insert into refresh_tokens (hash, family, user_id, created_at, expires_at) values (?, 'f', ?, 0, ?)",
+  );
+  const nowMs = Date.now();
+  await env.DB.batch([insertToken.bind('over', userId, nowMs - 1), insertToken.bind('valid', userId, nowMs + 60_000)]);
+  await runScheduledJobs(env);
+  const left = await env.DB.prepare("select hash from refresh_tokens where family = 'f'").all();
+  expect(left.results).toEqual([{ hash: 'valid' }]);
+});

@@ -1,0 +1,275 @@
+// API keys at the relay: what a key sees, and when its sockets end.
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { readConfig } from '../../../src/config.ts';
+import { topicOf } from '../../../src/domain/topics.ts';
+import { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
+import { RelayKeys } from '../../../src/objects/relay/keys.ts';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { call, createUser, type TestUser } from '../rig/clients/client.ts';
+import {
+  authed,
+  comeOnline,
+  forbidden,
+  itemOf,
+  openRelay,
+  ping,
+  pong,
+  report,
+  shard,
+  subscribed,
+} from '../rig/clients/relay.ts';
+import type { TestSocket } from '../rig/clients/socket.ts';
+
+type Device = { deviceId: string; productKey: string };
+type Key = { keyId: string; apiKey: string };
+
+const everything = '/sys/+/+/#';
+const refused = (message: string) => ({ action: 'auth', code: 401, message });
+
+let owner: TestUser;
+let lamp: Device;
+let lock: Device;
+
+beforeAll(async () => {
+  owner = await createUser();
+  [lamp, lock] = [await activate(owner), await activate(owner)];
+});
+
+async function activate({ token }: TestUser): Promise<Device> {
+  const productKey = `keys-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token, body: { productKey, name: 'Switch' } });
+  const body = { productKey, deviceSN: 'SN' };
+  const { deviceId } = (await call<{ deviceId: string }>('POST', '/devices/activate', { body })).data;
+  await comeOnline({ productKey, deviceId });
+  return { productKey, deviceId };
+}
+
+const makeKey = async (body: object = {}, { token }: TestUser = owner) =>
+  (await call<Key>('POST', '/users/api-keys', { token, body })).data;
+const authOf = ({ keyId, apiKey }: Key) => ({ action: 'auth', apiKey: keyId, apiSecret: apiKey });
+const deleteKey = ({ keyId }: Key) => call('DELETE', `/users/api-keys/${keyId}`, { token: owner.token });
+const subscribe = (topic: string, snapshot = false) => ({ action: 'subscribe', topic, ...(snapshot && { snapshot }) });
+const topicsOf = (device: Device) => `/sys/${device.productKey}/${device.deviceId}/#`;
+const reportOf = (device: Device, position: string) =>
+  itemOf(topicOf(device, topicActions.propertyPost), JSON.stringify({ params: { position } }));
+const pushOf = (device: Device, position: string) => ({
+  topic: topicOf(device, topicActions.propertyPost),
+  payload: { params: { position } },
+});
+
+/** Until it is restored. */
+const aSecondLater = () => {
+  const now = Date.now.bind(Date);
+  return vi.spyOn(Date, 'now').mockImplementation(() => now() + 1_000);
+};
+const nextOrEnd = (socket: TestSocket) => Promise.race([socket.next(), socket.closed]);
+
+async function signIn(key: Key): Promise<TestSocket> {
+  const socket = await openRelay();
+  expect(await socket.ask(authOf(key))).toEqual(authed);
+  return socket;
+}
+
+describe('an API key at the relay', () => {
+  let key: Key;
+
+  beforeEach(async () => {
+    key = await makeKey();
+  });
+
+  it('is taken either way round, and follows what its user may follow', async () => {
+    const turned = await openRelay();
+    const swapped = { action: 'auth', apiKey: key.apiKey, apiSecret: key.keyId };
+    expect(await turned.ask(swapped)).toEqual(authed);
+    const socket = await signIn(key);
+    expect(await socket.ask(subscribe(topicsOf(lamp)))).toEqual(subscribed(topicsOf(lamp)));
+    expect(await socket.ask(subscribe(everything))).toEqual(subscribed(everything));
+    const foreign = topicsOf(await activate(await createUser()));
+    expect(await socket.ask(subscribe(foreign))).toEqual(forbidden(foreign));
+    await report(reportOf(lamp, 'up'), reportOf(lock, 'up'));
+    const pushes = [await socket.next(), await socket.next()];
+    expect(pushes).toEqual(expect.arrayContaining([pushOf(lamp, 'up'), pushOf(lock, 'up')]));
+    expect(await socket.ask(ping)).toEqual(pong);
+  });
+
+  it('publishes nothing', async () => {
+    const topic = topicOf(lamp, topicActions.propertyPost);
+    const answer = await (await signIn(key)).ask({ action: 'publish', topic, payload: {} });
+    expect(answer).toMatchObject({ code: 403, message: 'forbidden' });
+  });
+
+  it('shows in the list when it was last used', async () => {
+    await signIn(key);
+    const { data } = await call<{ list: { keyId: string; lastUsedAt: string | null }[] }>('GET', '/users/api-keys', {
+      token: owner.token,
+    });
+    expect(data.list.find(({ keyId }) => keyId === key.keyId)?.lastUsedAt).toEqual(expect.any(String));
+    await deleteKey(key);
+  });
+
+  it('needs the scope read', async () => {
+    const blind = await makeKey({ scopes: ['control', 'manage'] });
+    const reader = await makeKey({ scopes: ['read'] });
+    const socket = await openRelay();
+    expect(await socket.ask(authOf(blind))).toEqual(refused('forbidden'));
+    expect(await socket.ask(subscribe(topicsOf(lamp)))).toMatchObject({ code: 401 });
+    expect(await socket.ask(authOf(reader))).toEqual(authed);
+    for (const one of [blind, reader, key]) await deleteKey(one);
+  });
+
+  it('for one product sees nothing of another, in no kind of subscription', async () => {
+    const narrow = await makeKey({ productKey: lamp.productKey });
+    const socket = await signIn(narrow);
+    const [own, other] = [`/sys/${lamp.productKey}/+/#`, `/sys/${lock.productKey}/+/#`];
+    expect(await socket.ask(subscribe(topicsOf(lock)))).toEqual(forbidden(topicsOf(lock)));
+    expect(await socket.ask(subscribe(other))).toEqual(forbidden(other));
+    expect(await socket.ask(subscribe(topicsOf(lamp)))).toEqual(subscribed(topicsOf(lamp)));
+    expect(await socket.ask(subscribe(own))).toEqual(subscribed(own));
+    socket.send(subscribe(everything, true));
+    const state = [await socket.next(), await socket.next(), await socket.next()];
+    expect(state.at(-1)).toEqual(subscribed(everything));
+    for (const push of state.slice(0, 2)) {
+      expect((push as { topic: string }).topic).toMatch(new RegExp(`^/sys/${lamp.productKey}/${lamp.deviceId}/`));
+    }
+    await evictDurableObject(shard());
+    await report(reportOf(lock, 'down'), reportOf(lamp, 'down'));
+    expect(await socket.next()).toEqual(pushOf(lamp, 'down'));
+    expect(await socket.ask(ping)).toEqual(pong);
+    await deleteKey(narrow);
+  });
+
+  it('that is wrong is refused, and the third one ends the socket', async () => {
+    const other = await makeKey();
+    const socket = await openRelay();
+    expect(await socket.ask({ action: 'auth', apiKey: key.keyId })).toMatchObject({ code: 400 });
+    expect(await socket.ask({ ...authOf(key), apiSecret: other.apiKey })).toEqual(refused('unauthorized'));
+    expect(await socket.ask({ ...authOf(key), apiKey: 'ak_' })).toEqual(refused('unauthorized'));
+    const unknown = { action: 'auth', apiKey: `ak_${'0'.repeat(20)}`, apiSecret: key.apiKey };
+    expect(await socket.ask(unknown)).toEqual(refused('unauthorized'));
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'too many failed authentications' });
+    await deleteKey(other);
+  });
+
+  it('that is wrong counts as a wrong credential of its address', async () => {
+    const counted: string[] = [];
+    const KEY_FAILURE_LIMIT: RateLimit = {
+      limit: ({ key: address }) => Promise.resolve({ success: counted.push(address) < 3 }),
+    };
+    const keys = new RelayKeys({ ...env, RATE_LIMITS: 'production', KEY_FAILURE_LIMIT } as unknown as Env);
+    const [right, wrong] = [authOf(key), { ...authOf(key), apiSecret: `sk_${'0'.repeat(40)}` }];
+    const check = (pair: typeof right, address: string) => keys.check(pair, address);
+    for (let attempt = 0; attempt < 3; attempt++) {
+      expect(await check(wrong, '203.0.113.99')).toMatchObject({ refusal: { problem: 'wrong' } });
+    }
+    expect(counted).toEqual(Array(3).fill('203.0.113.99'));
+    // From then on the address is not believed, whatever it sends.
+    expect(await check(right, '203.0.113.99')).toMatchObject({ ok: false, refusal: { kind: 'rate_limited' } });
+    expect(await check(right, '203.0.113.98')).toMatchObject({ ok: true });
+  });
+
+  it('is looked up beside so many others and no more', async () => {
+    const keys = new RelayKeys({ ...env, LIMITS: 'strangerQueue=2' } as unknown as Env);
+    const checks = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((address) => keys.check(authOf(key), address));
+    const refusal = { kind: 'rate_limited', limit: 'strangerQueue' };
+    expect(await Promise.all(checks)).toMatchObject([{ ok: true }, { ok: true }, { ok: false, refusal }]);
+    expect(await keys.check(authOf(key), '192.0.2.3')).toMatchObject({ ok: true });
+  });
+
+  it('inherits nothing from a token on the same socket, nor the other way round', async () => {
+    const narrow = await makeKey({ productKey: lamp.productKey });
+    const socket = await openRelay();
+    expect(await socket.ask({ action: 'auth', token: owner.token })).toEqual(authed);
+    expect(await socket.ask(subscribe(topicsOf(lock)))).toEqual(subscribed(topicsOf(lock)));
+    expect(await socket.ask(authOf(narrow))).toEqual(authed);
+    await report(reportOf(lock, 'middle'));
+    expect(await socket.ask(ping)).toEqual(pong);
+    await deleteKey(narrow);
+  });
+});
+
+describe('the deletion of an API key', () => {
+  /** Nobody tells a shard. */
+  const forget = ({ keyId }: Key) => env.DB.prepare('delete from api_keys where key_id = ?').bind(keyId).run();
+
+  it('ends its sockets at once, and no others', async () => {
+    const [key, other] = [await makeKey(), await makeKey()];
+    const [socket, second, neighbour] = [await signIn(key), await signIn(key), await signIn(other)];
+    expect(await socket.ask(subscribe(everything))).toEqual(subscribed(everything));
+    await evictDurableObject(shard());
+    expect(await deleteKey(key)).toMatchObject({ code: 200 });
+    for (const ended of [socket, second]) {
+      expect(await ended.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    }
+    expect(await neighbour.ask(ping)).toEqual(pong);
+    expect(await (await openRelay()).ask(authOf(key))).toEqual(refused('unauthorized'));
+    await deleteKey(other);
+  });
+
+  it('meets a socket that is signing in', async () => {
+    const key = await makeKey();
+    const socket = await openRelay();
+    const digest = crypto.subtle.digest.bind(crypto.subtle);
+    let isDeleted: Promise<unknown> | undefined;
+    vi.spyOn(crypto.subtle, 'digest').mockImplementation(async (algorithm, data) => {
+      // The key was read and is compared now.
+      isDeleted ??= runInDurableObject(shard(), (gateway: RelayGateway) => gateway.endKey(key.keyId));
+      await isDeleted;
+      return digest(algorithm, data);
+    });
+    expect(await socket.ask(authOf(key))).toEqual(refused('unauthorized'));
+    vi.restoreAllMocks();
+    await deleteKey(key);
+  });
+
+  it('is told again to a shard that fails', async () => {
+    const key = await makeKey();
+    const socket = await signIn(key);
+    const told = vi.spyOn(RelayGateway.prototype, 'endKey').mockImplementationOnce(() => {
+      throw new Error('the shard is overloaded');
+    });
+    expect(await deleteKey(key)).toMatchObject({ code: 200 });
+    const { relayShards } = readConfig(env);
+    expect(told.mock.results.filter(({ type }) => type === 'throw')).toHaveLength(1);
+    expect(told.mock.results.filter(({ type }) => type === 'return')).toHaveLength(relayShards);
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    told.mockRestore();
+  });
+
+  it('keeps every message from its sockets after a second, at a shard that was not told', async () => {
+    const [key, other] = [await makeKey(), await makeKey()];
+    const [socket, neighbour] = [await signIn(key), await signIn(other)];
+    for (const one of [socket, neighbour]) await one.ask(subscribe(topicsOf(lamp)));
+    await forget(key);
+    const clock = aSecondLater();
+    await report(reportOf(lamp, 'down'));
+    expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    expect(await neighbour.next()).toEqual(pushOf(lamp, 'down'));
+    clock.mockRestore();
+    await deleteKey(other);
+  });
+
+  it('keeps the state of devices from them as well', async () => {
+    const key = await makeKey();
+    const socket = await signIn(key);
+    await forget(key);
+    const clock = aSecondLater();
+    socket.send(subscribe(topicsOf(lamp), true));
+    expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    clock.mockRestore();
+  });
+
+  it('is found within a minute by a shard that could not be told, like the end of the account', async () => {
+    const [key, kept] = [await makeKey(), await makeKey()];
+    const [socket, neighbour] = [await signIn(key), await signIn(kept)];
+    await forget(key);
+    await runDurableObjectAlarm(shard());
+    expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    expect(await neighbour.ask(ping)).toEqual(pong);
+    await env.DB.prepare('update users set disabled_at = 1 where id = ?').bind(owner.userId).run();
+    await runDurableObjectAlarm(shard());
+    expect(await neighbour.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
+    await env.DB.prepare('update users set disabled_at = null where id = ?').bind(owner.userId).run();
+  });
+});

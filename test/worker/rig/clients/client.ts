@@ -1,0 +1,65 @@
+// A client of the Worker under test, inside workerd: accounts made by one insert, and calls that read the
+// envelope. Asserts nothing.
+import { env, exports } from 'cloudflare:workers';
+import { readConfig } from '../../../../src/config.ts';
+import { createId } from '../../../../src/crypto/secrets.ts';
+import { signAccessToken } from '../../../../src/crypto/tokens.ts';
+import { openDatabase } from '../../../../src/db/client.ts';
+import { users } from '../../../../src/db/schema/accounts.ts';
+
+export type TestUser = { userId: number; token: string; email: string };
+
+export type CallOptions = {
+  token?: string | undefined;
+  key?: { keyId: string; apiKey: string };
+  /** Sent as JSON; a string is sent as it is. */
+  body?: unknown;
+  headers?: Record<string, string>;
+};
+
+export type Answer<T> = { status: number; headers: Headers; code: number; message: string; data: T };
+
+let userCount = 0;
+
+/** A user without a usable password (scrypt costs 100 ms): register one through the interface where it matters. */
+export async function createUser(): Promise<TestUser> {
+  const name = `user-${++userCount}-${crypto.randomUUID()}@example.test`;
+  const database = openDatabase(env.DB, 'first-primary');
+  const [row] = await database
+    .insert(users)
+    .values({
+      username: name,
+      email: name,
+      foldedUsername: name,
+      foldedEmail: name,
+      passwordHash: '-',
+      projectId: createId('prj_', 8),
+      createdAt: Date.now(),
+    })
+    .returning({ id: users.id });
+  const userId = row!.id;
+  return { userId, email: name, token: await signAccessToken(readConfig(env), userId, `session-of-${userId}`) };
+}
+
+/** Calls `path` below /api/v1 (or an absolute one that starts with a slash and another prefix) and reads the envelope. */
+export async function call<T = never>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
+  const response = await send(method, path, options);
+  const envelope = await response.json<{ code: number; message: string; data: T }>();
+  return { status: response.status, headers: response.headers, ...envelope };
+}
+
+/** As `call`, but the bare response. */
+export function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
+  const headers = new Headers(options.headers);
+  if (options.token !== undefined) headers.set('Authorization', `Bearer ${options.token}`);
+  if (options.key !== undefined) {
+    headers.set('X-API-Key', options.key.keyId);
+    headers.set('X-API-Secret', options.key.apiKey);
+  }
+  const body =
+    options.body === undefined || typeof options.body === 'string' ? options.body : JSON.stringify(options.body);
+  if (body !== undefined && !headers.has('Content-Type')) headers.set('Content-Type', 'application/json');
+  const isBelowApi = /^\/(users|products|devices|invitations|claim-tokens)\b/.test(path);
+  const url = `https://latchwork.test${isBelowApi ? '/api/v1' : ''}${path}`;
+  return exports.default.fetch(new Request(url, { method, headers, ...(body === undefined ? {} : { body }) }));
+}

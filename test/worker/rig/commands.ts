@@ -1,0 +1,97 @@
+// Devices of one owner that are sent commands, and a bridge that takes the commands. Asserts nothing.
+import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
+import { vi } from 'vitest';
+import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { TestBridge, type Said } from './clients/bridge.ts';
+import { call, createUser, type Answer, type TestUser } from './clients/client.ts';
+import { sessionOf } from './provision.ts';
+
+const { propertyPost, propertySet } = topicActions;
+
+export type Device = { productKey: string; deviceId: string };
+export type Receipt = {
+  message: string;
+  commandId: string;
+  deviceOnline: boolean;
+  expiresAt: string;
+  state?: string;
+  elapsedMs?: number;
+};
+export type Command = {
+  commandId: string;
+  state: string;
+  reason: string | null;
+  replyCode: number | null;
+  params: object;
+  kept: boolean;
+  steps: Record<'accepted' | 'published' | 'brokerAcknowledged' | 'deviceAcknowledged' | 'confirmed', number | null>;
+};
+export type Message = { id: string; method: string; params: object; time: number };
+
+export let owner: TestUser;
+export let bridge: TestBridge;
+
+/** Before all tests of a file. */
+export async function signUpOwner(): Promise<void> {
+  owner = await createUser();
+}
+/** Before each test. */
+export async function openBridge(): Promise<void> {
+  bridge = await TestBridge.dialIn();
+}
+/** After each test; takes back what `setClock` did. */
+export async function closeBridge(): Promise<void> {
+  vi.restoreAllMocks();
+  await bridge.close();
+}
+
+let count = 0;
+export async function activate(controlMode = 'toggle'): Promise<Device> {
+  const productKey = `commands-${++count}`;
+  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch', controlMode } });
+  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', {
+    body: { productKey, deviceSN: 'SN' },
+  });
+  return { productKey, deviceId: data.deviceId };
+}
+export async function activateOnline(): Promise<Device> {
+  const device = await activate();
+  await connect(device);
+  return device;
+}
+
+export const connect = ({ deviceId }: Device) =>
+  sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+export const disconnect = ({ deviceId }: Device) =>
+  sessionOf(deviceId).reportConnection({
+    kind: 'disconnected',
+    sessionStartedAtMs: null,
+    endedAtMs: Date.now(),
+    reason: 'tcp_closed',
+  });
+export const control = ({ deviceId }: Device, body: unknown, query = '', headers = {}): Promise<Answer<Receipt>> =>
+  call('POST', `/devices/${deviceId}/control${query}`, { token: owner.token, body, headers });
+export const read = async ({ deviceId }: Device, commandId: string) =>
+  (await call<Command>('GET', `/devices/${deviceId}/commands/${commandId}`, { token: owner.token })).data;
+export const listOf = async ({ deviceId }: Device, query = '') =>
+  (
+    await call<{ list: Command[]; total: number }>('GET', `/devices/${deviceId}/commands${query}`, {
+      token: owner.token,
+    })
+  ).data;
+export const cancel = ({ deviceId }: Device, commandId: string): Promise<Answer<Command>> =>
+  call('DELETE', `/devices/${deviceId}/commands/${commandId}`, { token: owner.token });
+export const nextCommand = async (device: Device) => (await bridge.nextFor(device, propertySet)).body as Message;
+export const unheard = (device: Device) => bridge.waitingFor(device, propertySet) as Message[];
+export const reply = (id: string, code?: number): Said => ({ action: propertyPost, payload: replyOf(id, code) });
+export const replyOf = (id: string, code?: number) => ({ method: 'thing.service.property.set_reply', id, code });
+export const report = (properties: object): Said => ({ action: propertyPost, payload: { params: properties } });
+export const ring = ({ deviceId }: Device) => runDurableObjectAlarm(sessionOf(deviceId));
+export const sleep = ({ deviceId }: Device) => evictDurableObject(sessionOf(deviceId));
+
+export function setClock(atMs: number): void {
+  vi.spyOn(Date, 'now').mockReturnValue(atMs);
+}
+
+export const up = { action: 'toggle', position: 'up' };
+export const down = { action: 'toggle', position: 'down' };

@@ -1,0 +1,34 @@
+// The Worker under test with other limits (docs/limits.md) or bindings. Asserts nothing.
+import { createExecutionContext } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { createApp } from '../../../src/app.ts';
+import type { Answer } from './clients/client.ts';
+
+type Options = { token?: string; body?: unknown };
+
+/** As `call`, by a Worker whose setting `LIMITS` is `limits`. */
+export function callLimited<T = never>(
+  limits: string,
+  method: string,
+  path: string,
+  options: Options,
+): Promise<Answer<T>> {
+  return callWith({ LIMITS: limits }, method, path, options);
+}
+
+/** As `call`, by a Worker with these settings and bindings in place of its own. */
+export async function callWith<T = never>(
+  bindings: Partial<Record<keyof Env, unknown>>,
+  method: string,
+  path: string,
+  { token, body }: Options,
+): Promise<Answer<T>> {
+  const request = new Request(`https://latchwork.test/api/v1${path}`, {
+    method,
+    headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const response = await createApp().fetch(request, { ...env, ...bindings }, createExecutionContext());
+  const envelope = await response.json<{ code: number; message: string; data: T }>();
+  return { status: response.status, headers: response.headers, ...envelope };
+}

@@ -1,0 +1,73 @@
+// Users, products and devices that change hands. Asserts nothing.
+import { digestOf } from '../../../src/crypto/secrets.ts';
+import { wireErrorOf } from '../../../src/domain/refusal.ts';
+import { parseMessagingName } from '../../../src/domain/topics.ts';
+import { call, createUser, type Answer, type TestUser } from './clients/client.ts';
+import { sessionOf } from './provision.ts';
+
+export type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
+export type Event = { status: string; reason: string; time: string; address?: string | null; count?: number };
+
+/** Who makes the products. */
+export let maker: TestUser;
+/** Who claims devices. */
+export let anna: TestUser;
+/** Who has none at first. */
+export let bert: TestUser;
+/** Before all tests of a file. */
+export async function signUpUsers(): Promise<void> {
+  [maker, anna, bert] = await Promise.all([createUser(), createUser(), createUser()]);
+}
+
+let count = 0;
+export async function createProduct(more: object = {}): Promise<string> {
+  const productKey = `own-${++count}`;
+  const body = { productKey, name: 'Switch', controlMode: 'toggle', ...more };
+  const { message } = await call('POST', '/products', { token: maker.token, body });
+  if (message !== 'success') throw new Error(`no product: ${message}`);
+  return productKey;
+}
+
+export async function tokenOf(user: TestUser): Promise<string> {
+  const { data, message } = await call<{ token: string }>('POST', '/devices/claim-tokens', { token: user.token });
+  if (message !== 'success') throw new Error(`no claim token: ${message}`);
+  return data.token;
+}
+
+export function activate(productKey: string, token?: string, more: object = {}): Promise<Answer<Activation>> {
+  const body = { productKey, deviceSN: 'SN-1', ...more };
+  const headers = { 'CF-Connecting-IP': '203.0.113.9' };
+  return call('POST', token === undefined ? '/devices/activate' : `/t/${token}/api/v1/devices/activate`, {
+    body,
+    headers,
+  });
+}
+
+/** A device of Anna's. */
+export async function claimed(more: object = {}): Promise<Activation & { productKey: string }> {
+  const productKey = await createProduct(more);
+  const { data, message } = await activate(productKey, await tokenOf(anna));
+  if (message !== 'success') throw new Error(`not claimed: ${message}`);
+  return { ...data, productKey };
+}
+
+export async function logIn({ username, password }: Activation['mqtt']): Promise<string> {
+  const { productKey, deviceId } = parseMessagingName(username)!;
+  const outcome = await sessionOf(deviceId).authenticate({ productKey, passwordDigest: await digestOf(password) });
+  if (!outcome.ok) return wireErrorOf(outcome.refusal).message;
+  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  return 'accepted';
+}
+
+export const as = (user: TestUser) => ({ token: user.token });
+export const read = (user: TestUser, deviceId: string) => call('GET', `/devices/${deviceId}/status`, as(user));
+export async function eventsOf(user: TestUser, deviceId: string): Promise<Event[]> {
+  const { data } = await call<{ list: Event[] }>('GET', `/devices/${deviceId}/events?size=100`, as(user));
+  return data.list;
+}
+export async function listed(user: TestUser): Promise<string[]> {
+  const { data } = await call<{ list: { deviceId: string }[]; total: number }>('GET', '/devices?size=100', as(user));
+  if (data.total !== data.list.length) throw new Error(`a list of ${data.list.length} says ${data.total}`);
+  return data.list.map(({ deviceId }) => deviceId);
+}
+export const refused = { status: 403, message: 'reactivation_not_allowed', data: null };

@@ -1,0 +1,59 @@
+// Devices with a session and no record in D1, for tests of the messaging paths, which never touch D1. Asserts nothing.
+import { env } from 'cloudflare:workers';
+import { readConfig } from '../../../src/config.ts';
+import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
+import { createId, digestOf } from '../../../src/crypto/secrets.ts';
+import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
+import type { InboundMessage, MessageResult } from '../../../src/domain/device/inbox.ts';
+import { packMessages } from '../../../src/objects/calls/message-columns.ts';
+
+export type TestDevice = DeviceIdentity & { name: string; password: string };
+
+/** @param oldPassword one that was issued before passwords had a code */
+export async function provisionDevice({
+  ownerId = 1,
+  productKey = 'switch',
+  oldPassword = '',
+} = {}): Promise<TestDevice> {
+  const deviceId = createId('dev_', 8);
+  const { messagingSecrets } = readConfig(env);
+  const password = oldPassword || (await createMessagingPassword(messagingSecrets, { productKey, deviceId }));
+  await sessionOf(deviceId).provision({
+    productKey,
+    ownerId,
+    productOwnerId: ownerId,
+    claimedAtMs: null,
+    name: 'A switch',
+    controlMode: 'toggle',
+    offlineGraceSeconds: 0,
+    productChangedAtMs: 0,
+    secretDigest: await digestOf('sk_of-the-device'),
+    passwordDigest: await digestOf(password),
+  });
+  return { productKey, deviceId, name: messagingName({ productKey, deviceId }), password };
+}
+
+export function sessionOf(deviceId: string) {
+  return env.DEVICE_SESSION.getByName(deviceId);
+}
+
+/** Hands messages to a device's session as the uplink does; the results in the order of the messages. */
+export async function ingest(
+  session: ReturnType<typeof sessionOf>,
+  productKey: string,
+  spoolId: string,
+  messages: (Omit<InboundMessage, 'isSoleReader'> & { isSoleReader?: boolean })[],
+): Promise<MessageResult[]> {
+  const { others } = await session.ingest(
+    productKey,
+    spoolId,
+    packMessages(messages.map((message) => ({ isSoleReader: false, ...message }))),
+  );
+  return messages.map((_, position) => {
+    const other = others.find((one) => one.position === position);
+    if (other === undefined) return { result: 'accepted' };
+    const result: MessageResult & { position?: number } = { ...other };
+    delete result.position;
+    return result;
+  });
+}

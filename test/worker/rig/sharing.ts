@@ -1,0 +1,53 @@
+// Devices that their owner shares, and what members ask. Asserts nothing.
+import { call, createUser, type TestUser } from './clients/client.ts';
+
+export type Device = { deviceId: string; productKey: string };
+export type Listed = { total: number; list: { deviceId: string; role: string }[]; next?: string | null };
+
+/** Of the product and of each device at first. */
+export let owner: TestUser;
+/** With whom devices are shared; another one in each test. */
+export let friend: TestUser;
+/** Who has no part in any. */
+export let stranger: TestUser;
+export let productKey: string;
+/** Another one in each test. */
+export let device: Device;
+
+/** Before all tests of a file. */
+export async function signUpUsers(): Promise<void> {
+  [owner, stranger] = await Promise.all([createUser(), createUser()]);
+  productKey = `shared-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+}
+
+/** Before each test. */
+export async function makeFriendAndDevice(): Promise<void> {
+  friend = await createUser();
+  device = await activate();
+}
+
+export async function activate(): Promise<Device> {
+  const body = { productKey, deviceSN: crypto.randomUUID() };
+  const { data } = await call<{ deviceId: string }>('POST', '/devices/activate', { body });
+  return { deviceId: data.deviceId, productKey };
+}
+
+export const invite = ({ deviceId }: Device, { email }: { email: string }, role = 'viewer', by = owner) =>
+  call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { token: by.token, body: { email, role } });
+export const accept = (invitationId: string, by: TestUser) =>
+  call<{ deviceId: string; role: string }>('POST', `/invitations/${invitationId}/accept`, { token: by.token });
+export const remove = ({ deviceId }: Device, { userId }: TestUser, by = owner) =>
+  call('DELETE', `/devices/${deviceId}/members/${userId}`, { token: by.token });
+export const statusFor = ({ deviceId }: Device, { token }: TestUser) =>
+  call('GET', `/devices/${deviceId}/status`, { token });
+export const listFor = async ({ token }: TestUser, query = '') =>
+  (await call<Listed>('GET', `/devices${query}`, { token })).data;
+export const incomingOf = async ({ token }: TestUser) =>
+  (await call<{ total: number; list: { invitationId: string }[] }>('GET', '/invitations', { token })).data;
+
+export async function share(one: Device, user: TestUser, role = 'viewer'): Promise<void> {
+  const { data } = await invite(one, user, role);
+  const { code } = await accept(data.invitationId, user);
+  if (code !== 200) throw new Error(`not shared: ${code}`);
+}

@@ -1,0 +1,192 @@
+// A device whose object has lost everything while D1 has its record: whose it is and with whom it is shared comes back, by
+// whatever is asked first, and nobody else gets in meanwhile.
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { digestOf } from '../../../src/crypto/secrets.ts';
+import { reconcilePath } from '../../../src/protocol/bridge.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { sessionOf } from '../rig/provision.ts';
+
+type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
+
+const refused = { status: 403, message: 'reactivation_not_allowed' };
+let maker: TestUser;
+let anna: TestUser;
+let friend: TestUser;
+let productKey: string;
+beforeEach(async () => {
+  [maker, anna, friend] = await Promise.all([createUser(), createUser(), createUser()]);
+  productKey = `lost-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: maker.token, body: { productKey, name: 'Switch', controlMode: 'toggle' } });
+});
+
+async function tokenOf({ token }: TestUser): Promise<string> {
+  return (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data.token;
+}
+
+function activate(claimToken?: string, more: object = {}): Promise<Answer<Activation>> {
+  const path = claimToken === undefined ? '/devices/activate' : `/t/${claimToken}/api/v1/devices/activate`;
+  return call('POST', path, { body: { productKey, deviceSN: 'SN-1', ...more } });
+}
+
+const ask = (user: TestUser, method: string, path: string, body?: object) =>
+  call<Record<string, unknown>>(method, path, { token: user.token, ...(body && { body }) });
+
+/** Anna's, and her friend may read it. */
+async function shared(): Promise<Activation> {
+  const { data } = await activate(await tokenOf(anna));
+  await ask(anna, 'PATCH', `/devices/${data.deviceId}`, { name: 'Hall' });
+  await share(data.deviceId, friend);
+  return data;
+}
+
+async function share(deviceId: string, user: TestUser): Promise<void> {
+  const invited = await ask(anna, 'POST', `/devices/${deviceId}/members`, { email: user.email, role: 'viewer' });
+  const accepted = await ask(user, 'POST', `/invitations/${invited.data['invitationId'] as string}/accept`);
+  expect(accepted).toMatchObject({ code: 200 });
+}
+
+/** As a restore of the objects to a time before the activation leaves it. */
+async function lose(deviceId: string): Promise<void> {
+  await runInDurableObject(sessionOf(deviceId), async (_, { storage }) => {
+    await storage.deleteAlarm();
+    await storage.deleteAll();
+  });
+  await evictDurableObject(sessionOf(deviceId));
+}
+
+async function reconcile(): Promise<Record<string, number>> {
+  const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
+  await env.DB.prepare('update devices set created_at = 1').run();
+  return (await call<Record<string, number>>('POST', reconcilePath, { headers, body: { isNew: true } })).data;
+}
+
+const membersOf = async (deviceId: string) =>
+  (await ask(anna, 'GET', `/devices/${deviceId}/members`)).data['list'] as { userId: number }[];
+const statusIn = async (user: TestUser, deviceId: string) =>
+  (await ask(user, 'GET', `/devices/${deviceId}`)).data['status'];
+
+describe('a device whose session was lost', () => {
+  it('is as before for its members, whoever of them asks first, and lets nobody else in', async () => {
+    const { deviceId, mqtt } = await shared();
+    await lose(deviceId);
+    expect(await ask(friend, 'GET', `/devices/${deviceId}/status`)).toMatchObject({
+      code: 200,
+      data: { deviceName: 'Hall', status: 'inactive', online: false },
+    });
+    expect(await ask(maker, 'GET', `/devices/${deviceId}/status`)).toMatchObject({ code: 403 });
+    expect(await ask(await createUser(), 'GET', `/devices/${deviceId}/status`)).toMatchObject({ code: 403 });
+    expect(await ask(anna, 'POST', `/devices/${deviceId}/control`, { action: 'toggle' })).toMatchObject({
+      message: 'device_not_activated',
+    });
+    const passwordDigest = await digestOf(mqtt.password);
+    expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: false });
+    expect((await ask(anna, 'GET', `/devices/${deviceId}/events`)).data['list']).toContainEqual(
+      expect.objectContaining({ status: 'ownership', reason: 'session_restored' }),
+    );
+    await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).toBe('inactive'), { timeout: 15_000 });
+  });
+
+  it('activates again as its owner lets it, and keeps its members', async () => {
+    const { deviceId } = await shared();
+    await lose(deviceId);
+    expect(await activate(), 'a stranger comes first').toMatchObject(refused);
+    expect(await activate(await tokenOf(maker))).toMatchObject(refused);
+    await ask(anna, 'POST', `/devices/${deviceId}/pairing-window`);
+    const { data } = await activate();
+    expect(data.deviceId).toBe(deviceId);
+    const passwordDigest = await digestOf(data.mqtt.password);
+    expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
+    expect(await ask(friend, 'GET', `/devices/${deviceId}/status`)).toMatchObject({ code: 200 });
+    const other = await createUser();
+    await share(deviceId, other);
+    expect((await membersOf(deviceId)).map(({ userId }) => userId)).toEqual([friend.userId, other.userId]);
+    await vi.waitFor(async () => expect(await statusIn(anna, deviceId)).not.toBe('inactive'), { timeout: 15_000 });
+  });
+
+  it('activates with a claim token of its owner before anybody asked for it', async () => {
+    const { deviceId } = await shared();
+    await lose(deviceId);
+    expect(await activate(await tokenOf(anna))).toMatchObject({ status: 200, data: { deviceId } });
+    expect(await ask(friend, 'GET', `/devices/${deviceId}/status`)).toMatchObject({ code: 200 });
+  });
+
+  it('can be released, handed on, unshared and given credentials by its owner, and by nobody else', async () => {
+    const { deviceId } = await shared();
+    await lose(deviceId);
+    expect(await ask(maker, 'POST', `/devices/${deviceId}/release`)).toMatchObject({ code: 403 });
+    expect(await ask(friend, 'POST', `/devices/${deviceId}/credentials`)).toMatchObject({ code: 403 });
+    expect(await ask(anna, 'DELETE', `/devices/${deviceId}/members/${friend.userId}`)).toMatchObject({ code: 200 });
+    expect(await membersOf(deviceId)).toEqual([]);
+    expect(await ask(anna, 'POST', `/devices/${deviceId}/credentials`)).toMatchObject({ code: 200 });
+    await lose(deviceId);
+    expect(await ask(anna, 'POST', `/devices/${deviceId}/transfer`, { email: friend.email })).toMatchObject({
+      code: 200,
+    });
+    await lose(deviceId);
+    expect(await ask(friend, 'POST', `/devices/${deviceId}/transfer/accept`)).toMatchObject({ code: 200 });
+    await lose(deviceId);
+    expect(await ask(friend, 'POST', `/devices/${deviceId}/release`)).toMatchObject({ code: 200 });
+    expect(await activate()).toMatchObject({ status: 200, data: { deviceId } });
+  });
+
+  it.each(['secret', 'never'])(
+    'comes back with reactivation %s, too, though its secret is lost',
+    async (reactivation) => {
+      await ask(maker, 'PUT', `/products/${productKey}`, { reactivation });
+      const { deviceId, deviceSecret } = await shared();
+      await lose(deviceId);
+      expect(await activate(undefined, { deviceSecret })).toMatchObject(refused);
+      if (reactivation === 'secret') await ask(anna, 'POST', `/devices/${deviceId}/pairing-window`);
+      else await ask(anna, 'POST', `/devices/${deviceId}/release`);
+      const again = await activate();
+      expect(again).toMatchObject({ status: 200, data: { deviceId } });
+      expect(await activate()).toMatchObject(refused);
+      const shown = await activate(undefined, { deviceSecret: again.data.deviceSecret });
+      expect(shown.status).toBe(reactivation === 'secret' ? 200 : 403);
+    },
+  );
+
+  it('that is disabled stays so, and can be enabled', async () => {
+    const { deviceId } = await shared();
+    await ask(anna, 'PATCH', `/devices/${deviceId}`, { disabled: true });
+    await lose(deviceId);
+    expect(await activate(await tokenOf(anna))).toMatchObject({ message: 'device_disabled' });
+    await ask(anna, 'PATCH', `/devices/${deviceId}`, { disabled: false });
+    expect(await activate(await tokenOf(anna))).toMatchObject({ status: 200, data: { deviceId } });
+  });
+});
+
+describe('the reconciliation', () => {
+  it('restores owner and members of a lost session, once', async () => {
+    const { deviceId } = await shared();
+    await lose(deviceId);
+    expect(await reconcile()).toMatchObject({ inactive: 1, failed: 0 });
+    await vi.waitFor(async () => expect(await statusIn(friend, deviceId)).toBe('inactive'), { timeout: 15_000 });
+    // As the object alone knows it: D1 is not asked.
+    const actor = { userId: friend.userId, scopes: null, productKey: null };
+    expect(await sessionOf(deviceId).status(actor)).toMatchObject({ ok: true, value: { deviceName: 'Hall' } });
+    expect(await reconcile()).toMatchObject({ inactive: 0 });
+  });
+
+  it.each([
+    ['older', 0],
+    ['newer', 900],
+  ])('writes the members again where D1 has %s ones', async (_, version) => {
+    const { deviceId } = await shared();
+    await env.DB.batch([
+      env.DB.prepare('update devices set members_version = ? where device_id = ?').bind(version, deviceId),
+      env.DB.prepare('delete from device_members where user_id = ?').bind(friend.userId),
+    ]);
+    expect(await membersOf(deviceId)).toEqual([]);
+    await reconcile();
+    await vi.waitFor(
+      async () => expect(await membersOf(deviceId)).toMatchObject([{ userId: friend.userId, role: 'viewer' }]),
+      { timeout: 15_000 },
+    );
+    const other = await createUser();
+    await share(deviceId, other);
+    expect(await membersOf(deviceId)).toHaveLength(2);
+  });
+});

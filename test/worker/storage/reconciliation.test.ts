@@ -1,0 +1,329 @@
+// What a restore of D1 alone or of objects alone leaves behind, and how it is mended: records without a session by the
+// reconciliation, sessions without a record by the devices themselves.
+import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { env } from 'cloudflare:workers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { inPerson } from '../../../src/domain/access.ts';
+import { createId, digestOf } from '../../../src/crypto/secrets.ts';
+import { claimOutboxEntry } from '../../../src/db/devices/broker-outbox.ts';
+import { openDatabase } from '../../../src/db/client.ts';
+import { DeviceEffects } from '../../../src/objects/device/effects.ts';
+import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
+import { runScheduledJobs } from '../../../src/scheduled.ts';
+import { reconcileDevicesPath, reconcilePath } from '../../../src/protocol/bridge.ts';
+import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
+import { sessionOf } from '../rig/provision.ts';
+import { insertRecords } from '../rig/records.ts';
+
+type Reconciled = Record<'checked' | 'inactive' | 'deleted' | 'failed', number> & { finishedAt: string | null };
+type Device = { deviceId: string; deviceSN: string; status: string };
+
+const hourMs = 3_600_000;
+const secret = 'bridge-secret-of-the-worker-tests-only';
+let owner: TestUser;
+let productKey: string;
+const passwords = new Map<string, string>();
+beforeEach(async () => {
+  owner = await createUser();
+  productKey = `restored-${crypto.randomUUID()}`;
+  await call('POST', '/products', { token: owner.token, body: { productKey, name: 'Switch' } });
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await env.DB.prepare('delete from devices').run();
+});
+
+async function activate(deviceSN = 'SN-1'): Promise<string> {
+  const body = { productKey, deviceSN };
+  const { data } = await call<Device & { mqtt: { password: string } }>('POST', '/devices/activate', { body });
+  passwords.set(data.deviceId, data.mqtt.password);
+  return data.deviceId;
+}
+
+function pass(ms: number): void {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms });
+}
+
+function reconcile(isNew: unknown, bearer = secret): Promise<Answer<Reconciled>> {
+  return call('POST', reconcilePath, { headers: { Authorization: `Bearer ${bearer}` }, body: { isNew } });
+}
+
+async function reconcileAll(): Promise<Reconciled> {
+  let { data } = await reconcile(true);
+  while (data.finishedAt === null) ({ data } = await reconcile(false));
+  return data;
+}
+
+async function listDevices(): Promise<Device[]> {
+  return (await call<{ list: Device[] }>('GET', '/devices', { token: owner.token })).data.list;
+}
+
+async function statusInList(): Promise<string | undefined> {
+  return (await listDevices())[0]?.status;
+}
+
+/** With the password of its last activation. */
+async function connect(deviceId: string): Promise<void> {
+  const passwordDigest = await digestOf(passwords.get(deviceId) ?? '');
+  expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
+  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+}
+
+/** A record of more than ten minutes ago whose object knows nothing, as objects restored to an earlier time leave it. */
+async function loseSession(): Promise<string> {
+  const deviceId = createId('dev_', 8);
+  await insertRecords({ ownerId: owner.userId, productKey, count: 1, statuses: [1] });
+  await env.DB.prepare('update devices set device_id = ?, projection_version = 57 where owner_id = ?')
+    .bind(deviceId, owner.userId)
+    .run();
+  return deviceId;
+}
+
+describe('a record without a session', () => {
+  it('becomes inactive, and the next activation makes it whole', async () => {
+    const deviceId = await loseSession();
+    expect(await statusInList()).toBe('online');
+    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 1, deleted: 0, failed: 0 });
+    expect(await statusInList()).toBe('inactive');
+    const answer = await call<{ total: number }>('GET', '/devices?status=0', { token: owner.token });
+    expect(answer.data.total).toBe(1);
+    expect(await activate('RECORD-1')).toBe(deviceId);
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
+    await connect(deviceId);
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
+    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0 });
+  });
+
+  it('shows the presence of its new session, also where it activates before a reconciliation', async () => {
+    const deviceId = await loseSession();
+    await activate('RECORD-1');
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
+    await connect(deviceId);
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
+  });
+
+  it('is deleted where its device was deleted', async () => {
+    const deviceId = await activate();
+    pass(11 * 60_000);
+    await sessionOf(deviceId).delete();
+    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 1 });
+    expect(await listDevices()).toEqual([]);
+  });
+
+  it('is left alone while its activation may be under way', async () => {
+    await loseSession();
+    await env.DB.prepare('update devices set created_at = ?').bind(Date.now()).run();
+    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 0 });
+    expect(await statusInList()).toBe('online');
+  });
+});
+
+describe('a record with a session', () => {
+  it('stays as it is', async () => {
+    await connect(await activate());
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
+    pass(hourMs);
+    expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 0, failed: 0 });
+    expect(await statusInList()).toBe('online');
+  });
+
+  it.each([
+    ['an older', 0],
+    ['a newer', 900],
+  ])('shows the presence of the session again where D1 had %s projection', async (_, version) => {
+    const deviceId = await activate();
+    await connect(deviceId);
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
+    const restored = 'update devices set connection_status = 2, projection_version = ? where device_id = ?';
+    await env.DB.prepare(restored).bind(version, deviceId).run();
+    await reconcileAll();
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
+    await sessionOf(deviceId).reportConnection({
+      kind: 'disconnected',
+      sessionStartedAtMs: null,
+      endedAtMs: Date.now(),
+      reason: 'gone',
+    });
+    await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
+  });
+});
+
+describe('a reconciliation', () => {
+  it('goes on where the one before ended, every minute and by request', async () => {
+    await insertRecords({ ownerId: owner.userId, productKey, count: 5 });
+    await env.DB.prepare('delete from reconciliation').run();
+    const inTwos = { ...env, LIMITS: 'recordsPerReconciliation=2' } as unknown as Env;
+    for (const statuses of [3, 1]) {
+      await runScheduledJobs(inTwos);
+      expect((await listDevices()).filter(({ status }) => status === 'offline')).toHaveLength(statuses);
+    }
+    expect((await reconcile(false)).data).toMatchObject({
+      checked: 5,
+      inactive: 5,
+      finishedAt: expect.any(String) as string,
+    });
+    expect((await reconcile(false)).data).toMatchObject({ checked: 5 });
+    await runScheduledJobs(inTwos);
+    expect((await reconcile(false)).data).toMatchObject({ checked: 5 });
+  });
+
+  it.each([
+    ['thirty days', 30, ''],
+    ['as many days as the limit says', 2, 'reconcileEveryDays=2'],
+  ])('begins by itself after %s', async (_, days, limits) => {
+    const limited = { ...env, LIMITS: limits } as unknown as Env;
+    await reconcileAll();
+    await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
+    pass((days - 1) * 24 * hourMs);
+    await runScheduledJobs(limited);
+    expect((await reconcile(false)).data).toMatchObject({ checked: 0 });
+    pass(24 * hourMs);
+    await runScheduledJobs(limited);
+    expect((await reconcile(false)).data).toMatchObject({ checked: 3, inactive: 3 });
+  });
+
+  it('counts a device that cannot be asked, and goes on', async () => {
+    await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
+    const [broken] = await listDevices();
+    const sessions = {
+      getByName: (name: string) =>
+        name === broken!.deviceId
+          ? { compareRecord: () => Promise.reject(new Error('away')) }
+          : env.DEVICE_SESSION.getByName(name),
+    };
+    await env.DB.prepare('delete from reconciliation').run();
+    await runScheduledJobs({ ...env, DEVICE_SESSION: sessions as unknown as Env['DEVICE_SESSION'] });
+    expect((await reconcile(false)).data).toMatchObject({ checked: 3, inactive: 2, failed: 1 });
+  });
+
+  it('is for who has the bridge secret', async () => {
+    expect((await reconcile(true, owner.token)).status).toBe(401);
+    expect(await reconcile('yes')).toMatchObject({ status: 400 });
+  });
+});
+
+it('numbers that were given out before a restore are skipped by the statement of docs/operations.md', async () => {
+  const update = "UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name IN ('users', 'products', 'devices')";
+  await env.DB.prepare(update).run();
+  expect((await createUser()).userId).toBe(owner.userId + 1_000_001);
+});
+
+describe('a session without a record', () => {
+  /** A day later the device comes online again; D1 is asked within an hour. */
+  async function comeBack(deviceId: string): Promise<void> {
+    pass(24 * hourMs);
+    await connect(deviceId);
+    pass(hourMs);
+    await runDurableObjectAlarm(sessionOf(deviceId));
+  }
+
+  async function isThere(deviceId: string): Promise<boolean> {
+    return (await sessionOf(deviceId).status(inPerson(owner.userId))).ok;
+  }
+
+  /** Nothing but the row shows that the answer of D1 has arrived. */
+  async function readCheck(deviceId: string): Promise<{ confirmedAtMs: number; missingSinceMs: number | null }> {
+    return runInDurableObject(sessionOf(deviceId), (_, { storage }) => {
+      const query = "select json from slice where name = 'administration'";
+      const { json } = storage.sql.exec<{ json: string }>(query).one();
+      return (JSON.parse(json) as { recordCheck: Awaited<ReturnType<typeof readCheck>> }).recordCheck;
+    });
+  }
+
+  it('ends after two answers of D1, six hours apart', async () => {
+    const deviceId = await activate();
+    await env.DB.prepare('delete from devices where device_id = ?').bind(deviceId).run();
+    await comeBack(deviceId);
+    await expect.poll(async () => (await readCheck(deviceId)).missingSinceMs).not.toBeNull();
+    expect(await isThere(deviceId)).toBe(true);
+    pass(6 * hourMs);
+    await runDurableObjectAlarm(sessionOf(deviceId));
+    await expect.poll(() => isThere(deviceId)).toBe(false);
+    expect(await activate()).not.toBe(deviceId);
+  });
+
+  it('ends at a broker that holds the credentials, too', async () => {
+    const deviceId = createId('dev_', 8);
+    const work: Promise<unknown>[] = [];
+    const noEdge = { publish: () => undefined, end: () => undefined };
+    const ctx = { id: { name: deviceId }, waitUntil: (promise: Promise<unknown>) => work.push(promise) };
+    const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
+    const effects = new DeviceEffects(
+      ctx as unknown as DurableObjectState,
+      atMosquitto,
+      () => undefined,
+      () => noEdge,
+      new DeviceFleets(
+        atMosquitto,
+        deviceId,
+        () => 'unused',
+        () => undefined,
+      ),
+    );
+    effects.run([{ kind: 'delete_at_broker', productKey }]);
+    await Promise.all(work);
+    const nowMs = Date.now();
+    const entry = await claimOutboxEntry(openDatabase(env.DB, 'first-primary'), nowMs, nowMs + 1, deviceId);
+    expect(entry).toMatchObject({ deviceId, productKey, operation: 'delete' });
+  });
+
+  it('stays where there is a record', async () => {
+    const deviceId = await activate();
+    const { confirmedAtMs } = await readCheck(deviceId);
+    await comeBack(deviceId);
+    await expect.poll(async () => (await readCheck(deviceId)).confirmedAtMs).toBeGreaterThan(confirmedAtMs);
+    expect(await isThere(deviceId)).toBe(true);
+  });
+
+  it('stays where the database does not know its product either, which is not the one it was made with', async () => {
+    const deviceId = await activate();
+    await env.DB.batch([env.DB.prepare('delete from devices'), env.DB.prepare('delete from products')]);
+    const asked = vi.spyOn(env.DB, 'withSession');
+    await comeBack(deviceId);
+    for (let hour = 0; hour < 30; hour++) {
+      pass(hourMs);
+      await runDurableObjectAlarm(sessionOf(deviceId));
+    }
+    await expect.poll(() => asked.mock.calls.length).toBeGreaterThan(1);
+    expect(await readCheck(deviceId)).toMatchObject({ missingSinceMs: null });
+    expect(await isThere(deviceId)).toBe(true);
+  });
+});
+
+describe('of devices that an operator names', () => {
+  const ask = (deviceIds: unknown, bearer = secret): Promise<Answer<Record<string, unknown>>> =>
+    call('POST', reconcileDevicesPath, { headers: { Authorization: `Bearer ${bearer}` }, body: { deviceIds } });
+
+  it('tells those whose record is lost, which end as by themselves', async () => {
+    const [kept, lost] = [await activate('KEPT'), await activate('LOST')];
+    await env.DB.prepare('delete from devices where device_id = ?').bind(lost).run();
+    const ids = [kept, lost, lost, 'dev_00000000'];
+    const found = { recorded: 1, absent: 1, failed: 0, unrecorded: [lost], withoutProduct: [] };
+    expect((await ask(ids)).data).toEqual(found);
+    pass(3 * hourMs);
+    await ask([lost]);
+    expect(await sessionOf(lost).compareRecord(0, 0)).toBe('present');
+    pass(7 * hourMs);
+    await ask([lost]);
+    expect(await sessionOf(lost).compareRecord(0, 0)).toBe('deleted');
+    expect((await ask(ids)).data).toEqual({ ...found, absent: 2, unrecorded: [] });
+  });
+
+  it('leaves those alone whose product is lost, too', async () => {
+    const lost = await activate('LOST');
+    await env.DB.prepare('delete from devices where device_id = ?').bind(lost).run();
+    await env.DB.prepare('delete from products where product_key = ?').bind(productKey).run();
+    const found = { recorded: 0, absent: 0, failed: 0, unrecorded: [], withoutProduct: [lost] };
+    expect((await ask([lost])).data).toEqual(found);
+    pass(7 * hourMs);
+    expect((await ask([lost])).data).toEqual(found);
+  });
+
+  it.each([[[]], [['dev_../../x']], ['dev_00000000'], [Array(101).fill('dev_00000000')]])('refuses %j', async (ids) => {
+    expect((await ask(ids)).message).toMatch(/^invalid_request/);
+  });
+
+  it('is for who has the bridge secret', async () => {
+    expect((await ask(['dev_00000000'], 'x')).status).toBe(401);
+  });
+});
