@@ -1,6 +1,7 @@
 // `npm run board`: a board on the terminal, without mosquitto's tools: activates, shows each command, replies to it, and sends
 // what is typed as a report. Shows the connection data that a real board would use.
 import { createInterface } from 'node:readline';
+import { styleText } from 'node:util';
 import { connect } from 'mqtt';
 import { propertySetReplyMethod } from '../src/protocol/mqtt.ts';
 import { activate } from '../rig/clients/accounts.ts';
@@ -8,7 +9,7 @@ import { connectApi, describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenNpmIsGone } from './local/npm-parent.ts';
-import { colours, fail, print, say, warn } from './terminal.ts';
+import { fail, print, say, warn } from './terminal.ts';
 
 const usage = `Usage: npm run board -- [--api URL] [--product KEY] [--serial SN]
 
@@ -23,7 +24,7 @@ try {
   const { deviceId, mqtt, topics } = await activate(connectApi(api), product, serial);
   const { server, port, username, password, clientId } = mqtt;
   say('api', `activated as ${deviceId}`);
-  print(colours.dim(`  MQTT ${server}:${port}, client id and username ${clientId}, password ${password}`));
+  print(styleText('dim', `  MQTT ${server}:${port}, client id and username ${clientId}, password ${password}`));
   const client = connect(`mqtt://${server}:${port}`, { clientId, username, password, protocolVersion: 4 });
   client.on('connect', () => {
     client.subscribe(topics.propertySet, { qos: 1 });

@@ -2,13 +2,14 @@
 // what to do. Changes nothing, and needs no account.
 import { lookup } from 'node:dns/promises';
 import { connect as connectTcp } from 'node:net';
+import { styleText } from 'node:util';
 import { connect as connectMqtt } from 'mqtt';
 import { WebSocket } from 'ws';
 import { operatorPath } from '../src/protocol/operator.ts';
 import { describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { colours, print } from './terminal.ts';
+import { print } from './terminal.ts';
 
 const usage = `Usage: npm run doctor -- --url URL [--broker mqtts://HOST:PORT] [--bridge http://HOST:PORT]
 
@@ -39,13 +40,13 @@ const checks: Check[] = [
 let faults = 0;
 for (const { what, run } of checks) {
   try {
-    print(`${colours.green('ok   ')} ${what.padEnd(10)} ${await run()}`);
+    print(`${styleText('green', 'ok   ')} ${what.padEnd(10)} ${await run()}`);
   } catch (error) {
     faults += 1;
-    print(`${colours.red('FAULT')} ${what.padEnd(10)} ${describeFailure(error)}`);
+    print(`${styleText('red', 'FAULT')} ${what.padEnd(10)} ${describeFailure(error)}`);
   }
 }
-if (broker === undefined) print(colours.dim('The broker was not looked at from here: --broker mqtts://HOST:PORT'));
+if (broker === undefined) print(styleText('dim', 'The broker was not looked at from here: --broker mqtts://HOST:PORT'));
 print(faults === 0 ? 'No fault found.' : `${faults} of ${checks.length} checks failed.`);
 process.exit(faults === 0 ? 0 : 1);
 

@@ -1,21 +1,17 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
-import pc from 'picocolors';
+import { styleText } from 'node:util';
 import { describeFailure } from '../rig/clients/api.ts';
 import { refusedLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
 import { readLogLine, type LogLine } from './local/log-line.ts';
 
-const { isTTY } = process.stdout;
-const hasColours = isTTY && (process.env['NO_COLOR'] ?? '') === '';
-export const colours = pc.createColors(hasColours);
-
-const paints: Record<string, (text: string) => string> = {
-  api: colours.cyan,
-  device: colours.green,
-  relay: colours.magenta,
-  broker: colours.yellow,
-  worker: colours.cyan,
-  bridge: colours.blue,
-};
+const colours = {
+  api: 'cyan',
+  device: 'green',
+  relay: 'magenta',
+  broker: 'yellow',
+  worker: 'cyan',
+  bridge: 'blue',
+} as const;
 const repeatAfterMs = 5_000;
 const maxRemembered = 500;
 /** Lines about devices within `repeatAfterMs`. */
@@ -27,17 +23,17 @@ export function print(text = ''): void {
 
 /** `13:44:05.123  device   replied` */
 export function say(who: string, text: string): void {
-  const paint = paints[who] ?? colours.bold;
-  print(`${colours.dim(clock())}  ${paint(who.padEnd(7))}  ${text}`);
+  const style = who in colours ? colours[who as keyof typeof colours] : 'bold';
+  print(`${styleText('dim', clock())}  ${styleText(style, who.padEnd(7))}  ${text}`);
 }
 
 export function warn(who: string, text: string): void {
-  say(who, colours.yellow(text));
+  say(who, styleText('yellow', text));
 }
 
 /** Says why this process ends, and ends it. */
 export function fail(error: unknown): never {
-  process.stderr.write(`${colours.red(describeFailure(error))}\n`);
+  process.stderr.write(`${styleText('red', describeFailure(error), { stream: process.stderr })}\n`);
   process.exit(1);
 }
 
@@ -60,7 +56,7 @@ export function createTroubleFilter(part: string): (line: string) => void {
     const fields = Object.entries(entry.fields).filter(([name]) => !leftOut.includes(name));
     const details = fields.map(([name, value]) => `${name}=${shorten(value)}`).join(', ');
     const text = `${event.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
-    say(part, level === 'error' ? colours.red(text) : colours.yellow(text));
+    say(part, level === 'error' ? styleText('red', text) : styleText('yellow', text));
   };
 }
 

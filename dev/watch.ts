@@ -2,6 +2,7 @@
 // each message. Needs no device credentials: the account's own.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { styleText } from 'node:util';
 import { dataOf } from '../client/src/http.ts';
 import { followDevice, type DeviceState } from '../client/src/follow-device.ts';
 import { Session } from '../client/src/session.ts';
@@ -9,7 +10,7 @@ import { describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { whenNpmIsGone } from './local/npm-parent.ts';
-import { colours, fail, say, shorten, warn } from './terminal.ts';
+import { fail, say, shorten, warn } from './terminal.ts';
 
 const usage = `Usage: npm run watch -- [DEVICE] [--url URL]
 
@@ -26,7 +27,7 @@ try {
   let state = '';
   const relay = session.openRelay({
     onState: (next) => {
-      if (next !== state) say('relay', colours.dim(next));
+      if (next !== state) say('relay', styleText('dim', next));
       state = next;
     },
   });
@@ -52,7 +53,7 @@ async function findDevice({ api }: Session) {
 }
 
 function showState({ status, properties }: DeviceState): void {
-  const isOnline = status.online ? colours.green('online') : colours.red(status.status);
+  const isOnline = status.online ? styleText('green', 'online') : styleText('red', status.status);
   const known = properties.map(({ name, value }) => `${name}=${shorten(value)}`).join(' ');
   say('device', `${isOnline}  ${known}`);
 }
@@ -67,7 +68,7 @@ function showMessage(action: string, payload: unknown): void {
   if (action.endsWith('set_reply') || method?.endsWith('set_reply') === true)
     say('device', `replies ${shorten(payload)}`);
   else if (action === 'status')
-    say('device', status === 'online' ? colours.green('online') : colours.red(String(status)));
+    say('device', status === 'online' ? styleText('green', 'online') : styleText('red', String(status)));
   else if (action.endsWith('property/post') && params !== undefined) say('device', `reports ${pairs(params)}`);
   else if (action.endsWith('property/set') && params !== undefined) say('api', `command ${pairs(params)}`);
   else warn('device', `${action} ${shorten(payload)}`);
@@ -75,7 +76,7 @@ function showMessage(action: string, payload: unknown): void {
 
 function pairs(params: Record<string, unknown>): string {
   return Object.entries(params)
-    .map(([name, value]) => `${name}=${colours.bold(shorten(value))}`)
+    .map(([name, value]) => `${name}=${styleText('bold', shorten(value))}`)
     .join(' ');
 }
 

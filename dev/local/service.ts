@@ -2,6 +2,7 @@
 // Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { styleText } from 'node:util';
 import { askHealth, describeFailure } from '../../rig/clients/api.ts';
 import { buildWorker } from '../../rig/worker/built-worker.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
@@ -14,7 +15,7 @@ import { choosePorts } from './ports.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings, type Settings } from './settings.ts';
 import { Supervisor } from './supervisor.ts';
-import { colours, fail, print, say, warn } from '../terminal.ts';
+import { fail, print, say, warn } from '../terminal.ts';
 import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-next.ts';
 
 const usage = `Usage: npm start
@@ -116,7 +117,7 @@ async function choosePlace(settings: Settings): Promise<Place> {
 }
 
 function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
-  const pid = (name: string) => colours.dim(`pid ${parts.pidOf(name) ?? 0}`);
+  const pid = (name: string) => styleText('dim', `pid ${parts.pidOf(name) ?? 0}`);
   const { mqttHost, mqttPort, api, relay } = addresses;
   const folder = relative(process.cwd(), settings.stateDir);
   const reach =
@@ -125,7 +126,7 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
       : `reachable from the network as ${settings.publicHost}`;
   const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
   print();
-  print(`${colours.bold('Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+  print(`${styleText('bold', 'Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
   print(`  Console ${api}/`);
   print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
   print(`  Relay   ${relay}`);
@@ -142,7 +143,7 @@ function printHeader(settings: Settings, place: Place, addresses: Addresses, par
   print(
     `  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env, tls/ca.pem to trust for mqtts)`,
   );
-  print(colours.dim(`  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
+  print(styleText('dim', `  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
   print();
 }
 

@@ -1,6 +1,6 @@
 // The lines a newcomer can paste next, with ids and a token that work. Text only.
+import { styleText } from 'node:util';
 import type { Demo } from './demo.ts';
-import { colours } from '../terminal.ts';
 
 export type Addresses = { api: string; relay: string; mqttHost: string; mqttPort: number };
 
@@ -35,7 +35,10 @@ export function describeDemoSteps(addresses: Addresses, demo: Demo): string[] {
     `board mosquitto_pub -t "$(of propertyPost)" -m '{"params":{"position":"middle"}}'`,
     `board mosquitto_sub -t "$(of propertySet)" -v`,
     '',
-    colours.dim(`Demo user: ${account.email}, password ${account.password}; the token above is good for two hours.`),
+    styleText(
+      'dim',
+      `Demo user: ${account.email}, password ${account.password}; the token above is good for two hours.`,
+    ),
   ];
 }
 
@@ -61,5 +64,5 @@ function relayLine(url: string, username: string, password: string, filter: stri
 }
 
 function title(text: string): string {
-  return colours.bold(`${text}:`);
+  return styleText('bold', `${text}:`);
 }
