@@ -1,6 +1,5 @@
 # Once, after mosquitto has started: the account of the bridge, the only one that is made by hand. BRIDGE_CLIENT_ID is the
 # bridge's MQTT_CLIENT_ID, or what it made up at its first start: the content of mqtt-client-id in its spool folder.
-# Where BRIDGE_SHARES is above 1: subscribePattern in place of subscribeLiteral for the three topics of devices, and no -c.
 dynsec() { mosquitto_ctrl -h 127.0.0.1 -p 1883 -u admin -P ADMIN_PASSWORD dynsec "$@"; }
 dynsec createRole latchwork-bridge
 dynsec addRoleACL latchwork-bridge subscribeLiteral /sys/+/+/thing/event/property/post allow
