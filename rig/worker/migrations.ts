@@ -22,6 +22,11 @@ export default {
       await DB.prepare(journal).run();
       const { results } = await DB.prepare('SELECT name FROM d1_migrations').all();
       const applied = new Set(results.map((row) => row.name));
+      const unknown = [...applied].filter((name) => !MIGRATIONS.some((migration) => migration.name === name));
+      if (unknown.length > 0) {
+        const text = 'another version of Latchwork made them (' + unknown[0] + '); npm run reset deletes the local state';
+        return new Response(text, { status: 409 });
+      }
       for (const { name, statements } of MIGRATIONS) {
         if (applied.has(name)) continue;
         const entry = DB.prepare('INSERT INTO d1_migrations (name) VALUES (?)').bind(name);
