@@ -71,7 +71,6 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
-            // The sources, as they are: what is taken out of the bundle is there for the tests of the reference.
             main: './src/index.ts',
             wrangler: { configPath: './wrangler.toml' },
             miniflare: {

@@ -21,7 +21,7 @@ import {
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 /** Of what is uploaded. */
-const maxBundleBytes = 150 * 1024;
+const maxBundleBytes = 400 * 1024;
 const minuteMs = 60_000;
 const untilQuietMs = 600;
 
