@@ -1,69 +1,77 @@
-// Which client holds which session, from the moment the broker accepted it to the end of its connection; both are
-// reported once. Goes by the connection itself: aedes' own disconnect event is missing or names the wrong client when an
-// old and a new connection of one client id cross.
+// Which client holds which session of the local broker, and why it ended; each beginning and end is reported once. Watches the
+// connections themselves: when two connections of a client id cross, aedes' own event names the wrong one or is missing.
+import { createServer, type Server } from 'node:http';
 import type { Aedes, Client } from 'aedes';
-import type { EndReason, SessionRecord, SessionReports } from './reports.ts';
+import type { EndReason, WorkerHooks } from './worker-hooks.ts';
 
-type Session = SessionRecord & { client: Client; endReason?: EndReason };
+type Session = { client: Client; record: Parameters<WorkerHooks['reportBegin']>[0]; endReason?: EndReason };
 
-/** `usernameOf` answers for clients that have logged in. */
-export function trackSessions(aedes: Aedes, reports: SessionReports, usernameOf: (client: Client) => string) {
-  const current = new Map<string, Session>();
+export class Sessions {
+  readonly #current = new Map<string, Session>();
+  readonly #hooks: WorkerHooks;
 
-  function open(client: Client): void {
-    const previous = current.get(client.id);
-    if (previous !== undefined) end(previous, 'takenover');
-    // aedes registers a client even when its connection went while the login was being decided.
-    if (client.closed || client.conn.destroyed) return;
-    const connectedAtMs = Math.max(Date.now(), (previous?.connectedAtMs ?? 0) + 1);
-    const session: Session = { client, clientId: client.id, username: usernameOf(client), connectedAtMs };
-    current.set(client.id, session);
-    reports.opened(session);
-    client.conn.once('close', () => {
-      end(session, session.endReason ?? (hasSentDisconnect(client) ? 'normal' : 'tcp_closed'));
+  /** `usernameOf` answers for clients that have logged in. */
+  constructor(aedes: Aedes, hooks: WorkerHooks, usernameOf: (client: Client) => string) {
+    this.#hooks = hooks;
+    aedes.on('client', (client) => this.#begin(client, usernameOf(client)));
+    aedes.on('keepaliveTimeout', (client) => {
+      const session = this.#current.get(client.id);
+      if (session?.client === client) session.endReason = 'keepalive_timeout';
     });
   }
 
-  function end(session: Session, reason: EndReason): void {
-    if (current.get(session.clientId) !== session) return;
-    current.delete(session.clientId);
-    reports.ended(session, reason);
+  has(clientId: string): boolean {
+    return this.#current.has(clientId);
   }
 
-  function kick(clientId: string): boolean {
-    const session = current.get(clientId);
-    if (session === undefined) return false;
-    session.endReason = 'kicked';
+  end(clientId: string, reason: EndReason): void {
+    const session = this.#current.get(clientId);
+    if (session === undefined) return;
+    this.#noteEnd(session, reason);
     session.client.close();
-    return true;
   }
 
-  aedes.on('client', open);
-  aedes.on('keepaliveTimeout', (client) => {
-    const session = current.get(client.id);
-    if (session?.client === client) session.endReason = 'keepalive_timeout';
-  });
-  aedes.on('clientDisconnect', (client) => {
-    const session = current.get(client.id);
-    if (session !== undefined && session.client !== client) keepRegistered(aedes, session.client);
-  });
-
-  function endAll(reason: EndReason): void {
-    for (const session of [...current.values()]) end(session, reason);
+  endAll(reason: EndReason): void {
+    for (const clientId of [...this.#current.keys()]) this.end(clientId, reason);
   }
-  return { kick, endAll, has: (clientId: string) => current.has(clientId) };
+
+  #begin(client: Client, username: string): void {
+    const previousAtMs = this.#current.get(client.id)?.record.connected_at ?? 0;
+    this.end(client.id, 'takenover');
+    // aedes also registers a client whose connection broke while the login was decided.
+    if (client.closed || client.conn.destroyed) return;
+    const record = { clientid: client.id, username, connected_at: Math.max(Date.now(), previousAtMs + 1) };
+    const session: Session = { client, record };
+    this.#current.set(client.id, session);
+    this.#hooks.reportBegin(record);
+    client.conn.once('close', () => this.#noteEnd(session, session.endReason ?? endOf(client)));
+  }
+
+  #noteEnd(session: Session, reason: EndReason): void {
+    if (this.#current.get(session.client.id) !== session) return;
+    this.#current.delete(session.client.id);
+    this.#hooks.reportEnd(session.record, reason);
+  }
 }
 
-/**
- * aedes removes by client id: an old connection that finishes closing after the new one was registered takes the new
- * one off its list, and the next takeover or kick would not find it.
- */
-function keepRegistered(aedes: Aedes, client: Client): void {
-  const { clients } = aedes as unknown as { clients: Record<string, Client> };
-  clients[client.id] = client;
+/** After DISCONNECT aedes closes the connection, before the client has ended it and without an error. */
+function endOf({ conn }: Client): EndReason {
+  return conn.errored === null && !conn.readableEnded ? 'normal' : 'tcp_closed';
 }
 
-/** Whether the client sent DISCONNECT; aedes keeps that in a field it does not publish. */
-function hasSentDisconnect(client: Client): boolean {
-  return (client as unknown as { _disconnected: boolean })._disconnected;
+/** The two calls of EMQX's management API that the Worker makes: whether a client is connected, and the end of its session. */
+export function createAdminServer(sessions: Sessions, apiKey: string, apiSecret: string): Server {
+  const expected = `Basic ${Buffer.from(`${apiKey}:${apiSecret}`).toString('base64')}`;
+  return createServer(({ url = '', method, headers }, response) => {
+    const clientId = decodeURIComponent(/^\/api\/v5\/clients\/([^/]+)$/.exec(url)?.[1] ?? '');
+    if (headers.authorization !== expected) response.writeHead(401).end();
+    else if (!sessions.has(clientId)) response.writeHead(404).end();
+    else if (method === 'GET') {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ clientid: clientId, connected: true }));
+    } else if (method === 'DELETE') {
+      sessions.end(clientId, 'kicked');
+      response.writeHead(204).end();
+    } else response.writeHead(405).end();
+  });
 }

@@ -31,7 +31,7 @@ const usage = `Usage: npm start
   BROKER=none        Worker and gateway alone
   CORS_ORIGINS       origins of browser applications (http://localhost:*,http://127.0.0.1:*)
   LIFE_SIGN_SECONDS  a part that gives no sign of life for so long is started again (20)
-  BROKER_LIMITS, LIMITS, RATE_LIMITS  see docs/limits.md`;
+  LIMITS, RATE_LIMITS  see docs/limits.md`;
 
 const healthEveryMs = 100;
 const patienceMs = 20_000;

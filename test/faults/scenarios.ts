@@ -3,7 +3,6 @@ import { activeBridges, changedShares } from './scenarios/active-bridges.ts';
 import { bridgeKills } from './scenarios/bridge-kills.ts';
 import { brokerRestarts } from './scenarios/broker-restarts.ts';
 import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './scenarios/edge-faults.ts';
-import { embeddedBroker } from './scenarios/embedded-broker.ts';
 import { localLoad } from './rig/local-load.ts';
 import { networkCuts } from './scenarios/network-cuts.ts';
 import { poison } from './scenarios/poison.ts';
@@ -40,7 +39,7 @@ export const sharedUplinkScenarios: Scenario[] = [activeBridges, changedShares];
 export const edgeScenarios: Scenario[] = [edgeGatewayKills, edgeSocketCuts, edgeAnswersHeld, edgeWorkerRestarts];
 
 /** Everything runs as `npm start` runs it. */
-export const localScenarios: Scenario[] = [localLoad, embeddedBroker];
+export const localScenarios: Scenario[] = [localLoad];
 
 export const scenarios: Scenario[] = [
   ...workerSideScenarios,

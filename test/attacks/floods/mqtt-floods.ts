@@ -18,8 +18,6 @@ function openSocket(port: number, localAddress: string): Promise<Socket> {
   });
 }
 
-const isOpen = (socket: Socket): boolean => !socket.destroyed && socket.readyState === 'open';
-
 async function loginOf({ mqttUrl, own }: Target, index: number) {
   const device = own.devices[index];
   if (device === undefined) throw new Error('the attacker has no such device');
@@ -55,46 +53,7 @@ async function publishFor(
   return tally;
 }
 
-/** Linux takes up to some 200 KiB of a connection on loopback before the other side reads. */
-const maxTakenBytes = 512 * 1024;
-
 export const mqttFloods: Attack[] = [
-  {
-    name: 'before-login',
-    title: 'connections that announce a CONNECT of megabytes and send it slowly',
-    holds: 'closed at a few KiB, and after a deadline',
-    isOnce: true,
-    run: async ({ mqttPort }, { sockets, seconds }) => {
-      const tally = new Tally();
-      const header = Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]);
-      const body = Buffer.alloc(64 * 1024, 0x41);
-      const untilMs = endOf(Math.max(seconds, 12));
-      const opened = await Promise.allSettled(
-        Array.from({ length: Math.min(sockets, 400) }, (_, number) => openSocket(mqttPort, strangerAddress(number))),
-      );
-      const open = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-      for (const socket of open) {
-        tally.note('opened');
-        socket.on('error', () => undefined);
-        socket.write(header);
-      }
-      let taken = 0;
-      while (performance.now() < untilMs && open.some(isOpen)) {
-        for (const socket of open.filter(isOpen)) {
-          if (socket.writableLength < body.length) socket.write(body, () => (taken += body.length));
-        }
-        await sleep(20);
-      }
-      const left = open.filter(isOpen).length;
-      if (left > 0) tally.problem(`${left} of ${open.length} connections are open without a login`);
-      // What the system's own buffers of a socket take is not the broker's.
-      if (taken > open.length * maxTakenBytes) {
-        tally.problem(`${Math.round(taken / 1024 / open.length)} KiB of each connection were taken before any login`);
-      }
-      for (const socket of open) socket.destroy();
-      return tally.result();
-    },
-  },
   {
     name: 'malformed-packets',
     title: 'MQTT packets with bytes changed, cut and repeated, before any login',

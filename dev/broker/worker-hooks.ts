@@ -1,0 +1,97 @@
+// What the local broker asks the Worker and tells it, with the requests a hosted EMQX would send: whether a client may log in,
+// and which sessions began and ended. Knows nothing of MQTT connections.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { describeFailure } from '../../rig/clients/api.ts';
+import type { Log } from '../../rig/worker/part-process.ts';
+import { type Acl, aclSchema } from './acl.ts';
+
+const answerWithinMs = 5_000;
+const retryAfterMs = 500;
+
+type LoginRequest = { clientid: string; username: string; password: string; peerhost: string; proto_ver: number };
+/** `returnCode` is MQTT 3.1.1's CONNACK code (MQTT-3.2.2.3). */
+type LoginAnswer = { acl: Acl } | { returnCode: 2 | 3 | 4 | 5; reason: string };
+
+export type EndReason = 'normal' | 'tcp_closed' | 'keepalive_timeout' | 'takenover' | 'kicked' | 'broker_restart';
+
+const loginAnswerSchema = z.object({
+  result: z.enum(['allow', 'deny', 'ignore']),
+  message: z.string().optional(),
+  acl: aclSchema.optional(),
+});
+
+export class WorkerHooks {
+  readonly #options: { workerUrl: string; hookSecret: string; log: Log };
+  /** By client: resolves when all reports so far were accepted, so that they stay in order. */
+  readonly #reports = new Map<string, Promise<void>>();
+  #isClosed = false;
+
+  constructor(options: { workerUrl: string; hookSecret: string; log: Log }) {
+    this.#options = options;
+  }
+
+  /** Without an answer of the Worker nobody gets in. */
+  async askLogin(request: LoginRequest): Promise<LoginAnswer> {
+    try {
+      const response = await this.#post('connect', request);
+      const { result, message: reason = 'not authorized', acl = [] } = loginAnswerSchema.parse(await response.json());
+      if (result === 'allow') return { acl };
+      const codes: Record<string, 2 | 4> = { invalid_password: 4, invalid_client_id: 2 };
+      return { returnCode: codes[reason] ?? 5, reason };
+    } catch (error) {
+      return { returnCode: 3, reason: describeFailure(error) };
+    }
+  }
+
+  reportBegin(session: { clientid: string; username: string; connected_at: number }): void {
+    this.#report(session.clientid, { event: 'client.connected', ...session, timestamp: session.connected_at });
+  }
+
+  reportEnd(session: { clientid: string; username: string; connected_at: number }, reason: EndReason): void {
+    const endedAtMs = Math.max(Date.now(), session.connected_at);
+    const end = { reason, disconnected_at: endedAtMs, timestamp: endedAtMs };
+    this.#report(session.clientid, { event: 'client.disconnected', ...session, ...end });
+  }
+
+  /** Waits that long for reports under way and drops the rest: the Worker notices by itself. */
+  async close(patienceMs: number): Promise<void> {
+    await Promise.race([Promise.all(this.#reports.values()), sleep(patienceMs)]);
+    this.#isClosed = true;
+  }
+
+  #report(clientId: string, body: object): void {
+    const previous = this.#reports.get(clientId) ?? Promise.resolve();
+    const report: Promise<void> = previous
+      .then(() => this.#deliver(body))
+      .then(() => {
+        if (this.#reports.get(clientId) === report) this.#reports.delete(clientId);
+      });
+    this.#reports.set(clientId, report);
+  }
+
+  async #deliver(body: object): Promise<void> {
+    for (let attempt = 1; !this.#isClosed; attempt += 1) {
+      try {
+        await (await this.#post('events', body)).arrayBuffer();
+        return;
+      } catch (error) {
+        if (attempt === 1) this.#options.log('warn', 'report_not_delivered', { reason: describeFailure(error), body });
+      }
+      await sleep(retryAfterMs, undefined, { ref: false });
+    }
+  }
+
+  /** @throws Error where the Worker does not answer with success */
+  async #post(hook: 'connect' | 'events', body: object): Promise<Response> {
+    const { workerUrl, hookSecret } = this.#options;
+    const response = await fetch(new URL(`/hooks/emqx/${hook}`, workerUrl), {
+      method: 'POST',
+      headers: { authorization: `Bearer ${hookSecret}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(answerWithinMs),
+    });
+    if (!response.ok) throw new Error(`the Worker answered ${response.status}`);
+    return response;
+  }
+}
