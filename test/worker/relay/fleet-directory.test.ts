@@ -263,14 +263,16 @@ describe('limits', () => {
   it('hold a registration back until no lease is in use, after a restart as well, and not where there is none', async () => {
     await directoryWith('fleetToldDevices=1,fleetLeaseMs=400', async (one, again) => {
       const wait = vi.spyOn(scheduler, 'wait');
+      // Other objects of the isolate yield meanwhile, with a wait of no length.
+      const waits = () => wait.mock.calls.filter(([ms]) => ms > 0);
       expect(await listenAt(one)).toEqual(done);
       expect(await listenAt(again())).toEqual(done);
-      expect(wait).not.toHaveBeenCalled();
+      expect(waits()).toEqual([]);
       one.ask('dev_first');
       const leasedAtMs = Date.now();
       expect(one.ask('dev_second')).toMatchObject({ forMs: 400, listeners: [{ shard: 'relay-0' }] });
       expect(await listenAt(again())).toEqual(done);
-      expect(wait).toHaveBeenCalledTimes(1);
+      expect(waits()).toHaveLength(1);
       expect(Date.now() - leasedAtMs).toBeGreaterThanOrEqual(390);
       wait.mockRestore();
     });
