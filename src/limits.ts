@@ -1,25 +1,76 @@
-// Every limit of the Worker that an operator may move: its name, default and range. `LIMITS` in wrangler.toml changes
-// single ones; docs/limits.md lists them, and a test compares the two. Fixed sizes of the wire are in protocol/.
+// Every limit of the Worker that an operator may move: what it counts, its default and range. `LIMITS` in wrangler.toml
+// changes single limits. `npm run limits` copies the comments into docs/limits.md. Fixed sizes of the wire are in protocol/.
 
 type LimitSpec = { default: number; min: number; max: number };
 
 export const limitSpecs = {
+  /** API keys of a user. Beyond: 400 `too_many_api_keys`. */
+  apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
+  /** Products of a user. Beyond: 400 `too_many_products`. */
+  productsPerUser: { default: 200, min: 1, max: 100_000 },
+  /** Devices of a product, disabled devices included. Beyond: 400 `too_many_devices` when a new serial number activates. */
+  devicesPerProduct: { default: 100_000, min: 1, max: 10_000_000 },
+  /** Serial numbers that are new to a product, in an hour of the clock. Beyond: 429 `too_many_requests` until the next hour. */
+  newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
+  /** Members of a device; open invitations of a device. Beyond: 400 `too_many_members`. */
+  membersPerDevice: { default: 20, min: 1, max: 200 },
+  /** Open guest links of a device. Beyond: 400 `too_many_guest_links`. */
+  guestLinksPerDevice: { default: 20, min: 1, max: 200 },
+  /** Sessions of a user. Beyond: the session that was not used for the longest time ends. */
+  sessionsPerUser: { default: 100, min: 1, max: 10_000 },
+  /** Valid, unused claim tokens of a user. Beyond: 400 `too_many_claim_tokens`. */
+  claimTokensPerUser: { default: 20, min: 1, max: 10_000 },
+  /** Devices that a user offers to other users. Beyond: 400 `too_many_transfers`. */
+  transferOffersPerUser: { default: 50, min: 1, max: 10_000 },
+  /** Wrong passwords for an account, from all addresses, before the account waits. Beyond: 429 `too_many_requests` for 5 s after each further wrong password. */
+  loginFreeAttemptsPerDay: { default: 50_000, min: 1, max: 1_000_000 },
+  /** Reads and commands of a user in a second, by isolate. Beyond: the request waits up to 2 s, then 429 `too_many_requests`. */
+  userRequestsPerSecond: { default: 100, min: 1, max: 100_000 },
+  /** Requests of a user that write to the database in a second, by isolate. Beyond: the request waits up to 2 s, then 429 `too_many_requests`. */
+  userWritesPerSecond: { default: 20, min: 1, max: 100_000 },
+  /** Changes of a product that its devices have to learn. Beyond: 429 `too_many_requests`. */
+  productChangesPerMinute: { default: 20, min: 1, max: 10_000 },
+  /** Relay sockets of a client address. Beyond: 429 `too_many_requests`, `Retry-After: 10`. */
+  relaySocketsPerAddress: { default: 1_000, min: 1, max: 30_000 },
+  /** Relay sockets of a user on a relay shard. Beyond: the oldest socket is closed with 1008. */
+  relaySocketsPerUser: { default: 100, min: 1, max: 30_000 },
+  /** Relay sockets of a relay shard; the platform ends at 32 768. Beyond: 429 `too_many_requests`, `Retry-After: 10`. */
+  relaySocketsPerShard: { default: 10_000, min: 1, max: 30_000 },
+  /** Frames that a relay socket sends in a second, after a burst of 300. Beyond: the socket is closed with 1008. */
+  relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
+  /** Bytes that a relay socket was sent and has not read. Beyond: the socket is closed with 1013. */
+  relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
+  /** Packets that a direct connection sends in a second, after a burst of 1 000. Beyond: the session ends as `too_many_packets`. */
+  edgePacketsPerSecond: { default: 50, min: 1, max: 1_000_000 },
+  /** Bytes of a packet on a direct connection. Beyond: the session ends as `packet_too_large`. */
+  edgePacketBytes: { default: 65_536, min: 1_024, max: 262_144 },
+  /** Direct connections of a client address before their CONNECT. Beyond: 429 `too_many_requests`. */
+  edgeUnconnectedPerAddress: { default: 100, min: 1, max: 30_000 },
+  /** Time between two checks whether a silent direct connection still lives. Beyond: the check asks the connection. */
+  edgeWatchSeconds: { default: 300, min: 10, max: 86_400 },
+  /** Time in which a device may come back after its direct connection was lost. Beyond: the device is offline. */
+  edgeReconnectGraceSeconds: { default: 30, min: 0, max: 3_600 },
+  /** Messages of a device; a minute’s worth may come at once. Beyond: the newest value of each property is applied within a second, the rest is dropped; an event `flooded`. */
+  deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
+  /** Time without a message in which a session that the broker reported counts. Beyond: the device is offline, reason `silence`. */
   sessionSilenceHours: { default: 24, min: 1, max: 720 },
+  /** Time in which a device has to return after its broker forgot its sessions. Beyond: the device is offline, reason `unconfirmed`. */
   brokerRestartGraceSeconds: { default: 300, min: 10, max: 3_600 },
+  /** Time for which a pairing window of a device is open. Beyond: 403 `reactivation_not_allowed`. */
+  pairingWindowSeconds: { default: 900, min: 10, max: 86_400 },
+  /** Devices of a product that learn a change of the product in a second. Beyond: the other devices learn it later. */
+  productDevicesPerSecond: { default: 200, min: 1, max: 100_000 },
+  /** Writes of presence into the device lists in a second, of all devices. Beyond: lists lag, status views do not. */
+  projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
+  // Limits without a description become constants beside their use.
   presenceChecksPerMinute: { default: 800, min: 1, max: 10_000 },
   objectAnswerMs: { default: 3_000, min: 100, max: 10_000 },
-  apiKeysPerUser: { default: 20, min: 1, max: 1_000 },
-  productsPerUser: { default: 200, min: 1, max: 100_000 },
   productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },
-  membersPerDevice: { default: 20, min: 1, max: 200 },
   invitationDays: { default: 7, min: 1, max: 90 },
-  guestLinksPerDevice: { default: 20, min: 1, max: 200 },
   guestGuessesPerAddressMinute: { default: 20, min: 1, max: 1_000_000 },
   guestLinkUses: { default: 1_000, min: 1, max: 1_000_000 },
   guestLinkDays: { default: 30, min: 1, max: 3_650 },
   deviceGuestUsesPerMinute: { default: 20, min: 1, max: 60_000 },
-  devicesPerProduct: { default: 100_000, min: 1, max: 10_000_000 },
-  newSerialsPerProductHour: { default: 10_000, min: 1, max: 1_000_000 },
   devicesPerDeletion: { default: 100, min: 1, max: 400 },
   searchedDevices: { default: 500, min: 10, max: 10_000 },
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
@@ -27,7 +78,6 @@ export const limitSpecs = {
   recordsPerReconciliation: { default: 100, min: 1, max: 400 },
   expiredRowsPerMinute: { default: 5_000, min: 1, max: 100_000 },
   loginFreeAttempts: { default: 5, min: 1, max: 100 },
-  loginFreeAttemptsPerDay: { default: 50_000, min: 1, max: 1_000_000 },
   loginMaxDelaySeconds: { default: 900, min: 1, max: 86_400 },
   loginCommonDelaySeconds: { default: 5, min: 1, max: 60 },
   loginDevicesPerUser: { default: 20, min: 1, max: 1_000 },
@@ -41,11 +91,8 @@ export const limitSpecs = {
   strangerQueue: { default: 100, min: 1, max: 1_000 },
   passwordResetsPerHour: { default: 3, min: 1, max: 100 },
   passwordResetMinutes: { default: 30, min: 5, max: 1_440 },
-  sessionsPerUser: { default: 100, min: 1, max: 10_000 },
   userRequestBurst: { default: 30, min: 1, max: 100_000 },
-  userRequestsPerSecond: { default: 100, min: 1, max: 100_000 },
   userWriteBurst: { default: 10, min: 1, max: 100_000 },
-  userWritesPerSecond: { default: 20, min: 1, max: 100_000 },
   userRequestWaitMs: { default: 2_000, min: 0, max: 60_000 },
   requestBodySeconds: { default: 10, min: 1, max: 600 },
   healthCacheMs: { default: 3_000, min: 100, max: 60_000 },
@@ -60,29 +107,21 @@ export const limitSpecs = {
   oldPasswordFailuresPerAddressMinute: { default: 20, min: 1, max: 1_000_000 },
   rememberedApiKeys: { default: 1_000, min: 1, max: 100_000 },
   // A client's first bytes must fit before it can show that it reads: see objects/relay/census.ts.
-  relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
   relayUnreadBytesPerAddress: { default: 16_777_216, min: 262_144, max: 67_108_864 },
   relayUnreadBytesPerShard: { default: 50_331_648, min: 262_144, max: 67_108_864 },
   relayUnauthenticatedPerAddress: { default: 100, min: 1, max: 30_000 },
   relayUnauthenticatedPerShard: { default: 2_000, min: 1, max: 30_000 },
-  relaySocketsPerAddress: { default: 1_000, min: 1, max: 30_000 },
   // The platform refuses the 32 769th socket of an object.
-  relaySocketsPerShard: { default: 10_000, min: 1, max: 30_000 },
-  relaySocketsPerUser: { default: 100, min: 1, max: 30_000 },
   relaySocketsPerDevice: { default: 20, min: 1, max: 30_000 },
   relayFrameBurst: { default: 300, min: 1, max: 100_000 },
-  relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
   relayBlockSeconds: { default: 30, min: 1, max: 3_600 },
   relayRecheckMinutes: { default: 60, min: 1, max: 1_440 },
   relayClientFrameBurst: { default: 2_000, min: 1, max: 100_000 },
   relayClientFramesPerSecond: { default: 100, min: 1, max: 100_000 },
-  pairingWindowSeconds: { default: 900, min: 10, max: 86_400 },
   bulkQueue: { default: 4, min: 1, max: 1_000 },
   bulkQueuePerUser: { default: 1, min: 1, max: 1_000 },
   bulkPauseMs: { default: 100, min: 0, max: 10_000 },
   serialsPerImport: { default: 1_000, min: 1, max: 5_000 },
-  claimTokensPerUser: { default: 20, min: 1, max: 10_000 },
-  transferOffersPerUser: { default: 50, min: 1, max: 10_000 },
   transferOfferDays: { default: 7, min: 1, max: 90 },
   passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
   relayRememberedDevices: { default: 20_000, min: 100, max: 200_000 },
@@ -97,31 +136,22 @@ export const limitSpecs = {
   commandLinks: { default: 1, min: 0, max: 32 },
   edgeConnectSeconds: { default: 10, min: 1, max: 60 },
   edgeUnconnectedPerDevice: { default: 10, min: 1, max: 1_000 },
-  edgePacketBytes: { default: 65_536, min: 1_024, max: 262_144 },
   edgeReceiveMaximum: { default: 100, min: 1, max: 65_535 },
   edgePacketBurst: { default: 1_000, min: 1, max: 1_000_000 },
-  edgePacketsPerSecond: { default: 50, min: 1, max: 1_000_000 },
   // They have to fit into the attachment of a socket.
   edgeSubscriptions: { default: 20, min: 1, max: 30 },
   edgeInFlight: { default: 16, min: 1, max: 256 },
   edgeUnreadBytes: { default: 65_536, min: 1_024, max: 16_777_216 },
   edgeGatherMs: { default: 5, min: 0, max: 100 },
-  edgeWatchSeconds: { default: 300, min: 10, max: 86_400 },
-  edgeReconnectGraceSeconds: { default: 30, min: 0, max: 3_600 },
   edgeUnprovenPerDeviceMinute: { default: 6, min: 0, max: 1_000_000 },
   edgeUnprovenPerAddressMinute: { default: 20, min: 0, max: 1_000_000 },
   edgeUnprovenPerMinute: { default: 300, min: 0, max: 1_000_000 },
-  edgeUnconnectedPerAddress: { default: 100, min: 1, max: 30_000 },
   edgeUnconnected: { default: 2_000, min: 1, max: 30_000 },
   edgeUntakenBytes: { default: 1_048_576, min: 131_072, max: 16_777_216 },
-  deviceMessagesPerMinute: { default: 600, min: 1, max: 10_000_000 },
   deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },
   infoLinesPerSecond: { default: 100, min: 0, max: 1_000_000 },
-  productChangesPerMinute: { default: 20, min: 1, max: 10_000 },
-  productDevicesPerSecond: { default: 200, min: 1, max: 100_000 },
-  projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
   projectionsWaiting: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 

@@ -1,6 +1,7 @@
 // The settings of limits: what an operator writes is read or refused with its name, and the page lists every limit.
 import { globSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { renderLimitsPage } from '../../../dev/limits.ts';
 import { readConfig } from '../../../broker-bridge/src/config.ts';
 import { readConfig as readGatewayConfig } from '../../../mqtt-gateway/src/config.ts';
 import { gatewaySecret } from '../../../rig/services/gateway-process.ts';
@@ -8,13 +9,15 @@ import { bridgeEnvironment, makeSpoolDir } from '../../../rig/services/bridge-pr
 import { limitSpecs, readLimits } from '../../../src/limits.ts';
 
 const testDir = new URL('../../', import.meta.url);
-const page = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
+const readmeOf = (part: string) => readFileSync(new URL(`../../../${part}/README.md`, import.meta.url), 'utf8');
 
-/** The rows of the table below a heading: name and default. */
-function listedUnder(heading: string): (string | number | undefined)[][] {
-  const [, section = ''] = page.split(new RegExp(`^${heading}$`, 'm'));
-  const rows = [...(section.split(/^#/m)[0] ?? '').matchAll(/^\| `(\w+)` +\| ([\d ]+?) +\|/gm)];
-  return rows.map(([, name, value]) => [name, Number(value?.replaceAll(' ', ''))]).toSorted();
+/** Settings that are whole numbers in the table of a README, with their defaults. */
+function settingsIn(part: string): Record<string, number> {
+  const rows = [...readmeOf(part).matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) +\| (\d+(?:, \d+)*) +\|/gm)];
+  const pairs = rows.flatMap(([, names = '', values = '']) =>
+    names.split(', ').map((name, index) => [name.replaceAll('`', ''), Number(values.split(', ')[index])]),
+  );
+  return Object.fromEntries(pairs) as Record<string, number>;
 }
 
 describe('limits', () => {
@@ -35,18 +38,20 @@ describe('limits', () => {
   });
 
   it('stand on their page with their defaults, each once', () => {
-    const known = Object.entries(limitSpecs).map(([name, spec]) => [name, spec.default]);
-    expect(listedUnder('# Limits')).toEqual(known.toSorted());
+    const { page, rendered } = renderLimitsPage();
+    expect(page, 'run: npm run limits').toBe(rendered);
+    for (const name of Object.keys(limitSpecs)) expect(page.split(`| \`${name}\` |`)).toHaveLength(2);
+    expect(page.match(/_LIMIT` \|/g)).toHaveLength(14);
   });
 
-  it('of the bridge stand there too', () => {
+  it('of the bridge stand in its README', () => {
     const config = readConfig(
       bridgeEnvironment({ workerUrl: 'https://api.test', mqttUrl: 'mqtt://b.test', spoolDir: makeSpoolDir() }),
     );
     if ('problems' in config) throw new Error(config.problems.join());
     const { spool, deadLetters, mqtt, rates, uplink } = config;
-    expect(listedUnder('## Bridge')).toEqual(
-      [
+    expect(settingsIn('broker-bridge')).toMatchObject(
+      Object.fromEntries([
         ['SPOOL_MAX_BYTES', spool.maxBytes],
         ['DEAD_LETTERS_MAX_BYTES', deadLetters.maxBytes],
         ['MQTT_MAX_PACKET_BYTES', mqtt.maxPacketBytes],
@@ -54,16 +59,16 @@ describe('limits', () => {
         ['DEVICE_MESSAGES_BURST', rates.burst],
         ['UPLINK_MAX_TRIES', uplink.maxTries],
         ['UPLINK_STALLED_AFTER_SECONDS', uplink.stalledAfterMs / 1000],
-      ].toSorted(),
+      ]),
     );
   });
 
-  it('of the gateway stand there too', () => {
+  it('of the gateway stand in its README', () => {
     const config = readGatewayConfig({ WORKER_URL: 'https://api.test', GATEWAY_SECRET: gatewaySecret });
     if ('problems' in config) throw new Error(config.problems.join());
     const { limits, drainMs } = config;
-    expect(listedUnder('## Gateway')).toEqual(
-      [
+    expect(settingsIn('mqtt-gateway')).toMatchObject(
+      Object.fromEntries([
         ['MAX_CONNECTIONS', limits.connections],
         ['MAX_UNAUTHENTICATED', limits.unauthenticated],
         ['MAX_UNAUTHENTICATED_PER_ADDRESS', limits.unauthenticatedPerAddress],
@@ -71,7 +76,7 @@ describe('limits', () => {
         ['IDLE_SECONDS', limits.idleMs / 1000],
         ['UNREAD_SECONDS', limits.unreadMs / 1000],
         ['DRAIN_SECONDS', drainMs / 1000],
-      ].toSorted(),
+      ]),
     );
   });
 });
@@ -82,7 +87,9 @@ describe('a test reaches', () => {
     .filter((path) => path !== 'unit/dev/limits.test.ts')
     .map((path) => readFileSync(new URL(path, testDir), 'utf8'))
     .join('\n');
-  const ofParts = ['## Bridge', '## Gateway'].flatMap((heading) => listedUnder(heading).map(([name]) => String(name)));
+  const ofParts = ['broker-bridge', 'mqtt-gateway']
+    .flatMap((part) => Object.keys(settingsIn(part)))
+    .filter((name) => !name.endsWith('_PORT'));
 
   it.each([...Object.keys(limitSpecs), ...ofParts])('%s', (name) => {
     expect(new RegExp(`\\b${name}\\b`).test(tests), 'no test names it').toBe(true);
