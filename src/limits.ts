@@ -40,6 +40,8 @@ export const limitSpecs = {
   relayFramesPerSecond: { default: 20, min: 1, max: 100_000 },
   /** Bytes that a relay socket was sent and has not read. Beyond: the socket is closed with 1013. */
   relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
+  /** Seconds for which a device relies on what it was told about subscriptions to all devices. Beyond: it asks again with its next message. */
+  fleetLeaseSeconds: { default: 60, min: 1, max: 3_600 },
   /** Packets that a direct connection sends in a second, after a burst of 1 000. Beyond: the session ends as `too_many_packets`. */
   edgePacketsPerSecond: { default: 50, min: 1, max: 1_000_000 },
   /** Bytes of a packet on a direct connection. Beyond: the session ends as `packet_too_large`. */
@@ -126,13 +128,6 @@ export const limitSpecs = {
   passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
   relayRememberedDevices: { default: 20_000, min: 100, max: 200_000 },
   relaySnapshotDevices: { default: 1_000, min: 1, max: 10_000 },
-  // One invocation may call 1 000 objects.
-  fleetToldDevices: { default: 800, min: 1, max: 950 },
-  fleetUntoldDevices: { default: 10, min: 0, max: 800 },
-  fleetToldHours: { default: 24, min: 1, max: 720 },
-  fleetKeptSeconds: { default: 60, min: 1, max: 3_600 },
-  fleetLeaseMs: { default: 1_000, min: 100, max: 10_000 },
-  fleetDirectories: { default: 1, min: 1, max: 256 },
   commandLinks: { default: 1, min: 0, max: 32 },
   edgeConnectSeconds: { default: 10, min: 1, max: 60 },
   edgeUnconnectedPerDevice: { default: 10, min: 1, max: 1_000 },

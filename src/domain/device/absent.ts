@@ -32,8 +32,6 @@ export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
       return rejectAll(event.messages.length);
     case 'edge_packets_received':
       return { results: event.messages.map(() => unknownDevice), subscriptions: [], generations: [], readers: [] };
-    case 'fleet_registered':
-      return false;
     case 'edge_ended':
     case 'edge_checked':
     case 'connection_reported':
@@ -41,8 +39,6 @@ export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
     case 'message_put_aside':
     case 'publication_ended':
     case 'subscription_ended':
-    case 'fleet_answered':
-    case 'fleet_ended':
     case 'members_written':
     case 'subscriptions_ended':
     case 'product_changed':

@@ -162,7 +162,6 @@ function newDevice(
     floods: [],
     lastRejected: null,
     sharing: notShared,
-    fleets: [],
     guests: noGuestLinks,
     alarm: noAlarm,
     coalesced: nothingCoalesced,

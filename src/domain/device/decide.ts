@@ -15,7 +15,6 @@ import { connectAtEdge, takeEdgePackets } from './edge-packets.ts';
 import { checkEdgeSession, endEdgeSession, endSocket } from './edge-session.ts';
 import type { Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, EventOf, Ingested, Results } from './events.ts';
-import { dropFleetListener, forgetFleets, forgetFormerReaders, noteFleet, noteFleetListener } from './fleets.ts';
 import { countDropped } from './floods.ts';
 import { applyGuestUse, makeGuestLink, returnGuestUse, revokeGuestLink } from './guest-links.ts';
 import { applyProductChange } from './identity.ts';
@@ -63,9 +62,7 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
   const effects: Effect[] = [];
   const { state, result } = handle(device, event, nowMs, effects);
   if (typeof state === 'string') return { state, effects, result };
-  const isRead = typeof device === 'string' || (state.sharing === device.sharing && state.identity === device.identity);
-  const known = isRead ? state : forgetFormerReaders(state);
-  const planned = planProjection(planRetry(known, nowMs), nowMs, effects);
+  const planned = planProjection(planRetry(state, nowMs), nowMs, effects);
   return { state: planAlarm(planSharing(planned, nowMs, effects), nowMs), effects, result };
 }
 
@@ -176,12 +173,6 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: { ...state, subscriptions }, result: null };
   },
 
-  fleet_answered: (state, event) => ({ state: noteFleet(state, event), result: null }),
-
-  fleet_registered: noteFleetListener,
-
-  fleet_ended: (state, event) => ({ state: dropFleetListener(state, event), result: null }),
-
   administered: administer,
 
   credentials_replaced: allowed('replaceCredentials', replaceCredentials),
@@ -255,7 +246,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   },
 
   record_compared: (state, { projectionVersion, membersVersion }) => ({
-    state: forgetFleets(compareMembers(compareProjection(state, projectionVersion), membersVersion)),
+    state: compareMembers(compareProjection(state, projectionVersion), membersVersion),
     result: null,
   }),
 

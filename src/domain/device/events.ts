@@ -10,7 +10,6 @@ import type { AcceptedCommand, CommandRequest, CommandView } from './commands.ts
 import type { TransferOffer } from './ownership.ts';
 import type { PresenceEvent } from './connection.ts';
 import type { EdgeSessionEnd, OpenSession } from './edge-session.ts';
-import type { FleetAnswer, FleetRegistration } from './fleets.ts';
 import type { GuestLinkView, GuestUse, NewGuestLink } from './guest-links.ts';
 import type { ProductFacts } from './identity.ts';
 import type { EdgeInbound, InboundMessage, MessageResult } from './inbox.ts';
@@ -69,11 +68,6 @@ export type DeviceEvent =
   /** A socket of a user subscribes at a relay shard. */
   | { kind: 'subscription_requested'; actor: Actor; productKey: string; shard: string; filter: string }
   | { kind: 'subscription_ended'; shard: string; registrationId: number }
-  /** The directory of one who may follow the device answered; it was asked then. */
-  | { kind: 'fleet_answered'; userId: number; askedAtMs: number; answer: FleetAnswer }
-  /** A relay shard wants the messages of all devices of the user. */
-  | ({ kind: 'fleet_registered' } & FleetRegistration)
-  | ({ kind: 'fleet_ended' } & FleetRegistration)
   | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
   /** A user accepted the invitation of `invitedBy`. */
   | ({ kind: 'member_joined' } & NewMember & Party)
@@ -146,9 +140,6 @@ export type Results = {
   cancel_requested: Outcome<CommandView>;
   subscription_requested: Outcome<null>;
   subscription_ended: null;
-  fleet_answered: null;
-  fleet_registered: boolean;
-  fleet_ended: null;
   administered: Outcome<{ name: string; isDisabled: boolean }>;
   credentials_replaced: Outcome<DeviceIdentity>;
   member_joined: Outcome<Member>;

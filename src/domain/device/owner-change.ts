@@ -120,7 +120,6 @@ export function beginLife(
     sharing,
     guests: noGuestLinks,
     subscriptions: [],
-    fleets: [],
     coalesced: nothingCoalesced,
     loginRefusals: [],
     floods: [],

@@ -6,7 +6,6 @@ import { maxOpen } from './commands.ts';
 import { isEdgeWorthSaving } from './edge-session.ts';
 import { areActivationsWorthSaving } from './ownership.ts';
 import { areFloodsWorthSaving } from './floods.ts';
-import { areFleetsWorthSaving, fleetsToSave } from './fleets.ts';
 import { noGuestLinks } from './guest-links.ts';
 import { isRejectedWorthSaving } from './last-rejected.ts';
 import { areRefusalsWorthSaving } from './login-refusals.ts';
@@ -29,13 +28,12 @@ export type SavedRows = {
   guest_links: Pick<DeviceState, 'guests'>;
   activations: Pick<DeviceState, 'activations'>;
   last_rejected: Pick<DeviceState, 'lastRejected'>;
-  fleets: Pick<DeviceState, 'fleets'>;
 };
 
 /** @param saved the state as storage has it; undefined where it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): Partial<SavedRows> {
   const { identity, ownership, credentials, recordCheck } = state;
-  const { loginRefusals, floods, activations, sharing, guests, lastRejected, fleets } = state;
+  const { loginRefusals, floods, activations, sharing, guests, lastRejected } = state;
   const isAdministrationNew =
     saved?.identity !== identity ||
     saved.ownership !== ownership ||
@@ -51,7 +49,6 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
     ...((saved?.guests ?? noGuestLinks) !== guests && { guest_links: { guests } }),
     ...(areActivationsWorthSaving(saved?.activations ?? [], activations) && { activations: { activations } }),
     ...(isRejectedWorthSaving(saved?.lastRejected ?? null, lastRejected) && { last_rejected: { lastRejected } }),
-    ...(areFleetsWorthSaving(saved?.fleets ?? [], fleets) && { fleets: { fleets: fleetsToSave(fleets) } }),
   };
 }
 
@@ -67,7 +64,6 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   const { guests } = rows.guest_links === undefined ? saved : state;
   const { activations } = rows.activations === undefined ? saved : state;
   const { lastRejected } = rows.last_rejected === undefined ? saved : state;
-  const { fleets } = rows.fleets === undefined ? saved : state;
   const { settings, commands, newHistory, coalesced, budgets, projection } = state;
   // Named one by one, so that a new slice does not compile until it is saved or named here.
   return {
@@ -93,7 +89,6 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
     guests,
     activations,
     lastRejected,
-    fleets,
   };
 }
 

@@ -29,7 +29,6 @@ export type DeviceState = {
   properties: PropertiesSlice;
   commands: CommandsSlice;
   subscriptions: readonly Subscription[];
-  fleets: readonly KnownFleet[];
   deduplication: DeduplicationSlice;
   coalesced: CoalescedSlice;
   /** Memory only: what the device has used up of its limits. */
@@ -67,7 +66,6 @@ type DeviceLimits = Record<
   | 'guestLinkUses'
   | 'guestLinkDays'
   | 'deviceGuestUsesPerMinute'
-  | 'fleetDirectories'
   | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
   number
 >;
@@ -175,20 +173,6 @@ export type AlarmSlice = {
   setAtMs: number | null;
   /** It is set for the device's inactivity, and so records when its last message was. */
   isForInactivity: boolean;
-};
-
-/** See fleets.ts. */
-export type KnownFleet = {
-  userId: number;
-  /** Shards where the user has subscribed to all devices. */
-  listeners: readonly { shard: string; registrationId: number }[];
-  /** When the user's directory was asked, and for how long its answer counts; 0 where it has not answered. */
-  askedAtMs: number;
-  forMs: number;
-  /** The directory tells of every later registration. */
-  isTold: boolean;
-  /** How many directories a user had then. */
-  directories: number;
 };
 
 /** See guest-links.ts. */

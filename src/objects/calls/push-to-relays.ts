@@ -1,10 +1,12 @@
 // Hands messages to the relay shards that are subscribed and removes those that have no socket for them. Used by the
 // device's object for its own messages, and by the uplink for whole batches.
 import type { MessageResult } from '../../domain/device/inbox.ts';
-import type { FleetRegistration } from '../../domain/device/fleets.ts';
 import type { Subscription } from '../../domain/device/subscriptions.ts';
-import { readConfig } from '../../config.ts';
-import { callDevice, callFleetDirectory, callRelay, fleetDirectoryOf } from './stubs.ts';
+import { callDevice, callFleetDirectory, callRelay } from './stubs.ts';
+
+/** A shard with a subscription to all devices of a user. `registrationId`: the number of its last registration. */
+export type FleetListener = { shard: string; registrationId: number };
+export type FleetRegistration = FleetListener & { userId: number };
 
 /** Messages of one device on one topic, oldest first, in columns: an object each would cost more than it carries. */
 export type RelayRun = {
@@ -80,16 +82,15 @@ async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: P
       callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) => device.unsubscribe(shard, registrationId)),
     );
   }
-  const directories = new Map<string, number>();
+  const directories = new Map<number, number>();
   for (const { deviceId, registration } of fleets.values()) {
     const { userId, registrationId } = registration;
     if (!noFleetOf.includes(userId)) continue;
-    const name = fleetDirectoryOf(userId, deviceId, readConfig(env).limits.fleetDirectories);
-    directories.set(name, registrationId);
-    endings.push(callDevice(env, deviceId, 'leaveFleet', 'idempotent', (device) => device.leaveFleet(registration)));
+    directories.set(userId, registrationId);
+    endings.push(callDevice(env, deviceId, 'endFleetLease', 'idempotent', (device) => device.endFleetLease(userId)));
   }
-  for (const [name, registrationId] of directories) {
-    endings.push(callFleetDirectory(env, name, 'leave', (directory) => directory.leave(shard, registrationId)));
+  for (const [userId, registrationId] of directories) {
+    endings.push(callFleetDirectory(env, userId, 'leave', (directory) => directory.leave(shard, registrationId)));
   }
   await Promise.all(endings);
 }

@@ -92,23 +92,14 @@ export function commandLinkOf(deviceId: string, commandLinks: number, share = 0)
 /** @throws RefusedError `object_failed` */
 export function callFleetDirectory<T>(
   env: Env,
-  name: string,
+  userId: number,
   operation: string,
   run: (stub: RemoteFleets) => Promise<T>,
 ): Promise<T> {
+  const name = `user-${userId}`;
   return call('FleetDirectory', name, operation, 'idempotent', () =>
     run(env.FLEET_DIRECTORY.getByName(name, placeOf(env)) as unknown as RemoteFleets),
   );
-}
-
-/** The one that a device asks for the user. */
-export function fleetDirectoryOf(userId: number, deviceId: string, directories: number): string {
-  return `user-${userId}-${hashOf(deviceId) % directories}`;
-}
-
-/** All of a user. */
-export function fleetDirectoryNames(userId: number, directories: number): string[] {
-  return Array.from({ length: directories }, (_, index) => `user-${userId}-${index}`);
 }
 
 /** @throws RefusedError `object_failed` */

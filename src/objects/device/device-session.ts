@@ -7,7 +7,6 @@ import type { Activation, LostDevice, Provisioned } from '../../domain/device/ac
 import type { CommandRequest, CommandView } from '../../domain/device/commands.ts';
 import { liveGenerations } from '../../domain/device/credentials.ts';
 import type { ConnectionReport, Ingested } from '../../domain/device/events.ts';
-import type { FleetRegistration } from '../../domain/device/fleets.ts';
 import {
   viewGuestLinks,
   type GuestLinkView,
@@ -238,13 +237,9 @@ export class DeviceSession extends DurableObject<Env> {
     this.#device.decide({ kind: 'subscription_ended', shard, registrationId });
   }
 
-  /** A directory says that a shard wants the messages of all devices of a user; false where that is nobody who may. */
-  registerFleet(registration: FleetRegistration): boolean {
-    return this.#device.decide({ kind: 'fleet_registered', ...registration });
-  }
-
-  leaveFleet(registration: FleetRegistration): void {
-    this.#device.decide({ kind: 'fleet_ended', ...registration });
+  /** Other relay shards want the messages of all devices of the user than the user's directory has told. */
+  endFleetLease(userId: number): void {
+    this.#device.fleets.endLease(userId);
   }
 
   /** Changes its name, disables or enables it; D1 has it when this answers, unless D1 is away and has to catch up. */

@@ -56,7 +56,7 @@ export class DeviceEffects {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #report: (event: Report) => void;
-  readonly #fleets: DeviceFleets;
+  readonly #readers: () => readonly number[];
   #links: Links | undefined;
   readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
@@ -70,12 +70,13 @@ export class DeviceEffects {
     env: Env,
     report: (event: Report) => void,
     edge: () => Edge,
+    readers: () => readonly number[],
     fleets: DeviceFleets,
   ) {
     this.#ctx = ctx;
     this.#env = env;
     this.#report = report;
-    this.#fleets = fleets;
+    this.#readers = readers;
     this.#edge = edge;
     const { edgeGatherMs } = readConfig(env).limits;
     this.pushes = new RelayPushes(env, fleets, edgeGatherMs, (work) => this.inBackground('push', work));
@@ -137,7 +138,7 @@ export class DeviceEffects {
           topic,
           payloads: [payload],
           generations,
-          readers: this.#fleets.readers(),
+          readers: this.#readers(),
         };
         this.pushes.add([{ run, subscriptions }]);
         break;

@@ -1,110 +1,89 @@
-// Which relay shards want the messages of all devices of those who may follow this one. The device's state remembers it; where
-// that knows nothing of a user, the user's directory is asked, once for all who wait. Never throws: without an answer what is
-// known serves on.
+// Which relay shards want the messages of all devices of those users who may follow this one. The directory of each user is
+// asked once per lease, and only while there is something to push. Never throws: without an answer the last one serves on.
 import { readConfig } from '../../config.ts';
-import type { Device } from '../../domain/device/decide.ts';
-import type { DeviceEvent } from '../../domain/device/events.ts';
-import { fleetsOf, unknownFleets, type FleetRegistration } from '../../domain/device/fleets.ts';
-import { readersOf } from '../../domain/device/sharing.ts';
 import { RefusedError } from '../../domain/refusal.ts';
-import { describeError, log } from '../../log.ts';
-import { callFleetDirectory, fleetDirectoryOf } from '../calls/stubs.ts';
+import { log } from '../../log.ts';
+import type { FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
+import { callFleetDirectory } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 
-/** A user may begin or cease to follow the device while the directory is asked. */
-const maxTries = 2;
+/** Sooner than the caller who brought the message gives the device up. */
+const directoryAnswerMs = 1_500;
 /** A directory that did not answer holds up no message for so long. */
 const askAgainAfterMs = 5_000;
 
-type Answered = Extract<DeviceEvent, { kind: 'fleet_answered' }>;
+type Lease = { listeners: readonly FleetListener[]; fromMs: number; forMs: number };
 
 export class DeviceFleets {
   readonly #env: Env;
   readonly #deviceId: string;
-  readonly #present: () => Device;
-  readonly #report: (event: Answered) => void;
+  readonly #leases = new Map<number, Lease>();
   readonly #asking = new Map<number, Promise<void>>();
-  readonly #failedAtMs = new Map<number, number>();
 
-  constructor(env: Env, deviceId: string, present: () => Device, report: (event: Answered) => void) {
+  constructor(env: Env, deviceId: string) {
     this.#env = env;
     this.#deviceId = deviceId;
-    this.#present = present;
-    this.#report = report;
   }
 
-  /** The users who may follow the device. */
-  readers(): readonly number[] {
-    const present = this.#present();
-    return typeof present === 'string' ? [] : readersOf(present);
-  }
-
-  /** False where it is known that none of the users has such a subscription. */
+  /** False if none of the users has such a subscription. */
   mayListen(readers: readonly number[]): boolean {
-    return this.known(readers).length > 0 || this.#unknown(readers).length > 0;
+    return this.known(readers).length > 0 || readers.some((userId) => !this.#isLeased(userId));
   }
 
   known(readers: readonly number[]): FleetRegistration[] {
-    const present = this.#present();
-    return typeof present === 'string' ? [] : fleetsOf(present, readers);
+    return readers.flatMap((userId) =>
+      (this.#leases.get(userId)?.listeners ?? []).map((listener) => ({ userId, ...listener })),
+    );
   }
 
-  /** Returns when all is known that can be: sooner than whoever brought the message gives the device up. */
+  /** Asks the directories of which the device has no lease. */
   async learn(readers: readonly number[]): Promise<void> {
-    if (this.#unknown(readers).length === 0) return;
-    await within(readConfig(this.#env).limits.objectAnswerMs / 2, this.#learn(readers));
+    const unknown = readers.filter((userId) => !this.#isLeased(userId));
+    if (unknown.length > 0) await Promise.all(unknown.map((userId) => this.#ask(userId)));
   }
 
-  async #learn(readers: readonly number[]): Promise<void> {
-    for (let tries = 0; tries < maxTries; tries += 1) {
-      const unknown = this.#unknown(readers);
-      if (unknown.length === 0) return;
-      await Promise.all(unknown.map((userId) => this.#askOnce(userId)));
-    }
+  /** The user's directory has another answer now. An answer that is under way does not count. */
+  endLease(userId: number): void {
+    this.#asking.delete(userId);
+    const lease = this.#leases.get(userId);
+    if (lease !== undefined) this.#leases.set(userId, { ...lease, forMs: 0 });
   }
 
-  #unknown(readers: readonly number[]): number[] {
-    const present = this.#present();
-    if (typeof present === 'string') return [];
-    const nowMs = Date.now();
-    return unknownFleets(present, readers, nowMs).filter((userId) => {
-      const sinceMs = nowMs - (this.#failedAtMs.get(userId) ?? -Infinity);
-      return sinceMs < 0 || sinceMs >= askAgainAfterMs;
+  #ask(userId: number): Promise<void> {
+    const asking = this.#asking.get(userId);
+    if (asking !== undefined) return asking;
+    const fromMs = Date.now();
+    const asked = this.#request(userId).then((answer) => {
+      // The lease ended before the answer came.
+      if (this.#asking.get(userId) !== asked) return;
+      this.#asking.delete(userId);
+      const listeners = answer ?? this.#leases.get(userId)?.listeners ?? [];
+      const leaseMs = readConfig(this.#env).limits.fleetLeaseSeconds * 1000;
+      const lease = answer === undefined ? { fromMs: Date.now(), forMs: askAgainAfterMs } : { fromMs, forMs: leaseMs };
+      this.#leases.set(userId, { listeners, ...lease });
     });
+    this.#asking.set(userId, asked);
+    return asked;
   }
 
-  #askOnce(userId: number): Promise<void> {
-    const asking = this.#asking.get(userId) ?? this.#ask(userId).finally(() => this.#asking.delete(userId));
-    this.#asking.set(userId, asking);
-    return asking;
-  }
-
-  async #ask(userId: number): Promise<void> {
-    const { fleetDirectories, objectAnswerMs } = readConfig(this.#env).limits;
-    const name = fleetDirectoryOf(userId, this.#deviceId, fleetDirectories);
-    const before = this.#present();
-    const askedAtMs = Date.now();
+  /** undefined: the directory did not answer. */
+  async #request(userId: number): Promise<FleetListener[] | undefined> {
     try {
-      const asked = callFleetDirectory(this.#env, name, 'ask', (directory) => directory.ask(this.#deviceId));
-      const answer = await within(objectAnswerMs / 2, asked);
-      if (answer === undefined) {
-        log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, directory: name });
-        this.#failedAtMs.set(userId, Date.now());
-        return;
-      }
-      // The directory may have been told meanwhile that the user does not follow the device.
-      if (haveSameReaders(before, this.#present())) this.#report({ kind: 'fleet_answered', userId, askedAtMs, answer });
+      const asked = callFleetDirectory(this.#env, userId, 'ask', (directory) => directory.ask(this.#deviceId));
+      const answer = await within(directoryAnswerMs, asked);
+      if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
+      return answer;
     } catch (error) {
-      this.#failedAtMs.set(userId, Date.now());
-      // A failed call is logged.
-      if (!(error instanceof RefusedError)) {
-        log('error', 'answer of the fleet directory not saved', { deviceId: this.#deviceId, ...describeError(error) });
-      }
+      // The call has logged it.
+      if (error instanceof RefusedError) return undefined;
+      throw error;
     }
   }
-}
 
-function haveSameReaders(before: Device, now: Device): boolean {
-  if (typeof before === 'string' || typeof now === 'string') return false;
-  return before.sharing === now.sharing && before.identity.ownerId === now.identity.ownerId;
+  #isLeased(userId: number): boolean {
+    const { fromMs, forMs } = this.#leases.get(userId) ?? { fromMs: 0, forMs: 0 };
+    const ageMs = Date.now() - fromMs;
+    // A negative age: the clock was set back.
+    return ageMs >= 0 && ageMs < forMs;
+  }
 }

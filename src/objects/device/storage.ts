@@ -75,10 +75,7 @@ export class DeviceStorage {
     return stateOf(
       saved as SavedRows &
         Partial<
-          Pick<
-            SavedRows,
-            'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected' | 'fleets'
-          >
+          Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected'>
         >,
       settings,
       () => this.#readJson('SELECT json FROM position ORDER BY number') as PositionChange[],
@@ -100,9 +97,7 @@ export class DeviceStorage {
   /** Its owner is another one now. */
   forgetOwner(): void {
     for (const table of memories) this.#sql.exec(`DELETE FROM ${table}`);
-    this.#sql.exec(
-      "DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links', 'fleets')",
-    );
+    this.#sql.exec("DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links')");
     this.#lastNumber = undefined;
   }
 
@@ -222,7 +217,6 @@ function stateOf(
     guest_links,
     activations,
     last_rejected,
-    fleets,
   }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
   settings: DeviceSettings,
   readPositions: () => PositionChange[],
@@ -252,7 +246,6 @@ function stateOf(
     guests: { ...noGuestLinks, ...guest_links?.guests },
     activations: activations?.activations ?? [],
     lastRejected: last_rejected?.lastRejected ?? null,
-    fleets: fleets?.fleets ?? [],
     alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
     projection: noProjection,
     coalesced: nothingCoalesced,

@@ -9,6 +9,7 @@ import type { DeviceEvent, EventKind, Results } from '../../domain/device/events
 import { guestKey } from '../../domain/device/guest-links.ts';
 import { mentionedCommands } from '../../domain/device/messages.ts';
 import { afterWrite, rowsToSave, savedState } from '../../domain/device/persistence.ts';
+import { readersOf } from '../../domain/device/sharing.ts';
 import type { DeviceState } from '../../domain/device/state.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import { readConfig } from '../../config.ts';
@@ -40,17 +41,13 @@ export class StoredDevice {
     this.#env = env;
     this.storage = new DeviceStorage(ctx.storage);
     this.#trouble = new DeviceTrouble(ctx.id.name ?? '', readConfig(env).logsRejectedText);
-    this.fleets = new DeviceFleets(
-      env,
-      ctx.id.name ?? '',
-      () => this.#device,
-      (event) => this.decide(event),
-    );
+    this.fleets = new DeviceFleets(env, ctx.id.name ?? '');
     this.effects = new DeviceEffects(
       ctx,
       env,
       (event) => this.decide(event),
       () => this.edge,
+      () => (typeof this.#device === 'string' ? [] : readersOf(this.#device)),
       this.fleets,
     );
     this.edge = new EdgeSockets(

@@ -9,7 +9,7 @@ import type { RelayRequest } from '../../protocol/relay.ts';
 import { guardLogin } from '../../pacing/login-guard.ts';
 import { RelayKeys } from './keys.ts';
 import { actorOf, type RelayIdentity, type RelayUser } from './rules.ts';
-import { callDevice, callFleetDirectory, fleetDirectoryNames } from '../calls/stubs.ts';
+import { callDevice, callFleetDirectory } from '../calls/stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
@@ -27,10 +27,8 @@ export class RelayAuthentication {
   readonly keys: RelayKeys;
   /** Registrations under way. */
   readonly #registrations = new Set<Registration>();
-
   /** Users, once for each registration under way. */
   readonly #fleetRegistrations: number[] = [];
-  readonly #fleetsKeptUntilMs = new Map<number, number>();
 
   constructor(env: Env, shard: string) {
     this.#env = env;
@@ -93,62 +91,34 @@ export class RelayAuthentication {
     });
   }
 
-  /** Also for a while without a socket: one that subscribes again and again is not to call all devices each time. */
-  holdsFleet(userId: number): boolean {
-    return this.#fleetRegistrations.includes(userId) || this.#isFleetKept(userId);
+  isRegisteringFleet(userId: number): boolean {
+    return this.#fleetRegistrations.includes(userId);
   }
 
   /**
-   * Registers this shard for everything that is the user's; resolves when all devices know of it.
+   * Registers this shard for everything that is the user's. When it resolves, no device relies on an older answer.
    * @throws RefusedError `object_failed`
    */
   async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
-    // No push was answered with "no such socket" since.
-    if (this.#isFleetKept(userId)) return subscribe();
     this.#fleetRegistrations.push(userId);
+    const listen = () =>
+      callFleetDirectory(this.#env, userId, 'listen', (directory) => directory.listen(userId, this.#shard));
     try {
-      const outcome = await this.#listen(userId, false);
-      if (!outcome.ok) return outcome;
-      this.#keepFleet(userId);
+      while (!(await listen()));
       return subscribe();
     } finally {
       this.#fleetRegistrations.splice(this.#fleetRegistrations.indexOf(userId), 1);
     }
   }
 
-  /** The shard has such sockets of the user: the directory may have been lost, or made by an older version. */
+  /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
     try {
-      await this.#listen(userId, true);
+      await callFleetDirectory(this.#env, userId, 'confirm', (directory) => directory.confirm(this.#shard));
     } catch (error) {
       // The call has logged it.
       if (!(error instanceof RefusedError)) throw error;
     }
-  }
-
-  async #listen(userId: number, isRepeated: boolean): Promise<Outcome<null>> {
-    const names = fleetDirectoryNames(userId, readConfig(this.#env).limits.fleetDirectories);
-    const outcomes = await Promise.all(
-      names.map((name) =>
-        callFleetDirectory(this.#env, name, 'listen', (directory) => directory.listen(userId, this.#shard, isRepeated)),
-      ),
-    );
-    return outcomes.find(({ ok }) => !ok) ?? { ok: true, value: null };
-  }
-
-  #isFleetKept(userId: number): boolean {
-    return (this.#fleetsKeptUntilMs.get(userId) ?? 0) > Date.now();
-  }
-
-  #keepFleet(userId: number): void {
-    const nowMs = Date.now();
-    for (const [other, untilMs] of this.#fleetsKeptUntilMs) {
-      // The oldest ones are first.
-      if (untilMs > nowMs) break;
-      this.#fleetsKeptUntilMs.delete(other);
-    }
-    this.#fleetsKeptUntilMs.delete(userId);
-    this.#fleetsKeptUntilMs.set(userId, nowMs + readConfig(this.#env).limits.fleetKeptSeconds * 1000);
   }
 
   #checkDevice(

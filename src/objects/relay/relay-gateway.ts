@@ -235,17 +235,12 @@ export class RelayGateway extends DurableObject<Env> {
     );
   }
 
-  /** Each user's once in `relayRecheckMinutes`, and all of them once after an older version. */
+  /** Each user's once in `relayRecheckMinutes`. */
   async #confirmFleets(): Promise<void> {
-    const { kv } = this.ctx.storage;
-    const { relayRecheckMinutes: every, fleetDirectories } = this.#config.limits;
+    const { relayRecheckMinutes: every } = this.#config.limits;
     const minute = Math.floor(Date.now() / 60_000) % every;
-    const isNew = kv.get('fleetsConfirmed') === undefined;
-    const due = this.#index.fleetUsers().filter((userId) => isNew || userId % every === minute);
-    if (due.length === 0) return;
-    if (isNew) kv.put('fleetsConfirmed', true);
-    const some = due.slice(0, Math.ceil(confirmationsAtOnce / fleetDirectories));
-    await Promise.all(some.map((userId) => this.#authentication.confirmFleet(userId)));
+    const due = this.#index.fleetUsers().filter((userId) => userId % every === minute);
+    await Promise.all(due.slice(0, confirmationsAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
   }
 
   async #signedIn(who: RelayIdentity): Promise<void> {
@@ -315,7 +310,7 @@ export class RelayGateway extends DurableObject<Env> {
   }
 
   #hasFleetOf(userId: number): boolean {
-    return this.#authentication.holdsFleet(userId) || this.#index.hasFleetOf(userId);
+    return this.#authentication.isRegisteringFleet(userId) || this.#index.hasFleetOf(userId);
   }
 
   /**

@@ -173,7 +173,6 @@ export class CoreDevice {
       sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
       activations: read('activations')?.activations ?? [],
       lastRejected: read('last_rejected')?.lastRejected ?? null,
-      fleets: read('fleets')?.fleets ?? [],
       alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
       projection: noProjection,
       coalesced: nothingCoalesced,

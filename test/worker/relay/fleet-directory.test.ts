@@ -1,15 +1,11 @@
-// How devices learn who follows all devices of a user, over lost objects, restarts and devices that cannot be told; and the
-// limits of it.
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+// How devices learn who follows all devices of a user: leases, their end, lost objects, and devices that do not answer.
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import type { FleetRegistration } from '../../../src/domain/device/fleets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { FleetDirectory } from '../../../src/objects/fleet-directory.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { RelaySnapshots } from '../../../src/objects/relay/snapshots.ts';
-import { fleetDirectoryNames, fleetDirectoryOf } from '../../../src/objects/calls/stubs.ts';
-import { limitSpecs } from '../../../src/limits.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
 import {
@@ -38,38 +34,41 @@ import {
   ownDevices,
   sql,
   registrations,
-  toldDevices,
+  leases,
+  afterLease,
   subscribe,
   frameAfterStatus,
 } from '../rig/fleet.ts';
 
-const done = { ok: true, value: null };
+const retryable = (): never => {
+  throw Object.assign(new Error('away'), { retryable: true });
+};
 
 describe('what a device knows of such subscriptions', () => {
-  it('is asked for once in all lives of its object, and told from then on', async () => {
+  it('is asked for once per lease of `fleetLeaseSeconds`, and writes one row in all leases', async () => {
     const userId = newUserId();
-    const [device] = await ownDevices(userId, 1);
+    const device = await provisionDevice({ ownerId: userId });
     const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
-    for (const position of ['up', 'middle', 'down']) {
-      await evictDurableObject(sessionOf(device!.deviceId));
-      await report(reportOf(device!, position));
-    }
-    const socket = await listen(userId, everything);
-    await evictDurableObject(sessionOf(device!.deviceId));
-    await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    expect(asks).not.toHaveBeenCalled();
+    await comeOnline(device);
+    for (const position of ['up', 'middle', 'down']) await report(reportOf(device, position));
+    expect(asks).toHaveBeenCalledTimes(1);
+    await afterLease(() => report(reportOf(device, 'up')));
+    expect(asks).toHaveBeenCalledTimes(2);
+    expect(await leases(userId)).toEqual([device.deviceId]);
     asks.mockRestore();
   });
 
-  it('is asked for again after its time', async () => {
+  it('is not asked for after a subscription until something is to be pushed', async () => {
     const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
-    const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 24 * 3_600_000);
-    await report(reportOf(device!, 'up'));
-    await report(reportOf(device!, 'down'));
-    now.mockRestore();
+    await evictDurableObject(directoryOf(userId));
+    const socket = await listen(userId, everything);
+    expect(await leases(userId)).toEqual([]);
+    expect(asks).not.toHaveBeenCalled();
+    await report(reportOf(device!, 'up'), reportOf(device!, 'down'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'down'));
     expect(asks).toHaveBeenCalledTimes(1);
     asks.mockRestore();
   });
@@ -87,7 +86,7 @@ describe('what a device knows of such subscriptions', () => {
     }
   });
 
-  it('is right where the answer comes later than what the device was told meanwhile', async () => {
+  it('is right where the answer comes later than the end of its lease', async () => {
     const userId = newUserId();
     const device = await provisionDevice({ ownerId: userId });
     const { promise: listening, resolve } = Promise.withResolvers<undefined>();
@@ -124,67 +123,35 @@ describe('what a device knows of such subscriptions', () => {
     expect(await session.removeMember(owner, memberId, party)).toMatchObject({ ok: true });
     await report(reportOf(device, 'down'));
     expect(await socket.ask(ping)).toEqual(pong);
-    // The directory hears of it with the next subscription.
     const other = await openRelay({ 'CF-Connecting-IP': otherAddress });
     expect(await other.ask({ action: 'auth', token: await tokenOf(memberId) })).toEqual(authed);
     expect(await other.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
-    expect(await toldDevices(memberId)).toEqual([]);
     await join();
     await report(reportOf(device, 'middle'));
     expect(await socket.next()).toEqual(pushOf(device, 'middle'));
     expect(await other.next()).toEqual(pushOf(device, 'middle'));
   });
 
-  it('is told a second time where the first failed', async () => {
+  it('comes at the second try where the first failed to end a lease', async () => {
     const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const socket = await signIn(userId);
-    const once = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementationOnce(failure);
+    const once = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockImplementationOnce(retryable);
     expect(await socket.ask({ action: 'subscribe', topic: everything })).toEqual(subscribed(everything));
     once.mockRestore();
     await report(reportOf(device!, 'up'));
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
   });
 
-  it('is held up by no device that cannot be told, which is told as soon as it can be', async () => {
+  it('is held up by no device that does not answer, whose lease ends by itself', async () => {
     const userId = newUserId();
-    const [broken, device] = await ownDevices(userId, 2);
-    type Register = (this: DeviceSession, registration: FleetRegistration) => boolean;
-    const registerFleet: Register = Reflect.get(DeviceSession.prototype, 'registerFleet');
-    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(function (
-      this: DeviceSession,
-      registration,
-    ) {
-      const { ctx } = this as unknown as { ctx: DurableObjectState };
-      return ctx.id.name === broken!.deviceId ? failure() : registerFleet.call(this, registration);
-    });
+    const [device] = await ownDevices(userId, 1);
+    const away = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockImplementation(failure);
     const socket = await listen(userId, everything);
+    away.mockRestore();
     await report(reportOf(device!, 'up'));
-    expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    // By this test, or by its own time.
-    const tellAgain = async () => {
-      await sql(userId, 'UPDATE untold SET next_at_ms = 0');
-      await runDurableObjectAlarm(directoryOf(userId));
-    };
-    const untold = () => sql(userId, 'SELECT device_id, tries > 0 AS was_tried FROM untold');
-    await tellAgain();
-    expect(await untold()).toEqual([{ device_id: broken!.deviceId, was_tried: 1 }]);
-    away.mockRestore();
-    await tellAgain();
-    await vi.waitFor(async () => expect(await untold()).toEqual([]));
-    await report(reportOf(broken!, 'down'));
-    expect(await socket.next()).toEqual(pushOf(broken!, 'down'));
-    expect(await runDurableObjectAlarm(directoryOf(userId))).toBe(false);
-  });
-
-  it('is not made where more devices cannot be told than a few', async () => {
-    const userId = newUserId();
-    await ownDevices(userId, limitSpecs.fleetUntoldDevices.default + 1);
-    const socket = await signIn(userId);
-    const away = vi.spyOn(DeviceSession.prototype, 'registerFleet').mockImplementation(failure);
-    const failed = { action: 'subscribe', code: 500, message: 'internal_error' };
-    expect(await socket.ask({ action: 'subscribe', topic: everything })).toMatchObject(failed);
-    away.mockRestore();
+    await afterLease(() => report(reportOf(device!, 'down')));
+    expect(await socket.next()).toEqual(pushOf(device!, 'down'));
   });
 
   it('delays no message for long where the directory does not answer', async () => {
@@ -198,13 +165,12 @@ describe('what a device knows of such subscriptions', () => {
     away.mockRestore();
   });
 
-  it('is found again where the directory was lost: its shards by the shard, the device by a reconciliation', async () => {
+  it('is found again where the directory was lost: by the alarm of the shard, and with the next lease', async () => {
     const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const socket = await listen(userId, everything);
     await sql(userId, 'DELETE FROM listener');
-    await sql(userId, 'DELETE FROM told');
-    await evictDurableObject(directoryOf(userId));
+    await sql(userId, 'DELETE FROM lease');
     await runInDurableObject(shard(), async (gateway) => {
       const minute = Math.floor(Date.now() / 60_000);
       const inItsMinute = (minute - (minute % 60) + 60 + (userId % 60)) * 60_000;
@@ -213,91 +179,59 @@ describe('what a device knows of such subscriptions', () => {
       now.mockRestore();
     });
     expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
-    expect(await toldDevices(userId)).toEqual([]);
-    await sessionOf(device!.deviceId).compareRecord(0, 0);
-    await report(reportOf(device!, 'up'));
+    await afterLease(() => report(reportOf(device!, 'up')));
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
-    expect(await toldDevices(userId)).toEqual([device!.deviceId]);
   });
 });
 
-it('is registered by the next alarm of a shard whose sockets an older version has left', async () => {
-  const userId = newUserId();
-  const socket = await listen(userId, everything);
-  await sql(userId, 'DELETE FROM listener');
-  await runInDurableObject(shard(), async (gateway, { storage }) => {
-    storage.kv.delete('fleetsConfirmed');
-    await gateway.alarm();
+describe('a directory', () => {
+  const directory = () => env.FLEET_DIRECTORY.getByName(`user-${newUserId()}`);
+
+  it('never takes a newer registration back', async () => {
+    await runInDurableObject(directory(), async (fleet) => {
+      await fleet.listen(1, 'relay-0');
+      const [old] = fleet.ask('dev_one');
+      await fleet.listen(1, 'relay-0');
+      fleet.leave('relay-0', old!.registrationId);
+      const [newer] = fleet.ask('dev_one');
+      expect(newer?.registrationId).toBeGreaterThan(old!.registrationId);
+      fleet.leave('relay-0', newer!.registrationId);
+      expect(fleet.ask('dev_one')).toEqual([]);
+    });
   });
-  expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
-  const [device] = await ownDevices(userId, 1);
-  await report(reportOf(device!, 'up'));
-  expect(await frameAfterStatus(socket, device!)).toEqual(pushOf(device!, 'up'));
+
+  it('ends a hundred leases with one call, and the others with the next one', async () => {
+    const endings = vi.spyOn(DeviceSession.prototype, 'endFleetLease');
+    await runInDurableObject(directory(), async (fleet) => {
+      for (let number = 0; number < 101; number += 1) fleet.ask(`dev_leased_${number}`);
+      expect(await fleet.listen(1, 'relay-0')).toBe(false);
+      expect(endings).toHaveBeenCalledTimes(100);
+      expect(await fleet.listen(1, 'relay-0')).toBe(true);
+      expect(endings).toHaveBeenCalledTimes(101);
+    });
+    endings.mockRestore();
+  });
+
+  it('answers a second shard no sooner than the leases have ended that the first took', async () => {
+    const { promise: ended, resolve } = Promise.withResolvers<never>();
+    const slow = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockReturnValue(ended as never);
+    await runInDurableObject(directory(), async (fleet) => {
+      fleet.ask('dev_slow');
+      const order: string[] = [];
+      const first = fleet.listen(1, 'relay-0').then(() => order.push('first'));
+      const second = fleet.listen(1, 'relay-1').then(() => order.push('second'));
+      await scheduler.wait(20);
+      expect(order).toEqual([]);
+      resolve(undefined as never);
+      await Promise.all([first, second]);
+      expect(order).toEqual(['first', 'second']);
+    });
+    slow.mockRestore();
+  });
 });
 
 describe('limits', () => {
   const limited = (limits: string) => ({ ...env, LIMITS: limits }) as unknown as Env;
-  const directoryWith = <T>(
-    limits: string,
-    run: (directory: FleetDirectory, again: () => FleetDirectory) => T | Promise<T>,
-  ) =>
-    runInDurableObject(env.FLEET_DIRECTORY.getByName(crypto.randomUUID()), (_, state) =>
-      run(new FleetDirectory(state, limited(limits)), () => new FleetDirectory(state, limited(limits))),
-    );
-  const listenAt = (one: FleetDirectory) => one.listen(1, 'relay-0', false);
-
-  it('let a directory tell so many devices, and lease to the others', async () => {
-    await directoryWith('fleetToldDevices=1,fleetToldHours=2,fleetLeaseMs=300', (one) => {
-      const told = one.ask('dev_first');
-      expect(told).toMatchObject({ listeners: [], isTold: true });
-      expect(told.forMs).toBeGreaterThanOrEqual(1.5 * 3_600_000);
-      expect(told.forMs).toBeLessThanOrEqual(2 * 3_600_000);
-      expect(one.ask('dev_second')).toEqual({ listeners: [], isTold: false, forMs: 300 });
-      expect(one.ask('dev_first')).toMatchObject({ isTold: true });
-      const later = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 4 * 3_600_000);
-      expect(one.ask('dev_second')).toMatchObject({ isTold: true });
-      later.mockRestore();
-    });
-  });
-
-  it('hold a registration back until no lease is in use, after a restart as well, and not where there is none', async () => {
-    await directoryWith('fleetToldDevices=1,fleetLeaseMs=400', async (one, again) => {
-      const wait = vi.spyOn(scheduler, 'wait');
-      // Other objects of the isolate yield meanwhile, with a wait of no length.
-      const waits = () => wait.mock.calls.filter(([ms]) => ms > 0);
-      expect(await listenAt(one)).toEqual(done);
-      expect(await listenAt(again())).toEqual(done);
-      expect(waits()).toEqual([]);
-      one.ask('dev_first');
-      const leasedAtMs = Date.now();
-      expect(one.ask('dev_second')).toMatchObject({ forMs: 400, listeners: [{ shard: 'relay-0' }] });
-      expect(await listenAt(again())).toEqual(done);
-      expect(waits()).toHaveLength(1);
-      expect(Date.now() - leasedAtMs).toBeGreaterThanOrEqual(390);
-      wait.mockRestore();
-    });
-  });
-
-  it('never take a newer registration back', async () => {
-    await directoryWith('', async (one) => {
-      await listenAt(one);
-      const [old] = one.ask('dev_one').listeners;
-      await listenAt(one);
-      one.leave('relay-0', old!.registrationId);
-      const [newer] = one.ask('dev_one').listeners;
-      expect(newer?.registrationId).toBeGreaterThan(old!.registrationId);
-      one.leave('relay-0', newer!.registrationId);
-      expect(one.ask('dev_one').listeners).toEqual([]);
-    });
-  });
-
-  it('divide the devices of a user among as many directories as there are', () => {
-    const names = fleetDirectoryNames(7, 3);
-    const used = Array.from({ length: 50 }, (_, index) => fleetDirectoryOf(7, `dev_${index}`, 3));
-    expect(new Set(used)).toEqual(new Set(names));
-    expect(fleetDirectoryNames(7, 1)).toEqual([fleetDirectoryOf(7, 'dev_one', 1)]);
-  });
-
   it('refuse a snapshot of too many devices', async () => {
     const user = await createUser();
     const productKey = `snapshot-${crypto.randomUUID()}`;

@@ -13,7 +13,7 @@ import type { TestSocket } from './clients/socket.ts';
 
 export const everything = '/sys/+/+/#';
 export const otherAddress = otherShardAddress();
-export const directoryOf = (userId: number) => env.FLEET_DIRECTORY.getByName(`user-${userId}-0`);
+export const directoryOf = (userId: number) => env.FLEET_DIRECTORY.getByName(`user-${userId}`);
 
 let lastUserId = 1_000;
 /** Nobody else's. */
@@ -54,11 +54,11 @@ export function sql(userId: number, statement: string) {
 }
 
 export const registrations = (userId: number) => sql(userId, 'SELECT * FROM listener');
-export const toldDevices = async (userId: number) =>
-  (await sql(userId, 'SELECT device_id FROM told')).map(({ device_id }) => device_id);
+export const leases = async (userId: number) =>
+  (await sql(userId, 'SELECT device_id FROM lease')).map(({ device_id }) => device_id);
 
-export async function afterFleetsWereKept(run: () => Promise<unknown>): Promise<void> {
-  const laterMs = Date.now() + limitSpecs.fleetKeptSeconds.default * 1000;
+export async function afterLease(run: () => Promise<unknown>): Promise<void> {
+  const laterMs = Date.now() + limitSpecs.fleetLeaseSeconds.default * 1000;
   const now = vi.spyOn(Date, 'now').mockReturnValue(laterMs);
   await run();
   now.mockRestore();

@@ -253,12 +253,8 @@ describe('a session without a record', () => {
       atMosquitto,
       () => undefined,
       () => noEdge,
-      new DeviceFleets(
-        atMosquitto,
-        deviceId,
-        () => 'unused',
-        () => undefined,
-      ),
+      () => [],
+      new DeviceFleets(atMosquitto, deviceId),
     );
     effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
