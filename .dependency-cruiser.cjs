@@ -73,7 +73,7 @@ module.exports = {
   options: {
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
-    tsConfig: { fileName: 'tsconfig.json' },
+    tsConfig: { fileName: 'tsconfig.options.json' },
     enhancedResolveOptions: { extensions: ['.ts', '.js'] },
   },
 };

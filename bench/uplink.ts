@@ -122,7 +122,11 @@ async function measureVariant(
   const sides: Record<Side, () => Promise<number>> = {
     plain: async () => {
       const subscriber = await subscribePlainly(broker.url, plainFilter, onText);
-      return send('plain', count).finally(() => subscriber.stop());
+      try {
+        return await send('plain', count);
+      } finally {
+        await subscriber.stop();
+      }
     },
     latchwork: () => send('latchwork', count),
   };

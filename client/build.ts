@@ -7,7 +7,7 @@ import ts from 'typescript';
 const root = join(import.meta.dirname, '..');
 const outDir = join(import.meta.dirname, 'dist');
 
-writePackage(describeTypes(readProgram(join(root, 'tsconfig.json'), [join(import.meta.dirname, 'src/api.ts')])));
+writePackage(describeTypes(readProgram(join(root, 'tsconfig.src.json'), [join(import.meta.dirname, 'src/api.ts')])));
 
 function readProgram(configPath: string, files: string[]): ts.Program {
   const { config } = ts.readConfigFile(configPath, (path) => ts.sys.readFile(path)) as { config: object };

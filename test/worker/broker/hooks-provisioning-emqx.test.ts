@@ -176,7 +176,7 @@ it('is not held up by one entry that the API refuses for ever', async () => {
   };
   expect(await callsAfter(), 'the refused one, then the other').toHaveLength(3);
   expect(await callsAfter(), 'the refused one alone').toEqual([`POST ${api}/banned`]);
-  expect((exchanges[0]?.body as { who: string }).who).toBe('acme&dev_01abcdef');
+  expect((exchanges[0]!.body as { who: string }).who).toBe('acme&dev_01abcdef');
 });
 
 it('waits longer after each attempt, up to ten minutes', async () => {

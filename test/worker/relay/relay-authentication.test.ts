@@ -109,12 +109,14 @@ describe('authenticating with device credentials', () => {
   it('closes with 1008 a socket that does not authenticate in time', async () => {
     const late = await openRelay();
     const inTime = await listenAs(await provisionDevice());
-    await runInDurableObject(shard(), (gateway, state) => {
+    await runInDurableObject(shard(), async (gateway, state) => {
       const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 10_001);
-      return gateway.alarm().finally(() => {
+      try {
+        await gateway.alarm();
+      } finally {
         now.mockRestore();
-        return state.storage.deleteAlarm();
-      });
+        await state.storage.deleteAlarm();
+      }
     });
     expect(await late.end()).toEqual({ code: 1008, reason: 'not authenticated in time' });
     expect(await inTime.ask(ping)).toEqual(pong);

@@ -1,0 +1,45 @@
+// `npm run check`: everything about the sources that a program can judge, as many steps at once as there are cores. Prints a
+// line for each step and the whole output of a failed one. Changes nothing.
+import { spawn } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+
+const rooms = 'src broker-bridge mqtt-gateway node-service client console dev rig test bench';
+
+/** Longest first. */
+const steps = [
+  { name: 'types', command: 'tsc -b' },
+  { name: 'lint', command: 'oxlint' },
+  { name: 'format', command: 'prettier --check --log-level warn .' },
+  { name: 'worker types', command: 'wrangler types src/worker-env.d.ts --include-runtime=false --check' },
+  { name: 'imports', command: `depcruise ${rooms} --config .dependency-cruiser.cjs` },
+  { name: 'unused', command: 'knip' },
+  { name: 'weight', command: 'node dev/weight.ts' },
+  { name: 'citations', command: 'node dev/check-citations.ts' },
+];
+
+async function run({ name, command }: (typeof steps)[number]): Promise<boolean> {
+  const startedAtMs = performance.now();
+  const child = spawn(command, { shell: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const output: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => output.push(text));
+  }
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+  console.log(`${code === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
+  if (code !== 0) console.log(`$ ${command}\n${output.join('')}`);
+  return code === 0;
+}
+
+const failed: string[] = [];
+const waiting = [...steps];
+async function runWaiting(): Promise<void> {
+  for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
+    if (!(await run(step))) failed.push(step.name);
+  }
+}
+await Promise.all(Array.from({ length: availableParallelism() }, runWaiting));
+if (failed.length > 0) {
+  console.log(`Failed: ${failed.join(', ')}. Mend what is printed above; \`npm run format\` mends the format.`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,57 @@
+// `npm run weight`: what a reader has to carry, counted from the files that git has, against its bounds. Changes nothing.
+// Who adds a feature raises the bound on product source by its budget, in the commit that needs it.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { limitSpecs } from '../src/limits.ts';
+
+const bounds = {
+  'product source, lines': 29_000,
+  'tests, rig and benchmarks, lines': 42_000,
+  'documents, words': 27_000,
+  'settable limits': 40,
+  'files in the largest folder': 20,
+  'folders at the top': 14,
+  'patched libraries': 0,
+};
+
+const files = execFileSync('git', ['ls-files'], { encoding: 'utf8' }).trim().split('\n');
+const isCode = (file: string) => /\.(ts|tsx|js|mjs|cjs|css|html|c|h)$/.test(file) && !file.startsWith('migrations/');
+const isTest = (file: string) => /^(test|rig|bench)\/|^[\w-]+\/test\//.test(file);
+/** Pages, the client package and examples: neither product source nor tests. */
+const isPage = (file: string) => /^(console|client|public|examples)\//.test(file);
+
+const read = (file: string) => readFileSync(file, 'utf8');
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);
+const lines = (counted: string[]) => sum(counted.map((file) => read(file).split('\n').length - 1));
+const words = (counted: string[]) => sum(counted.map((file) => read(file).split(/\s+/).filter(Boolean).length));
+
+function largestFolder(): [folder: string, size: number] {
+  const sizes = new Map<string, number>();
+  for (const file of files.filter((path) => /\.(ts|tsx|js|mjs)$/.test(path))) {
+    sizes.set(dirname(file), (sizes.get(dirname(file)) ?? 0) + 1);
+  }
+  return [...sizes].reduce((largest, folder) => (folder[1] > largest[1] ? folder : largest));
+}
+
+const code = files.filter(isCode);
+const [folder, size] = largestFolder();
+const weights: Record<keyof typeof bounds, number> = {
+  'product source, lines': lines(code.filter((file) => !isTest(file) && !isPage(file))),
+  'tests, rig and benchmarks, lines': lines(code.filter(isTest)),
+  'documents, words': words(files.filter((file) => file.endsWith('.md'))),
+  'settable limits': Object.keys(limitSpecs).length,
+  'files in the largest folder': size,
+  'folders at the top': new Set(files.flatMap((file) => /^(?!\.)([^/]+)\//.exec(file)?.[1] ?? [])).size,
+  'patched libraries': files.filter((file) => /^patches\/|\.patch$/.test(file)).length,
+};
+
+for (const [name, bound] of Object.entries(bounds) as [keyof typeof bounds, number][]) {
+  const weight = weights[name];
+  const isOver = weight > bound;
+  const place = name === 'files in the largest folder' ? ` (${folder})` : '';
+  console.log(
+    `${String(weight).padStart(7)} of ${String(bound).padStart(6)}  ${name}${place}${isOver ? '  TOO MUCH' : ''}`,
+  );
+  if (isOver) process.exitCode = 1;
+}
