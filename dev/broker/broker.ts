@@ -108,7 +108,7 @@ async function authenticate(
   }
   const { reason, returnCode } = answer;
   log(returnCode === 3 ? 'warn' : 'info', 'login_refused', { clientId: client.id, username, peerhost, reason });
-   
+
   return Object.assign(new Error(reason), { returnCode });
 }
 
