@@ -1,61 +1,38 @@
-// `npm run reconcile`: has a deployment compare its device records with their sessions, slice by slice, or the devices that a file
-// names with their records, and says what it found. Mends nothing itself; docs/operations.md says what is mended.
-import { readFileSync } from 'node:fs';
+// `npm run reconcile`: has a deployment compare its device records with their sessions, slice by slice, and says what it found.
+// Repairs nothing itself; docs/operations.md says what is repaired.
 import { z } from 'zod';
-import {
-  reconciledDevicesSchema,
-  reconcileDevicesPath,
-  reconciledSchema,
-  reconcilePath,
-} from '../src/protocol/bridge.ts';
+import { reconciledSchema, reconcilePath } from '../src/protocol/bridge.ts';
 import { describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
 import { fail, print } from './terminal.ts';
 
-const usage = `Usage: BRIDGE_SECRET=... npm run reconcile -- --url URL [--continue | --devices FILE]
+const usage = `Usage: BRIDGE_SECRET=... npm run reconcile -- --url URL [--from CURSOR]
 
   --url           base address of the service, e.g. https://latchwork.example.workers.dev
-  --continue      go on where a reconciliation was cut off; otherwise a new one begins
-  --devices FILE  the other direction: whether the devices whose ids stand in the file, in whatever form, still have their records`;
+  --from CURSOR   go on where a reconciliation was cut off; otherwise all records are compared`;
+
+type Slice = z.infer<typeof reconciledSchema>;
 
 const answerWithinMs = 60_000;
-const devicesAtOnce = 100;
 
-const { url, isNew, deviceIds, secret } = readArguments();
+const { url, from, secret } = readArguments();
 try {
-  if (deviceIds === undefined) await compareRecords();
-  else await compareDevices(deviceIds);
+  await compareRecords();
 } catch (error) {
   fail(`${url}: ${describeFailure(error)}`);
 }
 
 async function compareRecords(): Promise<void> {
-  let state = await post(reconcilePath, { isNew }, reconciledSchema);
-  while (state.finishedAt === null) {
-    print(`${state.checked} compared`);
-    state = await post(reconcilePath, { isNew: false }, reconciledSchema);
+  const sum = { checked: 0, inactive: 0, deleted: 0, failed: 0 };
+  for (let cursor: number | null = from; cursor !== null;) {
+    const slice: Slice = await post(reconcilePath, { cursor }, reconciledSchema);
+    for (const name of ['checked', 'inactive', 'deleted', 'failed'] as const) sum[name] += slice[name];
+    cursor = slice.cursor;
+    if (cursor !== null) print(`${sum.checked} compared; if this is cut off, go on with --from ${cursor}`);
   }
-  const { checked, inactive, deleted, failed } = state;
-  print(`${checked} compared: ${inactive} have no session and are inactive until they activate again,`);
-  print(`${deleted} belonged to deleted devices and are deleted, ${failed} could not be compared`);
-  if (failed > 0) process.exitCode = 1;
-}
-
-async function compareDevices(ids: string[]): Promise<void> {
-  const sum = { recorded: 0, absent: 0, failed: 0, unrecorded: 0, withoutProduct: 0 };
-  for (let at = 0; at < ids.length; at += devicesAtOnce) {
-    const slice = { deviceIds: ids.slice(at, at + devicesAtOnce) };
-    const { unrecorded, withoutProduct, ...counts } = await post(reconcileDevicesPath, slice, reconciledDevicesSchema);
-    for (const name of ['recorded', 'absent', 'failed'] as const) sum[name] += counts[name];
-    sum.unrecorded += unrecorded.length;
-    sum.withoutProduct += withoutProduct.length;
-    for (const id of unrecorded) print(`${id} has a session and no record`);
-    for (const id of withoutProduct) print(`${id} has a session, and neither its record nor its product is there`);
-  }
-  print(`${ids.length} compared: ${sum.recorded} have their record, ${sum.absent} have no session,`);
-  print(`${sum.unrecorded} have no record and end in six hours unless it comes back,`);
-  print(`${sum.withoutProduct} have no product either and stay, ${sum.failed} could not be compared`);
+  print(`${sum.checked} compared: ${sum.inactive} have no session and are inactive until they activate again,`);
+  print(`${sum.deleted} belonged to deleted devices and are deleted, ${sum.failed} could not be compared`);
   if (sum.failed > 0) process.exitCode = 1;
 }
 
@@ -72,22 +49,13 @@ async function post<T>(path: string, body: object, schema: z.ZodType<T>): Promis
 }
 
 function readArguments() {
-  const options = {
-    url: { type: 'string' },
-    continue: { type: 'boolean', default: false },
-    devices: { type: 'string' },
-  } as const;
+  const options = { url: { type: 'string' }, from: { type: 'string', default: '0' } } as const;
   return readCommandLine({ name: 'npm run reconcile', usage, options }, ({ values }) => {
     const url = readBaseAddress('--url', values.url);
     const secret = process.env['BRIDGE_SECRET'];
     if (secret === undefined) throw new Error('BRIDGE_SECRET is not set');
-    return { url, isNew: !values.continue, deviceIds: readDeviceIds(values.devices), secret };
+    const from = Number(values.from);
+    if (!Number.isSafeInteger(from) || from < 0) throw new Error('--from is a number that an earlier run has printed');
+    return { url, from, secret };
   });
-}
-
-function readDeviceIds(file: string | undefined): string[] | undefined {
-  if (file === undefined) return undefined;
-  const ids = [...new Set(readFileSync(file, 'utf8').match(/\bdev_[0-9a-z]{1,32}\b/g))];
-  if (ids.length === 0) throw new Error(`--devices: there is no device id in ${file}`);
-  return ids;
 }

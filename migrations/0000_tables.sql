@@ -3,7 +3,7 @@ CREATE TABLE `api_keys` (
 	`user_id` integer NOT NULL,
 	`secret_hash` text NOT NULL,
 	`description` text NOT NULL,
-	`scopes` text,
+	`scopes` text NOT NULL,
 	`product_key` text,
 	`created_at` integer NOT NULL,
 	`last_used_at` integer,
@@ -14,8 +14,7 @@ CREATE INDEX `api_keys_user` ON `api_keys` (`user_id`,`created_at`,`key_id`);-->
 CREATE TABLE `login_attempts` (
 	`throttle_key` text PRIMARY KEY NOT NULL,
 	`failures` integer NOT NULL,
-	`retry_at` integer NOT NULL,
-	`is_trusted` integer NOT NULL,
+	`last_failed_at` integer NOT NULL,
 	`expires_at` integer NOT NULL
 );
 --> statement-breakpoint
@@ -49,8 +48,8 @@ CREATE TABLE `refresh_tokens` (
 	`expires_at` integer NOT NULL,
 	`rotated_at` integer,
 	`rotations` text,
-	`client_address` text,
-	`user_agent` text,
+	`client_address` text NOT NULL,
+	`user_agent` text NOT NULL,
 	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
 );
 --> statement-breakpoint
@@ -118,8 +117,6 @@ CREATE TABLE `device_counts` (
 	`inactive` integer DEFAULT 0 NOT NULL,
 	`online` integer DEFAULT 0 NOT NULL,
 	`disabled` integer DEFAULT 0 NOT NULL,
-	`hour` integer DEFAULT 0 NOT NULL,
-	`new_in_hour` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`product_id`, `owner_id`)
 );
 --> statement-breakpoint
@@ -226,17 +223,6 @@ CREATE TABLE `member_counts` (
 	PRIMARY KEY(`user_id`, `role`, `product_id`)
 );
 --> statement-breakpoint
-CREATE TABLE `reconciliation` (
-	`id` integer PRIMARY KEY NOT NULL,
-	`started_at` integer NOT NULL,
-	`finished_at` integer,
-	`cursor` integer DEFAULT 0 NOT NULL,
-	`checked` integer DEFAULT 0 NOT NULL,
-	`inactive` integer DEFAULT 0 NOT NULL,
-	`deleted` integer DEFAULT 0 NOT NULL,
-	`failed` integer DEFAULT 0 NOT NULL
-);
---> statement-breakpoint
 CREATE TABLE `product_category_counts` (
 	`owner_id` integer NOT NULL,
 	`category` text NOT NULL,
@@ -301,9 +287,7 @@ CREATE TRIGGER `devices_count_insert` AFTER INSERT ON `devices` BEGIN
 		`devices` = `devices` + 1,
 		`inactive` = `inactive` + (NEW.`status` = 0),
 		`online` = `online` + (NEW.`status` = 1),
-		`disabled` = `disabled` + (NEW.`status` = 3),
-		`new_in_hour` = iif(NEW.`created_at` / 3600000 > `hour`, 1, `new_in_hour` + 1),
-		`hour` = max(`hour`, NEW.`created_at` / 3600000)
+		`disabled` = `disabled` + (NEW.`status` = 3)
 	WHERE `product_id` = NEW.`product_id` AND `owner_id` = NEW.`owner_id`;
 END;
 --> statement-breakpoint

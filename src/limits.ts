@@ -65,7 +65,6 @@ export const limitSpecs = {
   /** Writes of presence into the device lists in a second, of all devices. Beyond: lists lag, status views do not. */
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
   // Limits without a description become constants beside their use.
-  presenceChecksPerMinute: { default: 800, min: 1, max: 10_000 },
   objectAnswerMs: { default: 3_000, min: 100, max: 10_000 },
   productKeysPerUser: { default: 1_000, min: 1, max: 1_000_000 },
   invitationDays: { default: 7, min: 1, max: 90 },
@@ -73,12 +72,8 @@ export const limitSpecs = {
   guestLinkUses: { default: 1_000, min: 1, max: 1_000_000 },
   guestLinkDays: { default: 30, min: 1, max: 3_650 },
   deviceGuestUsesPerMinute: { default: 20, min: 1, max: 60_000 },
-  devicesPerDeletion: { default: 100, min: 1, max: 400 },
   searchedDevices: { default: 500, min: 10, max: 10_000 },
   pagedDevices: { default: 10_000, min: 100, max: 1_000_000 },
-  reconcileEveryDays: { default: 30, min: 1, max: 3_650 },
-  recordsPerReconciliation: { default: 100, min: 1, max: 400 },
-  expiredRowsPerMinute: { default: 5_000, min: 1, max: 100_000 },
   loginFreeAttempts: { default: 5, min: 1, max: 100 },
   loginMaxDelaySeconds: { default: 900, min: 1, max: 86_400 },
   loginCommonDelaySeconds: { default: 5, min: 1, max: 60 },

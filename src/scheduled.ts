@@ -1,4 +1,4 @@
-// What runs every minute (wrangler.toml, triggers): work left over from requests, the reconciliation of records with sessions,
+// What runs every minute (wrangler.toml, triggers): work left over from requests, a look at devices that show as online,
 // and the removal of expired rows. Each job runs by itself: one that fails does not keep the others from running.
 import { readConfig } from './config.ts';
 import { deleteExpiredRows } from './db/expired-rows.ts';
@@ -7,15 +7,12 @@ import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
 import { propagateProductChanges } from './services/products/propagation.ts';
-import { reconcileOnSchedule } from './services/operations/reconciliation.ts';
 
 const jobs = {
   propagateProductChanges,
-  reconcilePresence,
+  reconcilePresence: (context: ServiceContext) => reconcilePresence(context),
   deliverOutbox,
-  reconcileOnSchedule,
-  deleteExpired: ({ primary, config }: ServiceContext) =>
-    deleteExpiredRows(primary(), Date.now(), config.limits.expiredRowsPerMinute),
+  deleteExpired: ({ primary }: ServiceContext) => deleteExpiredRows(primary(), Date.now()),
 };
 
 export async function runScheduledJobs(env: Env): Promise<void> {

@@ -7,6 +7,9 @@ import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from '.
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
 const deliveredEntryLifeMs = 60 * 60_000;
 
+/** Few enough that a run every minute does not hold up requests. */
+const rowsPerRun = 5_000;
+
 const expiring = [
   refreshTokens,
   loginAttempts,
@@ -18,7 +21,7 @@ const expiring = [
 ] as const;
 
 /** At most `maxRows` of each table: what is left is deleted the next time. */
-export async function deleteExpiredRows(database: Database, nowMs: number, maxRows: number): Promise<void> {
+export async function deleteExpiredRows(database: Database, nowMs: number, maxRows = rowsPerRun): Promise<void> {
   const someOf = (table: (typeof expiring)[number] | typeof brokerOutbox, isOver: SQL) =>
     sql`delete from ${table} where rowid in (select rowid from ${table} where ${isOver} limit ${maxRows})`;
   await runTogether<unknown[]>(database, [

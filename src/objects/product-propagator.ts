@@ -4,7 +4,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
-import { listDeviceIds } from '../db/devices/devices.ts';
+import { listDevicesAfter } from '../db/devices/devices.ts';
 import { findProductFacts, finishProductChange, moveCursor } from '../db/products/product-changes.ts';
 import { noneSpent, roomAtMs, spend } from '../domain/device/budget.ts';
 import type { ProductFacts } from '../domain/device/identity.ts';
@@ -71,7 +71,7 @@ export class ProductPropagator extends DurableObject<Env> {
     // The change that this round began with: devices that were told before a later one have to be told again.
     if (cursor === 0) kv.put('roundOf', pending.changedAt);
     for (let pages = 0; pages < pagesPerAlarm && this.#countFailed() < maxFailed; pages++) {
-      const page = await listDeviceIds(database, this.#productId, cursor, pageSize);
+      const page = await listDevicesAfter(database, cursor, pageSize, { productId: this.#productId });
       await this.#tellAll(
         page.map(({ deviceId }) => ({ device_id: deviceId, attempts: 0 })),
         facts,

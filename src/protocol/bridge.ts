@@ -29,38 +29,18 @@ export const shareProductsAnswerSchema = z.object({
   }),
 });
 
-/** Where an operator asks for a reconciliation (`npm run reconcile`), with the same secret. */
+/** An operator has one slice of the device records compared with their sessions (`npm run reconcile`), with the same secret. */
 export const reconcilePath = '/bridge/reconcile';
-export const reconcileSchema = z.object({
-  /** Starts over; otherwise the next slice is compared. */
-  isNew: z.boolean(),
-});
+export const reconcileSchema = z.object({ cursor: z.int().nonnegative() });
 export const reconciledSchema = z.object({
-  startedAt: z.string(),
-  finishedAt: z.string().nullable(),
   checked: z.int(),
+  /** Records without a session: the device has to activate again. */
   inactive: z.int(),
+  /** Records of deleted devices. */
   deleted: z.int(),
   failed: z.int(),
-});
-
-/** The other direction: devices that the operator knows of (`npm run reconcile -- --devices FILE`). */
-export const reconcileDevicesPath = `${reconcilePath}/devices`;
-export const reconcileDevicesSchema = z.object({
-  deviceIds: z
-    .array(z.string().regex(/^dev_[0-9a-z]{1,32}$/))
-    .min(1)
-    .max(100),
-});
-export const reconciledDevicesSchema = z.object({
-  recorded: z.int(),
-  /** There is no session to this id. */
-  absent: z.int(),
-  failed: z.int(),
-  /** They have a session and no record, and end themselves. */
-  unrecorded: z.array(z.string()),
-  /** Neither their record nor their product is there: they stay. */
-  withoutProduct: z.array(z.string()),
+  /** For the next request; null when nothing is left. */
+  cursor: z.int().nullable(),
 });
 
 /**

@@ -31,14 +31,14 @@ export async function addFailure(
   const isLive = sql`login_attempts.expires_at > ${nowMs}`;
   const [{ results }] = await runTogether<[FailureCount, unknown, unknown]>(database, [
     sql`
-      select failures, retry_at as lastFailedAtMs from ${loginAttempts}
+      select failures, last_failed_at as lastFailedAtMs from ${loginAttempts}
       where throttle_key = ${throttleKey} and expires_at > ${nowMs}`,
     sql`
-      insert into ${loginAttempts} (throttle_key, failures, retry_at, is_trusted, expires_at)
-      values (${throttleKey}, 1, ${nowMs}, 0, ${expiresAt})
+      insert into ${loginAttempts} (throttle_key, failures, last_failed_at, expires_at)
+      values (${throttleKey}, 1, ${nowMs}, ${expiresAt})
       on conflict (throttle_key) do update set
         failures = case when ${isLive} then login_attempts.failures + 1 else 1 end,
-        retry_at = ${nowMs},
+        last_failed_at = ${nowMs},
         expires_at = ${isExtended ? expiresAt : sql`case when ${isLive} then login_attempts.expires_at else ${expiresAt} end`}`,
     sql`
       delete from ${loginAttempts}

@@ -1,40 +1,10 @@
 // Queries for what an operator does to whole accounts and to all devices, slice by slice.
-import { and, asc, eq, gt, sql } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
 import { lengthOf } from '../list-counts.ts';
 import { apiKeys, loginDevices, passwordResets, refreshTokens, userLimits, users } from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
-
-export type ListedDevice = { id: number; deviceId: string; productKey: string; ownerId: number };
-
-/** By id. `ownerId` undefined: of everybody. */
-export async function listDevicesAfter(
-  database: Database,
-  cursor: number,
-  limit: number,
-  filter: { ownerId?: number; isDisabledWithAccount?: true } = {},
-): Promise<ListedDevice[]> {
-  const { ownerId, isDisabledWithAccount } = filter;
-  return database
-    .select({
-      id: devices.id,
-      deviceId: devices.deviceId,
-      productKey: products.productKey,
-      ownerId: devices.ownerId,
-    })
-    .from(devices)
-    .innerJoin(products, eq(products.id, devices.productId))
-    .where(
-      and(
-        gt(devices.id, cursor),
-        ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
-        isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
-      ),
-    )
-    .orderBy(asc(devices.id))
-    .limit(limit);
-}
 
 export async function markDisabledWithAccount(
   database: Database,
@@ -81,8 +51,4 @@ export async function countUsers(database: Database): Promise<{ users: number; d
   ]);
   const { enabled, disabled } = counted.results[0] ?? { enabled: 0, disabled: 0 };
   return { users: enabled + disabled, disabled };
-}
-
-export async function hasDevices(database: Database, userId: number): Promise<boolean> {
-  return (await listDevicesAfter(database, 0, 1, { ownerId: userId })).length > 0;
 }

@@ -138,18 +138,35 @@ export async function findDevice(db: Database, deviceId: string) {
   return deviceById.first(db, { deviceId });
 }
 
-/** The next devices in row order, for jobs that go through all of them. */
-export async function listConnectionStatuses(db: Database, afterId: number, limit: number) {
+export type DeviceFilter = { productId?: number; ownerId?: number; isDisabledWithAccount?: true };
+export type DeviceInRowOrder = Awaited<ReturnType<typeof listDevicesAfter>>[number];
+
+/** The devices after row `afterId` in row order, for work that goes through many of them slice by slice. */
+export async function listDevicesAfter(db: Database, afterId: number, limit: number, filter: DeviceFilter = {}) {
+  const { productId, ownerId, isDisabledWithAccount } = filter;
   return db
     .select({
       id: devices.id,
       deviceId: devices.deviceId,
-      connectionStatus: devices.connectionStatus,
       productKey: products.productKey,
+      ownerId: devices.ownerId,
+      status: devices.status,
+      connectionStatus: devices.connectionStatus,
+      projectionVersion: devices.projectionVersion,
+      membersVersion: devices.membersVersion,
+      claimedAt: devices.claimedAt,
+      createdAt: devices.createdAt,
     })
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
-    .where(gt(devices.id, afterId))
+    .where(
+      and(
+        gt(devices.id, afterId),
+        productId === undefined ? undefined : eq(devices.productId, productId),
+        ownerId === undefined ? undefined : eq(devices.ownerId, ownerId),
+        isDisabledWithAccount === undefined ? undefined : eq(devices.isDisabledWithAccount, true),
+      ),
+    )
     .orderBy(asc(devices.id))
     .limit(limit);
 }
@@ -158,14 +175,15 @@ export async function deleteRecords(db: Database, deviceIds: string[]): Promise<
   await db.delete(devices).where(inArray(devices.deviceId, deviceIds));
 }
 
-/** One page of a product's devices in row order, after row `afterId`. */
-export async function listDeviceIds(db: Database, productId: number, afterId: number, limit: number) {
-  return db
-    .select({ id: devices.id, deviceId: devices.deviceId })
-    .from(devices)
-    .where(and(eq(devices.productId, productId), gt(devices.id, afterId)))
-    .orderBy(asc(devices.id))
-    .limit(limit);
+/** For a record without a session. Any projection replaces it; it does nothing if a session has written since. */
+export async function markInactive(
+  db: Database,
+  { id, projectionVersion }: Pick<DeviceRow, 'id' | 'projectionVersion'>,
+): Promise<void> {
+  await db
+    .update(devices)
+    .set({ connectionStatus: 0, projectionVersion: -1 })
+    .where(and(eq(devices.id, id), eq(devices.projectionVersion, projectionVersion)));
 }
 
 /** Its indexes are rewritten where they are set: only where the owner is another one. */

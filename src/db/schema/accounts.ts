@@ -72,9 +72,9 @@ export const refreshTokens = sqliteTable(
     rotatedAt: integer('rotated_at'),
     /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
     rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
-    /** Of the login or the last exchange, as its client told them; null in sessions of the version before. */
-    clientAddress: text('client_address'),
-    userAgent: text('user_agent'),
+    /** The client of the login or of the last exchange. */
+    clientAddress: text('client_address').notNull(),
+    userAgent: text('user_agent').notNull(),
   },
   (table) => [
     index('refresh_tokens_family').on(table.family),
@@ -92,10 +92,7 @@ export const loginAttempts = sqliteTable(
   {
     throttleKey: text('throttle_key').primaryKey(),
     failures: integer('failures').notNull(),
-    /** To the version before, which has other keys, it is the end of a wait. */
-    lastFailedAt: integer('retry_at').notNull(),
-    /** For the version before alone: 0. */
-    isTrusted: integer('is_trusted', { mode: 'boolean' }).notNull(),
+    lastFailedAt: integer('last_failed_at').notNull(),
     expiresAt: integer('expires_at').notNull(),
   },
   (table) => [index('login_attempts_expiry').on(table.expiresAt)],
@@ -125,8 +122,7 @@ export const apiKeys = sqliteTable(
     userId: userReference('user_id'),
     secretHash: text('secret_hash').notNull(),
     description: text('description').notNull(),
-    /** Of domain/access.ts; null: all, also in keys of the version before. */
-    scopes: text('scopes', { mode: 'json' }).$type<Scope[]>(),
+    scopes: text('scopes', { mode: 'json' }).$type<Scope[]>().notNull(),
     /** The one product that the key is for; null: all. */
     productKey: text('product_key'),
     createdAt: integer('created_at').notNull(),

@@ -158,9 +158,6 @@ export const deviceCounts = sqliteTable(
     inactive: integer('inactive').notNull().default(0),
     online: integer('online').notNull().default(0),
     disabled: integer('disabled').notNull().default(0),
-    /** The hour of the newest record since the epoch, and the records made in it. */
-    hour: integer('hour').notNull().default(0),
-    newInHour: integer('new_in_hour').notNull().default(0),
   },
   (table) => [
     primaryKey({ columns: [table.productId, table.ownerId] }),
@@ -237,19 +234,3 @@ export const brokerOutbox = sqliteTable(
       .where(sql`${table.deliveredAt} is not null`),
   ],
 );
-
-/** The newest comparison of all device records with their sessions: one row, whose `id` is 1. */
-export const reconciliation = sqliteTable('reconciliation', {
-  id: integer('id').primaryKey(),
-  startedAt: integer('started_at').notNull(),
-  finishedAt: integer('finished_at'),
-  /** `devices.id` up to which records are compared. */
-  cursor: integer('cursor').notNull().default(0),
-  checked: integer('checked').notNull().default(0),
-  /** Records without a session: the device has to activate again. */
-  inactive: integer('inactive').notNull().default(0),
-  /** Records whose device was deleted. */
-  deleted: integer('deleted').notNull().default(0),
-  /** Devices whose session could not be asked. */
-  failed: integer('failed').notNull().default(0),
-});

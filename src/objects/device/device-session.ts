@@ -37,7 +37,6 @@ import type { DeviceIdentity } from '../../domain/topics.ts';
 import type { TopicAction } from '../../protocol/mqtt.ts';
 import { takeBatch } from './batch-taking.ts';
 import { DeviceCommands, type CommandReceipt } from './commands.ts';
-import type { RecordCheck } from './effects.ts';
 import { unpackMessages, type MessageColumns } from '../calls/message-columns.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
@@ -364,12 +363,6 @@ export class DeviceSession extends DurableObject<Env> {
     if (typeof this.#device.present === 'string') return this.#device.present;
     this.#device.decide({ kind: 'record_compared', projectionVersion, membersVersion });
     return 'present';
-  }
-
-  /** Asks D1 now whether it has the device's record, as the device does by itself now and then. */
-  async checkRecord(): Promise<RecordCheck | 'absent'> {
-    const { present } = this.#device;
-    return typeof present === 'string' ? 'absent' : this.#device.effects.checkRecord(present.identity.productKey);
   }
 
   /** Ends the device: credentials, session, subscriptions. For a while it remembers that there was one. */

@@ -40,8 +40,6 @@ type Report = Extract<
   }
 >;
 
-export type RecordCheck = 'recorded' | 'unrecorded' | 'withoutProduct';
-
 /** `commands` is undefined where commands take the other link as well. */
 type Links = { main: OrderedBrokerLink; commands: OrderedBrokerLink | undefined };
 
@@ -160,7 +158,7 @@ export class DeviceEffects {
         this.inBackground('write projection', this.#projection);
         break;
       case 'check_record':
-        this.inBackground('check record', this.checkRecord(effect.productKey));
+        this.inBackground('check record', this.#checkRecord(effect.productKey));
         break;
       case 'delete_at_broker':
         log('error', 'device ended: the database has no record of it', this.#about());
@@ -263,14 +261,13 @@ export class DeviceEffects {
   }
 
   /** Reports a definite answer of the primary alone; without one the alarm asks again. */
-  async checkRecord(productKey: string): Promise<RecordCheck> {
+  async #checkRecord(productKey: string): Promise<void> {
     const database = openDatabase(this.#env.DB, 'first-primary');
     const { hasRecord, hasProduct } = await findRecordOf(database, this.#deviceId, productKey);
     if (!hasRecord) {
       log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about(), hasProduct });
     }
     if (hasRecord || hasProduct) this.#report({ kind: 'record_checked', isThere: hasRecord });
-    return hasRecord ? 'recorded' : hasProduct ? 'unrecorded' : 'withoutProduct';
   }
 
   /** Like the deletion by an owner; services/broker/provisioning.ts delivers it. */

@@ -6,13 +6,13 @@ import { createRouter, requireUpgrade, validJson } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import {
   maxBatchBytes,
-  reconcileDevicesSchema,
   reconcileSchema,
   shareParameter,
   uplinkBatchSchema,
 } from '../../protocol/bridge.ts';
 import { pageProductsOfShare } from '../../services/broker/bridge-shares.ts';
-import { reconcileDevices, reconcileSlice } from '../../services/operations/reconciliation.ts';
+import { devicesPerSlice } from '../../services/operations/device-slices.ts';
+import { reconcileSlice } from '../../services/operations/reconciliation.ts';
 import { openBridgeLink } from '../../services/sockets/open-sockets.ts';
 import { takeBatch } from '../../services/broker/uplink.ts';
 
@@ -31,14 +31,7 @@ bridgeRoutes.post(
   '/reconcile',
   readBody({ name: 'request_body_bytes', max: 1024 }),
   validJson(() => reconcileSchema, answerRefusal),
-  async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').isNew)),
-);
-
-bridgeRoutes.post(
-  '/reconcile/devices',
-  readBody({ name: 'request_body_bytes', max: 8192 }),
-  validJson(() => reconcileDevicesSchema, answerRefusal),
-  async (c) => answer(c, await reconcileDevices(c.var.context, c.req.valid('json').deviceIds)),
+  async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
 );
 
 bridgeRoutes.get('/products', async (c) =>

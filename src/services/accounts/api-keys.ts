@@ -74,7 +74,7 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
   const list = rows.map((row) => ({
     keyId: row.keyId,
     description: row.description,
-    scopes: row.scopes ?? [...scopes],
+    scopes: row.scopes,
     productKey: row.productKey,
     createdAt: new Date(row.createdAt).toISOString(),
     lastUsedAt: row.lastUsedAt === null ? null : new Date(row.lastUsedAt).toISOString(),
@@ -173,7 +173,7 @@ async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKe
   const { userId, secretHash, lastUsedAt, productKey } = row;
   const entry = {
     userId,
-    scopes: row.scopes ?? scopes,
+    scopes: row.scopes,
     productKey,
     secretHash,
     lastUsedAt,

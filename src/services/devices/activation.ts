@@ -28,7 +28,7 @@ import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
-import { factsOf, hadSession, restoreSession } from '../operations/lost-sessions.ts';
+import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
 

@@ -15,6 +15,8 @@ import type { ServiceContext } from '../../context.ts';
 import { requireDevice } from './rights.ts';
 import { findOwnProduct } from '../products/products.ts';
 
+/** One request ends so many: an invocation may call 1 000 objects, and each device costs several calls. */
+const devicesPerDeletion = 100;
 /** Ended together. */
 const endedAtOnce = 5;
 /** Counting what is left reads that many rows at most. */
@@ -50,7 +52,6 @@ export async function deleteDevicesOf(
 }
 
 async function deleteSlice(context: ServiceContext, productKey: string, wanted: ProductDevicesFilter) {
-  const { devicesPerDeletion } = context.config.limits;
   const db = context.primary();
   const failed = new Set<string>();
   let deleted = 0;

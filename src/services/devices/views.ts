@@ -7,7 +7,7 @@ import { isDeviceId } from '../../domain/topics.ts';
 import type { EventView, PropertiesView, StatusView } from '../../domain/device/views.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { restoreById } from '../operations/lost-sessions.ts';
+import { restoreById } from './lost-sessions.ts';
 import { orNotActivated } from './not-activated.ts';
 
 /** @throws RefusedError device_not_found, forbidden */

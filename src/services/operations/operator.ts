@@ -1,19 +1,13 @@
 // What an operator does from the console: sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
 // each by the use case that the account itself would call, so that sessions, broker and records stay one.
-import {
-  disableUser,
-  eraseUser,
-  hasDevices,
-  listDevicesAfter,
-  markDisabledWithAccount,
-} from '../../db/accounts/operator.ts';
-import type { ListedDevice } from '../../db/accounts/operator.ts';
+import { disableUser, eraseUser, markDisabledWithAccount } from '../../db/accounts/operator.ts';
+import { listDevicesAfter, type DeviceFilter, type DeviceInRowOrder } from '../../db/devices/devices.ts';
 import { writeSetting } from '../../db/service-settings.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson } from '../../domain/access.ts';
 import { foldName } from '../../domain/account-name.ts';
 import { RefusedError } from '../../domain/refusal.ts';
-import { describeError, log } from '../../log.ts';
+import { log } from '../../log.ts';
 import type { SliceDone } from '../../protocol/operator.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -21,8 +15,7 @@ import { deleteDevice } from '../devices/deletion.ts';
 import { readStatus } from '../devices/views.ts';
 import { changeDevice } from '../devices/devices.ts';
 import { issuePasswordReset } from '../accounts/password-resets.ts';
-
-const atOnce = 20;
+import { devicesPerSlice, runSlice } from './device-slices.ts';
 
 export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): Promise<void> {
   await writeSetting(primary(), 'sign_up', isOpen ? 'open' : 'closed');
@@ -49,9 +42,8 @@ export async function disableAccount(context: ServiceContext, name: string, curs
     await disableUser(db, ownerId, Date.now());
     log('warn', 'operator: account disabled', { userId: ownerId });
   }
-  const found = await listDevicesAfter(db, cursor, context.config.limits.devicesPerDeletion, { ownerId });
-  return runSlice(context, found, async (device) => {
-    // One that its owner has disabled stays disabled when the account is enabled again.
+  return forDevices(context, cursor, { ownerId }, async (device) => {
+    // A device that its owner has disabled stays disabled when the account is enabled again.
     if (await isDisabled(context, device)) return;
     await markDisabledWithAccount(db, device.deviceId, true);
     await changeDevice(context, inPerson(ownerId), device.deviceId, { disabled: true });
@@ -66,9 +58,7 @@ export async function enableAccount(context: ServiceContext, name: string, curso
     await disableUser(db, ownerId, null);
     log('warn', 'operator: account enabled', { userId: ownerId });
   }
-  const filter = { ownerId, isDisabledWithAccount: true } as const;
-  const found = await listDevicesAfter(db, cursor, context.config.limits.devicesPerDeletion, filter);
-  return runSlice(context, found, async ({ deviceId }) => {
+  return forDevices(context, cursor, { ownerId, isDisabledWithAccount: true }, async ({ deviceId }) => {
     await changeDevice(context, inPerson(ownerId), deviceId, { disabled: false });
     await markDisabledWithAccount(db, deviceId, false);
   });
@@ -83,9 +73,10 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
   if (cursor === 0) await disableUser(db, ownerId, Date.now());
-  const found = await listDevicesAfter(db, cursor, context.config.limits.devicesPerDeletion, { ownerId });
-  const done = await runSlice(context, found, ({ deviceId }) => deleteDevice(context, inPerson(ownerId), deviceId));
-  if (done.cursor === null && !(await hasDevices(db, ownerId))) {
+  const done = await forDevices(context, cursor, { ownerId }, ({ deviceId }) =>
+    deleteDevice(context, inPerson(ownerId), deviceId),
+  );
+  if (done.cursor === null && (await listDevicesAfter(db, 0, 1, { ownerId })).length === 0) {
     await eraseUser(db, ownerId, Date.now());
     log('warn', 'operator: account deleted', { userId: ownerId });
   }
@@ -97,10 +88,8 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
  * not stored: a device whose account the broker has lost has to activate again.
  */
 export async function pushCredentials(context: ServiceContext, cursor: number): Promise<SliceDone> {
-  const { broker, limits } = context.config;
-  if (broker.provisioning === 'none') return { done: 0, failed: 0, cursor: null };
-  const found = await listDevicesAfter(context.primary(), cursor, limits.devicesPerDeletion);
-  return runSlice(context, found, async (device) => {
+  if (context.config.broker.provisioning === 'none') return { done: 0, failed: 0, cursor: null };
+  return forDevices(context, cursor, {}, async (device) => {
     const kind = (await isDisabled(context, device)) ? 'disable' : 'upsert';
     await provisionAtBroker(context, device, { kind }, Date.now());
   });
@@ -113,28 +102,17 @@ async function findAccount({ primary }: ServiceContext, name: string): Promise<U
 }
 
 /** By its session: the record may lag behind. */
-async function isDisabled(context: ServiceContext, { deviceId, ownerId }: ListedDevice): Promise<boolean> {
+async function isDisabled(context: ServiceContext, { deviceId, ownerId }: DeviceInRowOrder): Promise<boolean> {
   return (await readStatus(context, inPerson(ownerId), deviceId)).status === 'disabled';
 }
 
-/** One device that fails stops none of the others. */
-async function runSlice(
-  { config }: ServiceContext,
-  found: ListedDevice[],
-  act: (device: ListedDevice) => Promise<unknown>,
+async function forDevices(
+  context: ServiceContext,
+  cursor: number,
+  filter: DeviceFilter,
+  act: (device: DeviceInRowOrder) => Promise<unknown>,
 ): Promise<SliceDone> {
-  let failed = 0;
-  for (let at = 0; at < found.length; at += atOnce) {
-    const attempts = found.slice(at, at + atOnce).map(async (device) => {
-      try {
-        await act(device);
-      } catch (error) {
-        failed += 1;
-        log('warn', 'operator: device failed', { deviceId: device.deviceId, ...describeError(error) });
-      }
-    });
-    await Promise.all(attempts);
-  }
-  const isLast = found.length < config.limits.devicesPerDeletion;
-  return { done: found.length - failed, failed, cursor: isLast ? null : (found.at(-1)?.id ?? null) };
+  const devices = await listDevicesAfter(context.primary(), cursor, devicesPerSlice, filter);
+  const { results, ...slice } = await runSlice(devices, devicesPerSlice, act);
+  return { done: results.length, ...slice };
 }

@@ -1,6 +1,6 @@
 // Finds devices that show as online although their session is over and nobody said so: a slice of all devices at each run.
 // Where the broker has an API it is asked about each; otherwise it matters only that it has forgotten its sessions.
-import { listConnectionStatuses } from '../../db/devices/devices.ts';
+import { listDevicesAfter } from '../../db/devices/devices.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { callBrokerLink, callDevice } from '../../objects/calls/stubs.ts';
@@ -12,10 +12,12 @@ import type { ServiceContext } from '../../context.ts';
 type Doubt = { beforeMs: number; confirmWithinMs: number };
 
 const checksAtOnce = 6;
+/** One invocation may call 1 000 objects; each device that shows as online costs a call. */
+const devicesPerMinute = 800;
 /** The clocks of broker and Worker may differ, and what the broker says may have crossed a new session. */
 const slackMs = 10_000;
 
-export async function reconcilePresence(context: ServiceContext): Promise<void> {
+export async function reconcilePresence(context: ServiceContext, limit = devicesPerMinute): Promise<void> {
   const { env, config, primary } = context;
   if (!config.hasBroker || !config.broker.reportsConnections) return;
   const reconciliation = await callBrokerLink(env, 'readReconciliation', 'idempotent', (link) =>
@@ -24,8 +26,7 @@ export async function reconcilePresence(context: ServiceContext): Promise<void> 
   const { forgottenBeforeMs, afterId } = reconciliation;
   const hasApi = config.broker.api !== undefined;
   if (!hasApi && forgottenBeforeMs === null) return;
-  const limit = config.limits.presenceChecksPerMinute;
-  const rows = await listConnectionStatuses(primary(), afterId, limit);
+  const rows = await listDevicesAfter(primary(), afterId, limit);
   const waiting = rows.filter(({ connectionStatus }) => connectionStatus === 1);
   const confirmWithinMs = config.limits.brokerRestartGraceSeconds * 1000;
   const remembered = forgottenBeforeMs === null ? undefined : { beforeMs: forgottenBeforeMs, confirmWithinMs };

@@ -80,7 +80,8 @@ it('counts API keys, invitations and users', () => {
       values (${id}, 'u${id}', 'u${id}', 'u${id}', 'u${id}', '', '', 0, ${disabledAt})`);
   const addKey = (id: string, userId: number) =>
     database.exec(`
-      insert into api_keys (key_id, user_id, secret_hash, description, created_at) values ('${id}', ${userId}, '', '', 0)`);
+      insert into api_keys (key_id, user_id, secret_hash, description, scopes, created_at)
+      values ('${id}', ${userId}, '', '', '[]', 0)`);
   const invite = (device: number, email: string) =>
     database.exec(`
       insert into device_invitations (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)

@@ -232,7 +232,8 @@ test('a product that is changed again and again is told to wait', async () => {
 test('the schedule removes refresh tokens and login attempts that have expired', async () => {
   const { userId } = await makeReadableSwitch();
   const insertToken = env.DB.prepare(
-    "insert into refresh_tokens (hash, family, user_id, created_at, expires_at) values (?, 'f', ?, 0, ?)",
+    `insert into refresh_tokens (hash, family, user_id, created_at, expires_at, client_address, user_agent)
+     values (?, 'f', ?, 0, ?, '', '')`,
   );
   const nowMs = Date.now();
   await env.DB.batch([insertToken.bind('over', userId, nowMs - 1), insertToken.bind('valid', userId, nowMs + 60_000)]);

@@ -191,7 +191,8 @@ async function share(owner: Caller, { email, token }: TestUser, deviceId: string
 async function addSession({ userId, token }: TestUser): Promise<string> {
   const nowMs = Date.now();
   await env.DB.prepare(
-    'insert into refresh_tokens (hash, family, user_id, created_at, expires_at) values (?, ?, ?, ?, ?)',
+    `insert into refresh_tokens (hash, family, user_id, created_at, expires_at, client_address, user_agent)
+     values (?, ?, ?, ?, ?, '', '')`,
   )
     .bind(crypto.randomUUID(), crypto.randomUUID(), userId, nowMs, nowMs + 3_600_000)
     .run();

@@ -59,7 +59,7 @@ async function lose(deviceId: string): Promise<void> {
 async function reconcile(): Promise<Record<string, number>> {
   const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };
   await env.DB.prepare('update devices set created_at = 1').run();
-  return (await call<Record<string, number>>('POST', reconcilePath, { headers, body: { isNew: true } })).data;
+  return (await call<Record<string, number>>('POST', reconcilePath, { headers, body: { cursor: 0 } })).data;
 }
 
 const membersOf = async (deviceId: string) =>

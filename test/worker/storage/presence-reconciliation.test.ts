@@ -30,9 +30,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-function contextOf({ hasApi, checks = 100, grace = 300 }: { hasApi: boolean; checks?: number; grace?: number }) {
+function contextOf({ hasApi, grace = 300 }: { hasApi: boolean; grace?: number }) {
   const config = readConfig(env);
-  const limits = { ...config.limits, presenceChecksPerMinute: checks, brokerRestartGraceSeconds: grace };
+  const limits = { ...config.limits, brokerRestartGraceSeconds: grace };
   return createContext(env, { ...config, limits, broker: { ...config.broker, api: hasApi ? api : undefined } });
 }
 
@@ -188,7 +188,7 @@ describe('a broker with an API', () => {
     const oddName = messagingName(odd);
     serveApi((name) => (name === oddName ? { status: 400, body: { code: 'BAD_REQUEST' } } : unknown));
     for (let run = 0; run < 40 && (await view(gone)).online; run += 1) {
-      await reconcilePresence(contextOf({ hasApi: true, checks: 1 }));
+      await reconcilePresence(contextOf({ hasApi: true }), 1);
     }
     expect(await view(gone)).toMatchObject({ online: false });
     expect(await view(odd)).toMatchObject({ online: true });
@@ -200,7 +200,7 @@ describe('a broker with an API', () => {
     const asked = serveApi(() => connected);
     const runs: string[][] = [];
     for (let run = 0; run < 40 && !names.every((name) => runs.flat().includes(name)); run += 1) {
-      await reconcilePresence(contextOf({ hasApi: true, checks: 1 }));
+      await reconcilePresence(contextOf({ hasApi: true }), 1);
       runs.push(asked.splice(0));
     }
     expect(Math.max(...runs.map(({ length }) => length))).toBe(1);

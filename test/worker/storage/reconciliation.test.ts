@@ -3,19 +3,22 @@
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { z } from 'zod';
 import { inPerson } from '../../../src/domain/access.ts';
 import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../../src/db/devices/broker-outbox.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { DeviceEffects } from '../../../src/objects/device/effects.ts';
 import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
-import { runScheduledJobs } from '../../../src/scheduled.ts';
-import { reconcileDevicesPath, reconcilePath } from '../../../src/protocol/bridge.ts';
+import { readConfig } from '../../../src/config.ts';
+import { createContext } from '../../../src/context.ts';
+import { reconcileSlice } from '../../../src/services/operations/reconciliation.ts';
+import { reconcilePath, type reconciledSchema } from '../../../src/protocol/bridge.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf } from '../rig/provision.ts';
 import { insertRecords } from '../rig/records.ts';
 
-type Reconciled = Record<'checked' | 'inactive' | 'deleted' | 'failed', number> & { finishedAt: string | null };
+type Reconciled = z.infer<typeof reconciledSchema>;
 type Device = { deviceId: string; deviceSN: string; status: string };
 
 const hourMs = 3_600_000;
@@ -44,13 +47,13 @@ function pass(ms: number): void {
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + ms });
 }
 
-function reconcile(isNew: unknown, bearer = secret): Promise<Answer<Reconciled>> {
-  return call('POST', reconcilePath, { headers: { Authorization: `Bearer ${bearer}` }, body: { isNew } });
+function reconcile(cursor: unknown, bearer = secret): Promise<Answer<Reconciled>> {
+  return call('POST', reconcilePath, { headers: { Authorization: `Bearer ${bearer}` }, body: { cursor } });
 }
 
 async function reconcileAll(): Promise<Reconciled> {
-  let { data } = await reconcile(true);
-  while (data.finishedAt === null) ({ data } = await reconcile(false));
+  const { data } = await reconcile(0);
+  expect(data.cursor).toBeNull();
   return data;
 }
 
@@ -149,37 +152,22 @@ describe('a record with a session', () => {
 });
 
 describe('a reconciliation', () => {
-  it('goes on where the one before ended, every minute and by request', async () => {
-    await insertRecords({ ownerId: owner.userId, productKey, count: 5 });
-    await env.DB.prepare('delete from reconciliation').run();
-    const inTwos = { ...env, LIMITS: 'recordsPerReconciliation=2' } as unknown as Env;
-    for (const statuses of [3, 1]) {
-      await runScheduledJobs(inTwos);
-      expect((await listDevices()).filter(({ status }) => status === 'offline')).toHaveLength(statuses);
-    }
-    expect((await reconcile(false)).data).toMatchObject({
-      checked: 5,
-      inactive: 5,
-      finishedAt: expect.any(String) as string,
-    });
-    expect((await reconcile(false)).data).toMatchObject({ checked: 5 });
-    await runScheduledJobs(inTwos);
-    expect((await reconcile(false)).data).toMatchObject({ checked: 5 });
-  });
+  const contextOf = (changes: Partial<Env> = {}) => createContext({ ...env, ...changes }, readConfig(env));
 
-  it.each([
-    ['thirty days', 30, ''],
-    ['as many days as the limit says', 2, 'reconcileEveryDays=2'],
-  ])('begins by itself after %s', async (_, days, limits) => {
-    const limited = { ...env, LIMITS: limits } as unknown as Env;
-    await reconcileAll();
-    await insertRecords({ ownerId: owner.userId, productKey, count: 3 });
-    pass((days - 1) * 24 * hourMs);
-    await runScheduledJobs(limited);
-    expect((await reconcile(false)).data).toMatchObject({ checked: 0 });
-    pass(24 * hourMs);
-    await runScheduledJobs(limited);
-    expect((await reconcile(false)).data).toMatchObject({ checked: 3, inactive: 3 });
+  it('goes on after the record where the slice before ended', async () => {
+    await insertRecords({ ownerId: owner.userId, productKey, count: 5 });
+    const slices: unknown[] = [];
+    for (let cursor: number | null = 0; cursor !== null;) {
+      const { checked, inactive, cursor: next } = await reconcileSlice(contextOf(), cursor, 2);
+      slices.push([checked, inactive]);
+      cursor = next;
+    }
+    expect(slices).toEqual([
+      [2, 2],
+      [2, 2],
+      [1, 1],
+    ]);
+    expect(await reconcileAll()).toMatchObject({ checked: 5, inactive: 0 });
   });
 
   it('counts a device that cannot be asked, and goes on', async () => {
@@ -191,13 +179,12 @@ describe('a reconciliation', () => {
           ? { compareRecord: () => Promise.reject(new Error('away')) }
           : env.DEVICE_SESSION.getByName(name),
     };
-    await env.DB.prepare('delete from reconciliation').run();
-    await runScheduledJobs({ ...env, DEVICE_SESSION: sessions as unknown as Env['DEVICE_SESSION'] });
-    expect((await reconcile(false)).data).toMatchObject({ checked: 3, inactive: 2, failed: 1 });
+    const context = contextOf({ DEVICE_SESSION: sessions as unknown as Env['DEVICE_SESSION'] });
+    expect(await reconcileSlice(context, 0, 10)).toMatchObject({ checked: 3, inactive: 2, failed: 1, cursor: null });
   });
 
   it('is for who has the bridge secret', async () => {
-    expect((await reconcile(true, owner.token)).status).toBe(401);
+    expect((await reconcile(0, owner.token)).status).toBe(401);
     expect(await reconcile('yes')).toMatchObject({ status: 400 });
   });
 });
@@ -283,43 +270,5 @@ describe('a session without a record', () => {
     await expect.poll(() => asked.mock.calls.length).toBeGreaterThan(1);
     expect(await readCheck(deviceId)).toMatchObject({ missingSinceMs: null });
     expect(await isThere(deviceId)).toBe(true);
-  });
-});
-
-describe('of devices that an operator names', () => {
-  const ask = (deviceIds: unknown, bearer = secret): Promise<Answer<Record<string, unknown>>> =>
-    call('POST', reconcileDevicesPath, { headers: { Authorization: `Bearer ${bearer}` }, body: { deviceIds } });
-
-  it('tells those whose record is lost, which end as by themselves', async () => {
-    const [kept, lost] = [await activate('KEPT'), await activate('LOST')];
-    await env.DB.prepare('delete from devices where device_id = ?').bind(lost).run();
-    const ids = [kept, lost, lost, 'dev_00000000'];
-    const found = { recorded: 1, absent: 1, failed: 0, unrecorded: [lost], withoutProduct: [] };
-    expect((await ask(ids)).data).toEqual(found);
-    pass(3 * hourMs);
-    await ask([lost]);
-    expect(await sessionOf(lost).compareRecord(0, 0)).toBe('present');
-    pass(7 * hourMs);
-    await ask([lost]);
-    expect(await sessionOf(lost).compareRecord(0, 0)).toBe('deleted');
-    expect((await ask(ids)).data).toEqual({ ...found, absent: 2, unrecorded: [] });
-  });
-
-  it('leaves those alone whose product is lost, too', async () => {
-    const lost = await activate('LOST');
-    await env.DB.prepare('delete from devices where device_id = ?').bind(lost).run();
-    await env.DB.prepare('delete from products where product_key = ?').bind(productKey).run();
-    const found = { recorded: 0, absent: 0, failed: 0, unrecorded: [], withoutProduct: [lost] };
-    expect((await ask([lost])).data).toEqual(found);
-    pass(7 * hourMs);
-    expect((await ask([lost])).data).toEqual(found);
-  });
-
-  it.each([[[]], [['dev_../../x']], ['dev_00000000'], [Array(101).fill('dev_00000000')]])('refuses %j', async (ids) => {
-    expect((await ask(ids)).message).toMatch(/^invalid_request/);
-  });
-
-  it('is for who has the bridge secret', async () => {
-    expect((await ask(['dev_00000000'], 'x')).status).toBe(401);
   });
 });

@@ -1,0 +1,37 @@
+// Work on many devices that an operator starts: a slice of them at each request, some at once. Decides nothing about a device.
+import type { DeviceInRowOrder } from '../../db/devices/devices.ts';
+import { describeError, log } from '../../log.ts';
+
+const atOnce = 20;
+
+/** One invocation may call 1 000 objects; a deletion calls several for each device. */
+export const devicesPerSlice = 100;
+
+export type SliceResult<T> = {
+  results: T[];
+  failed: number;
+  /** Row of the last device; null after the last slice. */
+  cursor: number | null;
+};
+
+/** One device that fails stops none of the others. @param size how many devices were asked for */
+export async function runSlice<T>(
+  devices: readonly DeviceInRowOrder[],
+  size: number,
+  act: (device: DeviceInRowOrder) => Promise<T>,
+): Promise<SliceResult<T>> {
+  const results: T[] = [];
+  let failed = 0;
+  for (let at = 0; at < devices.length; at += atOnce) {
+    const attempts = devices.slice(at, at + atOnce).map(async (device) => {
+      try {
+        results.push(await act(device));
+      } catch (error) {
+        failed += 1;
+        log('warn', 'operator: device failed', { deviceId: device.deviceId, ...describeError(error) });
+      }
+    });
+    await Promise.all(attempts);
+  }
+  return { results, failed, cursor: devices.length < size ? null : (devices.at(-1)?.id ?? null) };
+}
