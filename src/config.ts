@@ -2,7 +2,6 @@
 // A missing or short secret fails every request with its name in the log, and /health names it; secrets have no default.
 import { readLimits } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
-import { maxBridgeShares } from './protocol/bridge.ts';
 
 /** Those of the platform, see DurableObjectLocationHint. */
 const locationHints = [
@@ -23,7 +22,6 @@ const locationHints = [
 const maxMessagingSecrets = 8;
 
 const webAddress = /^(https?:\/\/\S+)?$/;
-const hivemqClusterPattern = /^https:\/\/[^/\s]+\/(?:[^/\s]+\/)*orgs\/[^/\s]+\/clusters\/[^/\s]+\/?$/;
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
 const withoutSlash = (url: string) => url.replace(/\/+$/, '');
@@ -102,7 +100,7 @@ function readSettings(read: SettingReader) {
   });
   const optionalSecrets = (name: string) => read.secrets(name, { least: 0 });
   const hasBroker = read.oneOf('BROKER', ['bridge', 'none']) !== 'none';
-  const provisioning = read.oneOf('BROKER_PROVISIONING', ['none', 'emqx', 'hivemq', 'mosquitto']);
+  const provisioning = read.oneOf('BROKER_PROVISIONING', ['none', 'emqx', 'mosquitto']);
   const api = {
     url: read.text('BROKER_API_URL', webAddress, "is the address of the broker's API, EMQX's without /api/v5"),
     key: read.optionalText('BROKER_API_KEY'),
@@ -158,9 +156,7 @@ function readSettings(read: SettingReader) {
       reportsConnections: read.isTrue('BROKER_REPORTS_CONNECTIONS'),
       provisioning,
       /** EMQX's management API, or the part of it that the local broker has; undefined where there is none. */
-      api: hasBroker && provisioning !== 'hivemq' && hasApi ? { ...api, url: withoutSlash(api.url) } : undefined,
-      /** HiveMQ Cloud's REST API, from its host down to the cluster. */
-      hivemqApi: provisioning === 'hivemq' ? { url: withoutSlash(api.url), token: api.secret } : undefined,
+      api: hasBroker && hasApi ? { ...api, url: withoutSlash(api.url) } : undefined,
     },
     /** undefined: no password is reset by mail. */
     mail: mail.url === '' ? undefined : mail,
@@ -168,8 +164,6 @@ function readSettings(read: SettingReader) {
     passwordResetUrl: resetUrl === '' ? undefined : resetUrl,
     accessTokenSeconds: read.integer('ACCESS_TOKEN_SECONDS', 60, 86_400),
     relayShards: read.integer('RELAY_SHARDS', 1, 256),
-    /** How many bridges may be active at once, each for its share of the products. */
-    bridgeShares: read.integer('BRIDGE_SHARES', 1, maxBridgeShares),
     corsOrigins,
     rateLimits: read.oneOf('RATE_LIMITS', ['production', 'relaxed']),
     limits: readLimits(read.text('LIMITS'), (problem) => read.refuse('LIMITS', problem)),
@@ -181,12 +175,6 @@ function readSettings(read: SettingReader) {
   };
   if (provisioning === 'emqx' && !hasApi) {
     read.refuse('BROKER_PROVISIONING', 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET');
-  }
-  if (provisioning === 'hivemq' && (!hivemqClusterPattern.test(api.url) || api.secret === '')) {
-    read.refuse(
-      'BROKER_PROVISIONING',
-      'hivemq needs BROKER_API_URL (https://.../orgs/{orgId}/clusters/{clusterId}) and BROKER_API_SECRET',
-    );
   }
   if (!hasBroker && provisioning !== 'none') {
     read.refuse('BROKER_PROVISIONING', 'has to be none where BROKER is none');

@@ -123,7 +123,6 @@ export const limitSpecs = {
   passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
   relayRememberedDevices: { default: 20_000, min: 100, max: 200_000 },
   relaySnapshotDevices: { default: 1_000, min: 1, max: 10_000 },
-  commandLinks: { default: 1, min: 0, max: 32 },
   edgeConnectSeconds: { default: 10, min: 1, max: 60 },
   edgeUnconnectedPerDevice: { default: 10, min: 1, max: 1_000 },
   edgeReceiveMaximum: { default: 100, min: 1, max: 65_535 },

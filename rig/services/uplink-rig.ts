@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeadLetters } from '../../broker-bridge/src/uplink/dead-letters.ts';
-import { DroppedMessages } from '../../broker-bridge/src/intake/dropped-messages.ts';
+import { FloodGate } from '../../broker-bridge/src/intake/flood-gate.ts';
 import type { Log } from '../../node-service/log.ts';
 import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
@@ -47,14 +47,17 @@ export class UplinkRig {
   async open(secret = bridgeSecret, log = noLog): Promise<void> {
     const { dir } = this;
     ({ spool: this.spool } = await Spool.open({ dir, maxBytes: 100_000_000, bridgeId: 'bridge-1', log: noLog }));
+    const metrics = createMetrics();
     this.uplink = new Uplink({
       spool: this.spool,
       client: new UplinkClient(this.worker.url, secret, answerTimeoutMs),
       deadLetters: new DeadLetters({ dir, maxBytes: deadLettersMaxBytes }),
       log,
-      metrics: createMetrics(),
-      dropped: new DroppedMessages(),
+      metrics,
+      floodGate: new FloodGate({ messagesPerSecond: 1e6, burst: 1e6 }, metrics),
       maxTries,
+      stalledAfterMs: 60_000,
+      onStall: () => undefined,
       roundTripMs: () => null,
     });
     this.uplink.start();

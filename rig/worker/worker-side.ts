@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net';
 import { WebSocketServer, type WebSocket } from 'ws';
 import {
   bridgeFrameSchema,
-  commandLinkParameter,
   linkPath,
   linkPing,
   linkPong,
@@ -86,9 +85,6 @@ export class WorkerSide {
   readonly effects: string[] = [];
   readonly frames: BridgeFrame[] = [];
   readonly bridges = new Map<string, Bridge>();
-  /** How many command links bridges are to open, and those that are open. */
-  commandLinks = 0;
-  readonly openCommandLinks = new Map<number, WebSocket>();
   mostUnderWay = 0;
   violations: string[] = [];
   assignRole: (bridgeId: string) => Role;
@@ -112,11 +108,7 @@ export class WorkerSide {
         socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
         return;
       }
-      this.#links.handleUpgrade(request, socket, head, (link) => {
-        const commandLink = url.searchParams.get(commandLinkParameter);
-        if (commandLink === null) this.#serveLink(link);
-        else this.#serveCommandLink(link, Number(commandLink));
-      });
+      this.#links.handleUpgrade(request, socket, head, (link) => this.#serveLink(link));
     });
   }
 
@@ -167,7 +159,7 @@ export class WorkerSide {
     if (bridge === undefined) throw new Error(`${bridgeId} is not there`);
     bridge.role = role;
     const resumes = role === 'active' && this.#noteActive(bridge.instanceId);
-    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes, commandLinks: this.commandLinks });
+    this.send(bridgeId, { type: 'role', nowMs: Date.now(), role, resumes });
   }
 
   /** A bridge that no test needs to start. */
@@ -185,12 +177,9 @@ export class WorkerSide {
     this.bridges.get(bridgeId)?.socket.send(JSON.stringify(frame));
   }
 
-  /** @param commandLink where there is one; otherwise over the link that decides on the role */
-  publish(command: Partial<PublishFrame> & { id: string; topic: string }, commandLink?: number): void {
+  publish(command: Partial<PublishFrame> & { id: string; topic: string }): void {
     const defaults = { payload: '{}', expiresAtMs: Date.now() + 5000, messageExpirySeconds: 5 };
-    const frame: WorkerFrame = { type: 'publish', ...defaults, ...command };
-    if (commandLink === undefined) this.send('bridge-1', frame);
-    else this.openCommandLinks.get(commandLink)!.send(JSON.stringify(frame));
+    this.send('bridge-1', { type: 'publish', ...defaults, ...command });
   }
 
   /** The answer to a command; fails after a while without one. */
@@ -233,7 +222,6 @@ export class WorkerSide {
             nowMs: Date.now(),
             role,
             resumes,
-            commandLinks: this.commandLinks,
           } satisfies WorkerFrame),
         );
       } else if (frame.type === 'broker' && bridgeId !== null) {
@@ -245,27 +233,6 @@ export class WorkerSide {
     });
     link.on('close', () => {
       if (bridgeId !== null && this.bridges.get(bridgeId)?.socket === link) this.bridges.delete(bridgeId);
-      this.changes.note();
-    });
-  }
-
-  #serveCommandLink(link: WebSocket, commandLink: number): void {
-    link.on('message', (data) => {
-      const text = (data as Buffer).toString();
-      if (text === linkPing) {
-        link.send(linkPong);
-        return;
-      }
-      const frame = bridgeFrameSchema.parse(JSON.parse(text));
-      if (frame.type === 'hello') {
-        this.openCommandLinks.set(commandLink, link);
-        link.send(JSON.stringify({ type: 'welcome', nowMs: Date.now(), role: 'active' } satisfies WorkerFrame));
-      }
-      if ('id' in frame) this.frames.push(frame);
-      this.changes.note();
-    });
-    link.on('close', () => {
-      if (this.openCommandLinks.get(commandLink) === link) this.openCommandLinks.delete(commandLink);
       this.changes.note();
     });
   }

@@ -30,15 +30,6 @@ export const bridgeRights: readonly TopicRight[] = [
   { action: 'publish', topic: `/sys/+/+/${topicActions.status}`, isExact: false, mayRetain: false },
 ];
 
-/** Where the uplink is shared, each bridge subscribes to these topics of its products, one by one. */
-export function bridgeRightsOf(shares: number): readonly TopicRight[] {
-  return shares === 1 ? bridgeRights : [...bridgeRights, ...bridgeRightsWithin];
-}
-
-const bridgeRightsWithin: readonly TopicRight[] = uplinkFilters.map((topic) => ({
-  ...{ action: 'subscribe' as const, topic, isExact: false, mayRetain: false },
-}));
-
 /** A device publishes on its own three topics and receives whatever is below `/sys/{productKey}/{deviceId}/`. */
 export function rightsOfDevice(device: DeviceIdentity): TopicRight[] {
   return [

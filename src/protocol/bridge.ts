@@ -1,34 +1,10 @@
 // The protocol between the Worker and broker-bridge: batches up over HTTP, frames both ways on the bridge's WebSocket.
-// The only file of `src` that broker-bridge imports. Schemas and constants, and what topics they stand for.
+// The only file of `src` that broker-bridge imports. Schemas and constants.
 import { z } from 'zod';
 
 /** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
-/**
- * An active bridge also opens each command link, `?commands=0` and so on, for the commands of a part of
- * the devices, which no announcement of the service can delay.
- */
-export const commandLinkParameter = 'commands';
-/**
- * Where the uplink is shared by several active bridges: the link of one share, `?share=1` and so on. Without it the link
- * is that of share 0.
- */
-export const shareParameter = 'share';
-/** Two digits in the address of a link. */
-export const maxBridgeShares = 32;
-
-/** Where a bridge reads which products a share has, a page at a time, `?share=1&after=17`; with the same secret. */
-export const shareProductsPath = '/bridge/products';
-export const shareProductsAnswerSchema = z.object({
-  code: z.literal(200),
-  data: z.object({
-    productKeys: z.array(z.string()),
-    /** `after` of the next page; null on the last one. */
-    next: z.int().nullable(),
-  }),
-});
-
 /** An operator has one slice of the device records compared with their sessions (`npm run reconcile`), with the same secret. */
 export const reconcilePath = '/bridge/reconcile';
 export const reconcileSchema = z.object({ cursor: z.int().nonnegative() });
@@ -63,11 +39,6 @@ export const uplinkFilters = [
   '/sys/+/+/thing/service/property/set_reply',
   '/sys/+/+/status',
 ] as const;
-
-/** The same of one product, where the uplink is shared. */
-export function uplinkFiltersOf(productKey: string): string[] {
-  return uplinkFilters.map((filter) => filter.replace('+', productKey));
-}
 
 /** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
@@ -137,9 +108,8 @@ export const uplinkAnswerSchema = z.object({
 /** Reasons with which the Worker closes a bridge's WebSocket, code 1008, that the bridge has to act on. */
 export const linkCloseReasons = {
   replaced: 'replaced by a newer connection of the same bridge',
-  idInUse: 'another bridge has this id',
-  otherSession: 'the active bridge has another MQTT client id',
-  knowsNoShares: 'the uplink has several shares, of which this bridge does not know',
+  id_in_use: 'another bridge has this id',
+  other_session: 'the active bridge has another MQTT client id',
 } as const;
 
 export const maxReplyLength = 16_384;
@@ -155,7 +125,8 @@ const stallReasonSchema = z.enum([
   'dead_letters_unwritable',
 ]);
 export type StallReason = z.infer<typeof stallReasonSchema>;
-export const stallSchema = z.object({ reason: stallReasonSchema, sinceMs: z.int().nonnegative() });
+const stallSchema = z.object({ reason: stallReasonSchema, sinceMs: z.int().nonnegative() });
+export type UplinkStall = z.infer<typeof stallSchema>;
 
 /**
  * The bridge's present connection to the broker. `name` is a digest of the client id, under which the broker keeps the session, and
@@ -174,8 +145,6 @@ export type BrokerSession = z.infer<typeof brokerSessionSchema>;
 export const linkPing = 'ping';
 export const linkPong = 'pong';
 
-const activeSharesSchema = z.array(z.int().nonnegative()).max(maxBridgeShares);
-
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
   /**
    * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` changes with
@@ -184,24 +153,14 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('hello'),
     bridgeId: spoolIdSchema,
-    instanceId: spoolIdSchema.optional(),
+    instanceId: spoolIdSchema,
     /** The spool it sends from. Two spools cannot have one `bridgeId` at the same time. */
-    spoolId: spoolIdSchema.optional(),
+    spoolId: spoolIdSchema,
     /** Digest of the MQTT client id. Bridges of one system have the same, and with it the same session at the broker. */
-    sessionDigest: z.string().max(64).optional(),
+    sessionDigest: z.string().max(64),
     brokerConnected: z.boolean(),
     session: brokerSessionSchema.optional(),
-    /** The shares that this bridge is active for, over all links. A bridge that does not say knows of no shares. */
-    activeShares: activeSharesSchema.optional(),
   }),
-  /** They changed. */
-  z.object({ type: z.literal('shares'), active: activeSharesSchema }),
-  /** Of a bridge that was asked to make way: it has left the broker session and sent what it had read from it. */
-  z.object({ type: z.literal('released') }),
-  /** The sessions of the former number of shares are read to their end and gone, those of the present one are there. */
-  z.object({ type: z.literal('changed'), shares: z.int().positive() }),
-  /** Answer to `product`: whether the broker session of this share has the product's subscriptions. */
-  z.object({ type: z.literal('product-served'), id: z.string(), isServed: z.boolean() }),
   /** `session` where it is connected. */
   z.object({ type: z.literal('broker'), connected: z.boolean(), session: brokerSessionSchema.optional() }),
   /** The bridge's uplink stands still, by the bridge's clock, or moves again; before the first such frame it moves. */
@@ -234,26 +193,13 @@ export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>
 const roleFields = {
   nowMs: z.int(),
   role: z.enum(['active', 'standby']),
-  resumes: z.boolean().optional(),
-  /** How many command links the active bridge opens. Without effect on a command link. */
-  commandLinks: z.int().nonnegative().optional(),
-  /** How many shares the uplink has; absent where it has one. */
-  shares: z.int().min(2).optional(),
-  /**
-   * Only on the link of share 0, where the sessions with the broker are still those of another number of shares: how many.
-   * The active bridge of share 0 makes the change, and no share is served before.
-   */
-  formerShares: z.int().positive().optional(),
-  /** How long ago that change was made, for some minutes: what came meanwhile may come from both sessions. */
-  changedMsAgo: z.int().nonnegative().optional(),
+  resumes: z.boolean(),
 };
 
 export const workerFrameSchema = z.discriminatedUnion('type', [
   /** Answer to `hello`. */
   z.object({ type: z.literal('welcome'), ...roleFields }),
   z.object({ type: z.literal('role'), ...roleFields }),
-  /** A product of this share: subscribe to what its devices publish, and say when the broker has granted it. */
-  z.object({ type: z.literal('product'), id: z.string(), productKey: z.string() }),
   /**
    * Publish at QoS 1, never retained, not after `expiresAtMs`. `messageExpirySeconds` is MQTT 5's, for the broker,
    * counted from this frame on.

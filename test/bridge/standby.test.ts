@@ -218,7 +218,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
     await proxy.stop();
   });
 
-  test.each([linkCloseReasons.idInUse, linkCloseReasons.otherSession])(
+  test.each([linkCloseReasons.id_in_use, linkCloseReasons.other_session])(
     'one that the Worker does not let in does not start: %s',
     async (reason) => {
       await open();
@@ -233,7 +233,7 @@ describe.skipIf(mosquittoMissing !== null)('with mosquitto', () => {
 
   test('one that was let in before keeps running and tries again later', async () => {
     await open();
-    rig.worker.closesLinksWith = linkCloseReasons.idInUse;
+    rig.worker.closesLinksWith = linkCloseReasons.id_in_use;
     rig.worker.bridges.get('bridge-1')!.socket.terminate();
     await first.changes.until('the alarm', () => alarmOf(first) !== undefined);
     expect(alarmOf(first)).toMatchObject({ message: 'no link to the Worker', retryInMs: 60_000 });

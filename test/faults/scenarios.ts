@@ -1,5 +1,4 @@
 // Every scenario, in the order of a full run.
-import { activeBridges, changedShares } from './scenarios/active-bridges.ts';
 import { bridgeKills } from './scenarios/bridge-kills.ts';
 import { brokerRestarts } from './scenarios/broker-restarts.ts';
 import { edgeAnswersHeld, edgeGatewayKills, edgeSocketCuts, edgeWorkerRestarts } from './scenarios/edge-faults.ts';
@@ -32,9 +31,6 @@ export const bridgeSideScenarios: Scenario[] = [
   networkCuts,
 ];
 
-/** With a Worker of its own, whose uplink is shared. */
-export const sharedUplinkScenarios: Scenario[] = [activeBridges, changedShares];
-
 /** Devices at the edge, without broker and bridge. */
 export const edgeScenarios: Scenario[] = [edgeGatewayKills, edgeSocketCuts, edgeAnswersHeld, edgeWorkerRestarts];
 
@@ -44,7 +40,6 @@ export const localScenarios: Scenario[] = [localLoad];
 export const scenarios: Scenario[] = [
   ...workerSideScenarios,
   ...bridgeSideScenarios,
-  ...sharedUplinkScenarios,
   ...edgeScenarios,
   ...localScenarios,
 ];

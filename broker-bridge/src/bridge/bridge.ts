@@ -1,66 +1,125 @@
-// A bridge: as many shares of the uplink as the Worker says, its metrics and its health. It must not know what happens
-// inside of a share.
+// A bridge: joins its parts, from the session with the broker to its link with the Worker. Holds what each part is told when
+// broker, Worker or role change, the order in which they stop, and what health and metrics show. It must hold no other rules.
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { BridgeConfig } from '../config.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { createHealthServer, type Readiness } from '../../../node-service/health.ts';
 import type { Log } from '../../../node-service/log.ts';
+import { Broker } from '../broker/broker.ts';
+import { LoginCheck } from '../broker/login-check.ts';
+import type { BridgeConfig } from '../config.ts';
+import { Downlink } from '../downlink/downlink.ts';
+import { Deliveries } from '../intake/deliveries.ts';
+import { FloodGate } from '../intake/flood-gate.ts';
+import { Intake } from '../intake/intake.ts';
 import { createMetrics, type Metrics } from '../metrics.ts';
-import { Share } from './share.ts';
-import type { Counts } from './worker-link.ts';
+import { Spool } from '../spool/spool.ts';
+import { UplinkClient } from '../uplink/client.ts';
+import { DeadLetters } from '../uplink/dead-letters.ts';
+import { Uplink } from '../uplink/uplink.ts';
+import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
-/** After a change of the sessions. */
-const repeatsWithinMs = 600_000;
+/** How long to wait for a bridge that still uses the folder. */
+const lockWaitMs = 15_000;
+const commandDrainMs = 1000;
+const flushMs = 1000;
+const uplinkDrainMs = 5000;
 
 export class Bridge {
-  readonly #config: BridgeConfig;
   readonly #log: Log;
   readonly #metrics: Metrics = createMetrics();
   readonly #health: Server;
-  #shares: Share[] = [];
-  /** Shares that there are no more, with messages in their spools. */
-  #former: Share[] = [];
-  /** How many the Worker has; 1 until it says so. */
-  #count = 1;
-  #activeShares = '';
-  #mayRepeatUntilMs = 0;
+  readonly #spool: Spool;
+  readonly #intake: Intake;
+  readonly #uplink: Uplink;
+  readonly #broker: Broker;
+  readonly #loginCheck: LoginCheck;
+  readonly #link: WorkerLink;
+  readonly #downlink: Downlink;
+  /** Names the session at the broker to the Worker. The client id itself is a secret. */
+  readonly #sessionDigest: string;
+  /** Of the last connection to the broker. */
+  #session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
+  /** Null until the Worker has assigned one. */
+  #role: Role | null = null;
   #isStopping = false;
-  #change: Promise<void> = Promise.resolve();
   #reportState: () => void = () => undefined;
   #reportRefusal: (remedy: string) => void = () => undefined;
 
-  /** Throws when a spool cannot be opened or the health port is taken. */
+  /** @throws Error if the spool cannot be opened or the health port is taken */
   static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
-    const bridge = new Bridge(config, log);
-    const first = await bridge.#open(0, true);
+    const { spool, deliveries } = await Spool.open({ ...config.spool, bridgeId: config.bridgeId, log, lockWaitMs });
+    const bridge = new Bridge(config, log, spool, new Deliveries(deliveries));
     if (config.health !== undefined) {
       const { host, port } = config.health;
       await once(bridge.#health.listen(port, host), 'listening');
       log.info('health is served', { host, port: (bridge.#health.address() as AddressInfo).port });
     }
-    bridge.#shares = [first];
+    bridge.#uplink.start();
+    bridge.#link.start();
     return bridge;
   }
 
-  private constructor(config: BridgeConfig, log: Log) {
-    this.#config = config;
+  private constructor(config: BridgeConfig, log: Log, spool: Spool, deliveries: Deliveries) {
     this.#log = log;
-    this.#health = createHealthServer(this.#metrics.registry, log, () => this.#readReadiness());
+    this.#spool = spool;
+    this.#sessionDigest = createHash('sha256').update(config.mqtt.clientId).digest('hex').slice(0, 32);
+    const metrics = this.#metrics;
+    const { workerUrl, bridgeSecret: secret, bridgeId } = config;
+    const floodGate = new FloodGate(config.rates, metrics);
+    this.#intake = new Intake({ spool, deliveries, metrics, floodGate });
+    this.#uplink = new Uplink({
+      spool,
+      client: new UplinkClient(workerUrl, secret),
+      deadLetters: new DeadLetters(config.deadLetters),
+      log,
+      metrics,
+      floodGate,
+      ...config.uplink,
+      roundTripMs: () => this.#link.roundTripMs,
+      onStall: (stall) => this.#link.send({ type: 'uplink', stall }),
+    });
+    this.#broker = new Broker(config.mqtt, log, {
+      onSession: (isPresent) => {
+        this.#session = { connectionId: randomUUID(), isPresent, readUntilMs: this.#intake.readUntilMs };
+        this.#intake.noteSession(isPresent, this.#link.isRoleSure);
+      },
+      onMessage: (connection, message, proceed) => this.#intake.take(connection, message, proceed),
+      onConnectedChange: (isConnected) => this.#noteBrokerChange(isConnected),
+      onRetry: () => metrics.reconnects.inc({ peer: 'broker' }),
+      // Only the Worker knows whether the session should be ours. Without a link it says so with the next link.
+      onTakenOver: () => this.#link.restart(),
+    });
+    this.#loginCheck = new LoginCheck(config.mqtt, config.loginCheck, log);
+    this.#link = new WorkerLink({
+      workerUrl,
+      secret,
+      bridgeId,
+      instanceId: randomUUID(),
+      spoolId: spool.spoolId,
+      sessionDigest: this.#sessionDigest,
+      log,
+      readBroker: () => this.#readBroker(),
+      onRole: (role, resumes) => this.#setRole(role, resumes),
+      onPublish: (frame) => this.#downlink.take(frame),
+      onConnectedChange: (isConnected, lastFrameAtMs) => this.#noteLinkChange(isConnected, lastFrameAtMs),
+      onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
+      // The other process is connected to the broker under the same client id by now, or will be.
+      onReplaced: () => this.#setRole('standby', false),
+      onRefused: (remedy) => this.#reportRefusal(remedy),
+    });
+    this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
+    this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
     this.#observe();
   }
 
   get state() {
-    const isActive = this.#active.length > 0;
-    const isConnected = isActive && this.#active.every(({ broker }) => broker.isConnected);
-    const hasRoles = this.#shares.length === this.#count && this.#shares.every(({ role }) => role !== null);
     return {
-      broker: isConnected ? 'connected' : 'disconnected',
-      link: this.#isLinked ? 'connected' : 'disconnected',
-      role: isActive ? 'active' : hasRoles ? 'standby' : null,
-      ...(this.#count > 1 && { shares: this.#readActiveShares() }),
+      broker: this.#broker.isConnected ? 'connected' : 'disconnected',
+      link: this.#link.isConnected ? 'connected' : 'disconnected',
+      role: this.#role,
     };
   }
 
@@ -73,196 +132,103 @@ export class Bridge {
     this.#reportRefusal = report;
   }
 
+  /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#change;
-    await this.#stopShares();
+    this.#loginCheck.stop();
+    await this.#downlink.stop(commandDrainMs);
+    this.#intake.stop();
+    await this.#spool.flush(flushMs);
+    await this.#broker.stop();
+    await this.#link.stop();
+    await this.#uplink.drain(uplinkDrainMs);
+    await this.#spool.close();
     this.#health.close();
     this.#health.closeAllConnections();
-    this.#log.info('left', { depth: sumOf(this.#all, ({ spool }) => spool.depth) });
+    this.#log.info('left', { depth: this.#spool.depth });
   }
 
-  get #active(): Share[] {
-    return this.#shares.filter(({ role }) => role === 'active');
-  }
-
-  get #all(): Share[] {
-    return [...this.#shares, ...this.#former];
-  }
-
-  get #isLinked(): boolean {
-    return this.#shares.length === this.#count && this.#shares.every(({ isLinked }) => isLinked);
-  }
-
-  #readActiveShares(): number[] {
-    return this.#active.map(({ number }) => number);
-  }
-
-  #open(number: number, isServed: boolean): Promise<Share> {
-    return Share.start(
-      {
-        config: this.#config,
-        log: this.#log,
-        metrics: this.#metrics,
-        number,
-        shares: this.#count,
-        readActiveShares: () => this.#readActiveShares(),
-        onChange: () => this.#noteChange(),
-        onShares: (shares) => this.#setCount(shares),
-        onCounts: (counts, from) => this.#noteCounts(counts, from),
-        mayRepeat: () => performance.now() < this.#mayRepeatUntilMs,
-        onRefused: (remedy) => this.#reportRefusal(remedy),
-      },
-      isServed,
-    );
-  }
-
-  /** Of a link of the present number of shares. */
-  #noteCounts({ shares, formerShares, changedMsAgo }: Counts, number: number): void {
-    if (number > 0 || shares !== this.#count) return;
-    if (changedMsAgo !== undefined) this.#mayRepeatUntilMs = performance.now() + repeatsWithinMs - changedMsAgo;
-    // The others begin when the sessions are those of this number.
-    if (formerShares === undefined && this.#shares.length < shares) this.#changeLater(() => this.#openOthers());
-  }
-
-  #changeLater(run: () => Promise<void>): void {
-    this.#change = this.#change.then(run);
-    runDetached(this.#change);
-  }
-
-  /** The shares of another number of shares have other sessions with the broker, and other products. */
-  #setCount(count: number): void {
-    if (this.#isStopping || count === this.#count) return;
-    this.#log.info('shares of the uplink', { shares: count });
-    this.#count = count;
-    this.#changeLater(() => this.#reopen());
-  }
-
-  async #reopen(): Promise<void> {
-    await this.#stopShares();
-    this.#shares = [];
-    this.#former = [];
-    this.#activeShares = '';
+  #setRole(role: Role, resumes: boolean): void {
+    // Promoted while stopping: the session is for the next bridge.
     if (this.#isStopping) return;
-    this.#shares.push(await this.#open(0, true));
-    for (const number of this.#numbersOnDisk()) {
-      if (number >= this.#count) this.#former.push(await this.#open(number, false));
-    }
-    this.#noteChange();
-  }
-
-  async #openOthers(): Promise<void> {
-    const count = this.#count;
-    while (!this.#isStopping && count === this.#count && this.#shares.length < count) {
-      this.#shares.push(await this.#open(this.#shares.length, true));
-    }
-    this.#noteChange();
-  }
-
-  #numbersOnDisk(): number[] {
-    return readdirSync(this.#config.spool.dir).flatMap((name) => {
-      const number = /^share-(\d{1,2})$/.exec(name)?.[1];
-      return number === undefined ? [] : [Number(number)];
-    });
-  }
-
-  async #stopShares(): Promise<void> {
-    await Promise.all(this.#all.map((share) => share.stop()));
-  }
-
-  #noteChange(): void {
-    const active = this.#readActiveShares();
-    if (this.#count > 1 && active.join() !== this.#activeShares) {
-      this.#activeShares = active.join();
-      for (const share of this.#shares) share.tellActiveShares(active);
+    if (role !== this.#role) this.#log.info('role', { role });
+    this.#role = role;
+    if (!resumes) this.#intake.noteOtherBridge();
+    this.#downlink.setRole(role);
+    if (role === 'active') {
+      this.#loginCheck.stop();
+      this.#broker.start(resumes);
+    } else {
+      this.#loginCheck.start();
+      runDetached(this.#broker.stop());
     }
     this.#reportState();
   }
 
+  #noteBrokerChange(isConnected: boolean): void {
+    if (!isConnected) this.#intake.noteConnectionEnd();
+    this.#link.send({ type: 'broker', ...this.#readBroker() });
+    this.#downlink.refuseWaiting();
+    this.#reportState();
+  }
+
+  #readBroker(): BrokerState {
+    if (!this.#broker.isConnected || this.#session === null) return { connected: false };
+    const { connectionId, isPresent, readUntilMs } = this.#session;
+    const readUntilMsAgo = Math.max(0, Date.now() - readUntilMs);
+    return { connected: true, session: { name: this.#sessionDigest, connectionId, isPresent, readUntilMsAgo } };
+  }
+
+  #noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
+    this.#broker.setWorkerReachable(isConnected);
+    if (isConnected) {
+      this.#uplink.progress.report();
+      this.#uplink.resume();
+    }
+    this.#downlink.noteLinkChange(isConnected, lastFrameAtMs);
+    this.#reportState();
+  }
+
   #readReadiness(): Readiness {
-    const isFit = ({ role, loginCheck, broker }: Share): boolean =>
-      role === 'standby' ? !loginCheck.hasFailed : broker.isSubscribed;
-    const isAuthorized = this.#all.every(({ uplink }) => !uplink.isUnauthorized);
-    const stalled = this.#all.find(({ stallWatch }) => stallWatch.stall !== null)?.stallWatch;
-    const uplink =
-      stalled === undefined
-        ? { uplink: 'moving' }
-        : {
-            uplink: 'stalled',
-            uplinkReason: stalled.stall?.reason ?? '',
-            uplinkStalledSeconds: stalled.stalledSeconds,
-          };
-    const { shares, ...state } = this.state;
-    const isSubscribed = this.#active.length > 0 && this.#active.every(({ broker }) => broker.isSubscribed);
+    const { stall, stalledSeconds } = this.#uplink.progress;
+    const isAuthorized = !this.#uplink.isUnauthorized;
+    const { isSubscribed } = this.#broker;
+    const isFit = this.#role === 'standby' ? !this.#loginCheck.hasFailed : isSubscribed;
     return {
-      isReady: this.#isLinked && this.#shares.every(isFit) && isAuthorized && stalled === undefined,
+      isReady: this.#link.isConnected && isFit && isAuthorized && stall === null,
       details: {
-        ...state,
-        ...(shares !== undefined && { shares: shares.join() }),
+        ...this.state,
         subscribed: isSubscribed,
-        ...(state.role === 'standby' && { standbyLogin: this.#shares[0]?.loginCheck.state ?? 'unknown' }),
+        ...(this.#role === 'standby' && { standbyLogin: this.#loginCheck.state }),
         authorized: isAuthorized,
-        ...uplink,
+        uplink: stall === null ? 'moving' : 'stalled',
+        ...(stall !== null && { uplinkReason: stall.reason, uplinkStalledSeconds: stalledSeconds }),
       },
     };
   }
 
   #observe(): void {
     const { observe } = this.#metrics;
-    const sum = (read: (share: Share) => number) => () => sumOf(this.#all, read);
-    const most = (read: (share: Share) => number) => () => Math.max(0, ...this.#all.map(read));
-    observe(
-      'spool_depth',
-      'Messages on the disk that the Worker has not answered for',
-      sum(({ spool }) => spool.depth),
-    );
-    observe(
-      'spool_bytes',
-      'Bytes of these messages, which SPOOL_MAX_BYTES limits',
-      sum(({ spool }) => spool.bytes),
-    );
-    observe(
-      'spool_full',
-      '1 while the spool takes no messages',
-      most(({ spool }) => Number(spool.isFull)),
-    );
-    observe(
-      'spool_oldest_age_seconds',
-      'Age of the oldest message in the spool',
-      most(({ uplink }) => uplink.progress.oldestAgeMs / 1000),
-    );
+    const spool = this.#spool;
+    const { progress } = this.#uplink;
+    observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
+    observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
+    observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
+    observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs / 1000);
     observe(
       'uplink_stalled_seconds',
       'For how long no message left the spool while some wait there',
-      most(({ stallWatch }) => stallWatch.stalledSeconds),
+      () => progress.stalledSeconds,
     );
-    observe(
-      'unacknowledged',
-      'Messages from the broker that are not on the disk yet',
-      sum(({ spool }) => spool.pendingCount),
-    );
-    observe(
-      'commands_unanswered',
-      'Commands not acknowledged by the broker yet',
-      sum(({ broker }) => broker.unanswered),
-    );
-    observe('broker_connected', '1 while connected to the broker', () => this.state.broker === 'connected');
-    observe('link_connected', '1 while the Worker answers on the link', () => this.#isLinked);
+    observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
+    observe('commands_unanswered', 'Commands not acknowledged by the broker yet', () => this.#broker.unanswered);
+    observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);
+    observe('link_connected', '1 while the Worker answers on the link', () => this.#link.isConnected);
     observe(
       'standby_login_failed',
       '1 while the broker would not let this standby in',
-      most(({ loginCheck }) => Number(loginCheck.hasFailed)),
+      () => this.#loginCheck.hasFailed,
     );
-    observe(
-      'command_links_connected',
-      'Command links that the Worker answers on',
-      sum(({ commandLinks }) => commandLinks.connectedCount),
-    );
-    observe('active', '1 while this bridge is the active one', () => this.#active.length > 0);
-    observe('active_shares', 'For how many shares of the uplink this bridge is active', () => this.#active.length);
+    observe('active', '1 while this bridge is the active one', () => this.#role === 'active');
   }
-}
-
-function sumOf(shares: Share[], read: (share: Share) => number): number {
-  return shares.reduce((sum, share) => sum + read(share), 0);
 }

@@ -6,8 +6,6 @@ import {
   linkPath,
   linkPing,
   linkPong,
-  commandLinkParameter,
-  shareParameter,
   workerFrameSchema,
   type BridgeFrame,
   type BrokerSession,
@@ -15,27 +13,14 @@ import {
 } from '../../../src/protocol/bridge.ts';
 import { BackOff } from '../../../node-service/back-off.ts';
 import { readJson } from '../intake/json.ts';
-import { runDetached } from '../../../node-service/detached.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 import { WorkerClock } from './worker-clock.ts';
 
 export type Role = 'active' | 'standby';
 export type BrokerState = { connected: boolean; session?: BrokerSession };
 
-/** `commandLinks`: how many a bridge opens while active. The others are described in protocol/bridge.ts. */
-export type Counts = {
-  commandLinks: number;
-  shares: number;
-  formerShares: number | undefined;
-  changedMsAgo: number | undefined;
-};
-
 type LinkOptions = {
   workerUrl: string;
-  /** Number of a command link; null for the link that decides on the role. */
-  commandLink: number | null;
-  /** Which share of the uplink the link is for. */
-  share: number;
   secret: string;
   bridgeId: string;
   /** Another one after a restart, because the new process does not know what the old one has published. */
@@ -45,20 +30,16 @@ type LinkOptions = {
   sessionDigest: string;
   log: Log;
   readBroker: () => BrokerState;
-  /** The shares that this bridge is active for. */
-  readActiveShares: () => number[];
-  /** `resumes`: no other bridge was active since this process was. `counts`: where the Worker says them now. */
-  onRole: (role: Role, resumes: boolean, counts: Counts | null) => void;
-  /** Answers whether the broker session has the product's subscriptions. */
-  onProduct: (productKey: string) => Promise<boolean>;
-  onPublish: (frame: PublishFrame, link: WorkerLink) => void;
+  /** `resumes`: no other bridge was active since this process was. */
+  onRole: (role: Role, resumes: boolean) => void;
+  onPublish: (frame: PublishFrame) => void;
   /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
-  onConnectedChange: (isConnected: boolean, lastFrameAtMs: number, link: WorkerLink) => void;
+  onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
   /** Another process has connected as this bridge. */
   onReplaced: () => void;
   /** The first hello of this process was refused, by what an operator has to change: it is not tried again. */
-  onRefused?: (remedy: string) => void;
+  onRefused: (remedy: string) => void;
 };
 
 const pingEveryMs = 5000;
@@ -73,9 +54,8 @@ const stableAfterMs = 10_000;
 const standBackMs = 60_000;
 const remedies = {
   [linkCloseReasons.replaced]: 'another process runs with this BRIDGE_ID: stop one of them',
-  [linkCloseReasons.idInUse]: 'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
-  [linkCloseReasons.otherSession]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
-  [linkCloseReasons.knowsNoShares]: 'update this bridge to the version of the Worker, or set BRIDGE_SHARES to 1',
+  [linkCloseReasons.id_in_use]: 'a bridge with another spool has this BRIDGE_ID: give each bridge an id of its own',
+  [linkCloseReasons.other_session]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
 };
 
 export class WorkerLink {
@@ -147,19 +127,13 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const { workerUrl, secret, commandLink, share } = this.#options;
-    const query = new URLSearchParams();
-    if (share > 0) query.set(shareParameter, String(share));
-    if (commandLink !== null) query.set(commandLinkParameter, String(commandLink));
-    const socket = new WebSocket(
-      `${workerUrl.replace(/^http/, 'ws')}${linkPath}${query.size === 0 ? '' : `?${query.toString()}`}`,
-      {
-        headers: { authorization: `Bearer ${secret}` },
-        perMessageDeflate: false,
-        handshakeTimeout: handshakeTimeoutMs,
-        maxPayload: 1024 * 1024,
-      },
-    );
+    const { workerUrl, secret } = this.#options;
+    const socket = new WebSocket(`${workerUrl.replace(/^http/, 'ws')}${linkPath}`, {
+      headers: { authorization: `Bearer ${secret}` },
+      perMessageDeflate: false,
+      handshakeTimeout: handshakeTimeoutMs,
+      maxPayload: 1024 * 1024,
+    });
     this.#socket = socket;
     let cause = 'closed by the Worker';
     let refusedStatus: number | null = null;
@@ -195,7 +169,6 @@ export class WorkerLink {
       spoolId: this.#options.spoolId,
       sessionDigest: this.#options.sessionDigest,
       brokerConnected: connected,
-      activeShares: this.#options.readActiveShares(),
       ...(session === undefined ? {} : { session }),
     };
     socket.send(JSON.stringify(hello));
@@ -234,11 +207,7 @@ export class WorkerLink {
       return;
     }
     if (frame.type === 'publish') {
-      this.#options.onPublish(frame, this);
-      return;
-    }
-    if (frame.type === 'product') {
-      runDetached(this.#answerProduct(frame.id, frame.productKey));
+      this.#options.onPublish(frame);
       return;
     }
     this.#clock.noteFrame(frame.nowMs, Date.now());
@@ -246,16 +215,10 @@ export class WorkerLink {
       this.#isWelcome = true;
       this.#wasEverWelcome = true;
       this.#welcomeAtMs = Date.now();
-      if (this.#options.commandLink === null) this.#options.log.info('connected to the Worker');
-      this.#options.onConnectedChange(true, this.#lastFrameAtMs, this);
+      this.#options.log.info('connected to the Worker');
+      this.#options.onConnectedChange(true, this.#lastFrameAtMs);
     }
-    const { commandLinks, shares = 1, formerShares, changedMsAgo } = frame;
-    const counts = commandLinks === undefined ? null : { commandLinks, shares, formerShares, changedMsAgo };
-    this.#options.onRole(frame.role, frame.resumes ?? false, counts);
-  }
-
-  async #answerProduct(id: string, productKey: string): Promise<void> {
-    this.send({ type: 'product-served', id, isServed: await this.#options.onProduct(productKey) });
+    this.#options.onRole(frame.role, frame.resumes);
   }
 
   #noteClose(cause: string, refusedStatus: number | null, reason: string): void {
@@ -263,15 +226,14 @@ export class WorkerLink {
     this.#socket = null;
     const wasWelcome = this.#isWelcome;
     this.#isWelcome = false;
-    if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs, this);
+    if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs);
     if (!this.#isWanted) return;
     this.#options.onRetry();
     if (wasWelcome && Date.now() - this.#welcomeAtMs > stableAfterMs) this.#backOff.reset();
     if (reason === linkCloseReasons.replaced) this.#options.onReplaced();
     let remedy = Object.hasOwn(remedies, reason) ? remedies[reason as keyof typeof remedies] : undefined;
-    const { onRefused, commandLink } = this.#options;
-    if (remedy !== undefined && !this.#wasEverWelcome && onRefused !== undefined) {
-      onRefused(remedy);
+    if (remedy !== undefined && !this.#wasEverWelcome) {
+      this.#options.onRefused(remedy);
       return;
     }
     let delayMs = remedy === undefined ? this.#backOff.nextDelayMs() : standBackMs;
@@ -281,7 +243,6 @@ export class WorkerLink {
     }
     this.#options.log[remedy === undefined ? 'warn' : 'error']('no link to the Worker', {
       cause,
-      ...(commandLink === null ? {} : { commandLink }),
       retryInMs: Math.round(delayMs),
       ...(remedy === undefined ? {} : { alarm: true, remedy }),
     });

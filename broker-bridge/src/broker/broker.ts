@@ -35,7 +35,6 @@ const unacceptableVersionCodes = [0x01, 0x84];
 
 export class Broker {
   readonly #config: MqttConfig;
-  readonly #filters: () => readonly string[];
   readonly #log: Log;
   readonly #events: BrokerEvents;
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
@@ -56,10 +55,8 @@ export class Broker {
   /** Connections that the broker closed without an answer. */
   #unansweredEnds = 0;
 
-  /** @param filters what to subscribe to: it may grow, and is read at every connection */
-  constructor(config: MqttConfig, log: Log, events: BrokerEvents, filters: () => readonly string[]) {
+  constructor(config: MqttConfig, log: Log, events: BrokerEvents) {
     this.#config = config;
-    this.#filters = filters;
     this.#log = log;
     this.#events = events;
     this.#version = config.protocol === '3.1.1' ? '3.1.1' : '5';
@@ -119,11 +116,6 @@ export class Broker {
     return this.#connection?.publish(topic, payload, messageExpirySeconds, reply) ?? Promise.resolve(notSent);
   }
 
-  /** Further filters, now; true where the session has them all. */
-  async subscribe(filters: readonly string[]): Promise<boolean> {
-    return (await this.#connection?.subscribe(filters)) ?? false;
-  }
-
   cutIfInactiveSince(atMs: number): void {
     this.#connection?.cutIfInactiveSince(atMs);
   }
@@ -152,7 +144,7 @@ export class Broker {
       },
       onEnd: (end) => this.#noteEnd(end),
     };
-    const connection = new MqttConnection(this.#config, this.#version, events, this.#filters);
+    const connection = new MqttConnection(this.#config, this.#version, events);
     this.#connection = connection;
     this.#isAbandoned = false;
   }

@@ -4,9 +4,8 @@ import { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
-import { maxPayloadBytes, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
+import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
 import type { MqttConfig } from '../config.ts';
-import { runDetached } from '../../../node-service/detached.ts';
 import { describeError } from '../../../node-service/log.ts';
 import { Replies } from '../downlink/replies.ts';
 import { PacketLimit, readCutPayload } from './packet-limit.ts';
@@ -57,8 +56,6 @@ const noMatchingSubscribers = 0x10;
 const refusedSubscription = 0x80;
 const answerTimeoutMs = 10_000;
 const resubscribeAfterMs = 30_000;
-/** Of one SUBSCRIBE: a broker may ask about all of them in one request. */
-const filtersAtOnce = 150;
 const disconnectTimeoutMs = 1000;
 /** What is kept of a payload that is too large, to tell where it came from. */
 const cutPayloadBytes = 1024;
@@ -86,16 +83,10 @@ export class MqttConnection {
   #pubackCode = 0;
   #lastPacketAtMs = Date.now();
   #subscribeTimer: NodeJS.Timeout | undefined;
-  readonly #filters: () => readonly string[];
-  readonly #granted = new Set<string>();
-  /** What waits for an answer, to be told when there will be none. */
-  readonly #asking = new Set<(answer: undefined) => void>();
 
-  /** @param filters what to subscribe to: read when the connection is there, and again while there are more of them */
-  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents, filters: () => readonly string[]) {
+  constructor(config: MqttConfig, version: MqttVersion, events: ConnectionEvents) {
     this.#version = version;
     this.#events = events;
-    this.#filters = filters;
     // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
     this.#client = mqtt.connect(config.url, connectOptions(config, version));
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
@@ -110,37 +101,8 @@ export class MqttConnection {
     if (this.#client.stream instanceof Socket) this.#client.stream.setNoDelay(true);
   }
 
-  get hasEnded(): boolean {
-    return this.#hasEnded;
-  }
-
   get unanswered(): number {
     return this.#unanswered.size;
-  }
-
-  /** Further filters, on a connection that is open; true where all of them are granted. */
-  async subscribe(filters: readonly string[]): Promise<boolean> {
-    const missing = filters.filter((filter) => !this.#granted.has(filter));
-    if (missing.length === 0) return true;
-    return this.#isOpen && (await this.#ask(missing))?.length === 0;
-  }
-
-  /** Of what the session has subscribed to; false where the connection has ended. */
-  async unsubscribe(filters: readonly string[]): Promise<boolean> {
-    for (let from = 0; from < filters.length; from += filtersAtOnce) {
-      const isDone = await new Promise<boolean>((resolve) => {
-        const finish = (isDone?: boolean): void => {
-          this.#asking.delete(finish);
-          resolve(isDone ?? false);
-        };
-        this.#asking.add(finish);
-        this.#client.unsubscribe(filters.slice(from, from + filtersAtOnce), (error) =>
-          finish(!(error instanceof Error)),
-        );
-      });
-      if (!isDone) return false;
-    }
-    return true;
   }
 
   /** For a message of this connection; to be called in the order of arrival (MQTT-4.6.0-2). */
@@ -257,7 +219,6 @@ export class MqttConnection {
     this.#isOpen = false;
     this.#acks = [];
     clearTimeout(this.#subscribeTimer);
-    for (const finish of this.#asking) finish(undefined);
     this.#replies.end();
     // Not `broker_disconnected`: the Worker would send it to another bridge, and the broker may have it already.
     for (const finish of [...this.#unanswered]) finish({ type: 'not-published', reason: 'cancelled' });
@@ -274,44 +235,17 @@ export class MqttConnection {
   }
 
   #subscribe(): void {
-    runDetached(this.#subscribeAll());
-  }
-
-  async #subscribeAll(): Promise<void> {
-    const refused: string[] = [];
-    for (;;) {
-      const missing = this.#filters().filter((filter) => !this.#granted.has(filter) && !refused.includes(filter));
-      if (missing.length === 0) break;
-      for (let from = 0; from < missing.length; from += filtersAtOnce) {
-        const answer = await this.#ask(missing.slice(from, from + filtersAtOnce));
-        if (answer === undefined) return;
-        refused.push(...answer);
-      }
-    }
-    if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
-    this.#isOpen = true;
-    this.#events.onOpen(refused);
-  }
-
-  /** The filters that the broker refuses; undefined where the connection has ended. */
-  #ask(filters: string[]): Promise<string[] | undefined> {
     // `nl`: no messages of its own. `rh` 1: retained messages come with a new session, not at every connect.
     const options = this.#version === '5' ? { qos: 1 as const, nl: true, rh: 1 } : { qos: 1 as const };
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
-      const finish = (refused: string[] | undefined): void => {
-        clearTimeout(timer);
-        this.#asking.delete(finish);
-        resolve(refused);
-      };
-      this.#asking.add(finish);
-      this.#client.subscribe(filters, options, (_error, _granted, packet) => {
-        if (this.#hasEnded || packet === undefined) return;
-        const isRefused = (_: string, index: number) => Number(packet.granted[index]) >= refusedSubscription;
-        const refused = filters.filter(isRefused);
-        for (const filter of filters) if (!refused.includes(filter)) this.#granted.add(filter);
-        finish(refused);
-      });
+    this.#subscribeTimer = setTimeout(() => this.#fail('no answer to the subscription'), answerTimeoutMs);
+    this.#client.subscribe([...uplinkFilters], options, (_error, _granted, packet) => {
+      if (this.#hasEnded || packet === undefined) return;
+      clearTimeout(this.#subscribeTimer);
+      const isRefused = (_: string, index: number) => Number(packet.granted[index]) >= refusedSubscription;
+      const refused = uplinkFilters.filter(isRefused);
+      if (refused.length > 0) this.#subscribeTimer = setTimeout(() => this.#subscribe(), resubscribeAfterMs);
+      this.#isOpen = true;
+      this.#events.onOpen(refused);
     });
   }
 

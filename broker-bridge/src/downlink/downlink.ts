@@ -11,8 +11,7 @@ import type { Role, WorkerLink } from '../bridge/worker-link.ts';
 
 type ResultFrame = Extract<BridgeFrame, { type: 'published' | 'not-published' }>;
 /** `sentAtMs` is null while the Worker may not have received the result. */
-type Command = { link: WorkerLink; result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
-/** `link`: the one that decides on the role. What comes over another one is a command of a user. */
+type Command = { result: ResultFrame | null; sentAtMs: number | null; finishedAtMs: number };
 type Parts = { broker: Broker; link: WorkerLink; log: Log; metrics: Metrics };
 type Waiting = { frame: PublishFrame; sinceMs: number };
 
@@ -30,9 +29,8 @@ const maxTopicBytes = 65_535;
 export class Downlink {
   readonly #parts: Parts;
   readonly #commands = new Map<string, Command>();
-  /** What waits because the broker's receive maximum is reached; users' commands go first. */
-  #waitingCommands: Waiting[] = [];
-  #waitingOthers: Waiting[] = [];
+  /** What waits because the broker's receive maximum is reached. */
+  #waiting: Waiting[] = [];
   #role: Role = 'standby';
   #underWay = 0;
   #isStopped = false;
@@ -49,53 +47,43 @@ export class Downlink {
 
   /** Answers the waiting commands that cannot be published now. */
   refuseWaiting(): void {
-    const isRefused = ({ frame }: Waiting): boolean => this.#refuse(frame);
-    this.#waitingCommands = this.#waitingCommands.filter((waiting) => !isRefused(waiting));
-    this.#waitingOthers = this.#waitingOthers.filter((waiting) => !isRefused(waiting));
+    this.#waiting = this.#waiting.filter(({ frame }) => !this.#refuse(frame));
   }
 
   /** Results that the Worker may have missed are sent again when the link is back. */
-  noteLinkChange(link: WorkerLink, isConnected: boolean, lastFrameAtMs: number): void {
+  noteLinkChange(isConnected: boolean, lastFrameAtMs: number): void {
     for (const command of this.#commands.values()) {
-      if (command.link !== link) continue;
       const { sentAtMs } = command;
       if (!isConnected && sentAtMs !== null && sentAtMs > lastFrameAtMs - unsureMs) command.sentAtMs = null;
       if (isConnected && sentAtMs === null) this.#sendResult(command);
     }
   }
 
-  /** @param link where the result goes */
-  take(frame: PublishFrame, link: WorkerLink): void {
+  take(frame: PublishFrame): void {
     this.#forgetOld();
     const known = this.#commands.get(frame.id);
     if (known !== undefined) {
       this.#sendResult(known);
       return;
     }
-    this.#commands.set(frame.id, { link, result: null, sentAtMs: null, finishedAtMs: 0 });
+    this.#commands.set(frame.id, { result: null, sentAtMs: null, finishedAtMs: 0 });
     if (this.#refuse(frame)) return;
-    const waiting = link === this.#parts.link ? this.#waitingOthers : this.#waitingCommands;
-    waiting.push({ frame, sinceMs: performance.now() });
+    this.#waiting.push({ frame, sinceMs: performance.now() });
     this.#publishWaiting();
-  }
-
-  /** Resolves when those at the broker are answered, at the latest after `maxMs`. */
-  async idle(maxMs: number): Promise<void> {
-    if (this.#underWay === 0) return;
-    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
-    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
   }
 
   /** Takes no more commands; resolves when those at the broker are answered, at the latest after `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true;
     this.refuseWaiting();
-    await this.idle(maxMs);
+    if (this.#underWay === 0) return;
+    const idle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await Promise.race([idle, wait(maxMs, undefined, { ref: false })]);
   }
 
   #publishWaiting(): void {
     while (this.#parts.broker.mayPublishMore) {
-      const next = this.#waitingCommands.shift() ?? this.#waitingOthers.shift();
+      const next = this.#waiting.shift();
       if (next === undefined) return;
       if (!this.#refuse(next.frame)) runDetached(this.#publish(next));
     }
@@ -149,7 +137,7 @@ export class Downlink {
   }
 
   #sendResult(command: Command): void {
-    if (command.result !== null && command.link.send(command.result)) command.sentAtMs = Date.now();
+    if (command.result !== null && this.#parts.link.send(command.result)) command.sentAtMs = Date.now();
   }
 
   #forgetOld(): void {

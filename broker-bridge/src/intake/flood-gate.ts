@@ -1,24 +1,29 @@
 // What a device sends beyond its limit: of each topic the latest message is kept, in memory, until the device may send
-// again, so that the last of a burst takes effect; those before it are dropped and counted.
-import { DeviceRates, type RateLimits } from './device-rates.ts';
-import type { DroppedMessages } from './dropped-messages.ts';
+// again, so that the last of a burst takes effect. Those before it are dropped and counted, until the Worker has the count.
+import { maxDroppedCounts } from '../../../src/protocol/bridge.ts';
 import type { Metrics } from '../metrics.ts';
+import type { SpooledMessage } from '../spool/spool.ts';
+import { DeviceRates, type RateLimits } from './device-rates.ts';
 
-type Held<T> = { message: T; timer: NodeJS.Timeout };
+type Held = { message: SpooledMessage; timer: NodeJS.Timeout };
+/** With any topic of the device. */
+type DroppedCount = { topic: string; count: number };
 
-export class FloodGate<T extends { topic: string }> {
+const reportEveryMs = 60_000;
+
+export class FloodGate {
+  /** Is given what was kept, once it may go on. */
+  onReleased: (message: SpooledMessage) => void = () => undefined;
   readonly #rates: DeviceRates;
-  readonly #dropped: DroppedMessages;
   readonly #metrics: Metrics;
-  readonly #onReleased: (message: T) => void;
   /** By topic, which belongs to one device. */
-  readonly #held = new Map<string, Held<T>>();
+  readonly #held = new Map<string, Held>();
+  readonly #dropped = new Map<string, DroppedCount>();
+  readonly #reportedAtMs = new Map<string, number>();
 
-  constructor(limits: RateLimits, dropped: DroppedMessages, metrics: Metrics, onReleased: (message: T) => void) {
+  constructor(limits: RateLimits, metrics: Metrics) {
     this.#rates = new DeviceRates(limits);
-    this.#dropped = dropped;
     this.#metrics = metrics;
-    this.#onReleased = onReleased;
   }
 
   /** Nobody read the broker's session for so long, until now. */
@@ -26,16 +31,13 @@ export class FloodGate<T extends { topic: string }> {
     this.#rates.noteAbsence(ms, Date.now());
   }
 
-  /** True where the message may go on; otherwise it is kept for later, until a newer one of its topic comes. */
-  admit(message: T): boolean {
+  /** True if the message may go on; otherwise it is kept for later, until a newer one of its topic comes. */
+  admit(message: SpooledMessage): boolean {
     const { topic } = message;
     const device = deviceOf(topic);
     const isAdmitted = this.#rates.take(device, Date.now());
     const held = this.#held.get(topic);
-    if (held !== undefined) {
-      this.#dropped.note(device, topic);
-      this.#metrics.messagesDropped.inc();
-    }
+    if (held !== undefined) this.#noteDropped(device, topic);
     if (isAdmitted) {
       clearTimeout(held?.timer);
       this.#held.delete(topic);
@@ -49,8 +51,31 @@ export class FloodGate<T extends { topic: string }> {
     for (const [topic, { message, timer }] of this.#held) {
       clearTimeout(timer);
       this.#held.delete(topic);
-      this.#onReleased(message);
+      this.onReleased(message);
     }
+  }
+
+  /**
+   * The counts that are due now, for each device once a minute at most. They count as reported: a count whose batch is not
+   * answered is lost.
+   */
+  takeDropped(nowMs: number): DroppedCount[] {
+    for (const [device, atMs] of this.#reportedAtMs) {
+      if (nowMs - atMs >= reportEveryMs) this.#reportedAtMs.delete(device);
+    }
+    const due = [...this.#dropped].filter(([device]) => !this.#reportedAtMs.has(device)).slice(0, maxDroppedCounts);
+    for (const [device] of due) {
+      this.#dropped.delete(device);
+      this.#reportedAtMs.set(device, nowMs);
+    }
+    return due.map(([, count]) => count);
+  }
+
+  #noteDropped(device: string, topic: string): void {
+    this.#metrics.messagesDropped.inc();
+    const dropped = this.#dropped.get(device);
+    if (dropped === undefined) this.#dropped.set(device, { topic, count: 1 });
+    else dropped.count += 1;
   }
 
   #releaseLater(device: string, topic: string): NodeJS.Timeout {
@@ -63,7 +88,7 @@ export class FloodGate<T extends { topic: string }> {
     if (held === undefined) return;
     if (this.#rates.take(device, Date.now())) {
       this.#held.delete(topic);
-      this.#onReleased(held.message);
+      this.onReleased(held.message);
     } else held.timer = this.#releaseLater(device, topic);
   }
 }

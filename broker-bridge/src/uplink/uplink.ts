@@ -7,13 +7,13 @@ import {
   maxBatchItems,
   messageFailed,
   type UplinkResult,
+  type UplinkStall,
 } from '../../../src/protocol/bridge.ts';
 import { BackOff } from '../../../node-service/back-off.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { DeviceQueue, type QueueName } from './device-queue.ts';
-import type { DroppedMessages } from '../intake/dropped-messages.ts';
-import { deviceOf } from '../intake/flood-gate.ts';
+import { deviceOf, type FloodGate } from '../intake/flood-gate.ts';
 import { FailedMessages } from './failed-messages.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -30,11 +30,13 @@ type Parts = {
   deadLetters: DeadLetters;
   log: Log;
   metrics: Metrics;
-  dropped: DroppedMessages;
+  floodGate: FloodGate;
   /** After so many failures of its own a message goes to the dead letters. */
   maxTries: number;
+  stalledAfterMs: number;
   /** Of the way to the Worker and back; null where it is not known. */
   roundTripMs: () => number | null;
+  onStall: (stall: UplinkStall | null) => void;
 };
 /** What is still to be delivered of a batch, and whether its device is to back off; whether all sending pauses. */
 type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
@@ -79,7 +81,7 @@ export class Uplink {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#failed = new FailedMessages(parts.maxTries);
-    this.progress = new UplinkProgress(parts.spool, () => this.#queue.oldestReceivedAtMs());
+    this.progress = new UplinkProgress({ ...parts, oldestReceivedAtMs: () => this.#queue.oldestReceivedAtMs() });
   }
 
   /** The Worker refused the bridge secret in its last answer. */
@@ -88,6 +90,7 @@ export class Uplink {
   }
 
   start(): void {
+    this.progress.start();
     this.#parts.spool.start((items) => {
       const released: SpoolItem[] = [];
       for (const item of items) {
@@ -127,6 +130,7 @@ export class Uplink {
 
   #stop(): void {
     this.#isStopped = true;
+    this.progress.stop();
     clearTimeout(this.#pauseTimer);
     clearTimeout(this.#lingerTimer);
     this.#parts.client.close();
@@ -209,7 +213,7 @@ export class Uplink {
   async #post(batch: UplinkMessage[]): Promise<Unsent> {
     if (batch.length === 0) return { items: new Map(), isPaused: false };
     const items = batch.map((queued) => queued.json).join(',');
-    const dropped = this.#parts.dropped.takeDue(Date.now());
+    const dropped = this.#parts.floodGate.takeDropped(Date.now());
     const about = `"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()}`;
     const body = `{${about},"dropped":${JSON.stringify(dropped)},"items":[${items}]}`;
     const outcome = await this.#parts.client.post(body);
@@ -308,7 +312,7 @@ export class Uplink {
     }
     const accepted = batch.length - rejected.length - dropped - unsent.size;
     this.#failed.noteTaken(accepted);
-    for (const queued of failed.filter((one) => this.#failed.note(one))) {
+    for (const queued of failed.filter((message) => this.#failed.note(message))) {
       unsent.delete(queued);
       rejected.push({ queued, reason: messageFailed });
     }

@@ -1,6 +1,6 @@
 // Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
 // `insertProduct` reads such rows.
-import { and, desc, eq, gt, isNull, notExists, sql, type SQL } from 'drizzle-orm';
+import { and, desc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
 import { users } from '../schema/accounts.ts';
@@ -86,16 +86,6 @@ export async function findProduct(database: Database, productKey: string): Promi
     .from(products)
     .where(and(eq(products.productKey, productKey), isNull(products.deletedAt)))
     .get();
-}
-
-/** Of everybody, deleted ones too because they may come back, in the order of their rows, from the row after `afterId` on. */
-export function listProductKeys(database: Database, afterId: number, limit: number) {
-  return database
-    .select({ id: products.id, productKey: products.productKey })
-    .from(products)
-    .where(gt(products.id, afterId))
-    .orderBy(products.id)
-    .limit(limit);
 }
 
 /** Figures of all its devices, whoever owns them; those that are online are summed up over the owners. */

@@ -1,41 +1,29 @@
-// The sockets of bridges at their link: what each one's attachment holds, over a sleep of the object and under a newer version
-// of it, and what is sent and closed. Decides nothing.
-import { z } from 'zod';
+// The sockets of bridges at their link: what each one's attachment holds while the object sleeps, and what is sent and
+// closed. Decides nothing.
 import { log } from '../../log.ts';
-import { stallSchema, type linkCloseReasons, type WorkerFrame } from '../../protocol/bridge.ts';
+import type { UplinkStall, linkCloseReasons, WorkerFrame } from '../../protocol/bridge.ts';
 import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 
-const attachmentSchema = z.object({
-  bridgeId: z.string().nullable(),
-  instanceId: z.string(),
-  spoolId: z.string().optional(),
-  sessionDigest: z.string().optional(),
-  role: z.enum(['active', 'standby']).nullable(),
-  isBrokerConnected: z.boolean(),
-  openedAtMs: z.number(),
-  changedAtMs: z.number(),
+export type Attachment = {
+  bridgeId: string | null;
+  instanceId: string;
+  spoolId: string;
+  sessionDigest: string;
+  role: 'active' | 'standby' | null;
+  isBrokerConnected: boolean;
+  openedAtMs: number;
+  changedAtMs: number;
   /** Why the bridge's uplink stands still, and since when; null while it moves. */
-  stall: stallSchema.nullable().default(null),
-  /** The shares that the bridge says it is active for. */
-  activeShares: z.array(z.int()).default([]),
-  avoidedUntilMs: z.number().default(0),
-  /** It was active, is leaving the broker session, and has until then. */
-  leavingUntilMs: z.number().nullable().default(null),
-});
-export type Attachment = z.infer<typeof attachmentSchema>;
+  stall: UplinkStall | null;
+};
 type CloseCause = 'unreadable frame' | 'no hello' | 'silent' | (typeof linkCloseReasons)[keyof typeof linkCloseReasons];
 
-/** Sockets whose attachments this version has written since it woke: checking them costs every publish. */
-const written = new WeakSet<WebSocket>();
-
 export function readAttachment(socket: WebSocket): Attachment {
-  const attachment: unknown = socket.deserializeAttachment();
-  return written.has(socket) ? (attachment as Attachment) : attachmentSchema.parse(attachment);
+  return socket.deserializeAttachment() as Attachment;
 }
 
-export function writeAttachment(socket: WebSocket, attachment: Attachment): void {
-  socket.serializeAttachment(attachment);
-  written.add(socket);
+export function changeAttachment(socket: WebSocket, change: Partial<Attachment>): void {
+  socket.serializeAttachment({ ...readAttachment(socket), ...change });
 }
 
 export function sendFrame(socket: WebSocket, frame: WorkerFrame): void {

@@ -1,9 +1,7 @@
 // Where bridges dial in: hands publishes to the active one and promotes a standby when that is gone or has no broker.
-// Keeps which instance was active last and which sessions the broker had. Roles are decided in bridge-roles.ts, what a session
-// says in broker-sessions.ts; the sockets are in bridge-sockets.ts. A command link is another object of this class, to which the
-// active bridge alone dials in.
+// Keeps which instance was active last and which sessions the broker had. bridge-roles.ts decides on roles, broker-sessions.ts
+// what a session says; bridge-sockets.ts holds the sockets.
 import { DurableObject } from 'cloudflare:workers';
-import { readConfig } from '../../config.ts';
 import { parseJson } from '../../domain/json.ts';
 import type { PublishOutcome } from '../../domain/publish-outcome.ts';
 import { log } from '../../log.ts';
@@ -15,19 +13,8 @@ import {
   type BridgeFrame,
   type BrokerSession,
   type StallReason,
-  type WorkerFrame,
 } from '../../protocol/bridge.ts';
-import {
-  avoidedForMs,
-  conflictWith,
-  isInactive,
-  lacksHello,
-  lighterThan,
-  mustMakeWay,
-  nextCheckAtMs,
-  releasedWithinMs,
-  successorAmong,
-} from './bridge-roles.ts';
+import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
 import {
   firstReconciliation,
   nextReconciliation,
@@ -35,15 +22,12 @@ import {
   type KnownSessions,
   type Reconciliation,
 } from './broker-sessions.ts';
-import { closeBridge, readAttachment, sendFrame, writeAttachment, type Attachment } from './bridge-sockets.ts';
+import { changeAttachment, closeBridge, readAttachment, sendFrame, type Attachment } from './bridge-sockets.ts';
 import { answerClose } from '../calls/open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
-import { ServedProducts } from './served-products.ts';
-import { ShareCounts } from './share-counts.ts';
-import { shareOfBridgeLink } from '../calls/stubs.ts';
 
-type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number; load: number };
-type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable' | 'balanced';
+type Bridge = Attachment & { socket: WebSocket; lastSeenAtMs: number };
+type RoleCause = 'hello' | 'predecessor_gone' | 'broker_unreachable';
 
 export type LinkHealth = {
   bridgeConnected: boolean;
@@ -58,12 +42,6 @@ const reconciliationKey = 'reconciliation';
 
 export class BrokerLink extends DurableObject<Env> {
   readonly #publishes = new PendingPublishes();
-  readonly #counts = new ShareCounts(
-    this.ctx.storage.kv,
-    readConfig(this.env),
-    shareOfBridgeLink(this.ctx.id.name ?? ''),
-  );
-  readonly #products = new ServedProducts(this.ctx.storage.kv);
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -75,30 +53,18 @@ export class BrokerLink extends DurableObject<Env> {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const nowMs = Date.now();
-    const unknown = { bridgeId: null, instanceId: '', role: null, isBrokerConnected: false, stall: null };
-    const noShares = { activeShares: [], avoidedUntilMs: 0, leavingUntilMs: null };
-    writeAttachment(server, { ...unknown, ...noShares, openedAtMs: nowMs, changedAtMs: nowMs });
+    const unknown = { bridgeId: null, instanceId: '', spoolId: '', sessionDigest: '', role: null, stall: null };
+    const attachment: Attachment = { ...unknown, isBrokerConnected: false, openedAtMs: nowMs, changedAtMs: nowMs };
+    server.serializeAttachment(attachment);
     await this.#planCheck();
     return new Response(null, { status: 101, webSocket: client });
   }
 
   /** Resolves when the broker has acknowledged, or with the reason why not, at the latest shortly after `expiresAtMs`. */
-  publish(request: PublishRequest): Promise<PublishOutcome> {
-    return this.#publish(request, this.#recipient());
-  }
-
-  /** The same where a bridge that has its broker is connected; otherwise undefined, and nothing happens. */
-  async publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {
-    const recipient = this.#recipient();
-    return recipient && (await this.#publish(request, recipient));
-  }
-
-  /** False where no bridge could subscribe to the product's topics by now: its devices would not be heard. */
-  serveProduct(productKey: string): Promise<boolean> {
-    const active = this.#active();
-    const ask =
-      active?.isBrokerConnected === true ? (frame: WorkerFrame) => sendFrame(active.socket, frame) : undefined;
-    return this.#products.serve(productKey, ask);
+  async publish(request: PublishRequest): Promise<PublishOutcome> {
+    const outcome = await this.#publishes.publish(request, this.#recipient());
+    if (!outcome.ok) log('warn', 'message not published', { topic: request.topic, reason: outcome.reason });
+    return outcome;
   }
 
   health(): LinkHealth {
@@ -107,7 +73,7 @@ export class BrokerLink extends DurableObject<Env> {
     const bridgeConnected = active !== undefined && !isInactive(active, nowMs);
     // A standby sends what its own spool holds.
     const stalls = this.#bridges().flatMap(({ stall }) => stall ?? []);
-    const [longest] = stalls.sort((one, other) => one.sinceMs - other.sinceMs);
+    const [longest] = stalls.sort((a, b) => a.sinceMs - b.sinceMs);
     const stall = longest && {
       reason: longest.reason,
       seconds: Math.max(0, Math.round((nowMs - longest.sinceMs) / 1000)),
@@ -142,31 +108,12 @@ export class BrokerLink extends DurableObject<Env> {
       case 'broker':
         log('info', 'bridge reports its broker connection', { bridgeId, isConnected: frame.connected });
         this.#noteSession(frame.session);
-        writeAttachment(socket, {
-          ...readAttachment(socket),
-          isBrokerConnected: frame.connected,
-          changedAtMs: Date.now(),
-        });
+        changeAttachment(socket, { isBrokerConnected: frame.connected, changedAtMs: Date.now() });
         await this.#planCheck();
         break;
       case 'uplink':
         log(frame.stall === null ? 'info' : 'error', 'bridge reports its uplink', { bridgeId, ...frame.stall });
-        writeAttachment(socket, { ...readAttachment(socket), stall: frame.stall });
-        return;
-      case 'shares':
-        writeAttachment(socket, { ...readAttachment(socket), activeShares: frame.active });
-        this.#balance();
-        await this.#planCheck();
-        return;
-      case 'released':
-        this.#endLeaving(socket);
-        await this.#planCheck();
-        break;
-      case 'changed':
-        if (readAttachment(socket).role === 'active') this.#noteChanged(frame.shares);
-        return;
-      case 'product-served':
-        this.#products.answer(frame.id, frame.isServed);
+        changeAttachment(socket, { stall: frame.stall });
         return;
       case 'published':
         this.#publishes.answer(frame.id, instanceId, { hasSubscribers: frame.hasSubscribers, reply: frame.reply });
@@ -179,7 +126,7 @@ export class BrokerLink extends DurableObject<Env> {
         if (!this.#publishes.takeBack(frame.id, instanceId)) return;
         // The bridge reports when it has its broker again.
         log('warn', 'bridge cannot publish', { bridgeId, reason: frame.reason });
-        writeAttachment(socket, { ...readAttachment(socket), isBrokerConnected: false, changedAtMs: Date.now() });
+        changeAttachment(socket, { isBrokerConnected: false, changedAtMs: Date.now() });
         break;
     }
     this.#publishes.sendWaiting(this.#recipient());
@@ -201,20 +148,14 @@ export class BrokerLink extends DurableObject<Env> {
     for (const bridge of this.#bridges()) if (lacksHello(bridge, nowMs)) closeBridge(bridge.socket, 'no hello');
     this.#releaseInactive();
     this.#relieveBrokerless();
-    for (const { socket, leavingUntilMs } of this.#bridges()) {
-      if (leavingUntilMs !== null && leavingUntilMs <= nowMs) this.#endLeaving(socket);
-    }
-    this.#balance();
     await this.#planCheck();
   }
 
   async #welcome(socket: WebSocket, hello: Extract<BridgeFrame, { type: 'hello' }>): Promise<void> {
-    const { bridgeId, brokerConnected: isBrokerConnected, instanceId = crypto.randomUUID() } = hello;
-    const { spoolId, sessionDigest, activeShares = [] } = hello;
+    const { bridgeId, instanceId, spoolId, sessionDigest, brokerConnected: isBrokerConnected } = hello;
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
-    const isTooOld = this.#counts.shares > 1 && hello.activeShares === undefined;
-    const conflict = isTooOld ? 'knowsNoShares' : conflictWith(others, { bridgeId, spoolId, sessionDigest });
+    const conflict = conflictWith(others, { bridgeId, spoolId, sessionDigest });
     if (conflict !== undefined) {
       closeBridge(socket, linkCloseReasons[conflict]);
       return;
@@ -222,21 +163,20 @@ export class BrokerLink extends DurableObject<Env> {
     this.#noteSession(hello.session);
     const former = others.filter((bridge) => bridge.bridgeId === bridgeId);
     const wasActive = former.some(({ role }) => role === 'active');
-    const leavingUntilMs = former.find((bridge) => bridge.leavingUntilMs !== null)?.leavingUntilMs ?? null;
     for (const bridge of former) {
-      writeAttachment(bridge.socket, { ...readAttachment(bridge.socket), role: null, leavingUntilMs: null });
+      changeAttachment(bridge.socket, { role: null });
       closeBridge(bridge.socket, linkCloseReasons.replaced);
     }
     const active = this.#active();
-    const isFree = active === undefined && !others.some((bridge) => bridge.leavingUntilMs !== null);
-    const role = wasActive || isFree || active?.socket === socket ? 'active' : 'standby';
+    const role = active === undefined || active.socket === socket ? 'active' : 'standby';
     const nowMs = Date.now();
-    const { openedAtMs, stall, avoidedUntilMs } = readAttachment(socket);
-    const known = { bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected, openedAtMs, stall };
-    writeAttachment(socket, { ...known, role, changedAtMs: nowMs, activeShares, avoidedUntilMs, leavingUntilMs });
+    changeAttachment(socket, {
+      ...{ bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected },
+      ...{ role, changedAtMs: nowMs },
+    });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
-    sendFrame(socket, { type: 'welcome', nowMs, role, resumes, ...this.#counts.read() });
+    sendFrame(socket, { type: 'welcome', nowMs, role, resumes });
     // The instance lost its link only: it answers what it has published from memory, and publishes what it never got.
     if (wasActive) this.#publishes.takeBackAll(instanceId);
     await this.#planCheck();
@@ -255,20 +195,20 @@ export class BrokerLink extends DurableObject<Env> {
 
   /** Takes the role from a socket; if that was the active one, a standby becomes active. */
   #release(socket: WebSocket): void {
-    const attachment = readAttachment(socket);
-    writeAttachment(socket, { ...attachment, role: null, leavingUntilMs: null });
-    if (attachment.role !== null) log('info', 'bridge gone', { bridgeId: attachment.bridgeId, role: attachment.role });
-    if (attachment.role !== 'active' && attachment.leavingUntilMs === null) return;
+    const { role, bridgeId } = readAttachment(socket);
+    changeAttachment(socket, { role: null });
+    if (role !== null) log('info', 'bridge gone', { bridgeId, role });
+    if (role !== 'active') return;
     const successor = successorAmong(this.#bridges(), Date.now());
     if (successor !== undefined) this.#promote(successor, 'predecessor_gone');
   }
 
   #promote({ socket, bridgeId, instanceId }: Bridge, cause: RoleCause): void {
     const nowMs = Date.now();
-    writeAttachment(socket, { ...readAttachment(socket), role: 'active', changedAtMs: nowMs });
+    changeAttachment(socket, { role: 'active', changedAtMs: nowMs });
     logRole(bridgeId, 'active', cause);
     const resumes = this.#recordActive(instanceId);
-    sendFrame(socket, { type: 'role', nowMs, role: 'active', resumes, ...this.#counts.read() });
+    sendFrame(socket, { type: 'role', nowMs, role: 'active', resumes });
     this.#publishes.sendWaiting(this.#recipient());
   }
 
@@ -287,28 +227,10 @@ export class BrokerLink extends DurableObject<Env> {
     if (active === undefined || !mustMakeWay(active, nowMs)) return;
     const successor = successorAmong(this.#bridges(), nowMs);
     if (successor === undefined) return;
-    const avoidedUntilMs = nowMs + avoidedForMs;
-    demote(active, 'broker_unreachable', { avoidedUntilMs }, nowMs);
+    changeAttachment(active.socket, { role: 'standby', changedAtMs: nowMs });
+    logRole(active.bridgeId, 'standby', 'broker_unreachable');
+    sendFrame(active.socket, { type: 'role', nowMs, role: 'standby', resumes: false });
     this.#promote(successor, 'broker_unreachable');
-  }
-
-  /** Asks the active bridge to leave where another one has less to do; that one becomes active when it has. */
-  #balance(): void {
-    const nowMs = Date.now();
-    const active = this.#active();
-    const { share } = this.#counts;
-    if (active === undefined || share === undefined) return;
-    if (lighterThan(active, share, this.#bridges(), nowMs) === undefined) return;
-    const leavingUntilMs = nowMs + releasedWithinMs;
-    demote(active, 'balanced', { leavingUntilMs }, nowMs);
-  }
-
-  #endLeaving(socket: WebSocket): void {
-    const attachment = readAttachment(socket);
-    if (attachment.leavingUntilMs === null) return;
-    writeAttachment(socket, { ...attachment, leavingUntilMs: null });
-    const successor = this.#active() === undefined ? successorAmong(this.#bridges(), Date.now()) : undefined;
-    if (successor !== undefined) this.#promote(successor, 'balanced');
   }
 
   #releaseInactive(): void {
@@ -317,12 +239,6 @@ export class BrokerLink extends DurableObject<Env> {
       closeBridge(bridge.socket, 'silent');
       this.#release(bridge.socket);
     }
-  }
-
-  async #publish(request: PublishRequest, recipient: Recipient | undefined): Promise<PublishOutcome> {
-    const outcome = await this.#publishes.publish(request, recipient);
-    if (!outcome.ok) log('warn', 'message not published', { topic: request.topic, reason: outcome.reason });
-    return outcome;
   }
 
   #recipient(): Recipient | undefined {
@@ -342,31 +258,14 @@ export class BrokerLink extends DurableObject<Env> {
       const attachment = readAttachment(socket);
       const pingedAtMs = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
       const lastSeenAtMs = Math.max(pingedAtMs, attachment.openedAtMs);
-      return { ...attachment, socket, lastSeenAtMs, load: attachment.activeShares.length };
+      return { ...attachment, socket, lastSeenAtMs };
     });
   }
 
-  /** The sessions with the broker are those of this number of shares now: every bridge is told, and the shares begin. */
-  #noteChanged(shares: number): void {
-    if (!this.#counts.noteChanged(shares)) return;
-    log('info', 'the number of shares has changed', { shares });
-    const nowMs = Date.now();
-    for (const { socket, role } of this.#bridges()) {
-      if (role !== null)
-        sendFrame(socket, { type: 'role', nowMs, role, resumes: role === 'active', ...this.#counts.read() });
-    }
-  }
-
   async #planCheck(): Promise<void> {
-    const atMs = nextCheckAtMs(this.#bridges(), Date.now());
+    const atMs = nextCheckAtMs(this.#bridges());
     if (atMs !== undefined) await this.ctx.storage.setAlarm(atMs);
   }
-}
-
-function demote({ socket, bridgeId }: Bridge, cause: RoleCause, change: Partial<Attachment>, nowMs: number): void {
-  writeAttachment(socket, { ...readAttachment(socket), role: 'standby', changedAtMs: nowMs, ...change });
-  logRole(bridgeId, 'standby', cause);
-  sendFrame(socket, { type: 'role', nowMs, role: 'standby' });
 }
 
 function logRole(bridgeId: string | null, role: 'active' | 'standby', cause: RoleCause): void {

@@ -59,34 +59,8 @@ export function callBrokerLink<T>(
   operation: string,
   repetition: Repetition,
   run: (stub: RemoteLink) => Promise<T>,
-  name = brokerLinkName,
 ): Promise<T> {
-  return call('BrokerLink', name, operation, repetition, () => run(openBrokerLink(env, name)));
-}
-
-/** The share whose bridge serves a product; stable, and the same for all its devices. */
-export function shareOfProduct(productKey: string, shares: number): number {
-  return shares === 1 ? 0 : hashOf(productKey) % shares;
-}
-
-export function bridgeLinkName(share: number): string {
-  return share === 0 ? brokerLinkName : `broker-share-${share}`;
-}
-
-/** undefined for a command link. */
-export function shareOfBridgeLink(name: string): number | undefined {
-  if (name === brokerLinkName) return 0;
-  const number = /^broker-share-(\d+)$/.exec(name)?.[1];
-  return number === undefined ? undefined : Number(number);
-}
-
-export function commandLinkName(number: number, share = 0): string {
-  return share === 0 ? `broker-commands-${number}` : `broker-commands-${share}-${number}`;
-}
-
-/** Stable, so that the commands of a device keep their order; undefined where there are no command links. */
-export function commandLinkOf(deviceId: string, commandLinks: number, share = 0): string | undefined {
-  return commandLinks === 0 ? undefined : commandLinkName(hashOf(deviceId) % commandLinks, share);
+  return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
 }
 
 /** @throws RefusedError `object_failed` */
@@ -126,32 +100,18 @@ export function callPropagator<T>(
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
 export class OrderedBrokerLink {
   readonly #env: Env;
-  readonly #name: string;
   #stub: RemoteLink | undefined;
 
-  constructor(env: Env, name = brokerLinkName) {
+  constructor(env: Env) {
     this.#env = env;
-    this.#name = name;
   }
 
   /** @throws RefusedError `object_failed` */
   publish(request: PublishRequest): Promise<PublishOutcome> {
-    return this.#call((stub) => stub.publish(request));
-  }
-
-  /**
-   * Undefined where no bridge can have it now: the link did nothing then.
-   * @throws RefusedError `object_failed`
-   */
-  publishIfServed(request: PublishRequest): Promise<PublishOutcome | undefined> {
-    return this.#call((stub) => stub.publishIfServed(request));
-  }
-
-  #call<T>(run: (stub: RemoteLink) => Promise<T>): Promise<T> {
-    const stub = (this.#stub ??= openBrokerLink(this.#env, this.#name));
-    return call('BrokerLink', this.#name, 'publish', 'once', async () => {
+    const stub = (this.#stub ??= openBrokerLink(this.#env));
+    return call('BrokerLink', brokerLinkName, 'publish', 'once', async () => {
       try {
-        return await run(stub);
+        return await stub.publish(request);
       } catch (error) {
         if (this.#stub === stub) this.#stub = undefined;
         throw error;
@@ -180,8 +140,8 @@ export function relayShardNames(shards: number): string[] {
 const brokerLinkName = 'broker-main';
 const projectionWriterName = 'projections';
 
-function openBrokerLink(env: Env, name: string): RemoteLink {
-  return env.BROKER_LINK.getByName(name, placeOf(env));
+function openBrokerLink(env: Env): RemoteLink {
+  return env.BROKER_LINK.getByName(brokerLinkName, placeOf(env));
 }
 
 /** Where an object is made that is called for the first time; one that exists stays where it is. */

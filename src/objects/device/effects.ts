@@ -10,20 +10,13 @@ import type { DeviceEvent } from '../../domain/device/events.ts';
 import type { ProjectionOutcome } from '../../domain/device/projection.ts';
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
 import { RefusedError } from '../../domain/refusal.ts';
-import { parseTopic } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import type { DeviceFleets } from './fleets.ts';
 import type { EdgeDelivery } from './mqtt/exchange.ts';
 import { RelayPushes } from './relay-pushes.ts';
-import {
-  bridgeLinkName,
-  callProjectionWriter,
-  callRelay,
-  commandLinkOf,
-  OrderedBrokerLink,
-  shareOfProduct,
-} from '../calls/stubs.ts';
+import type { PublishRequest } from '../broker-link/pending-publishes.ts';
+import { callProjectionWriter, callRelay, OrderedBrokerLink } from '../calls/stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
@@ -40,9 +33,6 @@ type Report = Extract<
   }
 >;
 
-/** `commands` is undefined where commands take the other link as well. */
-type Links = { main: OrderedBrokerLink; commands: OrderedBrokerLink | undefined };
-
 /** The device's own sockets. */
 type Edge = {
   publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
@@ -55,7 +45,7 @@ export class DeviceEffects {
   readonly #env: Env;
   readonly #report: (event: Report) => void;
   readonly #readers: () => readonly number[];
-  #links: Links | undefined;
+  readonly #link: OrderedBrokerLink;
   readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -75,6 +65,7 @@ export class DeviceEffects {
     this.#env = env;
     this.#report = report;
     this.#readers = readers;
+    this.#link = new OrderedBrokerLink(env);
     this.#edge = edge;
     const { edgeGatherMs } = readConfig(env).limits;
     this.pushes = new RelayPushes(env, fleets, edgeGatherMs, (work) => this.inBackground('push', work));
@@ -189,11 +180,7 @@ export class DeviceEffects {
     const { commandId, topic, payload, expiresAtMs, messageExpirySeconds } = effect;
     const outcome =
       outcomeOf(this.#edge().publish(topic, payload, commandId), commandId) ??
-      (await this.#publish(async () => {
-        const request = { topic, payload, expiresAtMs, messageExpirySeconds };
-        const { commands, main } = this.#linksFor(topic);
-        return (await commands?.publishIfServed(request)) ?? (await main.publish(request));
-      }));
+      (await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds }));
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();
     this.#publications.delete(commandId);
@@ -210,30 +197,18 @@ export class DeviceEffects {
       this.#report({ kind: 'announcement_ended', time, isPublished: true });
       return;
     }
-    const outcome = await this.#publish(() => this.#linksFor(topic).main.publish({ topic, payload, expiresAtMs }));
+    const outcome = await this.#publish({ topic, payload, expiresAtMs });
     if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
     this.#report({ kind: 'announcement_ended', time, isPublished: outcome.ok });
   }
 
-  /** Those of the share of the device's product, which never changes. */
-  #linksFor(topic: string): Links {
-    if (this.#links !== undefined) return this.#links;
-    const { limits, bridgeShares } = readConfig(this.#env);
-    const share = shareOfProduct(parseTopic(topic)?.device.productKey ?? '', bridgeShares);
-    const commands = commandLinkOf(this.#deviceId, limits.commandLinks, share);
-    return (this.#links = {
-      main: new OrderedBrokerLink(this.#env, bridgeLinkName(share)),
-      commands: commands === undefined ? undefined : new OrderedBrokerLink(this.#env, commands),
-    });
-  }
-
-  async #publish(publish: () => Promise<PublishOutcome>): Promise<PublishOutcome> {
+  async #publish(request: PublishRequest): Promise<PublishOutcome> {
     // As a broker answers for a device that is away.
     if (!readConfig(this.#env).hasBroker) {
       return { ok: true, id: '', publishedAtMs: Date.now(), hasSubscribers: false };
     }
     try {
-      return await publish();
+      return await this.#link.publish(request);
     } catch (error) {
       // The call has logged it.
       if (error instanceof RefusedError) return { ok: false, reason: 'unreachable' };

@@ -29,7 +29,7 @@ emqxHookRoutes.post(
   validJson(() => emqxAuthzSchema, deny),
   (c) => {
     const { username, action, topic, retain: isRetained } = c.req.valid('json');
-    const refusal = refuseTopic(username, { action, topic, isRetained }, c.var.context.config.bridgeShares);
+    const refusal = refuseTopic(username, { action, topic, isRetained });
     return refusal === undefined ? c.json({ result: 'allow' }) : deny(c, refusal);
   },
 );

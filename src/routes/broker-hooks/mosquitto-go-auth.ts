@@ -32,8 +32,7 @@ mosquittoGoAuthHookRoutes.post(
   validJson(() => goAuthAclSchema, deny),
   (c) => {
     const { username, topic, acc } = c.req.valid('json');
-    const { bridgeShares } = c.var.context.config;
-    const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }, bridgeShares));
+    const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }));
     const refusal = refusals.find((one) => one !== undefined);
     return refusal === undefined ? allow(c) : deny(c, refusal);
   },

@@ -68,7 +68,7 @@ rabbitmqHookRoutes.on(
     const refusal: Refusal | undefined =
       topic === undefined
         ? { kind: 'topic_forbidden', action, topic: routingKey }
-        : refuseTopic(username, { action, topic }, c.var.context.config.bridgeShares);
+        : refuseTopic(username, { action, topic });
     return refusal === undefined ? allow(c) : deny(c, refusal);
   },
 );

@@ -4,7 +4,6 @@ import type { Context } from 'hono';
 import type { z } from 'zod';
 import type { Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
-import type { Config } from '../../config.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
 import {
@@ -58,7 +57,7 @@ vernemqHookRoutes.post(
   validJson(() => vernemqSubscribeSchema, deny),
   (c) => {
     const { topics } = c.req.valid('json');
-    const refusals = refuseFilters(c.req.valid('json'), c.var.context.config);
+    const refusals = refuseFilters(c.req.valid('json'));
     for (const refusal of refusals) if (refusal !== undefined) noteRefusal(c, refusal);
     if (refusals.every((refusal) => refusal === undefined)) return allow(c);
     if (refusals.every((refusal) => refusal !== undefined)) return c.json(notAllowed);
@@ -78,9 +77,7 @@ vernemqHookRoutes.post(
   '/auth_on_subscribe_m5',
   validJson(() => vernemqSubscribeSchema, deny),
   (c) => {
-    const refusals = refuseFilters(c.req.valid('json'), c.var.context.config).filter(
-      (refusal) => refusal !== undefined,
-    );
+    const refusals = refuseFilters(c.req.valid('json')).filter((refusal) => refusal !== undefined);
     if (refusals.length === 0) return allow(c);
     for (const refusal of refusals) noteRefusal(c, refusal);
     return c.json(notAllowed);
@@ -121,11 +118,8 @@ function refusePublish({ username, topic, retain: isRetained }: z.output<typeof 
   return refuseTopic(username, { action: 'publish', topic, isRetained });
 }
 
-function refuseFilters(
-  { username, topics }: z.output<typeof vernemqSubscribeSchema>,
-  { bridgeShares }: Config,
-): (Refusal | undefined)[] {
-  return topics.map(({ topic }) => refuseTopic(username, { action: 'subscribe', topic }, bridgeShares));
+function refuseFilters({ username, topics }: z.output<typeof vernemqSubscribeSchema>): (Refusal | undefined)[] {
+  return topics.map(({ topic }) => refuseTopic(username, { action: 'subscribe', topic }));
 }
 
 /** Topic rights follow from the name alone and never change, so VerneMQ need not ask at every message. */

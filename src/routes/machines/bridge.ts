@@ -1,16 +1,10 @@
 // What our own machines call with the bridge secret: batches up, the WebSocket on which a bridge receives what to publish,
-// the products of a share, and the operator's reconciliation. Not for people.
+// and the operator's reconciliation. Not for people.
 import { answer, answerRefusal } from '../../http/envelope.ts';
 import { readBody } from '../../http/request-body.ts';
 import { createRouter, requireUpgrade, validJson } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
-import {
-  maxBatchBytes,
-  reconcileSchema,
-  shareParameter,
-  uplinkBatchSchema,
-} from '../../protocol/bridge.ts';
-import { pageProductsOfShare } from '../../services/broker/bridge-shares.ts';
+import { maxBatchBytes, reconcileSchema, uplinkBatchSchema } from '../../protocol/bridge.ts';
 import { devicesPerSlice } from '../../services/operations/device-slices.ts';
 import { reconcileSlice } from '../../services/operations/reconciliation.ts';
 import { openBridgeLink } from '../../services/sockets/open-sockets.ts';
@@ -32,13 +26,6 @@ bridgeRoutes.post(
   readBody({ name: 'request_body_bytes', max: 1024 }),
   validJson(() => reconcileSchema, answerRefusal),
   async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
-);
-
-bridgeRoutes.get('/products', async (c) =>
-  answer(
-    c,
-    await pageProductsOfShare(c.var.context, c.req.query(shareParameter) ?? null, c.req.query('after') ?? null),
-  ),
 );
 
 bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

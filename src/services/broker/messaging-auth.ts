@@ -4,7 +4,7 @@ import { isOneOf } from '../../crypto/secrets.ts';
 import { networkOf } from '../../domain/client-network.ts';
 import {
   bridgeName,
-  bridgeRightsOf,
+  bridgeRights,
   isBridgeClientId,
   mayReceive,
   mayUse,
@@ -49,15 +49,15 @@ export async function decideConnect(
 }
 
 /** Why a name that has logged in may not do this; undefined where it may. Calls nothing: brokers ask once a message. */
-export function refuseTopic(username: string, use: TopicUse | Delivery, bridgeShares = 1): Refusal | undefined {
-  const rights = rightsOfUser(username, bridgeShares) ?? [];
+export function refuseTopic(username: string, use: TopicUse | Delivery): Refusal | undefined {
+  const rights = rightsOfUser(username) ?? [];
   const isAllowed = use.action === 'receive' ? mayReceive(rights, use.topic) : mayUse(rights, use);
   return isAllowed ? undefined : { kind: 'topic_forbidden', action: use.action, topic: use.topic };
 }
 
 /** undefined for a name that cannot have logged in. */
-export function rightsOfUser(username: string, bridgeShares = 1): readonly TopicRight[] | undefined {
-  if (username === bridgeName) return bridgeRightsOf(bridgeShares);
+export function rightsOfUser(username: string): readonly TopicRight[] | undefined {
+  if (username === bridgeName) return bridgeRights;
   const device = parseMessagingName(username);
   return device && rightsOfDevice(device);
 }
@@ -78,6 +78,5 @@ export async function reportConnection(
 async function decideBridge(context: ServiceContext, request: ConnectRequest): Promise<Outcome<readonly TopicRight[]>> {
   if (!isBridgeClientId(request.clientId)) return refuse({ kind: 'wrong_client_id' });
   const isBridge = await isOneOf(request.password, context.config.bridgeMqttPasswords);
-  const rights = bridgeRightsOf(context.config.bridgeShares);
-  return isBridge ? { ok: true, value: rights } : refuse(credentialRefused('bridge_password', 'wrong'));
+  return isBridge ? { ok: true, value: bridgeRights } : refuse(credentialRefused('bridge_password', 'wrong'));
 }

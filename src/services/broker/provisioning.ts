@@ -13,7 +13,6 @@ import { RefusedError } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
 import { createEmqxProvisioner } from './provisioner-emqx.ts';
-import { createHivemqProvisioner } from './provisioner-hivemq.ts';
 import { createMosquittoProvisioner } from './provisioner-mosquitto.ts';
 import { BrokerCallError, type BrokerFailure, type BrokerProvisioner } from './provisioner.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -89,8 +88,6 @@ function openOutbox(context: ServiceContext): Outbox | undefined {
       return { ...context, provisioner: createMosquittoProvisioner(context) };
     case 'emqx':
       return { ...context, provisioner: createEmqxProvisioner(context) };
-    case 'hivemq':
-      return { ...context, provisioner: createHivemqProvisioner(context) };
   }
 }
 

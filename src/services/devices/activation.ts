@@ -21,7 +21,6 @@ import { topicOf, type DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ActivateBody } from '../../protocol/http/devices.ts';
 import { topicActions } from '../../protocol/mqtt.ts';
-import { requireServed } from '../broker/bridge-shares.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';
@@ -54,7 +53,6 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
     const claimantId = await findClaimant(context, product, request, origin);
     const known = await findDeviceBySerial(db, product.id, request.deviceSN);
     refuseFirst(product, known);
-    await requireServed(context, product.productKey);
     const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
     // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
     const answer =

@@ -3,7 +3,7 @@
 import { sql } from 'drizzle-orm';
 import journal from '../../../migrations/meta/_journal.json';
 import { finishInBackground } from '../../background.ts';
-import { bridgeLinkName, callBrokerLink } from '../../objects/calls/stubs.ts';
+import { callBrokerLink } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 
@@ -63,25 +63,14 @@ async function checkDatabase(context: ServiceContext): Promise<string[]> {
   return migrations.length > 0 ? [`database (migration ${migrations.join(', ')} is not applied)`] : [];
 }
 
-/** Where there are several shares, with the number of the share. */
-async function checkBrokerSide({ env, config }: ServiceContext): Promise<string[]> {
-  const { bridgeShares } = config;
-  const links = await Promise.all(
-    Array.from({ length: bridgeShares }, (_, share) =>
-      check('bridge', () =>
-        callBrokerLink(env, 'health', 'idempotent', (link) => link.health(), bridgeLinkName(share)),
-      ),
-    ),
-  );
-  return links.flatMap((link, share) => {
-    const ofShare = bridgeShares === 1 ? '' : ` ${share}`;
-    const missing: string[] = [];
-    if (link?.bridgeConnected !== true) missing.push(`bridge${ofShare}`);
-    if (link?.brokerConnected !== true) missing.push(`broker${ofShare}`);
-    const stall = link?.stall ?? null;
-    if (stall !== null) missing.push(`uplink${ofShare} (${stall.reason} for ${stall.seconds} s)`);
-    return missing;
-  });
+async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
+  const link = await check('bridge', () => callBrokerLink(env, 'health', 'idempotent', (stub) => stub.health()));
+  const missing: string[] = [];
+  if (link?.bridgeConnected !== true) missing.push('bridge');
+  if (link?.brokerConnected !== true) missing.push('broker');
+  const stall = link?.stall ?? null;
+  if (stall !== null) missing.push(`uplink (${stall.reason} for ${stall.seconds} s)`);
+  return missing;
 }
 
 /** Newer ones than this Worker knows harm nothing: it may be the version before, rolled back to. */

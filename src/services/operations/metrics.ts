@@ -3,7 +3,7 @@
 import { countOutbox } from '../../db/devices/broker-outbox.ts';
 import { countAllDevices } from '../../db/devices/lists.ts';
 import { countUsers } from '../../db/accounts/operator.ts';
-import { bridgeLinkName, callBrokerLink } from '../../objects/calls/stubs.ts';
+import { callBrokerLink } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findMissingParts } from './health.ts';
@@ -14,14 +14,13 @@ type Metric = { help: string; samples: Sample[] };
 /** In Prometheus' text format. */
 export async function renderMetrics(context: ServiceContext): Promise<string> {
   const db = context.replica();
-  const { hasBroker, bridgeShares } = context.config;
-  const shares = hasBroker ? Array.from({ length: bridgeShares }, (_, share) => share) : [];
-  const [missing, users, devices, outbox, links] = await Promise.all([
+  const { hasBroker } = context.config;
+  const [missing, users, devices, outbox, link] = await Promise.all([
     findMissingParts(context),
     countUsers(db),
     countAllDevices(db),
     countOutbox(db, Date.now()),
-    Promise.all(shares.map((share) => readLink(context, share))),
+    hasBroker ? readLink(context) : undefined,
   ]);
   const { inactive, online, disabled } = devices;
   const offline = devices.devices - inactive - online - disabled;
@@ -52,19 +51,17 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
   };
   if (hasBroker) {
     const flag = (isTrue: boolean | undefined) => (isTrue === true ? 1 : 0);
-    const ofShares = (read: (link: (typeof links)[number]) => number): Sample[] =>
-      links.map((link, share) => [bridgeShares === 1 ? '' : `{share="${share}"}`, read(link)]);
     metrics['latchwork_bridge_connected'] = {
       help: '1 while a bridge is connected',
-      samples: ofShares((link) => flag(link?.bridgeConnected)),
+      samples: [['', flag(link?.bridgeConnected)]],
     };
     metrics['latchwork_broker_connected'] = {
       help: '1 while the active bridge has the broker',
-      samples: ofShares((link) => flag(link?.brokerConnected)),
+      samples: [['', flag(link?.brokerConnected)]],
     };
     metrics['latchwork_uplink_stalled_seconds'] = {
       help: 'For how long the uplink stands still',
-      samples: ofShares((link) => link?.stall?.seconds ?? 0),
+      samples: [['', link?.stall?.seconds ?? 0]],
     };
   }
   return Object.entries(metrics)
@@ -77,9 +74,9 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
     .concat('\n');
 }
 
-async function readLink({ env }: ServiceContext, share: number) {
+async function readLink({ env }: ServiceContext) {
   try {
-    return await callBrokerLink(env, 'health', 'idempotent', (link) => link.health(), bridgeLinkName(share));
+    return await callBrokerLink(env, 'health', 'idempotent', (link) => link.health());
   } catch (error) {
     log('warn', 'metrics: the link to the bridge does not answer', describeError(error));
     return undefined;

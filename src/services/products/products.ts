@@ -15,7 +15,6 @@ import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
-import { announceProduct } from '../broker/bridge-shares.ts';
 import type { ServiceContext } from '../../context.ts';
 import { admitProductChange, propagateProductChange } from './propagation.ts';
 
@@ -33,7 +32,6 @@ export async function createProduct(context: ServiceContext, actor: Actor, body:
   if (inserted === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (inserted === 'key-taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
   if ('limit' in inserted) throw new RefusedError({ kind: 'limit_reached', limit: inserted.limit });
-  announceProduct(context, body.productKey);
   return { productId: inserted.id, productKey: body.productKey, name: body.name };
 }
 

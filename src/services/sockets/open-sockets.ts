@@ -1,25 +1,12 @@
 // Passes WebSockets on to the objects that hold them.
 import { RefusedError, type Limit } from '../../domain/refusal.ts';
 import { relayAddressHeader } from '../../objects/relay/socket.ts';
-import { bridgeLinkName, callBrokerLink, callRelay, commandLinkName, relayShardOf } from '../../objects/calls/stubs.ts';
-import { commandLinkParameter, shareParameter } from '../../protocol/bridge.ts';
-import { readShare } from '../broker/bridge-shares.ts';
+import { callBrokerLink, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 
-/** @throws RefusedError `invalid_input`, `object_failed` */
-export function openBridgeLink({ env, config }: ServiceContext, request: Request): Promise<Response> {
-  const { searchParams } = new URL(request.url);
-  const commandLink = searchParams.get(commandLinkParameter);
-  const share = readShare(config, searchParams.get(shareParameter));
-  if (commandLink !== null && !(/^\d{1,2}$/.test(commandLink) && Number(commandLink) < config.limits.commandLinks)) {
-    throw new RefusedError({
-      kind: 'invalid_input',
-      path: commandLinkParameter,
-      problem: 'there is no such command link',
-    });
-  }
-  const name = commandLink === null ? bridgeLinkName(share) : commandLinkName(Number(commandLink), share);
-  return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request), name);
+/** @throws RefusedError `object_failed` */
+export function openBridgeLink({ env }: ServiceContext, request: Request): Promise<Response> {
+  return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
 }
 
 /** Of MQTT, where the client asks for one. */

@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkPath } from '../../../src/protocol/bridge.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
+import { helloOf } from '../rig/clients/link.ts';
 
 const secret = 'bridge-secret-of-the-worker-tests-only';
 const link = () => env.BROKER_LINK.getByName('broker-main');
@@ -11,7 +12,7 @@ const open: TestSocket[] = [];
 async function dialIn(bridgeId: string): Promise<TestSocket> {
   const bridge = await openSocket(linkPath, { Authorization: `Bearer ${secret}` });
   open.push(bridge);
-  await bridge.ask({ type: 'hello', bridgeId, instanceId: `${bridgeId}-run`, brokerConnected: true });
+  await bridge.ask(helloOf(bridgeId));
   return bridge;
 }
 

@@ -3,7 +3,16 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'c
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { linkCloseReasons, linkPath, linkPing, linkPong } from '../../../src/protocol/bridge.ts';
 import { send } from '../rig/clients/client.ts';
-import { bridgeSecret, closeBridges, dialIn, link, nextPublish, openLink, publish } from '../rig/clients/link.ts';
+import {
+  helloOf,
+  bridgeSecret,
+  closeBridges,
+  dialIn,
+  link,
+  nextPublish,
+  openLink,
+  publish,
+} from '../rig/clients/link.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 
 /** Makes a bridge look inactive. */
@@ -43,7 +52,6 @@ describe('dialling in', () => {
       role: 'active',
       nowMs: expect.any(Number) as number,
       resumes: false,
-      commandLinks: 1,
     });
     expect((welcome as { nowMs: number }).nowMs).toBeGreaterThanOrEqual(before);
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
@@ -57,7 +65,7 @@ describe('dialling in', () => {
 
   it('keeps the role of a bridge that says hello twice', async () => {
     const { bridge } = await dialIn('one');
-    expect(await bridge.ask({ type: 'hello', bridgeId: 'one', brokerConnected: true })).toMatchObject({
+    expect(await bridge.ask(helloOf('one'))).toMatchObject({
       type: 'welcome',
       role: 'active',
     });
@@ -82,7 +90,7 @@ describe('dialling in', () => {
   it.each([
     ['text that is not JSON', 'hello'],
     ['a frame of an unknown type', { type: 'welcome' }],
-    ['a hello with an unusable name', { type: 'hello', bridgeId: 'a b', brokerConnected: true }],
+    ['a hello with an unusable name', helloOf('a b')],
     ['bytes', new ArrayBuffer(3)],
   ])('closes on %s', async (_, frame) => {
     const bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
@@ -118,7 +126,6 @@ describe('roles', () => {
       role: 'active',
       nowMs: expect.any(Number) as number,
       resumes: false,
-      commandLinks: 1,
     };
     expect(await second.next()).toEqual(promotion);
     expect(await third.ask(linkPing), 'the other one still stands by').toBe(linkPong);
@@ -244,7 +251,7 @@ describe('roles', () => {
 });
 
 describe('a bridge that does not fit those that are connected', () => {
-  const hello = { type: 'hello', brokerConnected: true, sessionDigest: 'session', spoolId: 'one-a' };
+  const hello = { ...helloOf('one'), spoolId: 'one-a' };
 
   async function greet(frame: object): Promise<{ bridge: TestSocket; answer: unknown }> {
     const bridge = await openLink();
@@ -256,7 +263,7 @@ describe('a bridge that does not fit those that are connected', () => {
     const first = await greet({ bridgeId: 'one', instanceId: 'one-run-1' });
     expect(first.answer).toMatchObject({ role: 'active' });
     const second = await greet({ bridgeId: 'one', instanceId: 'one-run-2', spoolId: 'one-b' });
-    expect(second.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.idInUse });
+    expect(second.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.id_in_use });
     expect(await link().health()).toEqual({ bridgeConnected: true, brokerConnected: true, stall: null });
     await makeInactive('one');
     const third = await greet({ bridgeId: 'one', instanceId: 'one-run-3', spoolId: 'one-c' });
@@ -266,7 +273,7 @@ describe('a bridge that does not fit those that are connected', () => {
   it('is refused where it would have another session at the broker', async () => {
     await greet({ bridgeId: 'one' });
     const other = await greet({ bridgeId: 'two', spoolId: 'two-a', sessionDigest: 'another' });
-    expect(other.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.otherSession });
+    expect(other.answer).toMatchObject({ code: 1008, reason: linkCloseReasons.other_session });
     const fitting = await greet({ bridgeId: 'two', spoolId: 'two-a' });
     expect(fitting.answer).toMatchObject({ role: 'standby' });
   });

@@ -21,6 +21,7 @@ import {
   sealedPasswords,
 } from '../rig/outbox.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
+import { helloOf } from '../rig/clients/link.ts';
 
 const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
 const withMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
@@ -32,7 +33,7 @@ type Command = { command: string } & Record<string, unknown>;
 
 async function dialIn(): Promise<TestSocket> {
   bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
-  await bridge.ask({ type: 'hello', bridgeId: 'one', brokerConnected: true });
+  await bridge.ask(helloOf('one'));
   return bridge;
 }
 

@@ -12,6 +12,7 @@ import { bringUp } from '../rig/clients/bridge.ts';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf } from '../rig/provision.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
+import { helloOf } from '../rig/clients/link.ts';
 
 type Device = { productKey: string; deviceId: string };
 type View = { online: boolean; lastOnlineAt: string };
@@ -66,7 +67,7 @@ async function listed({ productKey }: Device): Promise<Listed | undefined> {
 
 async function dialIn(): Promise<TestSocket> {
   const bridge = await openSocket(linkPath, authorization);
-  await bridge.ask({ type: 'hello', bridgeId: 'one', brokerConnected: false });
+  await bridge.ask(helloOf('one', false));
   return bridge;
 }
 

@@ -12,6 +12,7 @@ import {
   type WorkerFrame,
 } from '../../../../src/protocol/bridge.ts';
 import { call } from './client.ts';
+import { helloOf } from './link.ts';
 
 const patienceMs = 15_000;
 const secret = 'bridge-secret-of-the-worker-tests-only';
@@ -40,7 +41,7 @@ export class TestBridge {
       if (frame.type === 'publish') bridge.#publish(frame);
       else welcome();
     });
-    bridge.#socket.send(JSON.stringify({ type: 'hello', bridgeId: crypto.randomUUID(), brokerConnected: true }));
+    bridge.#socket.send(JSON.stringify(helloOf(crypto.randomUUID())));
     await patiently(welcomed, 'bridge not welcomed');
     // Runs the link's check of its sockets now, before a test moves the clock.
     await runDurableObjectAlarm(env.BROKER_LINK.getByName('broker-main'));

@@ -1,6 +1,6 @@
 // Bridges that dial in to BrokerLink and answer only what a test makes them answer. Asserts nothing.
 import { env } from 'cloudflare:workers';
-import { commandLinkParameter, linkPath } from '../../../../src/protocol/bridge.ts';
+import { linkPath } from '../../../../src/protocol/bridge.ts';
 import { openSocket, type TestSocket } from './socket.ts';
 
 export const bridgeSecret = 'bridge-secret-of-the-worker-tests-only';
@@ -8,23 +8,24 @@ export const link = () => env.BROKER_LINK.getByName('broker-main');
 const open: TestSocket[] = [];
 
 /** A bridge that has said nothing yet. */
-export async function openLink(commandLink: number | null = null): Promise<TestSocket> {
-  const query = commandLink === null ? '' : `?${commandLinkParameter}=${commandLink}`;
-  const bridge = await openSocket(`${linkPath}${query}`, { Authorization: `Bearer ${bridgeSecret}` });
+export async function openLink(): Promise<TestSocket> {
+  const bridge = await openSocket(linkPath, { Authorization: `Bearer ${bridgeSecret}` });
   open.push(bridge);
   return bridge;
 }
 
+/** What a bridge says first. */
+export const helloOf = (bridgeId: string, brokerConnected = true, instanceId = `${bridgeId}-run-1`) => ({
+  ...{ type: 'hello', bridgeId, instanceId, brokerConnected },
+  ...{ spoolId: `spool-of-${bridgeId}`, sessionDigest: 'session' },
+});
+
 /** A bridge that has said hello; answers its role. */
 export async function dialIn(
-  bridgeId: string,
-  brokerConnected = true,
-  instanceId = `${bridgeId}-run-1`,
-  commandLink: number | null = null,
-  activeShares?: number[],
+  ...hello: Parameters<typeof helloOf>
 ): Promise<{ bridge: TestSocket; role: unknown; welcome: unknown }> {
-  const bridge = await openLink(commandLink);
-  const welcome = await bridge.ask({ type: 'hello', bridgeId, instanceId, brokerConnected, activeShares });
+  const bridge = await openLink();
+  const welcome = await bridge.ask(helloOf(...hello));
   return { bridge, welcome, role: (welcome as { role: unknown }).role };
 }
 
