@@ -3,7 +3,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { readCommandLine } from '../rig/command-line.ts';
-import { claimStateDir } from './local/parts-file.ts';
+import { claimStateDir } from './local/state-dir.ts';
 import { fail, print } from './terminal.ts';
 
 const usage = `Usage: npm run reset

@@ -2,7 +2,6 @@
 import { styleText } from 'node:util';
 import { describeFailure } from '../rig/clients/api.ts';
 import { refusedLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
-import { readLogLine, type LogLine } from './local/log-line.ts';
 
 const colours = {
   api: 'cyan',
@@ -13,9 +12,8 @@ const colours = {
   bridge: 'blue',
 } as const;
 const repeatAfterMs = 5_000;
-const maxRemembered = 500;
-/** Lines about devices within `repeatAfterMs`. */
-const maxDeviceLines = 10;
+/** Lines of one kind within `repeatAfterMs`. */
+const maxOfKind = 5;
 
 export function print(text = ''): void {
   process.stdout.write(`${text}\n`);
@@ -40,44 +38,42 @@ export function fail(error: unknown): never {
 /** Stacks stay in the log file. */
 const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 
-/** Shows warnings and errors of a part's JSON log, the same event once every few seconds, and what keeps a device from working. */
-export function createTroubleFilter(part: string): (line: string) => void {
-  const shownAtMs = new Map<string, number>();
-  const showDeviceTrouble = createDeviceTrouble((text) => warn('device', text));
+/**
+ * Shows the lines of a part's JSON log that a person should see: warnings, errors, and what keeps a device from working. Of each
+ * kind a few in a row, then how many more there were.
+ */
+export function createTroubleFilter(part: string, show = say): (line: string) => void {
+  const kinds = new Map<string, { beganAtMs: number; shown: number; left: number }>();
   return (line) => {
-    const entry = readLogLine(line);
-    if (entry !== undefined && showDeviceTrouble(entry)) return;
-    if (entry?.level !== 'warn' && entry?.level !== 'error') return;
-    const { level, event } = entry;
-    const key = `${level} ${event}`;
-    if (Date.now() - (shownAtMs.get(key) ?? 0) < repeatAfterMs) return;
-    if (shownAtMs.size >= maxRemembered) shownAtMs.clear();
-    shownAtMs.set(key, Date.now());
-    const fields = Object.entries(entry.fields).filter(([name]) => !leftOut.includes(name));
-    const details = fields.map(([name, value]) => `${name}=${shorten(value)}`).join(', ');
-    const text = `${event.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
-    say(part, level === 'error' ? styleText('red', text) : styleText('yellow', text));
+    const trouble = describeTrouble(part, line);
+    if (trouble === undefined) return;
+    const { who, kind, text } = trouble;
+    const before = kinds.get(kind);
+    const isOver = Date.now() - (before?.beganAtMs ?? 0) >= repeatAfterMs;
+    const count = before === undefined || isOver ? { beganAtMs: Date.now(), shown: 0, left: 0 } : before;
+    kinds.set(kind, count);
+    if (isOver && before !== undefined && before.left > 0)
+      show(who, `${before.left} more lines are in logs/${part}.log`);
+    if (count.shown < maxOfKind) show(who, text);
+    else count.left += 1;
+    count.shown += 1;
   };
 }
 
-/** Each device's trouble, a few lines in a row, then how many more there were. False for any other line. */
-export function createDeviceTrouble(tell: (text: string) => void): (entry: LogLine) => boolean {
-  let [beganAtMs, shown, left] = [0, 0, 0];
-  return (entry) => {
-    const text = describeDeviceTrouble(entry);
-    if (text === undefined) return false;
-    if (Date.now() - beganAtMs >= repeatAfterMs) {
-      if (left > 0) tell(`${left} more lines about devices are in logs/worker.log`);
-      [beganAtMs, shown, left] = [Date.now(), 0, 0];
-    }
-    if (shown < maxDeviceLines) tell(text);
-    else left += 1;
-    shown += 1;
-    return true;
-  };
+function describeTrouble(part: string, line: string): { who: string; kind: string; text: string } | undefined {
+  const { level, event, ...fields } = parse(line);
+  const device = describeDeviceTrouble(event, fields);
+  if (device !== undefined) return { who: 'device', kind: 'device', text: styleText('yellow', device) };
+  if (level !== 'warn' && level !== 'error') return undefined;
+  // The bridge and the gateway log a `message`.
+  const name = String(event ?? fields['message']);
+  const shown = Object.entries(fields).filter(([field]) => !leftOut.includes(field));
+  const details = shown.map(([field, value]) => `${field}=${shorten(value)}`).join(', ');
+  const text = `${name.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
+  return { who: part, kind: name, text: styleText(level === 'error' ? 'red' : 'yellow', text) };
 }
 
-function describeDeviceTrouble({ event, fields }: LogLine): string | undefined {
+function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>): string | undefined {
   const { deviceId, reason, topic, text, dropped, countInHour, address } = fields;
   const [id, why] = [String(deviceId), String(reason).replaceAll('_', ' ')];
   if (event === rejectedMessageEvent) {
@@ -87,6 +83,16 @@ function describeDeviceTrouble({ event, fields }: LogLine): string | undefined {
   if (event !== refusedLoginEvent) return undefined;
   const from = typeof address === 'string' ? ` from ${address}` : '';
   return `${id}: login${from} refused, ${why}, ${String(countInHour)} in this hour`;
+}
+
+/** Nothing of a line that is text, or was cut off. */
+function parse(line: string): Record<string, unknown> {
+  try {
+    return line.startsWith('{') ? (JSON.parse(line) as Record<string, unknown>) : {};
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
 }
 
 export function shorten(value: unknown): string {

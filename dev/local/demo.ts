@@ -1,61 +1,86 @@
 // The main job on the terminal as it happens: a virtual switch activates, comes online, gets a command, replies, and a
 // relay subscriber shows each step. Uses the public interface alone, and may be run any number of times.
-import { dataOf, describeFailure } from '../../rig/clients/api.ts';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { eventually } from '../../rig/changes.ts';
+import { addProduct, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
+import { ApiError, connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
 import { RelayFollower } from '../../rig/clients/relay-client.ts';
-import { openDemoAccount } from './demo-account.ts';
 import { say, shorten, warn } from '../terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from '../virtual-device.ts';
+import { writePrivateFile } from './secrets.ts';
 
 const serial = 'DEMO-SWITCH-1';
 const stepTimeoutMs = 10_000;
 const reconnectEveryMs = 1_000;
 
+type DemoAccount = Account & { productKey: string };
+type Owner = Session & DemoAccount;
 export type DemoOptions = { apiUrl: string; stateDir: string; signal: AbortSignal };
-/** `story` is over when the command has been sent; device and subscriber go on until `signal` says stop. */
-export type Demo = { account: Owner; activation: Activation; story: Promise<void> };
-type Owner = Awaited<ReturnType<typeof openDemoAccount>>;
+export type Demo = { account: Owner; activation: Activation };
 
-export async function startDemo({ apiUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
-  const account = await openDemoAccount(apiUrl, stateDir);
-  const { email, isNew, productKey } = account;
-  say('api', `demo user ${email} ${isNew ? 'registered' : 'signed in'}, product ${productKey}`);
-
+/** Resolves when the command has been sent; device and subscriber go on until `signal` says stop. */
+export async function runDemo({ apiUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
+  const account = await openAccount(apiUrl, stateDir);
   const startedAtMs = performance.now();
   const onEvent = (event: DeviceEvent) => showDevice(event, startedAtMs);
-  const device = new VirtualDevice({ apiUrl, productKey, serial, onEvent });
+  const device = new VirtualDevice({ apiUrl, productKey: account.productKey, serial, onEvent });
   signal.addEventListener('abort', () => {
     device.stop().catch((error: unknown) => warn('device', `did not disconnect in order: ${describeFailure(error)}`));
   });
   const activation = await device.start();
+  await subscribe(apiUrl, activation, signal);
+  await showOnline(account, activation.deviceId);
+  await sendCommand(account, activation.deviceId);
+  return { account, activation };
+}
 
-  async function tell(): Promise<void> {
-    await subscribe(apiUrl, activation, signal);
-    await showOnline(account, activation.deviceId);
-    await sendCommand(account, activation.deviceId);
-  }
-  return { account, activation, story: tell() };
+/** User and product: made at the first start, found again later. The password is random and kept in the state folder. */
+async function openAccount(apiUrl: string, stateDir: string): Promise<Owner> {
+  const path = join(stateDir, 'demo.json');
+  const open = (known: Account) => signUp((credentials) => connectApi(apiUrl, credentials), known);
+  const isNew = !existsSync(path);
+  let account = isNew ? makeAccount('') : (JSON.parse(readFileSync(path, 'utf8')) as DemoAccount);
+  const session = await open(account).catch((error: unknown) => {
+    if (!(error instanceof ApiError && error.reason === 'invalid_password')) throw error;
+    // The database has an earlier demo user, whose password was lost with its file.
+    account = makeAccount(`-${randomBytes(3).toString('hex')}`);
+    return open(account);
+  });
+  writePrivateFile(path, `${JSON.stringify(account, null, 2)}\n`);
+  const { productKey, email } = account;
+  await addProduct(session, {
+    ...{ productKey, name: 'Demo switch', description: 'The virtual switch of the local demo', model: 'LW-DEMO' },
+    ...{
+      category: 'switch',
+      uiTemplate: 'switch',
+      iconName: 'toggle_on',
+      iconColor: '#2E7D32',
+      manufacturer: 'Latchwork',
+    },
+  });
+  say('api', `demo user ${email} ${isNew ? 'registered' : 'signed in'}, product ${productKey}`);
+  return { ...session, productKey };
+}
+
+function makeAccount(suffix: string): DemoAccount {
+  const password = randomBytes(12).toString('base64url');
+  return { email: `demo${suffix}@example.com`, password, productKey: `demo-switch${suffix}` };
 }
 
 /** Resolves when the subscription is active. */
 async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: AbortSignal): Promise<void> {
   const { username, password } = mqtt;
   const root = topics.status.replace(/status$/, '');
-  const shown = new Set<string>();
   const events = {
     onPushText: (text: string) => {
       const { topic, payload } = JSON.parse(text) as { topic: string; payload: unknown };
       say('relay', `pushed ${topic.replace(root, '')} ${shorten(payload)}`);
     },
     onLost: () => warn('relay', 'connection lost, connecting again'),
-    onBack: () => {
-      shown.clear();
-      say('relay', `subscribed again to ${root}#`);
-    },
-    onFailedAttempt: (reason: string) => {
-      if (!shown.has(reason)) warn('relay', reason);
-      shown.add(reason);
-    },
+    onBack: () => say('relay', `subscribed again to ${root}#`),
+    onFailedAttempt: (reason: string) => warn('relay', reason),
   };
   say('relay', `subscribing to ${root}#`);
   const relay = await RelayFollower.start(apiUrl, { username, password }, [`${root}#`], events, reconnectEveryMs);
@@ -83,13 +108,11 @@ async function showOnline({ api }: Owner, deviceId: string): Promise<void> {
 }
 
 async function sendCommand({ api }: Owner, deviceId: string): Promise<void> {
-  const body = { action: 'toggle' as const, position: 'down' as const };
-  say('api', `command sent to ${deviceId}: ${JSON.stringify(body)}`);
+  const json = { action: 'toggle' as const, position: 'down' as const };
+  say('api', `command sent to ${deviceId}: ${JSON.stringify(json)}`);
   const sentAtMs = performance.now();
-  const { message } = await dataOf(
-    api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json: body }),
-  );
-  say('api', `answered ${message}: it is on its way (${sinceMs(sentAtMs)} ms)`);
+  const sent = api.devices[':deviceId'].control.$post({ header: {}, query: {}, param: { deviceId }, json });
+  say('api', `answered ${(await dataOf(sent)).message}: it is on its way (${sinceMs(sentAtMs)} ms)`);
 }
 
 function sinceMs(startMs: number): number {

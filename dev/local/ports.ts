@@ -1,13 +1,15 @@
-// Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Claims each, so
-// that two starts at the same moment choose different ones: the part takes its port a moment later.
+// Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Locks each, so that
+// two starts at the same moment choose different ones: the part listens a moment later.
 import { createServer } from 'node:net';
-import { claim } from './claims.ts';
-import type { Settings } from './settings.ts';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { print } from '../terminal.ts';
+import type { Settings } from './settings.ts';
+import { takeLock } from './state-dir.ts';
 
 const triesForNext = 50;
 
-/** @throws Error when a port that was chosen by a setting is taken */
+/** @throws Error when a port that was chosen by a setting is in use */
 export async function choosePorts<Part extends keyof Settings['ports']>(
   wanted: Pick<Settings['ports'], Part>,
   host: string,
@@ -16,7 +18,7 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
   for (const [part, { name, port, isExplicit }] of Object.entries<Settings['ports'][Part]>(wanted)) {
     const last = isExplicit ? port : Math.min(65535, port + triesForNext);
     let candidate = port;
-    while ([...chosen.values()].includes(candidate) || !(await take(candidate, host))) {
+    while ([...chosen.values()].includes(candidate) || !(await isFree(candidate, host)) || isLocked(candidate)) {
       const which = isExplicit ? `Port ${port} is taken` : `No free port from ${port} to ${last}`;
       if (candidate === last) throw new Error(`${which}: choose another one with ${name}=<port>`);
       candidate += 1;
@@ -27,8 +29,8 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
   return Object.fromEntries(chosen) as Record<Part, number>;
 }
 
-async function take(port: number, host: string): Promise<boolean> {
-  return (await isFree(port, host)) && (await claim(`port-${port}`));
+function isLocked(port: number): boolean {
+  return takeLock(join(tmpdir(), `latchwork-port-${port}`)) !== undefined;
 }
 
 function isFree(port: number, host: string): Promise<boolean> {

@@ -1,21 +1,21 @@
-// `npm start`: broker, Worker and bridge (with BROKER=none Worker and gateway) as processes of their own, watched over; the demo; then the lines to try next.
-// Only calls the other files of this folder in order.
+// `npm start`: broker, Worker and bridge (with BROKER=none Worker and gateway) as processes of their own, watched over; the demo;
+// then the lines to try next. Only calls the other files of this folder in order.
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { askHealth, describeFailure } from '../../rig/clients/api.ts';
-import { buildWorker } from '../../rig/worker/built-worker.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
 import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../../rig/services/parts.ts';
-import { startDemo } from './demo.ts';
+import { buildWorker } from '../../rig/worker/built-worker.ts';
+import { fail, print, say, warn } from '../terminal.ts';
 import { prepareLocalCertificate } from './certificate.ts';
+import { runDemo } from './demo.ts';
 import { whenNpmIsGone } from './npm-parent.ts';
-import { claimStateDir, releaseStateDir } from './parts-file.ts';
 import { choosePorts } from './ports.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings, type Settings } from './settings.ts';
+import { claimStateDir } from './state-dir.ts';
 import { Supervisor } from './supervisor.ts';
-import { fail, print, say, warn } from '../terminal.ts';
 import { type Addresses, describeDemoSteps, describeFirstSteps } from './try-next.ts';
 
 const usage = `Usage: npm start
@@ -30,17 +30,14 @@ const usage = `Usage: npm start
   DEMO=no            without the demo user, product and virtual switch
   BROKER=none        Worker and gateway alone
   CORS_ORIGINS       origins of browser applications (http://localhost:*,http://127.0.0.1:*)
-  LIFE_SIGN_SECONDS  a part that gives no sign of life for so long is started again (20)
   LIMITS, RATE_LIMITS  see docs/limits.md`;
 
 const healthEveryMs = 100;
 const patienceMs = 20_000;
 const doubleSignalMs = 250;
-const settleMs = 3_000;
 
 const startedAtMs = performance.now();
 let supervisor: Supervisor | undefined;
-let claimedDir: string | undefined;
 let stoppedAtMs = 0;
 const stopping = new AbortController();
 
@@ -57,7 +54,8 @@ try {
   await run(readSettings(process.env));
 } catch (error) {
   if (!isStopping()) {
-    await endParts();
+    stopping.abort();
+    await supervisor?.stop();
     fail(error);
   }
 }
@@ -72,32 +70,19 @@ async function run(settings: Settings): Promise<void> {
   await buildWorker(buildDir);
   if (isStopping()) return;
 
-  supervisor = new Supervisor({
-    stateDir,
-    lifeSignSeconds: settings.lifeSignSeconds,
-    onRestart: (name) => reportHealed(api, name),
-    onWake: (suspendedForMs) => reportWake(api, suspendedForMs),
-  });
-  await startParts(supervisor, place, buildDir);
+  supervisor = new Supervisor(stateDir, (name) => reportHealed(api, name));
+  const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
+  await Promise.all([supervisor.start(workerPart(place, buildDir)), supervisor.start(entry)]);
+  if (place.hasBroker) await supervisor.start(bridgePart(place));
   await waitForHealth(api);
   if (isStopping()) return;
 
-  const { shownHost, ports } = place;
-  const addresses = {
-    api: `http://${shownHost}:${ports.api}`,
-    relay: `ws://${shownHost}:${ports.api}/mqtt`,
-    mqttHost: shownHost,
-    mqttPort: ports.mqtt,
-  };
+  const { shownHost: mqttHost, ports } = place;
+  const host = `${mqttHost}:${ports.api}`;
+  const addresses = { api: `http://${host}`, relay: `ws://${host}/mqtt`, mqttHost, mqttPort: ports.mqtt };
   printHeader(settings, place, addresses, supervisor);
-  if (settings.hasDemo) await showDemo(api, settings, addresses);
-  else print(describeFirstSteps(addresses).join('\n'));
-}
-
-async function startParts(parts: Supervisor, place: Place, buildDir: string): Promise<void> {
-  const entry = place.hasBroker ? brokerPart(place) : gatewayPart(place);
-  await Promise.all([parts.start(workerPart(place, buildDir)), parts.start(entry)]);
-  if (place.hasBroker) await parts.start(bridgePart(place));
+  if (settings.hasDemo) await showDemo(api, stateDir, addresses);
+  else print(describeFirstSteps(addresses));
 }
 
 async function choosePlace(settings: Settings): Promise<Place> {
@@ -105,62 +90,51 @@ async function choosePlace(settings: Settings): Promise<Place> {
   const secrets = loadSecrets(stateDir);
   // Before the ports: what a killed run left may still hold them.
   await claimStateDir(stateDir);
-  claimedDir = stateDir;
   const bindHost = publicHost === undefined ? '127.0.0.1' : '0.0.0.0';
   const { ws, brokerAdmin, mqttTls, ...always } = settings.ports;
   const ofBroker = hasBroker ? await choosePorts({ ws, brokerAdmin }, bindHost) : { ws: 0, brokerAdmin: 0 };
   const ports = { ...(await choosePorts(always, bindHost)), ...ofBroker };
   const shownHost = publicHost ?? '127.0.0.1';
   const { mqttTls: tlsPort } = await choosePorts({ mqttTls }, bindHost);
-  const { certFile, keyFile } = prepareLocalCertificate(stateDir, shownHost);
-  return { stateDir, bindHost, shownHost, hasBroker, ports, tls: { port: tlsPort, certFile, keyFile }, secrets };
+  const tls = { port: tlsPort, ...prepareLocalCertificate(stateDir, shownHost) };
+  return { stateDir, bindHost, shownHost, hasBroker, ports, tls, secrets };
 }
 
-function printHeader(settings: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
+function printHeader({ stateDir, publicHost }: Settings, place: Place, addresses: Addresses, parts: Supervisor): void {
   const pid = (name: string) => styleText('dim', `pid ${parts.pidOf(name) ?? 0}`);
   const { mqttHost, mqttPort, api, relay } = addresses;
-  const folder = relative(process.cwd(), settings.stateDir);
+  const folder = relative(process.cwd(), stateDir);
   const reach =
-    settings.publicHost === undefined
+    publicHost === undefined
       ? 'reachable from this machine only; PUBLIC_HOST=<LAN address> lets real boards connect'
-      : `reachable from the network as ${settings.publicHost}`;
-  const limits = process.env['RATE_LIMITS'] ?? 'relaxed';
-  print();
-  print(`${styleText('bold', 'Latchwork')} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
-  print(`  Console ${api}/`);
-  print(`  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`);
-  print(`  Relay   ${relay}`);
-  const tcp = `${mqttHost}:${mqttPort}`;
-  const tls = `mqtts://${mqttHost}:${place.tls?.port ?? 0}`;
-  if (place.hasBroker) {
-    print(`  MQTT    ${tcp}, ${tls}, ws://${mqttHost}:${place.ports.ws}/mqtt (MQTT 3.1.1)   ${pid('broker')}`);
-    print(`  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 without the broker)`);
-    print(`  Bridge  ${pid('bridge')}`);
-  } else {
-    print(`  MQTT    ${tcp}, ${tls} (MQTT 3.1.1 or 5) through the gateway   ${pid('gateway')}`);
-    print(`  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket)`);
-  }
-  print(
-    `  State   ${folder.startsWith('..') ? settings.stateDir : folder} (logs/, parts.json, secrets.env, tls/ca.pem to trust for mqtts)`,
-  );
-  print(styleText('dim', `  ${reach}; rate limits: ${limits}; Ctrl-C stops everything`));
-  print();
+      : `reachable from the network as ${publicHost}`;
+  const mqtt = `  MQTT    ${mqttHost}:${mqttPort}, mqtts://${mqttHost}:${place.tls?.port ?? 0}`;
+  const tookSeconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+  const lines = [
+    `\n${styleText('bold', 'Latchwork')} is ready after ${tookSeconds} s`,
+    `  Console ${api}/`,
+    `  API     ${api}/api/v1, reference at ${api}/docs   ${pid('worker')}`,
+    `  Relay   ${relay}`,
+    place.hasBroker
+      ? `${mqtt}, ws://${mqttHost}:${place.ports.ws}/mqtt (MQTT 3.1.1)   ${pid('broker')}`
+      : `${mqtt} (MQTT 3.1.1 or 5) through the gateway   ${pid('gateway')}`,
+    `  Edge    ${relay}/DEVICE_ID (MQTT 3.1.1 or 5 over WebSocket, without a broker)`,
+    ...(place.hasBroker ? [`  Bridge  ${pid('bridge')}`] : []),
+    `  State   ${folder.startsWith('..') ? stateDir : folder} (logs/, parts.json, secrets.env, tls/cert.pem to trust for mqtts)`,
+    styleText('dim', `  ${reach}; rate limits: ${process.env['RATE_LIMITS'] ?? 'relaxed'}; Ctrl-C stops everything`),
+  ];
+  print(`${lines.join('\n')}\n`);
 }
 
-async function showDemo(api: string, { stateDir }: Settings, addresses: Addresses): Promise<void> {
+async function showDemo(apiUrl: string, stateDir: string, addresses: Addresses): Promise<void> {
   try {
-    const demo = await startDemo({ apiUrl: api, stateDir, signal: stopping.signal });
-    await demo.story.catch(tellDemoEnded);
+    const demo = await runDemo({ apiUrl, stateDir, signal: stopping.signal });
     // The replies to the command belong before the list of things to try.
     await sleep(300);
-    if (!isStopping()) print(`\n${describeDemoSteps(addresses, demo).join('\n')}\n`);
+    if (!isStopping()) print(describeDemoSteps(addresses, demo));
   } catch (error) {
-    tellDemoEnded(error);
+    if (!isStopping()) warn('demo', `stopped: ${describeFailure(error)}`);
   }
-}
-
-function tellDemoEnded(error: unknown): void {
-  if (!isStopping()) warn('demo', `stopped: ${describeFailure(error)}`);
 }
 
 /** Shows what is missing every few seconds until nothing is. */
@@ -178,27 +152,12 @@ async function waitForHealth(api: string): Promise<void> {
 }
 
 function reportHealed(api: string, name: string): void {
-  const sinceMs = performance.now();
   waitForHealth(api).then(
     () => {
-      const tookMs = Math.round(performance.now() - sinceMs);
-      if (!isStopping()) say('health', `all parts connected again ${tookMs} ms after the ${name} came back`);
+      if (!isStopping()) say('health', `all parts are connected again after the ${name} came back`);
     },
     (error: unknown) => warn('health', describeFailure(error)),
   );
-}
-
-async function reportWake(api: string, suspendedForMs: number): Promise<void> {
-  const seconds = Math.round(suspendedForMs / 1000);
-  const suspended = `npm start was suspended for ${seconds} s (with its machine, by a signal, or without processor time)`;
-  try {
-    // The bridge gives its session back first; until then everything looks as it was before.
-    await sleep(settleMs);
-    await waitForHealth(api);
-    if (!isStopping()) say('health', `${suspended}; all parts are connected`);
-  } catch (error) {
-    warn('health', `${suspended}: ${describeFailure(error)}`);
-  }
 }
 
 function isStopping(): boolean {
@@ -213,13 +172,8 @@ function interrupt(): void {
 
 function stop(): void {
   if (isStopping()) return;
+  stopping.abort();
   stoppedAtMs = performance.now();
   if (supervisor !== undefined) print('\nStopping');
-  endParts().then(() => process.exit(0), fail);
-}
-
-async function endParts(): Promise<void> {
-  stopping.abort();
-  await supervisor?.stop();
-  if (claimedDir !== undefined) releaseStateDir(claimedDir);
+  Promise.resolve(supervisor?.stop()).then(() => process.exit(0), fail);
 }

@@ -13,8 +13,6 @@ export type Settings = {
   hasBroker: boolean;
   /** Set when the parts shall be reachable from the network under this name or address. */
   publicHost: string | undefined;
-  /** A part that gives no sign of life for so long is started again. */
-  lifeSignSeconds: number;
 };
 
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
@@ -35,7 +33,6 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     hasDemo: readSwitch(env, 'DEMO', true),
     hasBroker: readBroker(env),
     publicHost,
-    lifeSignSeconds: readSeconds(env, 'LIFE_SIGN_SECONDS', 20),
   };
 }
 
@@ -55,13 +52,6 @@ function readSwitch(env: NodeJS.ProcessEnv, name: string, fallback: boolean): bo
   if (['1', 'yes', 'on', 'true'].includes(text)) return true;
   if (['0', 'no', 'off', 'false'].includes(text)) return false;
   throw new Error(`${name} is "${text}": give yes or no`);
-}
-
-function readSeconds(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
-  const text = env[name] ?? '';
-  const seconds = text === '' ? fallback : Number(text);
-  if (!(seconds >= 1 && seconds <= 3600)) throw new Error(`${name} is "${text}": give a number from 1 to 3600`);
-  return seconds;
 }
 
 function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): WantedPort {

@@ -1,38 +1,81 @@
-// The folder of STATE_DIR: made where it is missing, and refused in words where nothing can be kept in it. Knows nothing of
-// what the others keep there.
-import { accessSync, constants, existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+// The folder STATE_DIR: made where it is missing, held by one `npm start` at a time, with parts.json, which names the processes.
+// Knows nothing of what the parts keep there.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { killGroup } from '../../rig/worker/built-worker.ts';
 
-const reasons: Record<string, string> = {
-  ENOTDIR: 'is a file, or leads through one',
-  ENOENT: 'cannot be made there',
-  EACCES: 'may not be written by this user',
-  EPERM: 'may not be written by this user',
-  EROFS: 'is on a disk that is read-only',
-  ENOSPC: 'is on a disk that is full',
-};
+const leftOversEndWithinMs = 2_000;
+
+export type PartPids = Record<string, { pid: number }>;
 
 /** @throws Error in one line */
 export function prepareStateDir(stateDir: string): void {
   try {
-    makeFolder(stateDir);
-    accessSync(join(stateDir, '.'), constants.W_OK);
-    // The state folder may lie anywhere in the repository: it tells git to ignore it.
+    mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+    // The folder may lie anywhere in the repository: it tells git to ignore it.
     writeFileSync(join(stateDir, '.gitignore'), '*\n');
   } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    throw new Error(`STATE_DIR ${stateDir} ${reasons[code] ?? message}: give a folder that can be written`, {
+    const { code = String(error) } = error as NodeJS.ErrnoException;
+    throw new Error(`STATE_DIR ${stateDir} cannot be used (${code}): give a folder that can be written`, {
       cause: code,
     });
   }
 }
 
-/** With the folders above it. Node's own way of doing that never ends under /proc. */
-function makeFolder(path: string): void {
-  if (!existsSync(dirname(path))) makeFolder(dirname(path));
+/** Takes the folder for this process. @throws Error where another `npm start` uses it */
+export async function claimStateDir(stateDir: string): Promise<void> {
+  const holder = takeLock(join(stateDir, 'start.pid'));
+  if (holder !== undefined) {
+    throw new Error(`Latchwork already runs with ${stateDir} (pid ${holder}): stop it, or choose STATE_DIR=<folder>`);
+  }
+  const path = join(stateDir, 'parts.json');
+  const parts = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as PartPids) : {};
+  await endLeftOvers(Object.values(parts).map(({ pid }) => pid));
+  writeParts(stateDir, {});
+}
+
+export function writeParts(stateDir: string, parts: PartPids): void {
+  writeFileSync(join(stateDir, 'parts.json'), `${JSON.stringify(parts, null, 2)}\n`);
+}
+
+/** Until this process ends. Returns the process that has the lock, or undefined where this one has it now. */
+export function takeLock(path: string): number | undefined {
   try {
-    mkdirSync(path, { mode: 0o700 });
+    writeFileSync(path, String(process.pid), { flag: 'wx' });
+    process.once('exit', () => rmSync(path, { force: true }));
+    return undefined;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  const holder = Number(readFileSync(path, 'utf8'));
+  if (isNodeRunning(holder)) return holder;
+  rmSync(path, { force: true });
+  return takeLock(path);
+}
+
+/** Process ids are reused: only a Node process can have a lock. Without `ps` (Windows) being alive has to do. */
+function isNodeRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+  const { stdout, error } = spawnSync('ps', ['-p', String(pid), '-o', 'args='], { encoding: 'utf8' });
+  return error !== undefined || stdout.includes('node');
+}
+
+/** The Worker's process group may outlive a killed run: its workerd holds the port and the database. */
+async function endLeftOvers(groups: number[]): Promise<void> {
+  const deadlineMs = Date.now() + leftOversEndWithinMs;
+  while (Date.now() < deadlineMs) {
+    const { stdout, error } = spawnSync('ps', ['-Ao', 'pgid=,args='], { encoding: 'utf8' });
+    if (error !== undefined) return;
+    const lines = stdout.split('\n').filter((line) => line.includes('workerd'));
+    const left = groups.filter((group) => lines.some((line) => parseInt(line) === group));
+    if (left.length === 0) return;
+    left.forEach(killGroup);
+    await sleep(50);
   }
 }

@@ -1,13 +1,11 @@
 // The processes of a local run (local broker, Worker, bridge; or Worker and gateway) and the only place that maps ports and secrets to
 // their environment variables. Starts them; the caller watches them.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { on } from 'node:events';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bridgeEnvironment, bridgeName, spawnBridge } from './bridge-process.ts';
 import { spawnWorker } from '../worker/built-worker.ts';
 import { spawnGateway } from './gateway-process.ts';
-import { lifeAnswer, lifeQuestion } from '../worker/part-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -41,8 +39,6 @@ export type Part = {
   name: string;
   /** stdout and stderr are piped, and the first message over IPC means "ready". */
   spawn: () => ChildProcess;
-  /** Resolves when the part has answered. @throws where it does not before the signal */
-  askForLife: (child: ChildProcess, signal: AbortSignal) => Promise<void>;
 };
 
 export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
@@ -57,7 +53,7 @@ export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
     BROKER_ADMIN_PORT: String(ports.brokerAdmin),
     ...tlsEnvironment(tls),
   };
-  return { name: 'broker', spawn: () => spawnLocalBroker(env), askForLife: askByMessage };
+  return { name: 'broker', spawn: () => spawnLocalBroker(env) };
 }
 
 function tlsEnvironment(tls: Place['tls']): Record<string, string> {
@@ -102,7 +98,7 @@ function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Place): R
 export function workerPart(place: Place, buildDir: string): Part {
   const { stateDir, bindHost, ports } = place;
   const options = { buildDir, stateDir, host: bindHost, port: ports.api, bindings: workerBindings(place) };
-  return { name: 'worker', spawn: () => spawnWorker(options), askForLife: askByMessage };
+  return { name: 'worker', spawn: () => spawnWorker(options) };
 }
 
 export function bridgePart({ stateDir, ports, secrets }: Place): Part {
@@ -122,11 +118,7 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
   };
-  return {
-    name: 'bridge',
-    spawn: () => spawnBridge({ env, detached: true }),
-    askForLife: askByHealth(ports),
-  };
+  return { name: 'bridge', spawn: () => spawnBridge({ env, detached: true }) };
 }
 
 export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
@@ -143,23 +135,5 @@ export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
   };
-  return { name: 'gateway', spawn: () => spawnGateway({ env, detached: true }), askForLife: askByHealth(ports) };
-}
-
-/** Whatever it answers: a service that is not healthy says so itself, and a restart would not help it. */
-function askByHealth({ health }: Ports) {
-  return async (_child: ChildProcess, signal: AbortSignal): Promise<void> => {
-    const response = await fetch(`http://127.0.0.1:${health}/healthz`, { signal });
-    await response.arrayBuffer();
-  };
-}
-
-async function askByMessage(child: ChildProcess, signal: AbortSignal): Promise<void> {
-  child.send(lifeQuestion, () => undefined);
-  for await (const [message] of on(child, 'message', { signal })) {
-    const { type, failure } = message as { type?: unknown; failure?: string };
-    if (type !== lifeAnswer.type) continue;
-    if (failure !== undefined) throw new Error(failure);
-    return;
-  }
+  return { name: 'gateway', spawn: () => spawnGateway({ env, detached: true }) };
 }

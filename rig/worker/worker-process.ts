@@ -33,7 +33,7 @@ function parseLine(message: string): Record<string, unknown> {
 
 // The parent disconnects rather than send a signal, on which Miniflare's own hook kills workerd at once.
 runPart(log, async () => {
-  const { url, askForAnswer, stop } = await runWorker({
+  const { url, stop } = await runWorker({
     root: fileURLToPath(new URL('../..', import.meta.url)),
     buildDir: requireSetting('BUILD_DIR'),
     persistDir: requireSetting('PERSIST_DIR'),
@@ -48,5 +48,5 @@ runPart(log, async () => {
     onSchedule: (outcome) => log('failure' in outcome ? 'warn' : 'info', 'schedule_ran', outcome),
     onRestart: () => log('warn', 'runtime_restarted'),
   });
-  return { ready: { url: url.href }, check: askForAnswer, stop };
+  return { ready: { url: url.href }, stop };
 });

@@ -56,12 +56,7 @@ const assetsName = 'latchwork-assets';
 /** A job that takes longer is given up by this process; workerd goes on with it. */
 const scheduleTimeoutMs = 60_000;
 
-export type RunningWorker = {
-  url: URL;
-  /** @throws where workerd does not answer before the signal */
-  askForAnswer: (signal: AbortSignal) => Promise<void>;
-  stop: () => Promise<void>;
-};
+export type RunningWorker = { url: URL; stop: () => Promise<void> };
 
 export async function runWorker(options: RuntimeOptions): Promise<RunningWorker> {
   const { root, buildDir, persistDir, host, port, onLog, onRestart } = options;
@@ -111,12 +106,10 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
   try {
     await miniflare.ready;
     const url = await miniflare.unsafeGetDirectURL();
-    const migratorUrl = await miniflare.unsafeGetDirectURL(migratorName);
-    await applyMigrations(migratorUrl);
+    await applyMigrations(await miniflare.unsafeGetDirectURL(migratorName));
     const stopSchedule = startSchedule(miniflare, options);
     return {
       url,
-      askForAnswer: (signal) => askForAnswer(migratorUrl, signal),
       stop: () => {
         stopSchedule();
         return miniflare.dispose();
@@ -150,12 +143,6 @@ async function runSchedule(miniflare: Miniflare): Promise<ScheduleOutcome> {
   });
   const outcome = await response.text();
   return response.ok ? { tookMs: Math.round(performance.now() - startedAtMs) } : { failure: outcome };
-}
-
-/** Asks a Worker beside ours, which logs nothing and has no limit of requests: it shows that workerd answers at all. */
-async function askForAnswer(url: URL, signal: AbortSignal): Promise<void> {
-  const response = await fetch(url, { method: 'HEAD', signal });
-  await response.arrayBuffer();
 }
 
 function overrideVars(vars: Record<string, unknown>, env: RuntimeOptions['env']): Record<string, unknown> {

@@ -58,7 +58,7 @@ test.each([
     username,
     reconnectPeriod: 0,
   };
-  const ca = readFileSync(join(at.stateDir, 'tls', 'ca.pem'));
+  const ca = readFileSync(join(at.stateDir, 'tls', 'cert.pem'));
   const tls = { protocol: 'mqtts', port: (board['mqtt'] as { portTLS: number }).portTLS, ca } as const;
   const secure = await connectAsync({ ...login, ...tls, password });
   await secure.endAsync();

@@ -34,7 +34,7 @@ describe('the state folder', () => {
   const file = join(dir, 'file');
   writeFileSync(file, '');
 
-  test.each([file, join(file, 'below'), '/proc/latchwork', '/proc/latchwork/below'])('%s is refused', (path) => {
+  test.each([file, join(file, 'below')])('%s is refused', (path) => {
     expect(() => {
       prepareStateDir(path);
     }).toThrow(/^STATE_DIR \S+ [^\n]+: give a folder that can be written$/);
@@ -71,7 +71,7 @@ const choosing = (port: number) => `
   console.log(JSON.stringify(await choosePorts(wanted, '127.0.0.1')));
   setInterval(() => undefined, 1000);`;
 
-test.runIf(process.platform === 'linux')('starts at the same moment choose different ports', async () => {
+test('starts at the same moment choose different ports', async () => {
   const port = await findFreePort();
   const script = join(makeTempDir('ports'), 'choose.ts');
   writeFileSync(script, choosing(port));
