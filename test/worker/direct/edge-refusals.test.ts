@@ -70,7 +70,7 @@ describe('before CONNECT', () => {
     ['MQTT-3.1.2-1: another protocol', packet(0x10, [...text('HTTP'), 4, 2, 0, 60, ...text('a')]), 1002],
     ['MQTT-3.1.2-3: a reserved flag', packet(0x10, [...text('MQTT'), 4, 3, 0, 60, ...text('a')]), 1002],
     ['MQTT-2.2.2-2: reserved bits of the header', packet(0x11, [...text('MQTT'), 4, 2, 0, 60, ...text('a')]), 1002],
-    ['decision: edge: a CONNECT of more than 1 KiB', packet(0x10, new Uint8Array(1_100)), 1009],
+    ['decision: direct: a CONNECT of more than 1 KiB', packet(0x10, new Uint8Array(1_100)), 1009],
     ['no MQTT at all', new TextEncoder().encode('GET / HTTP/1.1\r\n\r\n'), 1002],
   ])('%s closes the connection without an answer', async (_, bytes, code) => {
     const { deviceId } = await provisionDevice();
