@@ -1,5 +1,4 @@
 // How often something may happen: a token bucket, and buckets by name. Memory only, so that a restart fills them.
-// For events without a clock of their own; those of a device are in device/budget.ts.
 
 export type Rate = { burst: number; perSecond: number };
 /** Fewer tokens than none are owed: they were taken in advance. */
@@ -32,6 +31,35 @@ export function waitForTokenMs(bucket: Bucket, rate: Rate, nowMs: number): numbe
 function refill(bucket: Bucket, { burst, perSecond }: Rate, nowMs: number): void {
   bucket.tokens = Math.min(burst, bucket.tokens + (Math.max(0, nowMs - bucket.atMs) / 1000) * perSecond);
   bucket.atMs = Math.max(bucket.atMs, nowMs);
+}
+
+/** A bucket as a plain value, with one minute's worth; null is a full one. */
+export type Spent = Readonly<Bucket> | null;
+export const unspent: Spent = null;
+
+/** An event that is older than the bucket by more than this is from a backlog, which has a rate of its own. */
+const clockSlackMs = 10_000;
+
+/** Undefined if there is no token. @param atMs when it happened, which may be earlier than what came before */
+export function spend(spent: Spent, perMinute: number, atMs: number): Readonly<Bucket> | undefined {
+  const rate = minuteRate(perMinute);
+  const isBacklog = spent !== null && atMs < spent.atMs - clockSlackMs;
+  const bucket = spent === null || isBacklog ? fullBucket(rate, atMs) : { ...spent };
+  return takeToken(bucket, rate, atMs) ? bucket : undefined;
+}
+
+/** What was spent turned out not to count. */
+export function giveBack(spent: Spent, perMinute: number): Spent {
+  return spent && { ...spent, tokens: Math.min(perMinute, spent.tokens + 1) };
+}
+
+/** When there is a token. */
+export function roomAtMs(spent: Spent, perMinute: number, nowMs: number): number {
+  return spent === null ? nowMs : nowMs + Math.ceil(waitForTokenMs({ ...spent }, minuteRate(perMinute), nowMs));
+}
+
+function minuteRate(perMinute: number): Rate {
+  return { burst: perMinute, perSecond: perMinute / 60 };
 }
 
 /** Those that are full are forgotten, because a new one is full, too. */

@@ -6,9 +6,9 @@ import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
 import { findProductFacts, finishProductChange, moveCursor } from '../db/products/product-changes.ts';
-import { noneSpent, roomAtMs, spend } from '../domain/device/budget.ts';
-import type { ProductFacts } from '../domain/device/identity.ts';
+import type { ProductFacts } from '../domain/device/ownership/ownership.ts';
 import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
+import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';
 import { log } from '../log.ts';
 import { callDevice } from './calls/stubs.ts';
 
@@ -29,7 +29,7 @@ type Failed = { device_id: string; attempts: number };
 
 export class ProductPropagator extends DurableObject<Env> {
   readonly #productId = Number(this.ctx.id.name);
-  #changes = noneSpent.messages;
+  #changes: Spent = unspent;
 
   /** Whether the product may change again already. */
   admitChange(): Outcome<null> {

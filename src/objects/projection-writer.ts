@@ -4,8 +4,8 @@ import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
 import { writeProjections } from '../db/devices/devices.ts';
-import type { Projection } from '../domain/device/effects.ts';
-import type { ProjectionOutcome } from '../domain/device/projection.ts';
+import type { Projection } from '../domain/device/core/effects.ts';
+import type { ProjectionOutcome } from '../domain/device/presence/projection.ts';
 import { describeError, log } from '../log.ts';
 
 type Waiting = { deviceId: string; projection: Projection; resolve: (outcome: ProjectionOutcome) => void };

@@ -4,7 +4,7 @@
 import type { Config } from '../config.ts';
 import { isCertified } from '../crypto/messaging-password.ts';
 import { digestOf } from '../crypto/secrets.ts';
-import { giveBack, roomAtMs, spend, unspent, type Spent } from '../domain/device/budget.ts';
+import { unspent, giveBack, roomAtMs, spend, type Spent } from '../domain/token-bucket.ts';
 import { rememberNewest } from '../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome, type Refusal } from '../domain/refusal.ts';
 import { messagingName, type DeviceIdentity } from '../domain/topics.ts';

@@ -15,7 +15,7 @@ import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
-import { mentionedCommands } from '../device/messages.ts';
+import { mentionedCommands } from '../device/messages/messages.ts';
 import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
 
 /** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */

@@ -1,6 +1,6 @@
 // Messages as they travel from the uplink to a device's object: an object each would have its members named and looked
 // up each time.
-import type { InboundMessage } from '../../domain/device/inbox.ts';
+import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
 
 export type MessageColumns = {

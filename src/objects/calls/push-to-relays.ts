@@ -1,7 +1,7 @@
 // Hands messages to the relay shards that are subscribed and removes those that have no socket for them. Used by the
 // device's object for its own messages, and by the uplink for whole batches.
-import type { MessageResult } from '../../domain/device/inbox.ts';
-import type { Subscription } from '../../domain/device/subscriptions.ts';
+import type { MessageResult } from '../../domain/device/messages/inbox.ts';
+import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
 import { callDevice, callFleetDirectory, callRelay } from './stubs.ts';
 
 /** A shard with a subscription to all devices of a user. `registrationId`: the number of its last registration. */

@@ -1,6 +1,6 @@
 // One batch of a device's messages: as one decision, or message by message where storage refuses the whole, so that only the
 // message at fault is put aside. Pushes nothing.
-import type { DeviceEvent, Ingested } from '../../domain/device/events.ts';
+import type { DeviceEvent, Ingested } from '../../domain/device/core/events.ts';
 import { describeError, log } from '../../log.ts';
 import type { StoredDevice } from './stored-device.ts';
 

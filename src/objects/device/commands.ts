@@ -7,15 +7,15 @@ import {
   type AcceptedCommand,
   type CommandRequest,
   type CommandView,
-} from '../../domain/device/commands.ts';
+} from '../../domain/device/commands/commands.ts';
 import {
   countUsesLeft,
   viewAsGuest,
   type GuestReceipt,
   type GuestUse,
   type GuestView,
-} from '../../domain/device/guest-links.ts';
-import { pageOf } from '../../domain/device/views.ts';
+} from '../../domain/device/commands/guest-links.ts';
+import { pageOf } from '../../domain/device/core/views.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';

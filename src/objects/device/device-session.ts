@@ -3,10 +3,10 @@
 import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, MemberRole } from '../../domain/access.ts';
-import type { Activation, LostDevice, Provisioned } from '../../domain/device/activation.ts';
-import type { CommandRequest, CommandView } from '../../domain/device/commands.ts';
-import { liveGenerations } from '../../domain/device/credentials.ts';
-import type { ConnectionReport, Ingested } from '../../domain/device/events.ts';
+import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
+import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
+import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
+import type { ConnectionReport, Ingested } from '../../domain/device/core/events.ts';
 import {
   viewGuestLinks,
   type GuestLinkView,
@@ -14,12 +14,17 @@ import {
   type GuestUse,
   type GuestView,
   type NewGuestLink,
-} from '../../domain/device/guest-links.ts';
-import type { IdentitySlice, ProductFacts } from '../../domain/device/identity.ts';
-import { viewOwnership, type OwnershipView, type TransferOffer } from '../../domain/device/ownership.ts';
-import type { MessageResult } from '../../domain/device/inbox.ts';
-import type { InvitationChange, Party } from '../../domain/device/sharing.ts';
-import type { DeviceState, Member } from '../../domain/device/state.ts';
+} from '../../domain/device/commands/guest-links.ts';
+import {
+  viewOwnership,
+  type IdentitySlice,
+  type OwnershipView,
+  type ProductFacts,
+  type TransferOffer,
+} from '../../domain/device/ownership/ownership.ts';
+import type { MessageResult } from '../../domain/device/messages/inbox.ts';
+import type { InvitationChange, Member, Party } from '../../domain/device/ownership/sharing.ts';
+import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
   viewEvents,
@@ -30,7 +35,7 @@ import {
   type PresentView,
   type PropertiesView,
   type StatusView,
-} from '../../domain/device/views.ts';
+} from '../../domain/device/core/views.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
@@ -145,8 +150,7 @@ export class DeviceSession extends DurableObject<Env> {
   async checkStorage(): Promise<void> {
     const { present } = this.#device;
     if (typeof present === 'string') return;
-    const { identity, ownership, credentials, recordCheck } = present;
-    this.#device.storage.writeSlices({ administration: { identity, ownership, credentials, recordCheck } });
+    this.#device.storage.writeSlices({ administration: rowNamed('administration', present) });
     await this.ctx.storage.sync();
   }
 

@@ -1,6 +1,6 @@
 // Gathers what one device has to push to relay shards: what comes while a push is under way goes together when it has ended.
 // Keeps their order. Never holds anything back for longer than `gatherMs`.
-import type { Subscription } from '../../domain/device/subscriptions.ts';
+import type { Subscription } from '../../domain/device/messages/subscriptions.ts';
 import type { DeviceFleets } from './fleets.ts';
 import { pushToRelays, type RelayRun } from '../calls/push-to-relays.ts';
 

@@ -1,54 +1,35 @@
 // Storage of one DeviceSession: its tables, their versions, and reading and writing them. Decides nothing. Slices are JSON
 // rows that change together; an object that was never provisioned has no table, and reading it writes nothing.
-import { maxOpen, noCommands } from '../../domain/device/commands.ts';
-import { isOpen, type Command } from '../../domain/device/command-life.ts';
-import { noneSpent } from '../../domain/device/budget.ts';
-import { nothingCoalesced } from '../../domain/device/coalescing.ts';
-import { noEdgeSession } from '../../domain/device/edge-session.ts';
-import { noAlarm } from '../../domain/device/alarm.ts';
-import { readCredentials } from '../../domain/device/credentials.ts';
-import { noMessages } from '../../domain/device/deduplication.ts';
+import { isOpen, type Command } from '../../domain/device/commands/command-life.ts';
+import { maxOpen, type IdempotencyRecord } from '../../domain/device/commands/commands.ts';
 import {
   historySize,
   type GuestEntry,
   type HistoryEntry,
   type JournalEntry,
   type Transition,
-} from '../../domain/device/history.ts';
-import { noGuestLinks } from '../../domain/device/guest-links.ts';
-import { initialPresence } from '../../domain/device/connection.ts';
-import { readIdentity } from '../../domain/device/identity.ts';
-import { noOwnership } from '../../domain/device/ownership.ts';
-import type { SavedRows } from '../../domain/device/persistence.ts';
-import { noPresence } from '../../domain/device/presence.ts';
-import { noProjection } from '../../domain/device/projection.ts';
-import { readProperties } from '../../domain/device/properties.ts';
-import { noRecordCheck } from '../../domain/device/record-check.ts';
-import { notShared } from '../../domain/device/sharing.ts';
-import type { DeviceSettings, DeviceState, IdempotencyRecord, PositionChange } from '../../domain/device/state.ts';
+} from '../../domain/device/core/history.ts';
+import { readState, type DeviceSettings, type DeviceState, type SavedRows } from '../../domain/device/core/state.ts';
+import { dayMs } from '../../domain/time.ts';
 
+/** A later version appends its statements. */
 const migrations: readonly string[] = [
-  `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
+  // With a rowid: without, a row of more than a quarter of a page has its rest elsewhere, and each write changes four pages.
+  `CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL);
    CREATE TABLE transition (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
-   CREATE TABLE position (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE journal (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
+   CREATE TABLE guest (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL);
    CREATE TABLE command (
      slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, id TEXT NOT NULL, is_open INTEGER NOT NULL, json TEXT NOT NULL
    );
    CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
      WITHOUT ROWID;`,
-  'CREATE TABLE journal (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
-  'CREATE TABLE guest (slot INTEGER PRIMARY KEY, number INTEGER NOT NULL, json TEXT NOT NULL)',
-  // Without a rowid a row of more than a quarter of a page has its rest elsewhere: each write changed four pages, not one.
-  `CREATE TABLE slice_by_rowid (name TEXT PRIMARY KEY, json TEXT NOT NULL);
-   INSERT INTO slice_by_rowid (name, json) SELECT name, json FROM slice;
-   DROP TABLE slice;
-   ALTER TABLE slice_by_rowid RENAME TO slice`,
 ];
-/** What a device remembers of its owner; `position` is of earlier versions. */
-const memories = ['transition', 'position', 'command', 'idempotency_record', 'journal', 'guest'] as const;
+/** What a device remembers of its owner, beside slices. */
+const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest'] as const;
 const tables = ['version', 'slice', ...memories] as const;
 
-const idempotencyRecordLifeMs = 24 * 3_600_000;
+const idempotencyRecordLifeMs = dayMs;
 /** Expired records are looked for this often: finding them reads the table. */
 const cleanEvery = 64;
 
@@ -72,14 +53,7 @@ export class DeviceStorage {
     this.#migrate();
     const rows = this.#sql.exec<{ name: string; json: string }>('SELECT name, json FROM slice').toArray();
     const saved = Object.fromEntries(rows.map(({ name, json }) => [name, JSON.parse(json) as unknown]));
-    return stateOf(
-      saved as SavedRows &
-        Partial<
-          Pick<SavedRows, 'login_refusals' | 'floods' | 'activations' | 'sharing' | 'guest_links' | 'last_rejected'>
-        >,
-      settings,
-      () => this.#readJson('SELECT json FROM position ORDER BY number') as PositionChange[],
-    );
+    return readState(settings, saved as SavedRows);
   }
 
   create(): void {
@@ -94,14 +68,13 @@ export class DeviceStorage {
     this.#sql.exec('CREATE TABLE deleted (id INTEGER PRIMARY KEY)');
   }
 
-  /** Its owner is another one now. */
+  /** The device has another owner: all slices that are not initial are written after this. */
   forgetOwner(): void {
-    for (const table of memories) this.#sql.exec(`DELETE FROM ${table}`);
-    this.#sql.exec("DELETE FROM slice WHERE name IN ('login_refusals', 'floods', 'activations', 'guest_links')");
+    for (const table of ['slice', ...memories]) this.#sql.exec(`DELETE FROM ${table}`);
     this.#lastNumber = undefined;
   }
 
-  writeSlices(rows: Partial<SavedRows>): void {
+  writeSlices(rows: SavedRows): void {
     for (const [name, row] of Object.entries(rows)) {
       // In its place: a row that is replaced leaves the index of the names, and enters it again.
       this.#sql.exec(
@@ -204,52 +177,4 @@ export class DeviceStorage {
       });
     }
   }
-}
-
-/** A version that knows more members than the one that wrote the rows finds them at their initial value. */
-function stateOf(
-  {
-    administration,
-    activity,
-    login_refusals,
-    floods,
-    sharing,
-    guest_links,
-    activations,
-    last_rejected,
-  }: Partial<SavedRows> & Pick<SavedRows, 'administration' | 'activity'>,
-  settings: DeviceSettings,
-  readPositions: () => PositionChange[],
-): DeviceState {
-  const { presence, edge, properties, subscriptions, deduplication, isAlarmForInactivity } = activity;
-  return {
-    settings,
-    identity: readIdentity(administration.identity),
-    ownership: { ...noOwnership, ...administration.ownership },
-    credentials: readCredentials(administration.credentials),
-    recordCheck: { ...noRecordCheck, ...administration.recordCheck, askAgainAtMs: null },
-    presence: {
-      ...noPresence,
-      ...presence,
-      connection: { ...initialPresence, ...presence.connection },
-      isAnnouncing: false,
-      retryAtMs: null,
-    },
-    edge: { ...noEdgeSession, ...edge, checkAtMs: null },
-    properties: readProperties(properties, readPositions),
-    commands: noCommands,
-    subscriptions,
-    deduplication: { ...noMessages, ...deduplication },
-    loginRefusals: login_refusals?.loginRefusals ?? [],
-    floods: floods?.floods ?? [],
-    sharing: sharing === undefined ? notShared : { ...notShared, ...sharing.sharing, retryAtMs: 0 },
-    guests: { ...noGuestLinks, ...guest_links?.guests },
-    activations: activations?.activations ?? [],
-    lastRejected: last_rejected?.lastRejected ?? null,
-    alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
-    projection: noProjection,
-    coalesced: nothingCoalesced,
-    budgets: noneSpent,
-    newHistory: [],
-  };
 }

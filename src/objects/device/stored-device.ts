@@ -3,14 +3,14 @@
 // was provisioned. Knows no caller: what may be asked of a device is device-session.ts.
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
-import { adoptAlarm } from '../../domain/device/alarm.ts';
-import { ask, decide, type Device } from '../../domain/device/decide.ts';
-import type { DeviceEvent, EventKind, Results } from '../../domain/device/events.ts';
-import { guestKey } from '../../domain/device/guest-links.ts';
-import { mentionedCommands } from '../../domain/device/messages.ts';
-import { afterWrite, rowsToSave, savedState } from '../../domain/device/persistence.ts';
-import { readersOf } from '../../domain/device/sharing.ts';
-import type { DeviceState } from '../../domain/device/state.ts';
+import { adoptAlarm } from '../../domain/device/core/state.ts';
+import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
+import type { DeviceEvent, EventKind, Results } from '../../domain/device/core/events.ts';
+import { guestKey } from '../../domain/device/commands/guest-links.ts';
+import { mentionedCommands } from '../../domain/device/messages/messages.ts';
+import { readersOf } from '../../domain/device/ownership/sharing.ts';
+import { afterWrite, rowsToSave, savedState } from '../../domain/device/core/state.ts';
+import type { DeviceState } from '../../domain/device/core/state.ts';
 import type { Outcome } from '../../domain/refusal.ts';
 import { readConfig } from '../../config.ts';
 import { DeviceEffects } from './effects.ts';

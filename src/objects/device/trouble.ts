@@ -1,8 +1,8 @@
 // Log lines for the maker of a device: a message that was not understood, a refused login. A few a minute for each device, however
 // many there are; all that is kept of them is in the device's properties and events. Decides and keeps nothing else.
-import type { LastRejected } from '../../domain/device/last-rejected.ts';
-import type { LoginRefusal } from '../../domain/device/login-refusals.ts';
-import type { DeviceState } from '../../domain/device/state.ts';
+import type { LastRejected } from '../../domain/device/messages/messages.ts';
+import type { LoginRefusal } from '../../domain/device/core/counts.ts';
+import type { DeviceState } from '../../domain/device/core/state.ts';
 import { log } from '../../log.ts';
 import { refusedLoginEvent, rejectedMessageEvent } from '../../protocol/log-events.ts';
 

@@ -1,6 +1,11 @@
 // Messages on their way to sockets: their frames, and what was pushed already, per device, so that a batch that a bridge
 // retries is pushed once. Memory only: after an eviction it relies on what the device's session says of each message.
-import { isAtOrBelow, noHighWaterMarks, raise, type HighWaterMarks } from '../../domain/device/deduplication.ts';
+import {
+  isAtOrBelow,
+  noHighWaterMarks,
+  raise,
+  type HighWaterMarks,
+} from '../../domain/device/messages/deduplication.ts';
 import { parseJson } from '../../domain/json.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 

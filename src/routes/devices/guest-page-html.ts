@@ -1,6 +1,6 @@
 // The texts and the HTML of the guest page. Everything that comes from a device or an owner is escaped by `html`.
 import { html, raw } from 'hono/html';
-import type { GuestReceipt, GuestView } from '../../domain/device/guest-links.ts';
+import type { GuestReceipt, GuestView } from '../../domain/device/commands/guest-links.ts';
 import type { ControlParams } from '../../domain/control-command.ts';
 import { isCertainlyUnpublished } from '../../domain/publish-outcome.ts';
 import type { Refusal } from '../../domain/refusal.ts';

@@ -13,7 +13,7 @@ import {
   type TopicUse,
 } from '../../domain/topic-rights.ts';
 import { messagingName, parseMessagingName } from '../../domain/topics.ts';
-import type { PresenceEvent } from '../../domain/device/connection.ts';
+import type { PresenceEvent } from '../../domain/device/presence/presence.ts';
 import { credentialRefused, refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
 import { guardLogin } from '../../pacing/login-guard.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';

@@ -1,6 +1,6 @@
 // Takes a batch from a bridge: one DeviceSession call per device, all in parallel, then one push per relay shard. Answers
 // each message by itself, so that a bad message or device never holds up another. Must not touch D1.
-import type { InboundMessage, RejectionReason } from '../../domain/device/inbox.ts';
+import type { InboundMessage, RejectionReason } from '../../domain/device/messages/inbox.ts';
 import { packMessages } from '../../objects/calls/message-columns.ts';
 import { pushToRelays, type RelayDelivery, type RelayRun } from '../../objects/calls/push-to-relays.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';

@@ -1,11 +1,11 @@
 // Commands to one device, a hot path: one call to its DeviceSession, which knows who may; no D1, except
 // for a device that has no session.
 import { actorOf, type Actor } from '../../domain/access.ts';
-import { isIdempotent } from '../../domain/device/command-life.ts';
+import { isIdempotent } from '../../domain/device/commands/command-life.ts';
 import { parseControl } from '../../domain/control-command.ts';
 import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import type { CommandRequest, CommandView } from '../../domain/device/commands.ts';
+import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import type { CommandReceipt } from '../../objects/device/commands.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';

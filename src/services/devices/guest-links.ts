@@ -4,8 +4,8 @@ import { createGuestToken, linkIdLength, readGuestToken } from '../../crypto/gue
 import { createId } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
 import { parseControl } from '../../domain/control-command.ts';
-import type { GuestLinkView, GuestReceipt, GuestView } from '../../domain/device/guest-links.ts';
-import { spend, unspent, type Spent } from '../../domain/device/budget.ts';
+import type { GuestLinkView, GuestReceipt, GuestView } from '../../domain/device/commands/guest-links.ts';
+import { unspent, spend, type Spent } from '../../domain/token-bucket.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { RefusedError, unwrap } from '../../domain/refusal.ts';

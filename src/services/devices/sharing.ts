@@ -14,8 +14,8 @@ import {
 import { findUser, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
 import { foldName } from '../../domain/account-name.ts';
-import type { InvitationChange, Party } from '../../domain/device/sharing.ts';
-import type { Member } from '../../domain/device/state.ts';
+import type { InvitationChange, Party } from '../../domain/device/ownership/sharing.ts';
+import type { Member } from '../../domain/device/ownership/sharing.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';

@@ -4,7 +4,7 @@ import { actorOf, type Actor } from '../../domain/access.ts';
 import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { isDeviceId } from '../../domain/topics.ts';
-import type { EventView, PropertiesView, StatusView } from '../../domain/device/views.ts';
+import type { EventView, PropertiesView, StatusView } from '../../domain/device/core/views.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { restoreById } from './lost-sessions.ts';

@@ -1,7 +1,7 @@
 // Sockets of `{ws_url}/mqtt/{deviceId}`: straight to the object of the device that the path names. That wakes it before anybody
 // has shown a password, so only so many a minute go this way; for those beyond, the Worker reads CONNECT first and wakes no
 // object for a guess or for a device that is not there. Memory only, by isolate.
-import { spend, unspent, type Spent } from '../../domain/device/budget.ts';
+import { unspent, spend, type Spent } from '../../domain/token-bucket.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { isDeviceId } from '../../domain/topics.ts';

@@ -13,7 +13,7 @@ import {
   markShown,
   markUnpublished,
   type Command,
-} from '../../../src/domain/device/command-life.ts';
+} from '../../../src/domain/device/commands/command-life.ts';
 import type { ControlParams } from '../../../src/domain/control-command.ts';
 import type { Json } from '../../../src/domain/json.ts';
 

@@ -9,7 +9,7 @@ import {
   type PresenceEvent,
   type PresenceRules,
   type PresenceState,
-} from '../../../src/domain/device/connection.ts';
+} from '../../../src/domain/device/presence/presence.ts';
 import { fuzzSeed } from '../../../rig/inputs/fuzzing.ts';
 import {
   announced,

@@ -7,7 +7,7 @@ import {
   type PresenceEvent,
   type PresenceOutcome,
   type PresenceRules,
-} from '../../../src/domain/device/connection.ts';
+} from '../../../src/domain/device/presence/presence.ts';
 import {
   announced,
   authenticated,

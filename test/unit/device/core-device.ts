@@ -1,25 +1,26 @@
 // A device's core without workerd: the events of a test go through `decide`, what it would write is kept as text, and
 // its effects are answered by a broker of two words. Storage, alarms and order of the real object are tested in workerd.
 import { inPerson } from '../../../src/domain/access.ts';
-import { adoptAlarm, noAlarm } from '../../../src/domain/device/alarm.ts';
-import { noneSpent } from '../../../src/domain/device/budget.ts';
-import { nothingCoalesced } from '../../../src/domain/device/coalescing.ts';
-import type { Command } from '../../../src/domain/device/command-life.ts';
-import { noCommands, viewCommand, type CommandRequest } from '../../../src/domain/device/commands.ts';
-import { readCredentials } from '../../../src/domain/device/credentials.ts';
-import { ask, decide, type Device } from '../../../src/domain/device/decide.ts';
-import type { Effect } from '../../../src/domain/device/effects.ts';
-import type { DeviceEvent, EventKind, Results } from '../../../src/domain/device/events.ts';
-import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/device/history.ts';
-import type { InboundMessage } from '../../../src/domain/device/inbox.ts';
-import { mentionedCommands } from '../../../src/domain/device/messages.ts';
-import { noProjection, type ProjectionOutcome } from '../../../src/domain/device/projection.ts';
-import { readProperties } from '../../../src/domain/device/properties.ts';
-import { afterWrite, rowsToSave, savedState, type SavedRows } from '../../../src/domain/device/persistence.ts';
-import { noGuestLinks } from '../../../src/domain/device/guest-links.ts';
-import { notShared } from '../../../src/domain/device/sharing.ts';
-import type { DeviceSettings, DeviceState } from '../../../src/domain/device/state.ts';
-import { viewEvents, viewStatus } from '../../../src/domain/device/views.ts';
+import {
+  adoptAlarm,
+  afterWrite,
+  readState,
+  rowsToSave,
+  savedState,
+  type DeviceSettings,
+  type DeviceState,
+  type SavedRows,
+} from '../../../src/domain/device/core/state.ts';
+import type { Command } from '../../../src/domain/device/commands/command-life.ts';
+import { viewCommand, type CommandRequest } from '../../../src/domain/device/commands/commands.ts';
+import { ask, decide, type Device } from '../../../src/domain/device/core/decide.ts';
+import type { Effect } from '../../../src/domain/device/core/effects.ts';
+import type { DeviceEvent, EventKind, Results } from '../../../src/domain/device/core/events.ts';
+import type { GuestEntry, JournalEntry, Transition } from '../../../src/domain/device/core/history.ts';
+import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
+import { mentionedCommands } from '../../../src/domain/device/messages/messages.ts';
+import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
+import { viewEvents, viewStatus } from '../../../src/domain/device/core/views.ts';
 import { readLimits } from '../../../src/limits.ts';
 import type { TopicAction } from '../../../src/protocol/mqtt.ts';
 
@@ -153,32 +154,8 @@ export class CoreDevice {
 
   /** Forgets what is in memory alone. */
   sleep(): void {
-    const read = <Name extends keyof SavedRows>(name: Name) =>
-      JSON.parse(this.#rows.get(name) ?? 'null') as SavedRows[Name] | null;
-    const [administration, activity] = [read('administration'), read('activity')];
-    if (administration === null || activity === null) throw new Error('nothing is saved');
-    const { isAlarmForInactivity, presence, properties, ...slices } = activity;
-    const loaded: DeviceState = {
-      settings: this.#settings,
-      ...administration,
-      credentials: readCredentials(administration.credentials),
-      recordCheck: { ...administration.recordCheck, askAgainAtMs: null },
-      ...slices,
-      properties: readProperties(properties, () => []),
-      presence: { ...presence, isAnnouncing: false, retryAtMs: null },
-      commands: noCommands,
-      loginRefusals: read('login_refusals')?.loginRefusals ?? [],
-      floods: read('floods')?.floods ?? [],
-      guests: read('guest_links')?.guests ?? noGuestLinks,
-      sharing: { ...(read('sharing')?.sharing ?? notShared), retryAtMs: 0 },
-      activations: read('activations')?.activations ?? [],
-      lastRejected: read('last_rejected')?.lastRejected ?? null,
-      alarm: { ...noAlarm, isForInactivity: isAlarmForInactivity },
-      projection: noProjection,
-      coalesced: nothingCoalesced,
-      budgets: noneSpent,
-      newHistory: [],
-    };
+    const rows = Object.fromEntries([...this.#rows].map(([name, json]) => [name, JSON.parse(json) as unknown]));
+    const loaded = readState(this.#settings, rows as SavedRows);
     this.#saved = loaded;
     this.#device = adoptAlarm(loaded, this.state.alarm.setAtMs, this.nowMs);
   }
@@ -202,7 +179,7 @@ export class CoreDevice {
     const known = typeof before === 'string' ? [] : before.commands.loaded;
     if (typeof before !== 'string' && before.ownership.life !== state.ownership.life) {
       this.#saved = undefined;
-      for (const name of ['login_refusals', 'floods', 'activations']) this.#rows.delete(name);
+      this.#rows.clear();
       for (const memory of [this.#transitions, this.#journal, this.#guests]) memory.length = 0;
       this.#commands.clear();
     }

@@ -11,7 +11,7 @@ import {
   validPasswords,
   type CredentialsSlice,
   type MessagingPassword,
-} from '../../../src/domain/device/credentials.ts';
+} from '../../../src/domain/device/ownership/credentials.ts';
 
 const minuteMs = 60_000;
 const maxInUse = 10;

@@ -2,16 +2,16 @@
 // late.
 import { describe, expect, it } from 'vitest';
 import {
+  deduplicationSlice,
   hasFailed,
   isAtOrBelow,
   isRedelivery,
-  noMessages,
   noteFailed,
   noteNew,
   noteRedelivery,
   type Delivery,
-} from '../../../src/domain/device/deduplication.ts';
-import { fingerprint } from '../../../src/domain/device/fingerprint.ts';
+} from '../../../src/domain/device/messages/deduplication.ts';
+import { fingerprint } from '../../../src/domain/fingerprint.ts';
 
 function delivery(seq: number, content: string, fields: Partial<Delivery> = {}): Delivery {
   const plain = { spoolId: 'spool', isDup: false, redeliveryOf: undefined, isSoleReader: false, receivedAtMs: 1000 };
@@ -19,7 +19,7 @@ function delivery(seq: number, content: string, fields: Partial<Delivery> = {}):
 }
 
 function taken(...deliveries: Delivery[]) {
-  return deliveries.reduce(noteNew, noMessages);
+  return deliveries.reduce(noteNew, deduplicationSlice.initial);
 }
 
 describe('the high-water mark', () => {
@@ -46,7 +46,7 @@ describe('the high-water mark', () => {
   });
 
   it('covers a message whose handling failed, which stays known as failed', () => {
-    const slice = noteFailed(noMessages, 'spool', 3);
+    const slice = noteFailed(deduplicationSlice.initial, 'spool', 3);
     expect(isAtOrBelow(slice.marks, 'spool', 3)).toBe(true);
     expect(hasFailed(slice, 'spool', 3)).toBe(true);
     expect(hasFailed(slice, 'spool', 2)).toBe(false);
@@ -57,9 +57,10 @@ describe('a message that the broker sends again', () => {
   it('is a redelivery where its spool had the same delivery before', () => {
     const slice = taken(delivery(1, 'x'));
     expect(isRedelivery(slice, delivery(2, 'x', { isDup: true, redeliveryOf: 1 }))).toBe(true);
-    expect(isRedelivery(noMessages, delivery(2, 'x', { isDup: true, redeliveryOf: 1 })), 'its mark was lost').toBe(
-      true,
-    );
+    expect(
+      isRedelivery(deduplicationSlice.initial, delivery(2, 'x', { isDup: true, redeliveryOf: 1 })),
+      'its mark was lost',
+    ).toBe(true);
   });
 
   it('is new where no other client can have read the session, even in the same words', () => {

@@ -1,7 +1,7 @@
 // The device core's part of a session at the edge: what begins, ends and is noticed, with the service's clock as a value. And
 // how many packets a connection may send.
 import { describe, expect, it } from 'vitest';
-import type { EdgeSessionEnd } from '../../../src/domain/device/edge-session.ts';
+import type { EdgeSessionEnd } from '../../../src/domain/device/presence/direct-session.ts';
 import { readLimits } from '../../../src/limits.ts';
 import { EdgeConnection } from '../../../src/objects/device/mqtt/connection.ts';
 import { CoreDevice } from './core-device.ts';

@@ -1,6 +1,6 @@
 // Texts of a device are told apart.
 import { describe, expect, it } from 'vitest';
-import { fingerprint } from '../../../src/domain/device/fingerprint.ts';
+import { fingerprint } from '../../../src/domain/fingerprint.ts';
 
 describe('a fingerprint', () => {
   it('is the same for the same text and short enough to keep many', () => {

@@ -1,7 +1,7 @@
 // A device that says too much: what is taken of it, what its owner sees, and that what is known of it in the end is true.
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import { roomAtMs, spend, type Spent } from '../../../src/domain/device/budget.ts';
+import { roomAtMs, spend, unspent, type Spent } from '../../../src/domain/token-bucket.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { CoreDevice } from './core-device.ts';
@@ -218,7 +218,7 @@ describe('a device that comes and goes without end', () => {
 
 describe('a bucket', () => {
   it('holds a minute and drains evenly', () => {
-    let spent: Spent = { ms: 0, atMs: 0 };
+    let spent: Spent = unspent;
     for (let times = 0; times < 7; times++) spent = spend(spent, 7, startMs) ?? spent;
     expect(spend(spent, 7, startMs)).toBeUndefined();
     const roomMs = roomAtMs(spent, 7, startMs);
@@ -228,7 +228,7 @@ describe('a bucket', () => {
   });
 
   it('is not filled up by small steps back in time', () => {
-    let spent: Spent = { ms: 0, atMs: 0 };
+    let spent: Spent = unspent;
     let taken = 0;
     for (let times = 0; times < 1_000; times++) {
       const next = spend(spent, 60, startMs + (times % 2) * 100);

@@ -1,10 +1,15 @@
 // What a device's message means, however loosely it is written (field notes 44-49).
 import { describe, expect, it } from 'vitest';
-import { isRejectedWorthSaving, noteRejected, type LastRejected } from '../../../src/domain/device/last-rejected.ts';
-import { readMessage } from '../../../src/domain/device/messages.ts';
-import { changedProperties } from '../../../src/domain/device/properties.ts';
+import {
+  lastRejectedSlice,
+  noteRejected,
+  readMessage,
+  type LastRejected,
+} from '../../../src/domain/device/messages/messages.ts';
+import { changedProperties } from '../../../src/domain/device/messages/properties.ts';
 import type { Json } from '../../../src/domain/json.ts';
 import { isKnownProperty, knownProperties, topicActions } from '../../../src/protocol/mqtt.ts';
+import type { DeviceState } from '../../../src/domain/device/core/state.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 
@@ -191,6 +196,10 @@ describe('what was not understood', () => {
 
   it('costs a row where it is new, else one in a quarter of an hour', () => {
     const first = shownOf('on');
+    const isRejectedWorthSaving = (saved: LastRejected | null, present: LastRejected | null) => {
+      const [before, after] = [saved, present].map((lastRejected) => ({ lastRejected }) as DeviceState);
+      return lastRejectedSlice.isWorthSaving?.(before!, after!, 0);
+    };
     expect(isRejectedWorthSaving(null, first)).toBe(true);
     expect(isRejectedWorthSaving(first, null)).toBe(true);
     expect(isRejectedWorthSaving(null, null)).toBe(false);

@@ -1,5 +1,9 @@
 // Rules and events of the presence machine, with times relative to one start.
-import { inactivityTimeoutMs, type PresenceEvent, type PresenceRules } from '../../../src/domain/device/connection.ts';
+import {
+  inactivityTimeoutMs,
+  type PresenceEvent,
+  type PresenceRules,
+} from '../../../src/domain/device/presence/presence.ts';
 
 export const second = 1_000;
 export const minute = 60 * second;

@@ -1,7 +1,7 @@
 // The AsyncAPI document: true to the schemas and rules that messages meet. The conformance tests show that it is valid.
 import { describe, expect, it } from 'vitest';
 import { parseControl } from '../../../src/domain/control-command.ts';
-import { readMessage } from '../../../src/domain/device/messages.ts';
+import { readMessage } from '../../../src/domain/device/messages/messages.ts';
 import { parseTopic } from '../../../src/domain/topics.ts';
 import { type TopicAction } from '../../../src/protocol/mqtt.ts';
 import { describeMessaging } from '../../../dev/reference/asyncapi.ts';

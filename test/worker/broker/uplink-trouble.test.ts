@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers';
 import { expect, describe, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
 import { readConfig } from '../../../src/config.ts';
-import type { PropertiesView } from '../../../src/domain/device/views.ts';
+import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
 import { unwrap, type Outcome } from '../../../src/domain/refusal.ts';
 import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import { messageFailed } from '../../../src/protocol/bridge.ts';

@@ -13,7 +13,7 @@ import { limitSpecs } from '../../../src/limits.ts';
 import { call, send } from '../rig/clients/client.ts';
 import { openSocket } from '../rig/clients/socket.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
-import type { PropertiesView } from '../../../src/domain/device/views.ts';
+import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
 import { unwrap, wireErrorOf, type Outcome } from '../../../src/domain/refusal.ts';
 
 const headers = { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' };

@@ -2,15 +2,14 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import type { PropertiesView } from '../../../src/domain/device/views.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
-import type { InboundMessage } from '../../../src/domain/device/inbox.ts';
+import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
 import { packMessages } from '../../../src/objects/calls/message-columns.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
-import { RefusedError, unwrap, type Outcome } from '../../../src/domain/refusal.ts';
+import { RefusedError } from '../../../src/domain/refusal.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 
@@ -362,37 +361,5 @@ describe('storage', () => {
     expect(await statusOf(device)).toMatchObject({ online: true });
     expect(await report(device, { position: 'up' })).toEqual({ result: 'accepted' });
     expect(await statusOf(device)).toMatchObject({ position: 'up' });
-  });
-
-  it('of an earlier version keeps the changes of position that are in a table', async () => {
-    const device = await provisionDevice();
-    await connect(device);
-    for (const position of ['up', 'down', 'middle']) await report(device, { position });
-    const session = sessionOf(device.deviceId);
-    const changesNow = async () => {
-      const outcome = (await session.properties(inPerson(1))) as Outcome<PropertiesView>;
-      return unwrap(outcome).positionChanges;
-    };
-    const before = await changesNow();
-    await runInDurableObject(session, (_, { storage: { sql } }) => {
-      const { json } = sql.exec<{ json: string }>("SELECT json FROM slice WHERE name = 'activity'").one();
-      const activity = JSON.parse(json) as { properties: { positions?: unknown } };
-      delete activity.properties.positions;
-      sql.exec('ALTER TABLE slice RENAME TO newer');
-      sql.exec('CREATE TABLE slice (name TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID');
-      sql.exec('INSERT INTO slice SELECT name, json FROM newer');
-      sql.exec('DROP TABLE newer');
-      sql.exec("UPDATE slice SET json = ? WHERE name = 'activity'", JSON.stringify(activity));
-      for (const [index, { position, time }] of before.toReversed().entries()) {
-        const row = JSON.stringify({ position, time: Date.parse(time) });
-        sql.exec('INSERT INTO position (slot, number, json) VALUES (?, ?, ?)', index + 1, index + 1, row);
-      }
-      sql.exec('UPDATE version SET number = 3');
-    });
-    await evictDurableObject(session);
-    expect(await changesNow()).toEqual(before);
-    await report(device, { position: 'up' });
-    await evictDurableObject(session);
-    expect((await changesNow()).map(({ position }) => position)).toEqual(['up', 'middle', 'down', 'up']);
   });
 });

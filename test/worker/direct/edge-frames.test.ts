@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
 import { readConfig } from '../../../src/config.ts';
-import type { PropertiesView } from '../../../src/domain/device/views.ts';
+import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
 import type { Outcome } from '../../../src/domain/refusal.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';

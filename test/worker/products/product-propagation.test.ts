@@ -2,7 +2,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect, test, vi } from 'vitest';
-import type { ProductFacts } from '../../../src/domain/device/identity.ts';
+import type { ProductFacts } from '../../../src/domain/device/ownership/ownership.ts';
 import { DeviceSession } from '../../../src/objects/device/device-session.ts';
 import { ProductPropagator } from '../../../src/objects/product-propagator.ts';
 import { limitSpecs } from '../../../src/limits.ts';

@@ -4,7 +4,7 @@ import { readConfig } from '../../../src/config.ts';
 import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
-import type { InboundMessage, MessageResult } from '../../../src/domain/device/inbox.ts';
+import type { InboundMessage, MessageResult } from '../../../src/domain/device/messages/inbox.ts';
 import { packMessages } from '../../../src/objects/calls/message-columns.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };

@@ -3,15 +3,15 @@
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { afterEach, expect, it, vi } from 'vitest';
-import type { Effect } from '../../../src/domain/device/effects.ts';
+import type { Effect } from '../../../src/domain/device/core/effects.ts';
 import {
   markProjectionBehind,
   noteProjectionEnd,
   planProjection,
-  projectionDueAtMs,
+  projectionSlice,
   type ProjectionOutcome,
-} from '../../../src/domain/device/projection.ts';
-import type { DeviceState } from '../../../src/domain/device/state.ts';
+} from '../../../src/domain/device/presence/projection.ts';
+import type { DeviceState } from '../../../src/domain/device/core/state.ts';
 import { ProjectionWriter } from '../../../src/objects/projection-writer.ts';
 import { limitSpecs } from '../../../src/limits.ts';
 import { CoreDevice } from '../../unit/device/core-device.ts';
@@ -128,16 +128,17 @@ async function reconnect(
       let state: DeviceState = { ...one, identity: { ...one.identity, deviceId: `dev_${number}` } };
       const live = (): void => {
         const effects: Effect[] = [];
-        state = planProjection(state, clock.nowMs, effects);
+        state = planProjection(state, { nowMs: clock.nowMs, effects });
         for (const effect of effects) if (effect.kind === 'write_projection') void write(effect.projection);
-        const dueAtMs = projectionDueAtMs(state);
+        const dueAtMs = projectionSlice.dueAtMs?.(state, clock.nowMs) ?? Infinity;
         if (dueAtMs < Infinity) clock.at(dueAtMs, live);
       };
       const write = async (projection: Parameters<ProjectionWriter['write']>[1]): Promise<void> => {
         const outcome = await ask(`dev_${number}`, projection);
         if (!state.presence.isProjectionBehind) return;
         state = noteProjectionEnd(state, { version: projection.version, outcome }, clock.nowMs);
-        if (state.presence.isProjectionBehind) clock.at(projectionDueAtMs(state), live);
+        if (state.presence.isProjectionBehind)
+          clock.at(projectionSlice.dueAtMs?.(state, clock.nowMs) ?? Infinity, live);
         else fleet.written += 1;
       };
       clock.at(startMs + (number * 1000) / deviceCount, () => {

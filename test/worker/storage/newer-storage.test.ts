@@ -42,7 +42,7 @@ it('runs on rows, columns, tables and slices that are newer than its code', asyn
       sql.exec('UPDATE slice SET json = ? WHERE name = ?', JSON.stringify(withMore(JSON.parse(json), 2)), name);
     }
     sql.exec(`INSERT INTO slice (name, json) VALUES ('of_newer_version', '{"n":1}')`);
-    for (const table of ['transition', 'position', 'command', 'idempotency_record', 'journal']) {
+    for (const table of ['transition', 'command', 'idempotency_record', 'journal']) {
       sql.exec(`ALTER TABLE ${table} ADD COLUMN of_newer_version TEXT`);
       for (const { json } of sql.exec<{ json: string }>(`SELECT json FROM ${table}`).toArray()) {
         sql.exec(`UPDATE ${table} SET json = ? WHERE json = ?`, JSON.stringify(withMore(JSON.parse(json), 1)), json);

@@ -2,7 +2,7 @@
 import { runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { expect, it } from 'vitest';
-import type { ProjectionOutcome } from '../../../src/domain/device/projection.ts';
+import type { ProjectionOutcome } from '../../../src/domain/device/presence/projection.ts';
 import { ProjectionWriter } from '../../../src/objects/projection-writer.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 

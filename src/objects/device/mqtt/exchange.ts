@@ -8,7 +8,7 @@ import {
   type EdgeSession,
   type EdgeStep,
 } from '../../../domain/direct/session.ts';
-import type { EdgeTaken } from '../../../domain/device/events.ts';
+import type { EdgeTaken } from '../../../domain/device/core/events.ts';
 import type { Limits } from '../../../limits.ts';
 import { droppedReason } from '../../../protocol/bridge.ts';
 import { readPacket, type ConnectPacket, type ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';

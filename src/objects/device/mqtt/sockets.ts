@@ -21,8 +21,8 @@ import {
   type EdgeSession,
   type EdgeStep,
 } from '../../../domain/direct/session.ts';
-import type { EdgeSessionEnd, OpenSession } from '../../../domain/device/edge-session.ts';
-import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../../../domain/device/events.ts';
+import type { EdgeSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
+import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../../../domain/device/core/events.ts';
 import type { DeviceIdentity } from '../../../domain/topics.ts';
 import { describeError, log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';

@@ -1,0 +1,204 @@
+// The life of one command: its steps, and the state that they amount to. Times are the service's clock. Publishes and
+// stores nothing.
+import type { CommandState } from '../../../protocol/vocabulary.ts';
+import type { ControlParams } from '../../control-command.ts';
+import type { Json } from '../../json.ts';
+
+/** A user, in person or with an API key. */
+type CommandGiver = { userId: number; withKey: boolean };
+
+export type Command = {
+  commandId: string;
+  /** In the order of acceptance. */
+  number: number;
+  params: ControlParams;
+  /** Absent before it was stored. */
+  givenBy?: CommandGiver;
+  /** Of the guest link that sent it. */
+  guestLinkId?: string;
+  acceptedAtMs: number;
+  /** No reply is expected after it; a queued command is not published after it. */
+  expiresAtMs: number;
+  /** Queued: published again whenever the device comes back, until it replies. */
+  isQueued: boolean;
+  /** The device was offline when it was published last, as far as was known. */
+  isAwaitingDevice: boolean;
+  publishedAtMs: number | null;
+  brokerAcknowledgedAtMs: number | null;
+  /** The device's session at the edge acknowledged the packet; the reply is another step. Absent before there were such sessions. */
+  deliveredAtMs?: number | null;
+  deviceAcknowledgedAtMs: number | null;
+  replyCode: number | null;
+  confirmedAtMs: number | null;
+  undeliveredBecause: 'broker_unavailable' | 'no_subscriber' | 'outcome_unknown' | null;
+  cancelledBecause: 'requested' | 'replaced' | null;
+  /** Publications left for this return of the device, and when the next is due. */
+  attemptsLeft: number;
+  attemptAtMs: number | null;
+};
+
+export type Publication = { startedAtMs: number; acknowledgedAtMs: number; hasReachedNobody: boolean };
+
+/** Long enough for a slow device, short enough that nobody is surprised by a switch that moves. */
+const lifeMs = 10_000;
+const attemptsPerReturn = 2;
+/** A device subscribes a moment after its session began and does not receive what was published in between. */
+const secondAttemptAfterMs = 2_000;
+const brokerRetryAfterMs = 10_000;
+
+/** It names a target, so that repeating it changes nothing. Every other command is momentary. */
+export function isIdempotent(params: ControlParams): boolean {
+  if ('switch' in params) return false;
+  return 'angle' in params || 'position' in params;
+}
+
+export function acceptCommand(
+  source: Pick<Command, 'commandId' | 'number' | 'params' | 'givenBy' | 'guestLinkId'>,
+  ttlSeconds: number | undefined,
+  nowMs: number,
+): Command {
+  return {
+    ...source,
+    acceptedAtMs: nowMs,
+    expiresAtMs: nowMs + (ttlSeconds === undefined ? lifeMs : ttlSeconds * 1000),
+    isQueued: ttlSeconds !== undefined,
+    isAwaitingDevice: false,
+    publishedAtMs: null,
+    brokerAcknowledgedAtMs: null,
+    deliveredAtMs: null,
+    deviceAcknowledgedAtMs: null,
+    replyCode: null,
+    confirmedAtMs: null,
+    undeliveredBecause: null,
+    cancelledBecause: null,
+    attemptsLeft: 0,
+    attemptAtMs: null,
+  };
+}
+
+/** The broker has it. Times are those of the first publication. */
+export function markPublished(
+  command: Command,
+  { startedAtMs, acknowledgedAtMs, hasReachedNobody }: Publication,
+  isDeviceOnline: boolean,
+  nowMs: number,
+): Command {
+  const isAnswered = command.deviceAcknowledgedAtMs !== null;
+  // Right after its session began a device may be there and not have subscribed yet.
+  const isTooEarly = command.isQueued && command.publishedAtMs === null && hasReachedNobody && isDeviceOnline;
+  const attemptsLeft = isTooEarly ? 1 : Math.max(0, command.attemptsLeft - 1);
+  return {
+    ...command,
+    publishedAtMs: command.publishedAtMs ?? startedAtMs,
+    brokerAcknowledgedAtMs: command.brokerAcknowledgedAtMs ?? acknowledgedAtMs,
+    undeliveredBecause: hasReachedNobody && !isAnswered && !command.isQueued ? 'no_subscriber' : null,
+    isAwaitingDevice: command.isQueued && !isAnswered && (hasReachedNobody || !isDeviceOnline),
+    attemptsLeft,
+    attemptAtMs: attemptsLeft > 0 && !isAnswered ? nowMs + secondAttemptAfterMs : null,
+  };
+}
+
+/**
+ * No broker took it, or nobody can say whether one did. The first time its caller is told so, and it ends; a kept one
+ * is tried again.
+ */
+export function markUnpublished(command: Command, isKnown: boolean, nowMs: number): Command {
+  if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
+  const undeliveredBecause = isKnown ? 'broker_unavailable' : 'outcome_unknown';
+  return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
+}
+
+/** The device has received it: it needs no second attempt in this session. */
+export function markDelivered(command: Command, nowMs: number): Command {
+  const attempt = { attemptsLeft: 0, attemptAtMs: null, isAwaitingDevice: false };
+  return { ...command, ...attempt, deliveredAtMs: command.deliveredAtMs ?? nowMs };
+}
+
+/** The device replied; its first reply counts. */
+export function markReplied(command: Command, replyCode: number | null, nowMs: number): Command {
+  if (command.deviceAcknowledgedAtMs !== null) return command;
+  return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };
+}
+
+/**
+ * A report came that holds the command's visible result. Without a reply it proves something only where it shows a
+ * change: what was true before may have been reported before the command arrived.
+ */
+export function markShown(
+  command: Command,
+  reported: ReadonlyMap<string, Json>,
+  changed: ReadonlyMap<string, Json>,
+  nowMs: number,
+): Command {
+  const [name, value] = visibleResult(command.params) ?? [];
+  if (name === undefined || command.confirmedAtMs !== null || command.cancelledBecause !== null) return command;
+  const isReplied = command.deviceAcknowledgedAtMs !== null && isSuccess(command.replyCode);
+  const isUnderWay = isPublished(command) && !command.isAwaitingDevice && nowMs < command.expiresAtMs;
+  const isUnanswered = command.deviceAcknowledgedAtMs === null;
+  const evidence = isReplied ? reported : isUnanswered && isUnderWay ? changed : undefined;
+  if (evidence?.get(name) !== value) return command;
+  return { ...command, confirmedAtMs: nowMs, attemptAtMs: null, isAwaitingDevice: false };
+}
+
+export function markCancelled(command: Command, cancelledBecause: 'requested' | 'replaced'): Command {
+  return { ...command, cancelledBecause, attemptAtMs: null };
+}
+
+/** The device is back: a queued command that has not ended is due now, unless it is under way already. */
+export function markReturned(command: Command, nowMs: number): Command {
+  const untilNextMs = (command.attemptAtMs ?? 0) - nowMs;
+  const isUnderWay = untilNextMs > 0 && untilNextMs <= secondAttemptAfterMs;
+  if (isUnderWay || !isPending(command, nowMs)) return command;
+  return { ...command, attemptsLeft: attemptsPerReturn, attemptAtMs: nowMs };
+}
+
+/** Queued, and neither answered nor ended: it may still have to be published. */
+export function isPending(command: Command, nowMs: number): boolean {
+  const isSettled = command.deviceAcknowledgedAtMs !== null || command.confirmedAtMs !== null;
+  return command.isQueued && !isSettled && command.cancelledBecause === null && nowMs < command.expiresAtMs;
+}
+
+/** Its state can still change by a report or a publication: loaded when the object wakes. */
+export function isOpen(command: Command, nowMs: number): boolean {
+  const { confirmedAtMs, cancelledBecause, undeliveredBecause, replyCode } = command;
+  const isConfirmable = visibleResult(command.params) !== undefined && confirmedAtMs === null && isSuccess(replyCode);
+  const isEnded = cancelledBecause !== null || undeliveredBecause !== null;
+  return isPending(command, nowMs) || (isConfirmable && !isEnded);
+}
+
+export function describeCommand(
+  command: Command,
+  isDeviceOnline: boolean,
+  nowMs: number,
+): { state: CommandState; reason: string | null } {
+  const { cancelledBecause, undeliveredBecause, replyCode } = command;
+  if (command.deviceAcknowledgedAtMs !== null && !isSuccess(replyCode)) {
+    return { state: 'failed', reason: `device replied ${replyCode}` };
+  }
+  if (command.confirmedAtMs !== null) return { state: 'confirmed', reason: null };
+  if (command.deviceAcknowledgedAtMs !== null) return { state: 'acknowledged', reason: null };
+  if (cancelledBecause !== null) return { state: 'cancelled', reason: cancelledBecause };
+  // A bridge that was lost with it may have published it: `undelivered` might not be true.
+  if (undeliveredBecause === 'outcome_unknown') return { state: 'expired', reason: undeliveredBecause };
+  if (undeliveredBecause !== null) return { state: 'undelivered', reason: undeliveredBecause };
+  if (nowMs >= command.expiresAtMs) return { state: 'expired', reason: 'no_reply' };
+  if (!isPublished(command)) return { state: 'accepted', reason: null };
+  if (command.isQueued && (command.isAwaitingDevice || !isDeviceOnline)) return { state: 'waiting', reason: null };
+  return { state: 'sent', reason: null };
+}
+
+/** The property that shows that the command happened. A switch has none: what is on at `up` is the maker's choice. */
+function visibleResult(params: ControlParams): [name: string, value: Json] | undefined {
+  if (params.position !== undefined) return ['position', params.position];
+  if (params.angle !== undefined) return ['angle', params.angle];
+  return undefined;
+}
+
+function isPublished(command: Command): boolean {
+  return command.brokerAcknowledgedAtMs !== null;
+}
+
+/** A reply without a code says that it arrived; 0 and 2xx are the success codes in the field. */
+function isSuccess(replyCode: number | null): boolean {
+  return replyCode === null || replyCode === 0 || (replyCode >= 200 && replyCode < 300);
+}

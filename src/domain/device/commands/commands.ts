@@ -1,0 +1,290 @@
+// Slice: the commands of a device, from their acceptance to their end, and the stored answers to idempotent requests.
+// What a step means for one command is command-life.ts; publishing itself is an effect.
+import type { Slice } from '../core/slice.ts';
+import { topicActions } from '../../../protocol/mqtt.ts';
+import type { Actor } from '../../access.ts';
+import { encodeControl, type ControlParams } from '../../control-command.ts';
+import type { Json } from '../../json.ts';
+import { isCertainlyUnpublished, type PublishFailure, type PublishOutcome } from '../../publish-outcome.ts';
+import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { topicOf } from '../../topics.ts';
+import type { Decision } from '../core/effects.ts';
+import type { DeviceState } from '../core/state.ts';
+import { isActivated, liveGenerations } from '../ownership/credentials.ts';
+import {
+  acceptCommand,
+  describeCommand,
+  isOpen,
+  isPending,
+  markCancelled,
+  markDelivered,
+  markPublished,
+  markReplied,
+  markReturned,
+  markShown,
+  markUnpublished,
+  type Command,
+} from './command-life.ts';
+
+export type CommandsSlice = {
+  /** Newest first: the newest open commands, and those that the present event names. */
+  loaded: readonly Command[];
+  /** Stored answers that the present event reads or writes. */
+  records: readonly IdempotencyRecord[];
+  /** Memory only: handed to the broker, which has not answered. */
+  inFlight: readonly InFlight[];
+};
+
+/** The stored answer to a request with an Idempotency-Key. */
+export type IdempotencyRecord = {
+  key: string;
+  /** Of the request: the same key with another request is a mistake of the caller. */
+  digest: string;
+  commandId: string;
+  deviceOnline: boolean;
+  expiresAtMs: number;
+  createdAtMs: number;
+  /** `pending` while the broker is asked, or for good where the object ended meanwhile. */
+  publication: 'pending' | 'sent' | PublishFailure;
+};
+
+type InFlight = { commandId: string; startedAtMs: number; record: IdempotencyRecord | undefined };
+
+export type CommandRequest = {
+  params: ControlParams;
+  /** Keeps the command for a device that is away. */
+  ttlSeconds: number | undefined;
+  /** Holds the answer until the device replied. */
+  waitSeconds: number | undefined;
+  idempotencyKey: string | undefined;
+};
+
+export type AcceptedCommand = Pick<IdempotencyRecord, 'commandId' | 'deviceOnline' | 'expiresAtMs' | 'publication'>;
+
+/** Open commands that are considered, newest first: a newer one ends what an older one waits for. */
+export const maxOpen = 8;
+/** A bridge or broker that has not taken a command by then will not. */
+const publishWithinMs = 4_500;
+/** The broker keeps a command no longer than this for a session it still holds, nor than the command lives. */
+const maxMessageExpirySeconds = 10;
+
+export const commandsSlice: Slice<CommandsSlice> = {
+  initial: { loaded: [], records: [], inFlight: [] },
+  row: 'none',
+  dueAtMs: (state, nowMs) =>
+    Math.min(Infinity, ...attempts(state, nowMs).flatMap(({ attemptAtMs }) => attemptAtMs ?? [])),
+  onNewOwner: 'forget',
+};
+
+/** `commandId` and `number` are fresh ones for the case that the command is new. */
+export function acceptRequest(
+  state: DeviceState,
+  given: { request: CommandRequest; commandId: string; number: number } & ({ actor: Actor } | { guestLinkId: string }),
+  decision: Decision,
+): { state: DeviceState; result: Outcome<AcceptedCommand> } {
+  const { request, commandId, number } = given;
+  const { params, ttlSeconds, idempotencyKey: key } = request;
+  const digest = JSON.stringify([Object.entries(params).sort(), ttlSeconds ?? null]);
+  const known = state.commands.records.find((record) => record.key === key);
+  if (known !== undefined) return { state, result: known.digest === digest ? { ok: true, value: known } : keyIsTaken };
+  const refusal = refuseCommand(state);
+  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  const source =
+    'actor' in given
+      ? { givenBy: { userId: given.actor.userId, withKey: given.actor.scopes !== null } }
+      : { guestLinkId: given.guestLinkId };
+  const command = acceptCommand({ commandId, number, params, ...source }, ttlSeconds, decision.nowMs);
+  const deviceOnline = state.presence.connection.isOnline;
+  const accepted = { commandId, deviceOnline, expiresAtMs: command.expiresAtMs, publication: 'pending' as const };
+  const record = key === undefined ? undefined : { ...accepted, key, digest, createdAtMs: decision.nowMs };
+  const next = withCommands(state, {
+    loaded: [command, ...state.commands.loaded],
+    records: record === undefined ? state.commands.records : [...state.commands.records, record],
+  });
+  return { state: publish(next, command, record, decision), result: { ok: true, value: accepted } };
+}
+
+/** Why the device takes no command at all, whoever sends it. */
+export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
+  const { isDisabled, deviceId, controlMode, productKey } = identity;
+  if (!isActivated(credentials)) return { kind: 'device_not_activated', deviceId };
+  if (isDisabled) return { kind: 'device_disabled', deviceId };
+  return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
+}
+
+/** The broker has the command, or why not. */
+export function applyPublication(
+  state: DeviceState,
+  { commandId, outcome }: { commandId: string; outcome: PublishOutcome },
+  decision: Decision,
+): DeviceState {
+  const flight = state.commands.inFlight.find((one) => one.commandId === commandId);
+  const command = state.commands.loaded.find((one) => one.commandId === commandId);
+  if (flight === undefined) return state;
+  const { record } = flight;
+  let next = withCommands(state, {
+    inFlight: state.commands.inFlight.filter((one) => one !== flight),
+    records:
+      record === undefined
+        ? state.commands.records
+        : [...state.commands.records, { ...record, publication: outcome.ok ? 'sent' : outcome.reason }],
+  });
+  if (command !== undefined) {
+    next = outcome.ok
+      ? applyPublished(next, command, flight.startedAtMs, outcome, decision)
+      : changeCommand(next, commandId, (one) =>
+          markUnpublished(one, isCertainlyUnpublished(outcome.reason), decision.nowMs),
+        );
+  }
+  decision.effects.push({ kind: 'notify_waiting', commandId });
+  return publishDue(next, decision);
+}
+
+/** The device's reply. One that belongs to no command changes nothing. */
+export function applyReply(
+  state: DeviceState,
+  commandId: string,
+  code: number | null,
+  { nowMs, effects }: Decision,
+): DeviceState {
+  effects.push({ kind: 'notify_waiting', commandId });
+  return changeCommand(state, commandId, (command) => markReplied(command, code, nowMs));
+}
+
+/** The device acknowledged the command's packet. */
+export function applyDelivery(state: DeviceState, commandId: string, nowMs: number): DeviceState {
+  return changeCommand(state, commandId, (command) => markDelivered(command, nowMs));
+}
+
+/** Whether the device's reply to it is still to come. */
+export function isAwaitingReply(state: DeviceState, commandId: string): boolean {
+  return state.commands.loaded.some((one) => one.commandId === commandId && one.deviceAcknowledgedAtMs === null);
+}
+
+/** A report may show the result of the newest published command; the results of older ones cannot be distinguished from it. */
+export function confirmByReport(
+  state: DeviceState,
+  reported: ReadonlyMap<string, Json>,
+  changed: ReadonlyMap<string, Json>,
+  nowMs: number,
+): DeviceState {
+  const newest = openCommands(state, nowMs).find(({ brokerAcknowledgedAtMs }) => brokerAcknowledgedAtMs !== null);
+  if (newest === undefined) return state;
+  return changeCommand(state, newest.commandId, (command) => markShown(command, reported, changed, nowMs));
+}
+
+/** The device is back: queued commands that it has not answered are due. */
+export function applyReturn(state: DeviceState, decision: Decision): DeviceState {
+  let next = state;
+  for (const { commandId } of pendingCommands(state, decision.nowMs)) {
+    next = changeCommand(next, commandId, (command) => markReturned(command, decision.nowMs));
+  }
+  return publishDue(next, decision);
+}
+
+/** Publishes the next queued command that is due; none while another is with the broker, which may end it. */
+export function publishDue(state: DeviceState, decision: Decision): DeviceState {
+  const due = attempts(state, decision.nowMs).find(
+    ({ attemptAtMs }) => attemptAtMs !== null && attemptAtMs <= decision.nowMs,
+  );
+  return due === undefined ? state : publish(state, due, undefined, decision);
+}
+
+/** Ends a command that waits for its device; the refusal says why it cannot be ended otherwise. */
+export function cancelCommand(
+  state: DeviceState,
+  commandId: string,
+  nowMs: number,
+): { state: DeviceState; result: Outcome<CommandView> } {
+  const command = state.commands.loaded.find((one) => one.commandId === commandId);
+  if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
+  const view = viewCommand(state, command, nowMs);
+  if (view.state !== 'waiting' || state.commands.inFlight.some((one) => one.commandId === commandId)) {
+    const isOnItsWay = ['sent', 'accepted', 'waiting'].includes(view.state);
+    const problem = `is ${isOnItsWay ? 'published' : view.state} already`;
+    return { state, result: refuse({ kind: 'invalid_input', path: 'commandId', problem }) };
+  }
+  const cancelled = markCancelled(command, 'requested');
+  const next = changeCommand(state, commandId, () => cancelled);
+  return { state: next, result: { ok: true, value: viewCommand(next, cancelled, nowMs) } };
+}
+
+export type CommandView = Command & ReturnType<typeof describeCommand>;
+
+export function viewCommand(state: DeviceState, command: Command, nowMs: number): CommandView {
+  return { ...command, ...describeCommand(command, state.presence.connection.isOnline, nowMs) };
+}
+
+function applyPublished(
+  state: DeviceState,
+  { commandId, number, params, acceptedAtMs }: Command,
+  startedAtMs: number,
+  outcome: Extract<PublishOutcome, { ok: true }>,
+  { nowMs, effects }: Decision,
+): DeviceState {
+  const subscriptions = state.subscriptions.filter(({ ignoresCommands }) => !ignoresCommands);
+  // A subscriber of the relay may be the device itself, which then answers there.
+  const hasReachedNobody = outcome.hasSubscribers === false && subscriptions.length === 0;
+  const publication = { startedAtMs, acknowledgedAtMs: outcome.publishedAtMs, hasReachedNobody };
+  const { isOnline } = state.presence.connection;
+  let next = changeCommand(state, commandId, (one) => markPublished(one, publication, isOnline, nowMs));
+  for (const older of pendingCommands(next, nowMs)) {
+    if (older.number < number) next = changeCommand(next, older.commandId, (one) => markCancelled(one, 'replaced'));
+  }
+  const topic = topicOf(state.identity, topicActions.propertySet);
+  const payload = encodeControl(params, commandId, acceptedAtMs);
+  const generations = liveGenerations(state.credentials, nowMs);
+  effects.push({ kind: 'push', topic, payload, subscriptions, generations });
+  return next;
+}
+
+function publish(
+  state: DeviceState,
+  command: Command,
+  record: IdempotencyRecord | undefined,
+  { nowMs, effects }: Decision,
+): DeviceState {
+  const { commandId, params, acceptedAtMs, expiresAtMs } = command;
+  effects.push({
+    kind: 'publish_command',
+    commandId,
+    topic: topicOf(state.identity, topicActions.propertySet),
+    payload: encodeControl(params, commandId, acceptedAtMs),
+    expiresAtMs: nowMs + publishWithinMs,
+    messageExpirySeconds: Math.min(maxMessageExpirySeconds, Math.ceil((expiresAtMs - nowMs) / 1000)),
+  });
+  return withCommands(state, { inFlight: [...state.commands.inFlight, { commandId, startedAtMs: nowMs, record }] });
+}
+
+function changeCommand(state: DeviceState, commandId: string, change: (command: Command) => Command): DeviceState {
+  const before = state.commands.loaded.find((command) => command.commandId === commandId);
+  if (before === undefined) return state;
+  const after = change(before);
+  if (after === before) return state;
+  return withCommands(state, {
+    loaded: state.commands.loaded.map((command) => (command === before ? after : command)),
+  });
+}
+
+function openCommands({ commands }: DeviceState, nowMs: number): Command[] {
+  return commands.loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);
+}
+
+function pendingCommands(state: DeviceState, nowMs: number): Command[] {
+  return openCommands(state, nowMs).filter((command) => isPending(command, nowMs));
+}
+
+function attempts(state: DeviceState, nowMs: number): Command[] {
+  const mayPublish = state.presence.connection.isOnline && !state.identity.isDisabled;
+  return mayPublish && state.commands.inFlight.length === 0 ? pendingCommands(state, nowMs) : [];
+}
+
+function withCommands(state: DeviceState, change: Partial<CommandsSlice>): DeviceState {
+  return { ...state, commands: { ...state.commands, ...change } };
+}
+
+const keyIsTaken = refuse({
+  kind: 'invalid_input',
+  path: 'Idempotency-Key',
+  problem: 'was used for another command',
+});

@@ -1,0 +1,226 @@
+// Slice: guest links, each good for one command of this device, and counted here, so that of two last uses one wins. A link
+// that is revoked is forgotten; one that has ended otherwise stays in the list until the next is made. Knows no token.
+import { dayMs } from '../../time.ts';
+import type { Slice } from '../core/slice.ts';
+import type { CommandState, GuestLinkChange, GuestLinkState } from '../../../protocol/vocabulary.ts';
+import { hasRight, roleOf, type Actor } from '../../access.ts';
+import type { ControlParams } from '../../control-command.ts';
+import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import type { Decision } from '../core/effects.ts';
+import { appendHistory } from '../core/history.ts';
+import type { DeviceState } from '../core/state.ts';
+import { ownershipOf } from '../ownership/sharing.ts';
+import { acceptRequest, refuseCommand, type AcceptedCommand } from './commands.ts';
+import { roomAtMs, spend } from '../../token-bucket.ts';
+
+/** See guest-links.ts. */
+export type GuestLinksSlice = {
+  /** Oldest first. */
+  links: readonly GuestLink[];
+  /** Number of the last entry in their history. */
+  entries: number;
+};
+
+export type GuestLink = {
+  linkId: string;
+  params: ControlParams;
+  createdBy: number;
+  createdAtMs: number;
+  expiresAtMs: number;
+  maxUses: number;
+  uses: number;
+  lastUsedAtMs: number | null;
+  /** The device was disabled. */
+  isEnded: boolean;
+};
+
+export type NewGuestLink = Pick<GuestLink, 'linkId' | 'params' | 'expiresAtMs'> & { maxUses: number | undefined };
+
+export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'isEnded'> & { state: GuestLinkState };
+
+/** What somebody with the link sees of the device. */
+export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLinkView };
+
+/** What came of a use. */
+export type GuestReceipt = { deviceName: string; deviceOnline: boolean; usesLeft: number; state?: CommandState };
+
+export type GuestUse = { linkId: string; commandId: string; number: number; address: string | null } & {
+  /** The same one is the same use: a page that is sent again, or a button that is pressed twice. */
+  requestId: string | undefined;
+};
+
+type Changed<T> = { state: DeviceState; result: Outcome<T> };
+
+export const guestLinksSlice: Slice<GuestLinksSlice> = {
+  initial: { links: [], entries: 0 },
+  row: 'own',
+  onNewOwner: 'forget',
+};
+
+/** Takes the place of links that have ended. */
+export function makeGuestLink(
+  state: DeviceState,
+  { link, actor, address }: { link: NewGuestLink; actor: Actor; address: string | null },
+  { nowMs }: Decision,
+): Changed<GuestLinkView> {
+  const { guestLinksPerDevice: max, guestLinkUses, guestLinkDays } = state.settings.limits;
+  const { linkId, params, expiresAtMs, maxUses = guestLinkUses } = link;
+  const refusal =
+    refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, { guestLinkUses, guestLinkDays }, nowMs);
+  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  const open = state.guests.links.filter((one) => stateOf(one, nowMs) === 'open');
+  if (open.length >= max) {
+    return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'guestLinksPerDevice', max } }) };
+  }
+  const none = { uses: 0, lastUsedAtMs: null, isEnded: false };
+  const made = { linkId, params, maxUses, expiresAtMs, createdBy: actor.userId, createdAtMs: nowMs, ...none };
+  const next = noteGuest(withLinks(state, [...open, made]), 'link_made', linkId, address, nowMs);
+  return { state: next, result: { ok: true, value: viewLink(made, nowMs) } };
+}
+
+function refuseRange(
+  { maxUses, expiresAtMs }: Pick<GuestLink, 'maxUses' | 'expiresAtMs'>,
+  { guestLinkUses, guestLinkDays }: { guestLinkUses: number; guestLinkDays: number },
+  nowMs: number,
+): Refusal | undefined {
+  const invalid = (path: string, problem: string): Refusal => ({ kind: 'invalid_input', path, problem });
+  if (maxUses > guestLinkUses) return invalid('maxUses', `must be at most ${guestLinkUses}`);
+  if (expiresAtMs <= nowMs) return invalid('expiresAt', 'must be in the future');
+  const isLate = expiresAtMs > nowMs + guestLinkDays * dayMs;
+  return isLate ? invalid('expiresAt', `must be at most ${guestLinkDays} days from now`) : undefined;
+}
+
+export function revokeGuestLink(
+  state: DeviceState,
+  { linkId, address }: { linkId: string; address: string | null },
+  { nowMs }: Decision,
+): Changed<null> {
+  const links = state.guests.links.filter((one) => one.linkId !== linkId);
+  if (links.length === state.guests.links.length) {
+    return { state, result: refuse({ kind: 'not_found', what: 'guest_link', id: linkId }) };
+  }
+  return { state: noteGuest(withLinks(state, links), 'link_revoked', linkId, address, nowMs), result: done(null) };
+}
+
+/** For good: a link does not work again when the device is enabled. */
+export function endGuestLinks(state: DeviceState): DeviceState {
+  if (state.guests.links.every(({ isEnded }) => isEnded)) return state;
+  return withLinks(
+    state,
+    state.guests.links.map((one) => ({ ...one, isEnded: true })),
+  );
+}
+
+/** Sends the link's command and counts the use: together, or neither. */
+export function applyGuestUse(
+  state: DeviceState,
+  { linkId, commandId, number, address, requestId }: GuestUse,
+  decision: Decision,
+): Changed<AcceptedCommand> {
+  const { nowMs } = decision;
+  const found = findStanding(state, linkId);
+  if (!found.ok) return { state, result: found };
+  const link = found.value;
+  const idempotencyKey = requestId === undefined ? undefined : guestKey(linkId, requestId);
+  const request = { params: link.params, ttlSeconds: undefined, waitSeconds: undefined, idempotencyKey };
+  const isRepeated = idempotencyKey !== undefined && state.commands.records.some(({ key }) => key === idempotencyKey);
+  const given = { request, commandId, number, guestLinkId: linkId };
+  if (isRepeated) return acceptRequest(state, given, decision);
+  const linkState = stateOf(link, nowMs);
+  if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };
+  const perMinute = state.settings.limits.deviceGuestUsesPerMinute;
+  const guestUses = spend(state.budgets.guestUses, perMinute, nowMs);
+  if (guestUses === undefined) {
+    const retryAfterSeconds = Math.ceil((roomAtMs(state.budgets.guestUses, perMinute, nowMs) - nowMs) / 1000);
+    return { state, result: refuse({ kind: 'rate_limited', limit: 'deviceGuestUsesPerMinute', retryAfterSeconds }) };
+  }
+  const accepted = acceptRequest(state, given, decision);
+  if (!accepted.result.ok) return accepted;
+  const used = { ...link, uses: link.uses + 1, lastUsedAtMs: nowMs };
+  const counted = withLink({ ...accepted.state, budgets: { ...state.budgets, guestUses } }, used);
+  return { state: noteGuest(counted, 'link_used', linkId, address, nowMs), result: accepted.result };
+}
+
+/** Gives a use back whose command has certainly reached nobody. `before`: when it was still on its way. */
+export function returnGuestUse(before: DeviceState, state: DeviceState, commandId: string, nowMs: number): DeviceState {
+  const find = ({ commands }: DeviceState) => commands.loaded.find((one) => one.commandId === commandId);
+  const command = find(state);
+  const because = command?.undeliveredBecause ?? null;
+  if (command?.guestLinkId === undefined || because === null || because === 'outcome_unknown') return state;
+  const link = state.guests.links.find(({ linkId }) => linkId === command.guestLinkId);
+  if (link === undefined || find(before)?.undeliveredBecause !== null) return state;
+  const returned = withLink(state, { ...link, uses: Math.max(0, link.uses - 1) });
+  return noteGuest(returned, 'link_undelivered', link.linkId, null, nowMs);
+}
+
+/** Newest first. */
+export function viewGuestLinks({ guests }: DeviceState, nowMs: number): GuestLinkView[] {
+  return guests.links.map((one) => viewLink(one, nowMs)).toReversed();
+}
+
+export function viewAsGuest(state: DeviceState, linkId: string, nowMs: number): Outcome<GuestView> {
+  const found = findStanding(state, linkId);
+  if (!found.ok) return found;
+  const { identity, presence } = state;
+  const isOnline = presence.connection.isOnline && !identity.isDisabled;
+  return done({ deviceName: identity.name, isOnline, link: viewLink(found.value, nowMs) });
+}
+
+/** None where the link is gone. */
+export function countUsesLeft({ guests }: DeviceState, linkId: string, nowMs: number): number {
+  const link = guests.links.find((one) => one.linkId === linkId);
+  return link !== undefined && stateOf(link, nowMs) === 'open' ? link.maxUses - link.uses : 0;
+}
+
+/** Of a stored answer; no key that a caller may give is like it. */
+export function guestKey(linkId: string, requestId: string): string {
+  return `guest\n${linkId}\n${requestId}`;
+}
+
+/** A link whose maker may still share and control the device. */
+function findStanding(state: DeviceState, linkId: string): Outcome<GuestLink> {
+  const link = state.guests.links.find((one) => one.linkId === linkId);
+  const role = link && roleOf(ownershipOf(state), link.createdBy);
+  const stands = role !== undefined && hasRight(role, 'share') && hasRight(role, 'control');
+  return link !== undefined && stands ? done(link) : refuse(revoked);
+}
+
+function stateOf({ isEnded, uses, maxUses, expiresAtMs }: GuestLink, nowMs: number): GuestLinkState {
+  if (isEnded) return 'ended';
+  if (nowMs >= expiresAtMs) return 'expired';
+  return uses >= maxUses ? 'used_up' : 'open';
+}
+
+function viewLink(link: GuestLink, nowMs: number): GuestLinkView {
+  const { linkId, params, maxUses, uses, expiresAtMs, createdAtMs, lastUsedAtMs } = link;
+  return { linkId, params, maxUses, uses, expiresAtMs, createdAtMs, lastUsedAtMs, state: stateOf(link, nowMs) };
+}
+
+function noteGuest(
+  state: DeviceState,
+  reason: GuestLinkChange,
+  linkId: string,
+  address: string | null,
+  nowMs: number,
+): DeviceState {
+  const number = state.guests.entries + 1;
+  const noted = { ...state, guests: { ...state.guests, entries: number } };
+  return appendHistory(noted, { kind: 'guest', number, entry: { reason, linkId, time: nowMs, address } });
+}
+
+function withLink(state: DeviceState, link: GuestLink): DeviceState {
+  return withLinks(
+    state,
+    state.guests.links.map((one) => (one.linkId === link.linkId ? link : one)),
+  );
+}
+
+function withLinks(state: DeviceState, links: readonly GuestLink[]): DeviceState {
+  return { ...state, guests: { ...state.guests, links } };
+}
+
+const revoked = { kind: 'guest_link_refused', because: 'revoked' } as const satisfies Refusal;
+
+function done<T>(value: T): { ok: true; value: T } {
+  return { ok: true, value };
+}

@@ -1,0 +1,73 @@
+// Counts: budgets of a minute, in memory, which limit what a device may do; and counts of an hour for the owner's events, so
+// that nobody can fill the list.
+import type { LoginRefusalReason } from '../../../protocol/vocabulary.ts';
+import { hourMs, minuteMs } from '../../time.ts';
+import { unspent, type Spent } from '../../token-bucket.ts';
+import type { Slice } from './slice.ts';
+
+type Budgets = Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses', Spent>>;
+
+/** A device whose object sleeps between two events is below each of these limits. */
+export const budgetsSlice: Slice<Budgets> = {
+  initial: { messages: unspent, transitions: unspent, announcements: unspent, guestUses: unspent },
+  row: 'none',
+  onNewOwner: 'keep',
+};
+
+export type HourlyCount = { hour: number; count: number; lastAtMs: number };
+type Counted<Facts> = readonly (HourlyCount & Facts)[];
+
+/** A busy entry is saved at most once in this time. */
+const saveCountEveryMs = minuteMs;
+
+/** A slice of counts: one entry for each hour and key; of more than `maxEntries` the oldest ends. */
+export function hourlyCounts<Facts extends object>(
+  name: 'floods' | 'loginRefusals' | 'activations',
+  maxEntries: number,
+  keyOf: (facts: Facts) => string,
+) {
+  const slice: Slice<Counted<Facts>> = {
+    initial: [],
+    row: 'own',
+    onNewOwner: 'forget',
+    isWorthSaving: (savedState, state) => {
+      const [saved, present] = [savedState[name], state[name]] as unknown as [Counted<Facts>, Counted<Facts>];
+      if (saved === present) return false;
+      return present.some((entry) => {
+        const before = saved.find((other) => other.hour === entry.hour && keyOf(other) === keyOf(entry));
+        return before === undefined || entry.lastAtMs - before.lastAtMs >= saveCountEveryMs;
+      });
+    },
+  };
+  const add = (entries: Counted<Facts>, facts: Facts, count: number, nowMs: number): Counted<Facts> => {
+    const hour = Math.floor(nowMs / hourMs);
+    const former = entries.find((entry) => entry.hour === hour && keyOf(entry) === keyOf(facts));
+    const counted = { ...facts, hour, count: (former?.count ?? 0) + count, lastAtMs: nowMs };
+    return [...entries.filter((entry) => entry !== former), counted].slice(-maxEntries);
+  };
+  return { slice, add };
+}
+
+const floods = hourlyCounts<object>('floods', 24, () => '');
+export const floodsSlice = floods.slice;
+
+/** Messages that were dropped because the device sends too many: the owner sees that it happened. */
+export function countDropped<State extends { floods: readonly HourlyCount[] }>(
+  state: State,
+  count: number,
+  nowMs: number,
+): State {
+  return { ...state, floods: floods.add(state.floods, {}, count, nowMs) };
+}
+
+/** `address`: of the last attempt, if the broker tells it. */
+type LoginRefusalFacts = { reason: LoginRefusalReason; address: string | null };
+export type LoginRefusal = HourlyCount & LoginRefusalFacts;
+
+const loginRefusals = hourlyCounts<LoginRefusalFacts>('loginRefusals', 48, ({ reason }) => reason);
+export const loginRefusalsSlice = loginRefusals.slice;
+
+/** Refused logins: the maker sees why a device does not get in. */
+export function countLoginRefusal(refusals: readonly LoginRefusal[], facts: LoginRefusalFacts, nowMs: number) {
+  return loginRefusals.add(refusals, facts, 1, nowMs);
+}

@@ -1,0 +1,69 @@
+// What a decision asks the shell to do once its state is written: one closed union. Plain data, so that a test can read
+// it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
+import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
+import type { RevokeCause } from '../../revoke-cause.ts';
+import type { Member } from '../ownership/sharing.ts';
+import type { Subscription } from '../messages/subscriptions.ts';
+
+/** One decision under way: its time, and what it wants done, in order. */
+export type Decision = { readonly nowMs: number; readonly effects: Effect[] };
+
+export type Effect =
+  /** Push to the sockets of the shards; `topic` is the full one. */
+  | {
+      kind: 'push';
+      topic: string;
+      payload: string;
+      subscriptions: readonly Subscription[];
+      generations: readonly number[];
+    }
+  /** Hand a command to the device's open edge session, else to the broker; the outcome comes back as `publication_ended`. */
+  | {
+      kind: 'publish_command';
+      commandId: string;
+      topic: string;
+      payload: string;
+      expiresAtMs: number;
+      messageExpirySeconds: number;
+    }
+  /**
+   * Say on the status topic what the device did not say; the outcome comes back as `announcement_ended`. `isAtEdge`: the
+   * device's last session was at the edge, so that nobody listens at the broker.
+   */
+  | {
+      kind: 'publish_announcement';
+      topic: string;
+      payload: string;
+      time: number;
+      expiresAtMs: number;
+      isAtEdge: boolean;
+    }
+  /** The device's session at the edge is over: its socket is closed with the reason. */
+  | { kind: 'end_edge_session'; reason: EdgeEndReason }
+  /** Write the projection in D1, at once where it is urgent; the outcome comes back as `projection_ended`. */
+  | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
+  /** Ask D1 for the device's record; a definite answer comes back as `record_checked`. */
+  | { kind: 'check_record'; productKey: string }
+  /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */
+  | { kind: 'delete_at_broker'; productKey: string }
+  /** `generations`: of the credentials whose relay sessions stay. */
+  | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[]; generations: readonly number[] }
+  /** Write the members in D1; the outcome comes back as `members_written`. */
+  | { kind: 'write_members'; version: number; members: readonly Member[] }
+  /** End what the user follows of the device at that shard; the outcome comes back as `subscriptions_ended`. */
+  | { kind: 'end_subscriptions'; userId: number; shard: string }
+  /** Whoever waits for this command's end may look again. */
+  | { kind: 'notify_waiting'; commandId: string }
+  /** The handling of a message threw: it is rejected, and its reason is for the log. */
+  | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
+
+/** What D1 is to know of a device; only a higher version replaces what it has. */
+export type Projection = {
+  version: number;
+  name: string;
+  isDisabled: boolean;
+  connectionStatus: 0 | 1 | 2;
+  lastOnlineAt: number | null;
+  /** Null where D1 knows whose it is. */
+  owner: { ownerId: number; claimedAt: number | null } | null;
+};

@@ -1,0 +1,218 @@
+// What can happen to a device, and what each event answers: the input and the result of `decide`. Facts that the core
+// cannot find itself (fresh ids, compared digests, rows that are not loaded) are part of the event.
+// What each event answers where there is no device: never provisioned, or deleted. Changes nothing.
+import type { TopicAction } from '../../../protocol/mqtt.ts';
+import type { Actor, MemberRole } from '../../access.ts';
+import type { PublishOutcome } from '../../publish-outcome.ts';
+import { refuse, type Outcome } from '../../refusal.ts';
+import type { DeviceIdentity } from '../../topics.ts';
+import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/commands.ts';
+import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
+import type { EdgeInbound, InboundMessage, MessageResult } from '../messages/inbox.ts';
+import type { Activation, LostDevice, Provisioned } from '../ownership/activation.ts';
+import type { ProductFacts, TransferOffer } from '../ownership/ownership.ts';
+import type { InvitationChange, Member, NewMember, Party } from '../ownership/sharing.ts';
+import type { EdgeSessionEnd, OpenSession } from '../presence/direct-session.ts';
+import type { PresenceEvent } from '../presence/presence.ts';
+import type { ProjectionOutcome } from '../presence/projection.ts';
+import type { Subscription } from '../messages/subscriptions.ts';
+import type { DeviceSettings, DeviceState } from './state.ts';
+
+export type DeviceEvent =
+  /** An activation: makes the device, or gives one that exists a further messaging password. */
+  | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
+  /** D1 has a record of a device that has no session any more. */
+  | ({ kind: 'record_restored' } & LostDevice)
+  /** A login at the broker or at a relay shard. `matchedDigest`: the stored digest that equals the password's. */
+  | {
+      kind: 'login_attempted';
+      productKey: string;
+      isClientIdRight: boolean;
+      matchedDigest: string | undefined;
+      address: string | null;
+      relayShard: string | undefined;
+    }
+  /** A login at the edge. `takenOver`: the session whose socket is still there. */
+  | {
+      kind: 'edge_connected';
+      productKey: string;
+      isClientIdRight: boolean;
+      matchedDigest: string | undefined;
+      address: string | null;
+      takenOver: { will: string | null } | null;
+    }
+  /** The packets of one wake-up of the session that began then; `end` where they end it. */
+  | {
+      kind: 'edge_packets_received';
+      startedAtMs: number;
+      messages: readonly EdgeInbound[];
+      delivered: readonly string[];
+      hasSubscribed: boolean;
+      end: EdgeSessionEnd | null;
+    }
+  | { kind: 'edge_ended'; end: EdgeSessionEnd }
+  /** What the socket of the open session knows; null where there is none. */
+  | { kind: 'edge_checked'; open: OpenSession | null }
+  /** A broker says that a session began or ended, or what it said before is in doubt. */
+  | { kind: 'connection_reported'; report: ConnectionReport }
+  | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
+  /** Messages of the device that were dropped on their way because it sends too many. */
+  | { kind: 'messages_dropped'; count: number }
+  /** Saving the message's effect failed where that of others did not. */
+  | { kind: 'message_put_aside'; spoolId: string; seq: number }
+  /** A message of a relay session that signed in as the device with the credential of that number. */
+  | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
+  | { kind: 'command_requested'; actor: Actor; request: CommandRequest; commandId: string; number: number }
+  | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
+  | { kind: 'cancel_requested'; actor: Actor; commandId: string }
+  /** A socket of a user subscribes at a relay shard. */
+  | { kind: 'subscription_requested'; actor: Actor; productKey: string; shard: string; filter: string }
+  | { kind: 'subscription_ended'; shard: string; registrationId: number }
+  | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
+  /** A user accepted the invitation of `invitedBy`. */
+  | ({ kind: 'member_joined' } & NewMember & Party)
+  | ({ kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole } & Party)
+  | ({ kind: 'member_removed'; actor: Actor; userId: number } & Party)
+  /** By who may share the device, or declined by who was invited. */
+  | ({ kind: 'invitation_changed'; actor: Actor; change: InvitationChange; role: MemberRole | null } & Party)
+  | { kind: 'members_written'; version: number; isWritten: boolean }
+  | { kind: 'subscriptions_ended'; userId: number; shard: string; isDone: boolean }
+  | { kind: 'credentials_replaced'; actor: Actor; passwordDigest: string; address: string | null }
+  | { kind: 'released'; actor: Actor; defaultName: string }
+  | { kind: 'transfer_offered'; actor: Actor; offer: TransferOffer; address: string | null }
+  | { kind: 'transfer_withdrawn'; actor: Actor; address: string | null }
+  | { kind: 'transfer_answered'; userId: number; offerId: string; isAccepted: boolean; address: string | null }
+  | { kind: 'pairing_window_set'; actor: Actor; untilMs: number | null; address: string | null }
+  | { kind: 'guest_link_made'; actor: Actor; link: NewGuestLink; address: string | null }
+  | { kind: 'guest_link_revoked'; actor: Actor; linkId: string; address: string | null }
+  | ({ kind: 'guest_link_used' } & GuestUse)
+  | { kind: 'product_changed'; facts: ProductFacts }
+  | { kind: 'deleted' }
+  | { kind: 'announcement_ended'; time: number; isPublished: boolean }
+  | { kind: 'projection_ended'; version: number; outcome: ProjectionOutcome }
+  /** D1 answered whether it has the device's record. */
+  | { kind: 'record_checked'; isThere: boolean }
+  /** The versions of projection and members in D1, where a reconciliation found the record. */
+  | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
+  /** `scheduledAtMs`: when the alarm was to fire. */
+  | { kind: 'alarm_fired'; scheduledAtMs: number };
+
+export type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
+
+export type EventKind = DeviceEvent['kind'];
+export type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
+
+/** What a handler of decide.ts makes of an event. */
+export type Handled<Kind extends EventKind> = { state: DeviceState; result: Results[Kind] };
+
+/** `others` are the results that are not `accepted`, with the positions of their messages. */
+export type Ingested = {
+  others: (MessageResult & { position: number })[];
+  subscriptions: readonly Subscription[];
+  /** Of the valid credentials. Pushes carry them: relay sessions of others are over. */
+  generations: readonly number[];
+  /** The users who may follow the device. */
+  readers: readonly number[];
+};
+
+/** The results in the order of the messages. */
+export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
+
+export type Results = {
+  provisioned: Outcome<Provisioned>;
+  released: Outcome<DeviceIdentity>;
+  transfer_offered: Outcome<null>;
+  transfer_withdrawn: Outcome<null>;
+  transfer_answered: Outcome<null>;
+  pairing_window_set: Outcome<null>;
+  login_attempted: Outcome<DeviceIdentity & { generation: number }>;
+  edge_connected: Outcome<{ startedAtMs: number }>;
+  edge_packets_received: EdgeTaken;
+  edge_ended: null;
+  edge_checked: null;
+  connection_reported: null;
+  messages_received: Ingested;
+  messages_dropped: null;
+  message_put_aside: null;
+  relay_message_received: Outcome<MessageResult>;
+  command_requested: Outcome<AcceptedCommand>;
+  publication_ended: null;
+  cancel_requested: Outcome<CommandView>;
+  subscription_requested: Outcome<null>;
+  subscription_ended: null;
+  administered: Outcome<{ name: string; isDisabled: boolean }>;
+  credentials_replaced: Outcome<DeviceIdentity>;
+  member_joined: Outcome<Member>;
+  member_changed: Outcome<Member>;
+  member_removed: Outcome<null>;
+  invitation_changed: Outcome<null>;
+  members_written: null;
+  subscriptions_ended: null;
+  guest_link_made: Outcome<GuestLinkView>;
+  guest_link_revoked: Outcome<null>;
+  guest_link_used: Outcome<AcceptedCommand>;
+  product_changed: null;
+  deleted: null;
+  announcement_ended: null;
+  projection_ended: null;
+  record_checked: null;
+  record_compared: null;
+  record_restored: null;
+  alarm_fired: null;
+};
+
+const unknownDevice = { result: 'rejected', reason: 'device_not_found' } as const;
+
+export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
+  switch (event.kind) {
+    case 'provisioned':
+    case 'login_attempted':
+    case 'edge_connected':
+    case 'relay_message_received':
+    case 'command_requested':
+    case 'cancel_requested':
+    case 'subscription_requested':
+    case 'administered':
+    case 'credentials_replaced':
+    case 'member_joined':
+    case 'member_changed':
+    case 'member_removed':
+    case 'invitation_changed':
+    case 'released':
+    case 'transfer_offered':
+    case 'transfer_withdrawn':
+    case 'transfer_answered':
+    case 'pairing_window_set':
+    case 'guest_link_made':
+    case 'guest_link_revoked':
+    case 'guest_link_used':
+      return refuse({ kind: 'not_found', what: 'device' });
+    case 'messages_received':
+      return rejectAll(event.messages.length);
+    case 'edge_packets_received':
+      return { results: event.messages.map(() => unknownDevice), subscriptions: [], generations: [], readers: [] };
+    case 'edge_ended':
+    case 'edge_checked':
+    case 'connection_reported':
+    case 'messages_dropped':
+    case 'message_put_aside':
+    case 'publication_ended':
+    case 'subscription_ended':
+    case 'members_written':
+    case 'subscriptions_ended':
+    case 'product_changed':
+    case 'deleted':
+    case 'announcement_ended':
+    case 'projection_ended':
+    case 'record_checked':
+    case 'record_compared':
+    case 'record_restored':
+    case 'alarm_fired':
+      return null;
+  }
+}
+
+export function rejectAll(count: number): Ingested {
+  const others = Array.from({ length: count }, (_, position) => ({ ...unknownDevice, position }));
+  return { others, subscriptions: [], generations: [], readers: [] };
+}

@@ -1,0 +1,43 @@
+// What a device remembers of its past: the last transitions of presence, changes of ownership and of members, uses of guest
+// links. Bounded rings in storage, one row an entry; the core only appends. Positions change often: see properties.ts.
+import type { Slice } from './slice.ts';
+import type {
+  GuestLinkChange,
+  MembershipChange,
+  OwnershipChange,
+  TransitionReason,
+} from '../../../protocol/vocabulary.ts';
+import type { MemberRole } from '../../access.ts';
+
+export type Transition = {
+  status: 'online' | 'offline';
+  reason: TransitionReason;
+  detail: string;
+  time: number;
+  /** Of an entry that stands for several transitions, of which it is the last. */
+  count?: number;
+};
+export type JournalEntry = { time: number; address: string | null } & (
+  | { reason: OwnershipChange }
+  /** `email`: whom it is about. `role`: the one from then on; null where it ended. */
+  | { reason: MembershipChange; email: string; role: MemberRole | null }
+);
+export type GuestEntry = { reason: GuestLinkChange; linkId: string; time: number; address: string | null };
+
+export type HistoryEntry =
+  | { kind: 'transition'; number: number; entry: Transition }
+  | { kind: 'journal'; number: number; entry: JournalEntry }
+  | { kind: 'guest'; number: number; entry: GuestEntry };
+
+/** Entries that are not in storage yet. */
+export const newHistorySlice: Slice<readonly HistoryEntry[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
+
+/** Entries of each kind that a device keeps. */
+export const historySize = 100;
+
+export function appendHistory<State extends { newHistory: readonly HistoryEntry[] }>(
+  state: State,
+  entry: HistoryEntry,
+): State {
+  return { ...state, newHistory: [...state.newHistory, entry] };
+}

@@ -1,0 +1,217 @@
+// The state of one device: the list of its slices, and what goes over that list: reading, saving, the alarm, a change of owner.
+// Only decide.ts makes a new state. Rows written are what a device costs; what is not worth one may be lost with the object.
+import { isOpen } from '../commands/command-life.ts';
+import { commandsSlice, maxOpen } from '../commands/commands.ts';
+import { guestLinksSlice } from '../commands/guest-links.ts';
+import { coalescedSlice } from '../messages/coalescing.ts';
+import { deduplicationSlice } from '../messages/deduplication.ts';
+import { lastRejectedSlice } from '../messages/messages.ts';
+import { propertiesSlice } from '../messages/properties.ts';
+import { credentialsSlice } from '../ownership/credentials.ts';
+import { activationsSlice, identitySlice, ownershipSlice } from '../ownership/ownership.ts';
+import { sharingSlice } from '../ownership/sharing.ts';
+import { presenceSlice, resolutionOf, rulesOf } from '../presence/announcements.ts';
+import { edgeSlice } from '../presence/direct-session.ts';
+import { inactivityDueAtMs, silenceAllowedMs } from '../presence/presence.ts';
+import { projectionSlice, recordCheckSlice } from '../presence/projection.ts';
+import { subscriptionsSlice } from '../messages/subscriptions.ts';
+import { budgetsSlice, floodsSlice, loginRefusalsSlice } from './counts.ts';
+import { newHistorySlice } from './history.ts';
+import type { Slice } from './slice.ts';
+
+type AlarmSlice = {
+  /** As set in storage; null if none is. */
+  setAtMs: number | null;
+  /** It is set for the device's inactivity, and so records when its last message was. */
+  isForInactivity: boolean;
+};
+
+/**
+ * The one alarm of a device, at the earliest time that a slice names. If inactivity is watched the alarm is also the record
+ * of the device's last message: moving the alarm costs one row, and a row of its own would cost another.
+ */
+const alarmSlice: Slice<AlarmSlice> = {
+  initial: { setAtMs: null, isForInactivity: false },
+  row: 'activity',
+  read: ({ isForInactivity }) => ({ setAtMs: null, isForInactivity }),
+  isWorthSaving: (saved, state, nowMs) => {
+    if (saved.alarm.isForInactivity !== state.alarm.isForInactivity) return true;
+    const lastOf = ({ presence }: DeviceState) => presence.connection.lastOnlineAtMs ?? 0;
+    return lastOf(state) - lastOf(saved) >= resolutionOf(state) && !isRecordedByAlarm(state, nowMs);
+  },
+  onNewOwner: 'keep',
+};
+
+const slices = {
+  identity: identitySlice,
+  ownership: ownershipSlice,
+  credentials: credentialsSlice,
+  recordCheck: recordCheckSlice,
+  presence: presenceSlice,
+  edge: edgeSlice,
+  properties: propertiesSlice,
+  subscriptions: subscriptionsSlice,
+  deduplication: deduplicationSlice,
+  alarm: alarmSlice,
+  sharing: sharingSlice,
+  guests: guestLinksSlice,
+  loginRefusals: loginRefusalsSlice,
+  floods: floodsSlice,
+  activations: activationsSlice,
+  lastRejected: lastRejectedSlice,
+  commands: commandsSlice,
+  projection: projectionSlice,
+  coalesced: coalescedSlice,
+  budgets: budgetsSlice,
+  newHistory: newHistorySlice,
+};
+
+type Slices = typeof slices;
+type SliceName = keyof Slices;
+
+export type DeviceState = { settings: DeviceSettings } & { [Name in SliceName]: Slices[Name]['initial'] };
+
+/** What the configuration of the Worker says about all devices. */
+export type DeviceSettings = {
+  /** The broker reports connects and disconnects; otherwise inactivity is watched. */
+  reportsConnections: boolean;
+  keepAliveSeconds: number;
+  /** The broker asks at each login; otherwise it was given the credentials. */
+  asksAtLogin: boolean;
+  limits: DeviceLimits;
+};
+
+type DeviceLimits = Record<
+  | 'sessionSilenceHours'
+  | 'passwordsInUsePerDevice'
+  | 'edgeWatchSeconds'
+  | 'edgeReconnectGraceSeconds'
+  | 'membersPerDevice'
+  | 'guestLinksPerDevice'
+  | 'guestLinkUses'
+  | 'guestLinkDays'
+  | 'deviceGuestUsesPerMinute'
+  | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
+  number
+>;
+
+const sliceNames = Object.keys(slices) as SliceName[];
+const sharedRows = ['administration', 'activity'];
+const sliceOf = (name: SliceName): Slice<unknown> => slices[name];
+const rowOf = (name: SliceName): string => (slices[name].row === 'own' ? name : slices[name].row);
+
+/** Rows by name, each with its slices by name, as they are saved. */
+export type SavedRows = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+export function newState(settings: DeviceSettings): DeviceState {
+  return { settings, ...makeSlices((name) => sliceOf(name).initial) };
+}
+
+/** A member that a newer version added, or a slice that it did, is at its initial value. */
+export function readState(settings: DeviceSettings, rows: SavedRows): DeviceState {
+  const read = (name: SliceName) => {
+    const slice = sliceOf(name);
+    const saved = rows[rowOf(name)]?.[name];
+    if (saved === undefined) return slice.initial;
+    const whole = isObject(saved) && isObject(slice.initial) ? { ...slice.initial, ...saved } : saved;
+    return slice.read === undefined ? whole : slice.read(whole);
+  };
+  return { settings, ...makeSlices(read) };
+}
+
+/** The rows that are worth writing. @param saved the state as storage has it; undefined if it has none */
+export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): SavedRows {
+  const before = saved ?? newState(state.settings);
+  const changed = sliceNames.filter(
+    (name) => sliceOf(name).isWorthSaving?.(before, state, nowMs) ?? before[name] !== state[name],
+  );
+  const names = new Set([...(saved === undefined ? sharedRows : []), ...changed.map(rowOf)]);
+  names.delete('none');
+  return Object.fromEntries([...names].map((row) => [row, rowNamed(row, state)]));
+}
+
+/** A row as it is saved. */
+export function rowNamed(row: string, state: DeviceState): SavedRows[string] {
+  const names = sliceNames.filter((name) => rowOf(name) === row);
+  const save = (name: SliceName) => {
+    const slice = sliceOf(name);
+    return slice.save === undefined ? state[name] : slice.save(state[name]);
+  };
+  return Object.fromEntries(names.map((name) => [name, save(name)]));
+}
+
+/** The state as storage has it once `rows` are written. */
+export function savedState(saved: DeviceState | undefined, state: DeviceState, rows: SavedRows): DeviceState {
+  if (saved === undefined) return state;
+  const isFollowing = (name: SliceName) => rowOf(name) === 'none' || Object.hasOwn(rows, rowOf(name));
+  return { settings: state.settings, ...makeSlices((name) => (isFollowing(name) ? state : saved)[name]) };
+}
+
+/**
+ * The state after its write: what storage alone has to keep is dropped from memory. If there were more open commands than
+ * are kept here, `isComplete` is false and storage is to be asked again.
+ */
+export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceState; isComplete: boolean } {
+  const { loaded, inFlight } = state.commands;
+  const open = loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);
+  const isComplete = open.length === loaded.length || loaded.length < maxOpen;
+  return { state: { ...state, commands: { loaded: open, records: [], inFlight }, newHistory: [] }, isComplete };
+}
+
+/** What every slice does with a new owner. Who that is, the identity slice is not told here. */
+export function forNewOwner(state: DeviceState, newOwnerId: number): DeviceState {
+  const passOn = (name: SliceName) => {
+    const { onNewOwner, initial } = sliceOf(name);
+    if (onNewOwner === 'keep') return state[name];
+    return onNewOwner === 'forget' ? initial : onNewOwner(state, newOwnerId);
+  };
+  return { settings: state.settings, ...makeSlices(passOn) };
+}
+
+/** The state as it was loaded, with the time of the last message if the alarm records it. */
+export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: number): DeviceState {
+  const adopted = { ...state, alarm: { ...state.alarm, setAtMs } };
+  const { connection } = state.presence;
+  if (setAtMs === null || !state.alarm.isForInactivity || !connection.isOnline) return adopted;
+  const seenAtMs = Math.min(setAtMs - silenceAllowedMs(connection, rulesOf(state, nowMs)), nowMs);
+  if (seenAtMs <= (connection.lastOnlineAtMs ?? 0)) return adopted;
+  const seen = { ...connection, lastOnlineAtMs: seenAtMs };
+  return { ...adopted, presence: { ...state.presence, connection: seen } };
+}
+
+/**
+ * Leaves an alarm that fires too early: deleting it writes a row, an idle wake-up does not. An alarm that records the
+ * last message moves on when it is behind by the resolution of that record.
+ */
+export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
+  const { setAtMs, isForInactivity } = state.alarm;
+  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state, nowMs)) ?? Infinity;
+  const otherAtMs = slicesDueAtMs(state, nowMs);
+  const dueAtMs = Math.min(inactiveAtMs, otherAtMs);
+  if (dueAtMs === Infinity) return state;
+  const willBeForInactivity = inactiveAtMs <= otherAtMs;
+  const isEarlier = setAtMs === null || setAtMs > dueAtMs;
+  const isBehind = willBeForInactivity && isForInactivity && inactiveAtMs - (setAtMs ?? 0) >= resolutionOf(state);
+  if (!isEarlier && !isBehind) return state;
+  return { ...state, alarm: { setAtMs: dueAtMs, isForInactivity: willBeForInactivity } };
+}
+
+/** Whether the alarm in storage records the last message, so that the message needs no row. */
+function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
+  const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state, nowMs));
+  if (inactiveAtMs === null) return true;
+  return inactiveAtMs <= slicesDueAtMs(state, nowMs) && state.alarm.isForInactivity;
+}
+
+/** When something other than inactivity is due. */
+function slicesDueAtMs(state: DeviceState, nowMs: number): number {
+  return Math.min(...sliceNames.map((name) => sliceOf(name).dueAtMs?.(state, nowMs) ?? Infinity));
+}
+
+function makeSlices(valueOf: (name: SliceName) => unknown): Omit<DeviceState, 'settings'> {
+  return Object.fromEntries(sliceNames.map((name) => [name, valueOf(name)])) as Omit<DeviceState, 'settings'>;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

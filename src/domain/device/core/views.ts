@@ -1,0 +1,191 @@
+// What a device's owner reads of it. Queries on the state and on the histories that storage has; they change nothing.
+import {
+  positionSchema,
+  propertyPostMethod,
+  topicActions,
+  type Position,
+  type TopicAction,
+} from '../../../protocol/mqtt.ts';
+import type {
+  ActivationReason,
+  ActivationRefusalReason,
+  DeviceStatusText,
+  FloodReason,
+  GuestLinkChange,
+  LoginRefusalReason,
+  MembershipChange,
+  OwnershipChange,
+  TransitionReason,
+} from '../../../protocol/vocabulary.ts';
+import type { MemberRole } from '../../access.ts';
+import { describeStatus } from '../../device-status.ts';
+import { offsetOf, type Page, type PageRequest } from '../../pagination.ts';
+import type { LastRejected } from '../messages/messages.ts';
+import { isActivated } from '../ownership/credentials.ts';
+import type { GuestEntry, JournalEntry, Transition } from './history.ts';
+import type { DeviceState } from './state.ts';
+
+export type StatusView = {
+  deviceId: string;
+  deviceName: string;
+  online: boolean;
+  position: Position | null;
+  status: DeviceStatusText;
+  lastOnlineAt: string | null;
+};
+
+export type PropertiesView = {
+  /** Values are JSON; the type of a call between objects cannot say so. */
+  list: { name: string; value: unknown; time: string }[];
+  positionChanges: { position: Position; time: string }[];
+  /** What the device said last that was not understood. */
+  lastRejected: {
+    topic: TopicAction;
+    reason: LastRejected['reason'];
+    dropped: string[];
+    text: string;
+    time: string;
+  } | null;
+};
+
+export type PresentView = {
+  productKey: string;
+  /** Bodies are JSON; the type of a call between objects cannot say so. */
+  messages: { action: TopicAction; body: unknown }[];
+};
+
+export type EventView =
+  | { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: string; count?: number }
+  | {
+      status: 'login_refused';
+      reason: LoginRefusalReason;
+      detail: '';
+      /** Of the last attempt; `count` attempts in the hour. */
+      time: string;
+      count: number;
+      address: string | null;
+    }
+  /** `count` messages beyond the limit in the hour, the last at `time`. */
+  | { status: 'flooded'; reason: FloodReason; detail: ''; time: string; count: number }
+  | {
+      status: 'activated' | 'activation_refused' | 'credentials';
+      reason: ActivationReason | ActivationRefusalReason | 'contested';
+      detail: '';
+      /** Of the last one; `count` in the hour. */
+      time: string;
+      count: number;
+      address: string | null;
+    }
+  | { status: 'ownership'; reason: OwnershipChange; detail: ''; time: string; address: string | null }
+  | {
+      status: 'sharing';
+      reason: MembershipChange;
+      detail: '';
+      time: string;
+      address: string | null;
+      email: string;
+      role: MemberRole | null;
+    }
+  /** `detail` is the id of the link. */
+  | { status: 'guest_link'; reason: GuestLinkChange; detail: string; time: string; address: string | null };
+
+/** The status view of contract 2.6. */
+export function viewStatus({ identity, presence, properties, credentials }: DeviceState): StatusView {
+  const { isOnline, lastOnlineAtMs } = presence.connection;
+  const position = positionSchema.safeParse(properties.values.find(([name]) => name === 'position')?.[1]);
+  return {
+    deviceId: identity.deviceId,
+    deviceName: identity.name,
+    online: isOnline && !identity.isDisabled,
+    position: position.success ? position.data : null,
+    status: describeStatus(isOnline ? 1 : isActivated(credentials) ? 2 : 0, identity.isDisabled).status,
+    lastOnlineAt: lastOnlineAtMs === null ? null : toIso(lastOnlineAtMs),
+  };
+}
+
+/** The messages with which the device would say all of it anew. */
+export function viewPresent({ identity, presence, properties }: DeviceState, nowMs: number): PresentView {
+  const { isOnline, onlineSinceMs, offlineAtMs } = presence.connection;
+  const status = isOnline && !identity.isDisabled ? 'online' : 'offline';
+  const said = {
+    action: topicActions.status,
+    body: { status, time: (isOnline ? onlineSinceMs : offlineAtMs) ?? nowMs },
+  };
+  const { productKey } = identity;
+  const { values } = properties;
+  if (values.length === 0) return { productKey, messages: [said] };
+  const params = Object.fromEntries(values.map(([name, value]) => [name, value]));
+  const time = Math.max(...values.map(([, , arrivedAtMs]) => arrivedAtMs));
+  const body = { method: propertyPostMethod, id: 'snapshot', params, time };
+  return { productKey, messages: [said, { action: topicActions.propertyPost, body }] };
+}
+
+/** Newest first. @param stored newest first */
+export function viewEvents(
+  state: DeviceState,
+  stored: { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] },
+  page: PageRequest,
+) {
+  const { loginRefusals, floods, activations, presence } = state;
+  const { waiting } = presence;
+  const transitions = waiting === null ? stored.transitions : [waiting.entry, ...stored.transitions];
+  const refused = loginRefusals.map(({ reason, lastAtMs: time, count, address }) => {
+    return { status: 'login_refused', reason, detail: '', time, count, address } as const;
+  });
+  const flooded = floods.map(({ lastAtMs: time, count }) => {
+    return { status: 'flooded', reason: 'too_many_messages', detail: '', time, count } as const;
+  });
+  const activated = activations.map(({ status, reason, lastAtMs: time, count, address }) => {
+    return { status, reason, detail: '', time, count, address } as const;
+  });
+  const guests = stored.guests.map(({ reason, linkId, time, address }) => {
+    return { status: 'guest_link', reason, detail: linkId, time, address } as const;
+  });
+  const noted = stored.journal.map((entry) => {
+    return 'email' in entry
+      ? ({ status: 'sharing', detail: '', ...entry } as const)
+      : ({ status: 'ownership', detail: '', ...entry } as const);
+  });
+  // Transitions keep their order: an end that was reported late stands above the beginning that was known before.
+  const counted = mergeByTime(mergeByTime(mergeByTime(transitions, refused), flooded), activated);
+  const events = mergeByTime(mergeByTime(counted, noted), guests);
+  return pageOf(
+    events.map((event): EventView => ({ ...event, time: toIso(event.time) })),
+    page,
+  );
+}
+
+/** Times are of the arrival of the report that brought the value. */
+export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {
+  const positionChanges = properties.positions.toReversed();
+  return {
+    list: properties.values.map(([name, value, arrivedAtMs]) => ({ name, value, time: toIso(arrivedAtMs) })),
+    positionChanges: positionChanges.map(({ position, time }) => ({ position, time: toIso(time) })),
+    lastRejected: lastRejected && viewRejected(lastRejected),
+  };
+}
+
+function viewRejected({ action: topic, reason, dropped, text, atMs }: LastRejected) {
+  return { topic, reason, dropped: [...dropped], text, time: toIso(atMs) };
+}
+
+export function pageOf<T>(all: T[], page: PageRequest): Page<T> {
+  const start = offsetOf(page);
+  return { list: all.slice(start, start + page.size), total: all.length, ...page };
+}
+
+function mergeByTime<One extends { time: number }, Other extends { time: number }>(
+  ones: readonly One[],
+  others: readonly Other[],
+): (One | Other)[] {
+  const merged: (One | Other)[] = [...ones];
+  for (const other of others) {
+    const index = merged.findIndex(({ time }) => time <= other.time);
+    merged.splice(index < 0 ? merged.length : index, 0, other);
+  }
+  return merged;
+}
+
+function toIso(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

@@ -1,0 +1,288 @@
+// Takes the device's messages: each has its effect once, in order, and a message that cannot be handled never stops the
+// next one. The high-water mark of a message is raised together with its effect. Pushes nothing to subscribers: the
+// uplink does, a batch at a time.
+import { droppedReason } from '../../../protocol/bridge.ts';
+import { topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
+import { fingerprint } from '../../fingerprint.ts';
+import { topicOf } from '../../topics.ts';
+import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from '../commands/commands.ts';
+import { countDropped } from '../core/counts.ts';
+import type { Decision } from '../core/effects.ts';
+import type { DeviceState } from '../core/state.ts';
+import { liveGenerations } from '../ownership/credentials.ts';
+import { applyPresence, isEcho } from '../presence/announcements.ts';
+import { admitMessage, coalesce, coalescedMessages, coalescedSlice, supersede } from './coalescing.ts';
+import {
+  hasFailed,
+  isAtOrBelow,
+  isRedelivery,
+  noteFailed,
+  noteNew,
+  noteRedelivery,
+  raise,
+  type Delivery,
+} from './deduplication.ts';
+import { noteRejected, readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
+import { applyChanges, changedProperties } from './properties.ts';
+
+export type InboundMessage = {
+  seq: number;
+  action: TopicAction;
+  payload: string;
+  isDup: boolean;
+  redeliveryOf?: number | undefined;
+  isSoleReader: boolean;
+  isRetained: boolean;
+  /** The bridge's moment of arrival, in the service's clock. */
+  receivedAtMs: number;
+};
+
+/** A message of the session at the edge; `payload` is undefined where it is no text. */
+export type EdgeInbound = { action: TopicAction; payload: string | undefined };
+
+export type RejectionReason =
+  | InvalidReason
+  | 'device_not_found'
+  | 'device_disabled'
+  | 'session_revoked'
+  | 'not_text'
+  /** Beyond the device's limit of messages: see coalescing.ts. */
+  | typeof droppedReason
+  /** Handling it threw: the log has the error. */
+  | 'handling_failed';
+
+/**
+ * `accepted`: has its effect now. `duplicate`: had it before under this number, `redelivery`: under another. `ignored`:
+ * is to have none (an echo of the service, or retained). A duplicate says once more why it was rejected, because the
+ * first answer may be lost.
+ */
+export type MessageResult =
+  | { result: 'accepted' | 'redelivery' | 'ignored' }
+  | { result: 'duplicate'; reason?: RejectionReason }
+  | { result: 'rejected'; reason: RejectionReason };
+
+/** @returns the results in the order of the messages */
+export function takeMessages(
+  state: DeviceState,
+  spoolId: string,
+  messages: readonly InboundMessage[],
+  { nowMs, effects }: Decision,
+): { state: DeviceState; results: MessageResult[] } {
+  let next = state;
+  const results = messages.map((message): MessageResult => {
+    const refusal = refusalOf(next, message);
+    if (refusal?.result === 'rejected') {
+      const admitted = admitMessage(next, Math.min(message.receivedAtMs, nowMs));
+      next = admitted ?? countDropped(next, 1, nowMs);
+      return admitted === undefined ? dropped : refusal;
+    }
+    if (refusal !== undefined) return refusal;
+    const own: Decision = { nowMs, effects: [] };
+    try {
+      const taken = takeMessage(next, spoolId, message, own);
+      next = taken.state;
+      effects.push(...own.effects);
+      return taken.result;
+    } catch (error) {
+      next = putAside(next, spoolId, message.seq);
+      effects.push({ kind: 'log_failed_message', spoolId, seq: message.seq, error });
+      return { result: 'rejected', reason: 'handling_failed' };
+    }
+  });
+  return { state: next, results };
+}
+
+/** The message is rejected now, and again whenever it comes again. */
+export function putAside(state: DeviceState, spoolId: string, seq: number): DeviceState {
+  return { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
+}
+
+/** A message of the device's own relay session, which says nothing about its session at the broker; undefined: too many. */
+export function takeRelayMessage(
+  state: DeviceState,
+  action: TopicAction,
+  payload: string,
+  decision: Decision,
+): { state: DeviceState; result: MessageResult } | undefined {
+  const { nowMs } = decision;
+  const admitted = admitMessage(state, nowMs);
+  if (admitted === undefined) return undefined;
+  const meaning = readMessage(action, payload);
+  return applyMessage(showRejected(admitted, meaning, { action, payload }, nowMs), meaning, nowMs, decision);
+}
+
+/** Messages of the device's session at the edge: no other way may bring them again. */
+export function takeEdgeMessages(
+  state: DeviceState,
+  messages: readonly EdgeInbound[],
+  { nowMs, effects }: Decision,
+): { state: DeviceState; results: MessageResult[] } {
+  let next = state;
+  const results = messages.map(({ action, payload }, index): MessageResult => {
+    const own: Decision = { nowMs, effects: [] };
+    try {
+      const taken = takeEdgeMessage(next, action, payload, own);
+      next = taken.state;
+      effects.push(...own.effects);
+      return taken.result;
+    } catch (error) {
+      effects.push({ kind: 'log_failed_message', spoolId: 'edge', seq: index, error });
+      return { result: 'rejected', reason: 'handling_failed' };
+    }
+  });
+  return { state: next, results };
+}
+
+function takeEdgeMessage(
+  state: DeviceState,
+  action: TopicAction,
+  payload: string | undefined,
+  decision: Decision,
+): { state: DeviceState; result: MessageResult } {
+  const { nowMs } = decision;
+  const meaning = payload === undefined ? notText : readMessage(action, payload);
+  const admitted = isExpectedReply(state, meaning) ? state : admitMessage(state, nowMs);
+  if (admitted === undefined) return { state: coalesce(state, meaning, nowMs, nowMs), result: dropped };
+  const { connection } = admitted.presence;
+  // A will of an earlier session does not come this way.
+  const isOwnWord = meaning.kind === 'status' && connection.oldWillUntilMs !== null;
+  const heard = isOwnWord
+    ? { ...admitted, presence: { ...admitted.presence, connection: { ...connection, oldWillUntilMs: null } } }
+    : admitted;
+  const shown = showRejected(heard, meaning, { action, payload: payload ?? '' }, nowMs);
+  const taken = applyFromDevice(shown, meaning, nowMs, decision);
+  return payload === undefined ? { ...taken, result: { result: 'rejected', reason: 'not_text' } } : taken;
+}
+
+/** What waited for a second because the device sends too many. Of a session that has ended meanwhile nothing counts. */
+export function applyCoalesced(state: DeviceState, decision: Decision): DeviceState {
+  const { coalesced, credentials, identity } = state;
+  if ((coalesced.dueAtMs ?? Infinity) > decision.nowMs) return state;
+  let next: DeviceState = { ...state, coalesced: coalescedSlice.initial };
+  if (identity.isDisabled || credentials.isAwaitingLogin) return next;
+  for (const { action, meaning, payload, atMs } of coalescedMessages(coalesced)) {
+    if (atMs < credentials.acceptedFromMs) continue;
+    next = applyFromDevice(next, meaning, atMs, decision).state;
+    const { subscriptions } = state;
+    const generations = liveGenerations(credentials, decision.nowMs);
+    decision.effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
+  }
+  return next;
+}
+
+/** Of messages that cannot come from the device's present session. */
+function refusalOf(state: DeviceState, message: InboundMessage): MessageResult | undefined {
+  const { identity, credentials } = state;
+  if (identity.isDisabled) return rejectUnlessEcho(state, message, 'device_disabled');
+  if (credentials.isAwaitingLogin) return rejectUnlessEcho(state, message, 'session_revoked');
+  if (message.receivedAtMs >= credentials.acceptedFromMs) return undefined;
+  return { result: 'rejected', reason: 'session_revoked' };
+}
+
+/** The service's own last announcement on a device that was disabled or re-keyed comes back like any other message. */
+function rejectUnlessEcho(state: DeviceState, message: InboundMessage, reason: RejectionReason): MessageResult {
+  const isOwn = message.action === topicActions.status && isEcho(state, message.payload);
+  return isOwn ? { result: 'ignored' } : { result: 'rejected', reason };
+}
+
+function takeMessage(
+  state: DeviceState,
+  spoolId: string,
+  message: InboundMessage,
+  decision: Decision,
+): { state: DeviceState; result: MessageResult } {
+  const { nowMs } = decision;
+  const { seq, action, payload, isDup, redeliveryOf, isSoleReader, receivedAtMs } = message;
+  const { deduplication } = state;
+  if (isAtOrBelow(deduplication.marks, spoolId, seq)) return { state, result: duplicateOf(state, spoolId, message) };
+  const print = fingerprint(`${action}\n${payload}`);
+  const delivery: Delivery = { spoolId, seq, isDup, redeliveryOf, isSoleReader, receivedAtMs, fingerprint: print };
+  if (isRedelivery(deduplication, delivery)) {
+    const noted = { ...state, deduplication: noteRedelivery(deduplication, delivery) };
+    return { state: noted, result: { result: 'redelivery' } };
+  }
+  const noted = { ...state, deduplication: noteNew(deduplication, delivery) };
+  // A retained message is an old one: the broker sends it to every new subscription.
+  if (message.isRetained) return { state: noted, result: { result: 'ignored' } };
+  const meaning = readMessage(action, payload);
+  if (meaning.kind === 'status' && isEcho(noted, payload)) return { state: noted, result: { result: 'ignored' } };
+  const atMs = Math.min(receivedAtMs, nowMs);
+  const admitted = isExpectedReply(noted, meaning) ? noted : admitMessage(noted, atMs);
+  if (admitted === undefined) {
+    const raised = { ...deduplication, marks: raise(deduplication.marks, spoolId, seq) };
+    return { state: coalesce({ ...state, deduplication: raised }, meaning, atMs, nowMs), result: dropped };
+  }
+  const shown = showRejected(admitted, meaning, message, nowMs);
+  if (meaning.kind === 'invalid' && meaning.reason === 'too_large') {
+    return { state: shown, result: { result: 'rejected', reason: meaning.reason } };
+  }
+  return applyFromDevice(shown, meaning, atMs, decision);
+}
+
+function showRejected(
+  state: DeviceState,
+  meaning: DeviceMessage,
+  message: { action: TopicAction; payload: string },
+  nowMs: number,
+): DeviceState {
+  const lastRejected = noteRejected(state.lastRejected, meaning, message, nowMs);
+  return lastRejected === state.lastRejected ? state : { ...state, lastRejected };
+}
+
+/** A reply that a command waits for is never one too many: each command takes one. */
+function isExpectedReply(state: DeviceState, meaning: DeviceMessage): boolean {
+  return meaning.kind === 'reply' && meaning.id !== undefined && isAwaitingReply(state, meaning.id);
+}
+
+function applyFromDevice(
+  state: DeviceState,
+  meaning: DeviceMessage,
+  atMs: number,
+  decision: Decision,
+): { state: DeviceState; result: MessageResult } {
+  // A message that cannot be read was still sent by the device.
+  const event =
+    meaning.kind === 'status'
+      ? { kind: 'announced' as const, status: meaning.status, atMs }
+      : { kind: 'message' as const, atMs };
+  const present = applyPresence(state, event, decision);
+  const applied = applyMessage(present.state, meaning, atMs, decision);
+  if (!present.hasReturned) return applied;
+  // After the message itself, which may be the reply that ends what would be published again.
+  return { state: applyReturn(applied.state, decision), result: applied.result };
+}
+
+function applyMessage(
+  before: DeviceState,
+  meaning: DeviceMessage,
+  atMs: number,
+  decision: Decision,
+): { state: DeviceState; result: MessageResult } {
+  const state = supersede(before, meaning);
+  switch (meaning.kind) {
+    case 'invalid':
+      return { state, result: { result: 'rejected', reason: meaning.reason } };
+    case 'status':
+      return { state, result: { result: 'accepted' } };
+    case 'reply': {
+      const { id, code } = meaning;
+      const replied = id === undefined ? state : applyReply(state, id, code ?? null, decision);
+      return { state: replied, result: { result: 'accepted' } };
+    }
+    case 'report': {
+      const changes = changedProperties(state.properties.values, meaning.properties);
+      const confirmed = confirmByReport(state, meaning.properties, changes, decision.nowMs);
+      return { state: applyChanges(confirmed, changes, atMs), result: { result: 'accepted' } };
+    }
+  }
+}
+
+const notText = { kind: 'invalid', reason: 'not_an_object' } as const;
+const dropped = { result: 'rejected', reason: droppedReason } as const;
+
+function duplicateOf(state: DeviceState, spoolId: string, { seq, action, payload, isRetained }: InboundMessage) {
+  const result = 'duplicate' as const;
+  if (hasFailed(state.deduplication, spoolId, seq)) return { result, reason: 'handling_failed' as const };
+  const meaning = isRetained ? undefined : readMessage(action, payload);
+  return meaning?.kind === 'invalid' ? { result, reason: meaning.reason } : { result };
+}

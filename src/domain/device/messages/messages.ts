@@ -1,0 +1,145 @@
+// Reads a device's message (contract 6, field notes 44-49): a report, a reply, a status announcement, or why it is none of
+// them. Decides nothing about what the message changes.
+// Slice: the last message that could not be read, or of which members were dropped, for the maker of the device to see why
+// a report changes nothing. One entry: who sends many of them fills nothing.
+import { minuteMs } from '../../time.ts';
+import type { Slice } from '../core/slice.ts';
+import { maxPayloadBytes } from '../../../protocol/bridge.ts';
+import {
+  isKnownProperty,
+  knownProperties,
+  propertyPostMethod,
+  propertySetReplyMethod,
+  statusSchema,
+  topicActions,
+  type TopicAction,
+} from '../../../protocol/mqtt.ts';
+import { isJsonObject, readJson, type Json, type JsonProblem } from '../../json.ts';
+
+export type DeviceMessage =
+  /** `dropped`: names of members that have the wrong type, or are too long. */
+  | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[] }
+  | { kind: 'reply'; id: string | undefined; code: number | undefined }
+  | { kind: 'status'; status: 'online' | 'offline' }
+  | { kind: 'invalid'; reason: InvalidReason };
+
+export type InvalidReason =
+  'too_large' | JsonProblem | 'not_an_object' | 'unknown_method' | 'params_not_an_object' | 'invalid_status';
+
+const maxPropertyBytes = 1024;
+const maxShownNames = 8;
+const maxShownName = 64;
+
+/** Members of a message that are not properties where the properties stand bare. */
+const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
+
+/** Routes by `method` where there is one, by topic where there is none (decision: messages). */
+export function readMessage(action: TopicAction, payload: string): DeviceMessage {
+  if (isTooLarge(payload)) return { kind: 'invalid', reason: 'too_large' };
+  const read = readJson(payload);
+  if ('problem' in read) return { kind: 'invalid', reason: read.problem };
+  const body = read.value;
+  if (!isJsonObject(body)) return { kind: 'invalid', reason: 'not_an_object' };
+  const method = body.method;
+  if (method === propertySetReplyMethod) return readReply(body);
+  if (method === propertyPostMethod) return readReport(body);
+  if (method !== undefined && method !== null) return { kind: 'invalid', reason: 'unknown_method' };
+  if (action === topicActions.status) return readStatus(body);
+  return action === topicActions.propertySetReply ? readReply(body) : readReport(body);
+}
+
+function readReport(body: { [name: string]: Json }): DeviceMessage {
+  const params = body.params;
+  if (params !== undefined) {
+    return isJsonObject(params) ? report(params) : { kind: 'invalid', reason: 'params_not_an_object' };
+  }
+  const bare = Object.entries(body).filter(([name]) => !messageMembers.includes(name));
+  return report(Object.fromEntries(bare));
+}
+
+function report(properties: { [name: string]: Json }): DeviceMessage {
+  const kept = new Map<string, Json>();
+  const dropped: string[] = [];
+  for (const [name, value] of Object.entries(properties)) {
+    if (isTaken(name, value)) kept.set(name, value);
+    else if (dropped.length < maxShownNames) dropped.push(name.slice(0, maxShownName));
+  }
+  return dropped.length > 0 ? { kind: 'report', properties: kept, dropped } : { kind: 'report', properties: kept };
+}
+
+function isTaken(name: string, value: Json): boolean {
+  if (Object.hasOwn(knownProperties, name)) return isKnownProperty(name as keyof typeof knownProperties, value);
+  return name.length <= 64 && JSON.stringify(value).length <= maxPropertyBytes;
+}
+
+function readReply(body: { [name: string]: Json }): DeviceMessage {
+  const { id, code } = body;
+  return {
+    kind: 'reply',
+    id: typeof id === 'string' || typeof id === 'number' ? String(id) : undefined,
+    code: typeof code === 'number' ? code : undefined,
+  };
+}
+
+function readStatus(body: { [name: string]: Json }): DeviceMessage {
+  const parsed = statusSchema.safeParse(body);
+  return parsed.success
+    ? { kind: 'status', status: parsed.data.status }
+    : { kind: 'invalid', reason: 'invalid_status' };
+}
+
+function isTooLarge(payload: string): boolean {
+  // A UTF-16 unit has three bytes at most: only payloads near the limit are counted.
+  return payload.length * 3 > maxPayloadBytes && new TextEncoder().encode(payload).length > maxPayloadBytes;
+}
+
+/** The command that a message replies to, so that it can be loaded. Only what may be a reply is read for it. */
+export function mentionedCommands(action: TopicAction, payload: string): string[] {
+  const mayBeReply = action === topicActions.propertySetReply || payload.includes(propertySetReplyMethod);
+  const message = mayBeReply ? readMessage(action, payload) : undefined;
+  return message?.kind === 'reply' && message.id !== undefined ? [message.id] : [];
+}
+
+export type LastRejected = {
+  action: TopicAction;
+  reason: InvalidReason | 'wrong_type';
+  /** Names of the members that were dropped, where the others counted. */
+  dropped: readonly string[];
+  /** The first 200 bytes. */
+  text: string;
+  atMs: number;
+};
+
+const shownBytes = 200;
+/** One of the same kind is saved this often: a device with a mistake makes it in every report. */
+const saveRejectedEveryMs = 15 * minuteMs;
+
+/** What `message` leaves to be seen: the former entry where all of it was understood. */
+export function noteRejected(
+  former: LastRejected | null,
+  message: DeviceMessage,
+  { action, payload }: { action: TopicAction; payload: string },
+  nowMs: number,
+): LastRejected | null {
+  if (message.kind === 'invalid') {
+    return { action, reason: message.reason, dropped: [], text: beginOf(payload), atMs: nowMs };
+  }
+  if (message.kind !== 'report' || message.dropped === undefined) return former;
+  return { action, reason: 'wrong_type', dropped: message.dropped, text: beginOf(payload), atMs: nowMs };
+}
+
+export const lastRejectedSlice: Slice<LastRejected | null> = {
+  initial: null,
+  row: 'own',
+  isWorthSaving: ({ lastRejected: saved }, { lastRejected: present }) => {
+    if (saved === present) return false;
+    if (saved === null || present === null) return true;
+    return saved.reason !== present.reason || present.atMs - saved.atMs >= saveRejectedEveryMs;
+  },
+  onNewOwner: 'forget',
+};
+
+function beginOf(payload: string): string {
+  const bytes = new TextEncoder().encode(payload.slice(0, shownBytes));
+  return new TextDecoder().decode(bytes.subarray(0, shownBytes)).replace(/\uFFFD+$/, '');
+}

@@ -1,0 +1,137 @@
+// What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
+// takes it for who claims it. What may activate again is ownership.ts; what a claim wipes is owner-change.ts.
+import type { ReactivationPolicy } from '../../../protocol/vocabulary.ts';
+import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import type { Decision } from '../core/effects.ts';
+import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
+import { compareProjection, markProjectionBehind } from '../presence/projection.ts';
+import { beginLife, endSession, markOwnerChanged } from './administration.ts';
+import {
+  addPassword,
+  endRelaySessions,
+  firstCredentials,
+  isActivated,
+  lostCredentials,
+  replacePasswords,
+  type CredentialsSlice,
+  type IssuedSecrets,
+} from './credentials.ts';
+import { countActivation, judgeActivation, note, type IdentitySlice, type TransferOffer } from './ownership.ts';
+import type { Member } from './sharing.ts';
+
+export type Activation = IssuedSecrets & {
+  facts: Omit<IdentitySlice, 'deviceId'>;
+  /** The name of a device that nobody has named. */
+  defaultName: string;
+  policy: ReactivationPolicy | null;
+  /** The user of the claim token that came with it. */
+  claimantId: number | undefined;
+  isSecretRight: boolean;
+  address: string | null;
+  /** D1 has more of it than its record: it had a session once. */
+  wasActivated: boolean;
+};
+
+/** What D1 has of a device whose session was lost. */
+export type LostDevice = {
+  deviceId: string;
+  settings: DeviceSettings;
+  facts: Omit<IdentitySlice, 'deviceId'>;
+  members: readonly Member[];
+  membersVersion: number;
+  offer: TransferOffer | null;
+  projectionVersion: number;
+};
+
+/** `endsSessions`: sessions at the broker that were opened with earlier passwords are over. */
+export type Provisioned = { isNew: boolean; endsSessions: boolean };
+
+/** A serial that was activated before. Refused, it changes nothing but the events. */
+export function activateAgain(
+  state: DeviceState,
+  activation: Activation,
+  decision: Decision,
+): { state: DeviceState; result: Outcome<Provisioned> } {
+  const { nowMs } = decision;
+  const { identity, ownership, settings } = state;
+  const { address, claimantId, defaultName, secretDigest, passwordDigest } = activation;
+  const { deviceId } = identity;
+  const refused = (
+    reason: Parameters<typeof countActivation>[1]['reason'],
+    refusal: Refusal,
+  ): { state: DeviceState; result: Outcome<Provisioned> } => ({
+    state: countActivation(state, { status: 'activation_refused', reason } as never, address, nowMs),
+    result: refuse(refusal),
+  });
+  if (identity.isDisabled) return refused('disabled', { kind: 'device_disabled', deviceId });
+  // The secret was lost with the session: then its owner has to let it in.
+  const isSecretLost = activation.policy === 'secret' && !isActivated(state.credentials);
+  const judged = judgeActivation(state, isSecretLost ? { ...activation, policy: 'owner' } : activation, nowMs);
+  if (!judged.isAllowed) {
+    return refused(judged.reason, { kind: 'reactivation_refused', deviceId, because: judged.reason });
+  }
+  const issued = { secretDigest, passwordDigest };
+  const count = (next: DeviceState) =>
+    countActivation(next, { status: 'activated', reason: judged.reason }, address, nowMs);
+  if (claimantId !== undefined && identity.claimedAtMs === null) {
+    const ended = endSession(state, decision);
+    const owner = { ownerId: claimantId, claimedAtMs: nowMs, name: defaultName };
+    const claimed = note(beginLife(ended, owner, decision), 'claimed', address, nowMs);
+    const isAwaitingLogin = settings.asksAtLogin;
+    const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs);
+    return {
+      state: count({ ...claimed, credentials }),
+      result: { ok: true, value: { isNew: false, endsSessions: true } },
+    };
+  }
+  const { passwordsInUsePerDevice: maxInUse } = settings.limits;
+  const isUnproven = judged.reason === 'open';
+  const credentials = addPassword(state.credentials, issued, nowMs, { maxInUse, isUnproven });
+  if ('roomAtMs' in credentials) {
+    const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
+    return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
+  }
+  const known = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
+  const next = count({ ...known, ownership: { ...ownership, isReleased: false }, credentials });
+  if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials rotated', decision);
+  return { state: next, result: { ok: true, value: { isNew: false, endsSessions: false } } };
+}
+
+/** A serial that is new. One whose session was lost has to be restored before: D1 knows whose it is. */
+export function activateFirst(
+  event: Activation & { deviceId: string; settings: DeviceSettings },
+  nowMs: number,
+): { state: DeviceState | 'unused'; result: Outcome<Provisioned> } {
+  const { deviceId, settings, facts, address, claimantId, wasActivated } = event;
+  if (wasActivated) return { state: 'unused', result: refuse({ kind: 'device_not_activated', deviceId }) };
+  if (facts.isDisabled) return { state: 'unused', result: refuse({ kind: 'device_disabled', deviceId }) };
+  const owner = claimantId === undefined ? {} : { ownerId: claimantId, claimedAtMs: nowMs };
+  const made = newDevice({ deviceId, ...facts, ...owner }, settings, firstCredentials(event, nowMs), nowMs);
+  const counted = countActivation(made, { status: 'activated', reason: 'first' }, address, nowMs);
+  const result = { ok: true, value: { isNew: true, endsSessions: false } } as const;
+  if (claimantId === undefined) return { state: counted, result };
+  return { state: markOwnerChanged(note(counted, 'claimed', address, nowMs)), result };
+}
+
+/** A session was lost: what D1 knows of the device is its state. It has to activate again. */
+export function restore(
+  { deviceId, settings, facts, members, membersVersion, offer, projectionVersion }: LostDevice,
+  nowMs: number,
+): DeviceState {
+  const credentials = lostCredentials(settings.asksAtLogin, nowMs);
+  const made = newDevice({ deviceId, ...facts }, settings, credentials, nowMs);
+  const sharing = { ...made.sharing, members, version: membersVersion, writtenVersion: membersVersion };
+  const ownership = { ...made.ownership, offer };
+  const noted = note({ ...made, sharing, ownership }, 'session_restored', null, nowMs);
+  return compareProjection(noted, projectionVersion);
+}
+
+function newDevice(
+  identity: IdentitySlice,
+  settings: DeviceSettings,
+  credentials: CredentialsSlice,
+  nowMs: number,
+): DeviceState {
+  const made = newState(settings);
+  return { ...made, identity, credentials, recordCheck: { ...made.recordCheck, confirmedAtMs: nowMs } };
+}

@@ -1,0 +1,165 @@
+// What its owner changes of a device: its name, whether it is disabled, its messaging credentials, its owner (decision:
+// ownership). A claim is activation.ts. Each new owner begins an ownership period: the slices, and storage, forget the one before.
+import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import type { DeviceIdentity } from '../../topics.ts';
+import { endGuestLinks } from '../commands/guest-links.ts';
+import type { Decision } from '../core/effects.ts';
+import type { EventOf, Handled } from '../core/events.ts';
+import { forNewOwner, type DeviceState } from '../core/state.ts';
+import { applyPresence } from '../presence/announcements.ts';
+import { closeEdgeSession, revokeEdgeSession } from '../presence/direct-session.ts';
+import { markProjectionBehind } from '../presence/projection.ts';
+import {
+  endGenerations,
+  endPasswords,
+  endRelaySessions,
+  isActivated,
+  keepSessionPassword,
+  replacePasswords,
+} from './credentials.ts';
+import { note, openOffer, type IdentitySlice, type TransferOffer } from './ownership.ts';
+import { refuseUnless } from './sharing.ts';
+
+export function administer(
+  state: DeviceState,
+  { actor, change }: EventOf<'administered'>,
+  decision: Decision,
+): Handled<'administered'> {
+  const refusal =
+    (change.name !== undefined || change.isDisabled === undefined ? refuseUnless(state, actor, 'rename') : undefined) ??
+    (change.isDisabled === undefined ? undefined : refuseUnless(state, actor, 'disable'));
+  if (refusal !== undefined) return { state, result: refuse(refusal) };
+  const isEnabled = state.identity.isDisabled && change.isDisabled === false;
+  const credentials = isEnabled ? endGenerations(state.credentials) : state.credentials;
+  const changed = markProjectionBehind({ ...state, credentials, identity: { ...state.identity, ...change } }, true);
+  // A disabled device is announced as offline, an enabled one as what it is.
+  const isToEnd = change.isDisabled === true;
+  const ended = isToEnd ? closeEdgeSession(endGuestLinks(changed), 'disabled', decision) : changed;
+  const next = applyPresence(ended, { kind: 'due' }, decision).state;
+  if (isToEnd) endRelaySessions(next, 'disabled', decision);
+  const { name, isDisabled } = next.identity;
+  return { state: next, result: { ok: true, value: { name, isDisabled } } };
+}
+
+export function replaceCredentials(
+  state: DeviceState,
+  { passwordDigest, address }: EventOf<'credentials_replaced'>,
+  decision: Decision,
+): Handled<'credentials_replaced'> {
+  const { credentials, settings, identity } = state;
+  const issued = { secretDigest: credentials.secretDigest, passwordDigest };
+  const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs);
+  const known = isActivated(credentials) ? state : markProjectionBehind(state, true);
+  const next = revokeEdgeSession({ ...known, credentials: replaced }, decision);
+  endRelaySessions(next, 'credentials rotated', decision);
+  const { productKey, deviceId } = identity;
+  return {
+    state: note(next, 'credentials_replaced', address, decision.nowMs),
+    result: { ok: true, value: { productKey, deviceId } },
+  };
+}
+
+type Changed<T> = { state: DeviceState; result: Outcome<T> };
+
+/** Given up: it belongs to its product's owner again, and nobody's credentials are valid. */
+export function release(state: DeviceState, defaultName: string, decision: Decision): Changed<DeviceIdentity> {
+  const { productKey, deviceId, productOwnerId } = state.identity;
+  const ended = endSession(state, decision);
+  const owner = { ownerId: productOwnerId, claimedAtMs: null, name: defaultName };
+  const begun = beginLife(ended, owner, decision);
+  const released = { ...begun, ownership: { ...begun.ownership, isReleased: true } };
+  // Without the address, which is the former owner's.
+  return { state: note(released, 'released', null, decision.nowMs), result: done({ productKey, deviceId }) };
+}
+
+/** Takes the place of an offer that was made before. */
+export function offerTransfer(
+  state: DeviceState,
+  offer: TransferOffer,
+  address: string | null,
+  nowMs: number,
+): Changed<null> {
+  if (offer.toUserId === state.identity.ownerId) {
+    return { state, result: refuse({ kind: 'invalid_input', path: 'email', problem: 'is your own' }) };
+  }
+  const offered = { ...state, ownership: { ...state.ownership, offer } };
+  return { state: note(offered, 'transfer_offered', address, nowMs), result: done(null) };
+}
+
+export function withdrawTransfer(state: DeviceState, address: string | null, nowMs: number): Changed<null> {
+  if (openOffer(state.ownership, nowMs) === undefined) return { state, result: refuse(noOffer(state)) };
+  return { state: note(withoutOffer(state), 'transfer_withdrawn', address, nowMs), result: done(null) };
+}
+
+/** By whom the device was offered to. The device goes on working: it keeps the password that it uses. */
+export function answerTransfer(
+  state: DeviceState,
+  {
+    userId,
+    offerId,
+    isAccepted,
+    address,
+  }: { userId: number; offerId: string; isAccepted: boolean; address: string | null },
+  decision: Decision,
+): Changed<null> {
+  const { nowMs } = decision;
+  const offer = openOffer(state.ownership, nowMs);
+  if (offer?.offerId !== offerId || offer.toUserId !== userId) {
+    return { state, result: refuse(noOffer(state)) };
+  }
+  if (!isAccepted) return { state: note(withoutOffer(state), 'transfer_declined', address, nowMs), result: done(null) };
+  const credentials = endGenerations(keepSessionPassword(state.credentials));
+  const kept = { ...state, credentials };
+  const begun = beginLife(kept, { ownerId: userId, claimedAtMs: nowMs }, decision);
+  return { state: note(begun, 'transferred', address, nowMs), result: done(null) };
+}
+
+/** @param untilMs null closes it */
+export function setPairingWindow(
+  state: DeviceState,
+  untilMs: number | null,
+  address: string | null,
+  nowMs: number,
+): Changed<null> {
+  const set = { ...state, ownership: { ...state.ownership, pairingUntilMs: untilMs } };
+  const reason = untilMs === null ? 'pairing_closed' : 'pairing_opened';
+  return { state: note(set, reason, address, nowMs), result: done(null) };
+}
+
+/** Nobody is in session any more, and no password is valid. */
+export function endSession(state: DeviceState, decision: Decision): DeviceState {
+  const { credentials, settings } = state;
+  const ended = { ...endPasswords(credentials, settings.asksAtLogin, decision.nowMs), secretDigest: '' };
+  return revokeEdgeSession({ ...state, credentials: ended }, decision);
+}
+
+/** Ends what the owner before could see and do, and tells D1 of the new one. */
+export function beginLife(
+  state: DeviceState,
+  owner: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'> & { name?: string },
+  { effects }: Decision,
+): DeviceState {
+  const shards = state.subscriptions.map(({ shard }) => shard);
+  effects.push({ kind: 'end_relay_sessions', cause: 'owner changed', shards, generations: [] });
+  for (const { commandId } of state.commands.loaded) effects.push({ kind: 'notify_waiting', commandId });
+  const begun = forNewOwner(state, owner.ownerId);
+  return markOwnerChanged({ ...begun, identity: { ...begun.identity, ...owner } });
+}
+
+/** D1 is told of the owner with the next projection, at once. */
+export function markOwnerChanged(state: DeviceState): DeviceState {
+  const behind = markProjectionBehind(state, true);
+  return { ...behind, ownership: { ...behind.ownership, ownerVersion: behind.presence.projectionVersion } };
+}
+
+function withoutOffer(state: DeviceState): DeviceState {
+  return { ...state, ownership: { ...state.ownership, offer: null } };
+}
+
+function noOffer({ identity }: DeviceState): Refusal {
+  return { kind: 'not_found', what: 'transfer', id: identity.deviceId };
+}
+
+function done<T>(value: T): Outcome<T> {
+  return { ok: true, value };
+}

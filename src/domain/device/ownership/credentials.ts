@@ -1,0 +1,285 @@
+// Slice: which messaging passwords are valid (decision: activation). A device never renews its password, and an answer
+// may be lost or late, so that older ones stay valid for a while. Holds digests only.
+// A device's login: which one is refused and how that is remembered, and what an accepted one does to the credentials.
+// Relay sessions that were opened with the device's own credentials: they end with these, whatever ended them. Shards that
+// cannot be told learn it from the generations that each push carries.
+import type { Slice } from '../core/slice.ts';
+import { loginRefusalReasonOf, type Refusal } from '../../refusal.ts';
+import type { RevokeCause } from '../../revoke-cause.ts';
+import { countLoginRefusal } from '../core/counts.ts';
+import type { Decision } from '../core/effects.ts';
+import type { DeviceState } from '../core/state.ts';
+import { countActivation } from './ownership.ts';
+
+export type MessagingPassword = {
+  digest: string;
+  /** Number of the credential, never used twice: a relay session belongs to one. */
+  generation: number;
+  issuedAtMs: number;
+  firstUsedAtMs: number | null;
+  /** The last login with it, by the minute; absent before the first. */
+  lastUsedAtMs?: number;
+  /** When another password took over the device's session at the broker; absent where none did. */
+  replacedAtMs?: number;
+  /** Whoever knew the serial could have it: it ends no password that is still in use. */
+  isUnproven?: boolean;
+  /** An unproven one took over its open session: it does not end by that. */
+  isKept?: boolean;
+};
+
+export type CredentialsSlice = {
+  secretDigest: string;
+  /** Newest last. */
+  passwords: readonly MessagingPassword[];
+  /** The password of the last login at the broker; undefined before the first. */
+  sessionDigest?: string | undefined;
+  /** Digests of the last passwords that ended, to tell a revoked password from a wrong one. */
+  ended: readonly string[];
+  lastGeneration: number;
+  /** Passwords were revoked and no login has come since: what arrives is not from the device's new session. */
+  isAwaitingLogin: boolean;
+  /** Messages received before belong to a session whose password was revoked. */
+  acceptedFromMs: number;
+};
+
+export type IssuedSecrets = { secretDigest: string; passwordDigest: string };
+
+const overlapMs = 10 * 60_000;
+const maxValid = 3;
+const maxEnded = 4;
+const useResolutionMs = 60_000;
+
+const noCredentials: CredentialsSlice = {
+  secretDigest: '',
+  passwords: [],
+  ended: [],
+  lastGeneration: 0,
+  isAwaitingLogin: false,
+  acceptedFromMs: 0,
+};
+
+export const credentialsSlice: Slice<CredentialsSlice> = {
+  initial: noCredentials,
+  row: 'administration',
+  // Without a listening relay shard no session has to end: a login checks the time by itself.
+  dueAtMs: ({ credentials, subscriptions }) => (subscriptions.length > 0 ? nextEndMs(credentials) : Infinity),
+  onNewOwner: 'keep',
+};
+
+export function firstCredentials(issued: IssuedSecrets, nowMs: number): CredentialsSlice {
+  return issue(noCredentials, issued, nowMs, {});
+}
+
+/** Of a device whose session was lost: nobody knows what was valid. */
+export function lostCredentials(isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
+  return { ...noCredentials, isAwaitingLogin, acceptedFromMs: nowMs };
+}
+
+/** False for a device whose session was lost and that has not activated since. */
+export function isActivated({ passwords, lastGeneration }: CredentialsSlice): boolean {
+  return passwords.length > 0 || lastGeneration > 0;
+}
+
+/** Valid until ten minutes after a newer one was first used, and for as long as it is in use. */
+export function validPasswords(credentials: CredentialsSlice, nowMs: number): MessagingPassword[] {
+  return credentials.passwords.filter((password) => endsAtMs(credentials, password) > nowMs);
+}
+
+/** Generations of the valid passwords: a relay session of another one is over. */
+export function liveGenerations(credentials: CredentialsSlice, nowMs: number): number[] {
+  return validPasswords(credentials, nowMs).map(({ generation }) => generation);
+}
+
+/** When the next of the passwords that are held here ends, or has ended. */
+export function nextEndMs(credentials: CredentialsSlice): number {
+  return Math.min(...credentials.passwords.map((password) => endsAtMs(credentials, password)));
+}
+
+/** Without the passwords that have ended. */
+export function dropEnded(credentials: CredentialsSlice, nowMs: number): CredentialsSlice {
+  const valid = validPasswords(credentials, nowMs);
+  return valid.length === credentials.passwords.length ? credentials : withPasswords(credentials, valid);
+}
+
+/**
+ * Infinity for the password of the last login at the broker. Anybody may be able to activate a known serial and take over
+ * the session: one that another replaced there has ten minutes to come back, and does not end at all where the other is
+ * unproven and the session was open.
+ */
+function endsAtMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
+  const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
+  if (password.digest === digest || password.isKept === true) return Infinity;
+  const newer = passwords.slice(passwords.indexOf(password) + 1);
+  const outdatedAtMs = Math.min(...newer.map(({ firstUsedAtMs }) => (firstUsedAtMs ?? Infinity) + overlapMs));
+  return Math.max(outdatedAtMs, (password.replacedAtMs ?? -Infinity) + overlapMs);
+}
+
+/** Infinity for the session's password; the others are in use for ten minutes after they were used. */
+function inUseUntilMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
+  const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
+  if (password.digest === digest) return Infinity;
+  const { replacedAtMs = -Infinity, lastUsedAtMs = -Infinity } = password;
+  return Math.max(replacedAtMs, lastUsedAtMs + useResolutionMs) + overlapMs;
+}
+
+/**
+ * A further activation. Of more than three passwords, the oldest ends that is not in use: a device whose activations keep
+ * getting lost keeps the password it uses. Those in use stay beyond that.
+ * @returns the time from which on there is room, where `maxInUse` are in use
+ */
+export function addPassword(
+  credentials: CredentialsSlice,
+  issued: IssuedSecrets,
+  nowMs: number,
+  { maxInUse, isUnproven }: { maxInUse: number; isUnproven: boolean },
+): CredentialsSlice | { roomAtMs: number } {
+  const valid = validPasswords(credentials, nowMs);
+  const idle = valid.filter((password) => inUseUntilMs(credentials, password) <= nowMs);
+  const inUse = valid.length - idle.length;
+  if (inUse >= maxInUse) return { roomAtMs: Math.min(...valid.map((one) => inUseUntilMs(credentials, one))) };
+  const room = Math.max(maxValid - 1 - inUse, 0);
+  const dropped = idle.slice(0, Math.max(idle.length - room, 0));
+  const kept = withPasswords(
+    credentials,
+    valid.filter((password) => !dropped.includes(password)),
+  );
+  return issue(kept, issued, nowMs, isUnproven ? { isUnproven } : {});
+}
+
+/** A login at the broker, which ends the session that was there. `wasOpen`: that session had not ended before. */
+export function noteSession(
+  credentials: CredentialsSlice,
+  digest: string,
+  wasOpen: boolean,
+  nowMs: number,
+): CredentialsSlice {
+  const { sessionDigest } = credentials;
+  if (digest === sessionDigest) return credentials;
+  const isUnproven = credentials.passwords.some((one) => one.digest === digest && one.isUnproven === true);
+  const passwords = credentials.passwords.map((one) =>
+    one.digest === sessionDigest
+      ? { ...one, replacedAtMs: nowMs, ...(wasOpen && isUnproven && { isKept: true }) }
+      : one,
+  );
+  return { ...credentials, passwords, sessionDigest: digest };
+}
+
+/** Whether a login took over a session that another password had open, which it does not end. */
+export function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
+  const countKept = ({ passwords }: CredentialsSlice) => passwords.filter(({ isKept }) => isKept).length;
+  return countKept(after) > countKept(before);
+}
+
+/** A login, at the broker or at the relay. */
+export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
+  const isNews = credentials.passwords.some(
+    (one) => one.digest === digest && nowMs - (one.lastUsedAtMs ?? -Infinity) >= useResolutionMs,
+  );
+  if (!isNews) return credentials;
+  const passwords = credentials.passwords.map((one) =>
+    one.digest === digest ? { ...one, firstUsedAtMs: one.firstUsedAtMs ?? nowMs, lastUsedAtMs: nowMs } : one,
+  );
+  return { ...credentials, passwords };
+}
+
+/** Ends every password but the session's, or the newest where there was no session yet. */
+export function keepSessionPassword(credentials: CredentialsSlice): CredentialsSlice {
+  const { passwords, sessionDigest } = credentials;
+  const kept = passwords.find(({ digest }) => digest === sessionDigest) ?? passwords.at(-1);
+  return withPasswords(credentials, kept === undefined ? [] : [kept]);
+}
+
+/** Ends every password. `isAwaitingLogin`: the broker asks at login, so that the next one is noticed. */
+export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boolean, nowMs: number): CredentialsSlice {
+  const ended = withPasswords({ ...credentials, sessionDigest: undefined }, []);
+  return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
+}
+
+/** Ends every password but the new one. */
+export function replacePasswords(
+  credentials: CredentialsSlice,
+  issued: IssuedSecrets,
+  isAwaitingLogin: boolean,
+  nowMs: number,
+): CredentialsSlice {
+  return issue(endPasswords(credentials, isAwaitingLogin, nowMs), issued, nowMs, {});
+}
+
+/** Keeps the passwords and ends the relay sessions that were opened with them, also where a shard misses that. */
+export function endGenerations(credentials: CredentialsSlice): CredentialsSlice {
+  let { lastGeneration } = credentials;
+  const passwords = credentials.passwords.map((one) => ({ ...one, generation: ++lastGeneration }));
+  return { ...credentials, passwords, lastGeneration };
+}
+
+function issue(
+  credentials: CredentialsSlice,
+  { secretDigest, passwordDigest }: IssuedSecrets,
+  nowMs: number,
+  marks: Pick<MessagingPassword, 'isUnproven'>,
+): CredentialsSlice {
+  const generation = credentials.lastGeneration + 1;
+  const password = { digest: passwordDigest, generation, issuedAtMs: nowMs, firstUsedAtMs: null, ...marks };
+  const passwords = [...credentials.passwords, password];
+  return { ...credentials, secretDigest, passwords, lastGeneration: generation };
+}
+
+function withPasswords(credentials: CredentialsSlice, passwords: MessagingPassword[]): CredentialsSlice {
+  const ended = credentials.passwords.filter((one) => !passwords.includes(one)).map(({ digest }) => digest);
+  if (ended.length === 0) return credentials;
+  return { ...credentials, passwords, ended: [...credentials.ended, ...ended].slice(-maxEnded) };
+}
+
+/** `matchedDigest`: the stored digest that equals the password's. */
+export type Login = { productKey: string; isClientIdRight: boolean; matchedDigest: string | undefined };
+
+export function refuseLogin(state: DeviceState, login: Login, nowMs: number): Refusal | undefined {
+  const { credentials, identity } = state;
+  const { deviceId } = identity;
+  if (login.productKey !== identity.productKey) return { kind: 'not_found', what: 'device', id: deviceId };
+  if (!login.isClientIdRight) return { kind: 'wrong_client_id', deviceId };
+  const isValid = validPasswords(credentials, nowMs).some(({ digest }) => digest === login.matchedDigest);
+  if (!isValid) {
+    const problem = login.matchedDigest === undefined ? 'wrong' : 'revoked';
+    return { kind: 'credential_refused', credential: 'messaging_password', problem, deviceId };
+  }
+  return identity.isDisabled ? { kind: 'device_disabled', deviceId } : undefined;
+}
+
+export function noteRefusal(state: DeviceState, refusal: Refusal, address: string | null, nowMs: number): DeviceState {
+  const reason = loginRefusalReasonOf(refusal);
+  if (reason === undefined) return state;
+  return { ...state, loginRefusals: countLoginRefusal(state.loginRefusals, { reason, address }, nowMs) };
+}
+
+/** The device once the password has begun a session, at a broker or at the edge, which ends the one before. */
+export function noteSessionLogin(
+  state: DeviceState,
+  digest: string,
+  address: string | null,
+  nowMs: number,
+): DeviceState {
+  const { connection } = state.presence;
+  const used = noteUse(state.credentials, digest, nowMs);
+  const awaited = used.isAwaitingLogin ? { ...used, isAwaitingLogin: false, acceptedFromMs: nowMs } : used;
+  const credentials = noteSession(awaited, digest, connection.isSessionOpen || connection.isOnline, nowMs);
+  const next = { ...state, credentials };
+  return hasContested(awaited, credentials)
+    ? countActivation(next, { status: 'credentials', reason: 'contested' }, address, nowMs)
+    : next;
+}
+
+/** Those of credentials that are not valid any more: all of them where the device is disabled or deleted. */
+export function endRelaySessions(state: DeviceState, cause: RevokeCause, { nowMs, effects }: Decision): void {
+  const generations = cause === 'credentials rotated' ? liveGenerations(state.credentials, nowMs) : [];
+  const shards = state.subscriptions.map(({ shard }) => shard);
+  effects.push({ kind: 'end_relay_sessions', cause, shards, generations });
+}
+
+/** A password that has ended by time ends the relay sessions that were opened with it. */
+export function endOutdated(state: DeviceState, decision: Decision): DeviceState {
+  if (nextEndMs(state.credentials) > decision.nowMs) return state;
+  const next = { ...state, credentials: dropEnded(state.credentials, decision.nowMs) };
+  endRelaySessions(next, 'credentials rotated', decision);
+  return next;
+}

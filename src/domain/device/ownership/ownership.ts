@@ -1,0 +1,193 @@
+// Slice: whose device this is and what administration says of it. A copy of the record in D1, for paths without D1.
+// Slice: how a device passes from one owner to another, and what a known serial has to show to activate again (decision:
+// ownership). Whose the device is now is in the identity slice; what a change of owner wipes is in owner-change.ts.
+import type { Slice } from '../core/slice.ts';
+import type {
+  ActivationReason,
+  ActivationRefusalReason,
+  MembershipChange,
+  OwnershipChange,
+  ReactivationPolicy,
+} from '../../../protocol/vocabulary.ts';
+import type { MemberRole } from '../../access.ts';
+import { hourlyCounts, type HourlyCount } from '../core/counts.ts';
+import { appendHistory, type HistoryEntry, type JournalEntry } from '../core/history.ts';
+
+export type IdentitySlice = {
+  deviceId: string;
+  productKey: string;
+  /** Whose it is now: the user who claimed it, else the product's owner. */
+  ownerId: number;
+  productOwnerId: number;
+  /** Null while nobody has claimed it. */
+  claimedAtMs: number | null;
+  name: string;
+  controlMode: string;
+  offlineGraceSeconds: number;
+  /** The change of the product that control mode and grace come from. */
+  productChangedAtMs: number;
+  isDisabled: boolean;
+};
+
+export type ProductFacts = Pick<IdentitySlice, 'controlMode' | 'offlineGraceSeconds' | 'productChangedAtMs'>;
+
+/** An older change than the known one arrives too late and changes nothing. */
+export function applyProductChange(identity: IdentitySlice, facts: ProductFacts): IdentitySlice {
+  return facts.productChangedAtMs >= identity.productChangedAtMs ? { ...identity, ...facts } : identity;
+}
+
+export type OwnershipSlice = {
+  /** Grows with each change of owner: storage keeps nothing from the one before. */
+  life: number;
+  /** Released, and not activated since. */
+  isReleased: boolean;
+  pairingUntilMs: number | null;
+  offer: TransferOffer | null;
+  /** Number of the last journal entry. */
+  entries: number;
+  /** The version of the projection from which on D1 has to be told the owner; null where it knows. */
+  ownerVersion: number | null;
+};
+
+/** `toUserId` is null where nobody has the e-mail: whoever offers is not told. */
+export type TransferOffer = {
+  offerId: string;
+  email: string;
+  toUserId: number | null;
+  offeredAtMs: number;
+  expiresAtMs: number;
+};
+
+export const identitySlice: Slice<IdentitySlice> = {
+  // Only an activation makes a device, and it says all of this.
+  initial: {
+    deviceId: '',
+    productKey: '',
+    ownerId: 0,
+    productOwnerId: 0,
+    claimedAtMs: null,
+    name: '',
+    controlMode: '',
+    offlineGraceSeconds: 0,
+    productChangedAtMs: 0,
+    isDisabled: false,
+  },
+  row: 'administration',
+  onNewOwner: 'keep',
+};
+
+export const ownershipSlice: Slice<OwnershipSlice> = {
+  initial: { life: 0, isReleased: false, pairingUntilMs: null, offer: null, entries: 0, ownerVersion: null },
+  row: 'administration',
+  onNewOwner: ({ ownership: { life, entries } }) => ({ ...ownershipSlice.initial, life: life + 1, entries }),
+};
+
+/** Activations, refused ones too, and logins that took over an open session: counted, because strangers cause them. */
+type ActivationFact =
+  | { status: 'activated'; reason: ActivationReason }
+  | { status: 'activation_refused'; reason: ActivationRefusalReason }
+  | { status: 'credentials'; reason: 'contested' };
+type ActivationFacts = { address: string | null } & ActivationFact;
+export type ActivationCount = HourlyCount & ActivationFacts;
+
+/** Refused ones by reason alone, so that nobody can fill the list from many addresses. */
+const activations = hourlyCounts<ActivationFacts>('activations', 96, ({ status, reason, address }) =>
+  status === 'activated' ? `${status} ${reason} ${address}` : `${status} ${reason}`,
+);
+export const activationsSlice = activations.slice;
+
+/** What came with an activation. `claimantId`: the user of its claim token. */
+export type ActivationProof = {
+  policy: ReactivationPolicy | null;
+  claimantId: number | undefined;
+  isSecretRight: boolean;
+};
+
+/** Whether a serial that was activated before may be activated again, and by what. */
+export function judgeActivation(
+  { identity, ownership }: { identity: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'>; ownership: OwnershipSlice },
+  { policy, claimantId, isSecretRight }: ActivationProof,
+  nowMs: number,
+): { isAllowed: true; reason: ActivationReason } | { isAllowed: false; reason: ActivationRefusalReason } {
+  const isClaimed = identity.claimedAtMs !== null;
+  const isOwners = claimantId === identity.ownerId;
+  if (isClaimed && claimantId !== undefined && !isOwners) return { isAllowed: false, reason: 'not_the_owner' };
+  if (ownership.isReleased) return { isAllowed: true, reason: 'after_release' };
+  switch (policy ?? (isClaimed ? 'owner' : 'open')) {
+    case 'open':
+      return { isAllowed: true, reason: isOwners ? 'with_token' : 'open' };
+    case 'owner':
+      if (isOwners) return { isAllowed: true, reason: 'with_token' };
+      return isPairingOpen(ownership, nowMs)
+        ? { isAllowed: true, reason: 'in_window' }
+        : { isAllowed: false, reason: 'no_window' };
+    case 'secret':
+      return isSecretRight ? { isAllowed: true, reason: 'with_secret' } : { isAllowed: false, reason: 'wrong_secret' };
+    case 'never':
+      return { isAllowed: false, reason: 'not_released' };
+  }
+}
+
+function isPairingOpen({ pairingUntilMs }: OwnershipSlice, nowMs: number): boolean {
+  return pairingUntilMs !== null && nowMs < pairingUntilMs;
+}
+
+/** The offer that may still be accepted. */
+export function openOffer({ offer }: OwnershipSlice, nowMs: number): TransferOffer | undefined {
+  return offer !== null && nowMs < offer.expiresAtMs ? offer : undefined;
+}
+
+export function countActivation<State extends { activations: readonly ActivationCount[] }>(
+  state: State,
+  fact: ActivationFact,
+  address: string | null,
+  nowMs: number,
+): State {
+  return { ...state, activations: activations.add(state.activations, { ...fact, address }, 1, nowMs) };
+}
+
+export type OwnershipView = {
+  claimedAtMs: number | null;
+  pairingUntilMs: number | null;
+  offer: Pick<TransferOffer, 'email' | 'expiresAtMs'> | null;
+};
+
+export function viewOwnership(
+  { identity, ownership }: { identity: IdentitySlice; ownership: OwnershipSlice },
+  nowMs: number,
+): OwnershipView {
+  const offer = openOffer(ownership, nowMs);
+  return {
+    claimedAtMs: identity.claimedAtMs,
+    pairingUntilMs: isPairingOpen(ownership, nowMs) ? ownership.pairingUntilMs : null,
+    offer: offer === undefined ? null : { email: offer.email, expiresAtMs: offer.expiresAtMs },
+  };
+}
+
+/** An entry in the events of the device, for what its owner or a claim did. */
+export function note<State extends Noted>(
+  state: State,
+  reason: OwnershipChange,
+  address: string | null,
+  nowMs: number,
+): State {
+  return append(state, { reason, time: nowMs, address });
+}
+
+/** The same, for what owner and members did to with whom it is shared. */
+export function noteMembership<State extends Noted>(
+  state: State,
+  reason: MembershipChange,
+  { email, role, address }: { email: string; role: MemberRole | null; address: string | null },
+  nowMs: number,
+): State {
+  return append(state, { reason, email, role, time: nowMs, address });
+}
+
+type Noted = { ownership: OwnershipSlice; newHistory: readonly HistoryEntry[] };
+
+function append<State extends Noted>(state: State, entry: JournalEntry): State {
+  const number = state.ownership.entries + 1;
+  const noted = { ...state, ownership: { ...state.ownership, entries: number } };
+  return appendHistory(noted, { kind: 'journal', number, entry });
+}

@@ -1,0 +1,194 @@
+// Slice: with whom a device is shared. The object decides who is a member; D1 follows for lists, and relay shards are told
+// whose subscriptions have ended. Both are tried again by alarm until they have it. Each change is in the device's events.
+// Who may do what with the device, by the table of access.ts.
+import type { Slice } from '../core/slice.ts';
+import type { MembershipChange } from '../../../protocol/vocabulary.ts';
+import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type MemberRole } from '../../access.ts';
+import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import type { Decision } from '../core/effects.ts';
+import type { DeviceState } from '../core/state.ts';
+import { noteMembership } from './ownership.ts';
+
+export type Member = { userId: number; role: MemberRole; sinceMs: number };
+
+export type SharingSlice = {
+  members: readonly Member[];
+  /** Number of the last change of the members, and of the last that D1 has. */
+  version: number;
+  writtenVersion: number;
+  /** Users who may no longer follow the device, with the relay shards that do not know it yet. */
+  ending: readonly { userId: number; shard: string }[];
+  /** Memory only: when what is open is tried again. */
+  retryAtMs: number;
+};
+
+export const sharingSlice: Slice<SharingSlice> = {
+  initial: { members: [], version: 0, writtenVersion: 0, ending: [], retryAtMs: 0 },
+  row: 'own',
+  read: (saved) => ({ ...saved, retryAtMs: 0 }),
+  dueAtMs: ({ sharing }) => (isUnfinished(sharing) ? sharing.retryAtMs : Infinity),
+  onNewOwner: (state, newOwnerId) => endSharing(state, newOwnerId).sharing,
+};
+
+export type InvitationChange = Extract<MembershipChange, 'invited' | `invitation_${string}`>;
+
+/** A write or call that has not ended by then counts as lost. */
+const lostAfterMs = 30_000;
+const backOffMs = 10_000;
+
+/** Whom a change is about, and where it was asked for. */
+export type Party = { email: string; address: string | null };
+
+/** `maxMembers`: where the owner has a limit of their own. */
+export type NewMember = { userId: number; role: MemberRole; invitedBy: number; maxMembers?: number | undefined };
+
+/** An invitation, which gives no right: it is in the events alone. */
+export function noteInvitation(
+  state: DeviceState,
+  { change, role, email, address }: Party & { change: InvitationChange; role: MemberRole | null },
+  nowMs: number,
+): { state: DeviceState; result: Outcome<null> } {
+  return { state: noteMembership(state, change, { email, role, address }, nowMs), result: ok(null) };
+}
+
+/** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
+export function addMember(
+  state: DeviceState,
+  { userId, role, invitedBy, maxMembers, email, address }: NewMember & Party,
+  nowMs: number,
+): { state: DeviceState; result: Outcome<Member> } {
+  const { sharing, identity, settings } = state;
+  const { deviceId } = identity;
+  const inviter = roleOf(ownershipOf(state), invitedBy);
+  if (inviter !== 'owner') return { state, result: refuse({ kind: 'not_found', what: 'invitation' }) };
+  if (identity.ownerId === userId) return { state, result: refuse({ kind: 'is_owner', deviceId }) };
+  const others = sharing.members.filter((one) => one.userId !== userId);
+  const max = maxMembers ?? settings.limits.membersPerDevice;
+  if (others.length >= max) {
+    return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } }) };
+  }
+  const before = sharing.members.find((one) => one.userId === userId);
+  const member = { userId, role, sinceMs: before?.sinceMs ?? nowMs };
+  if (before?.role === role) return { state, result: ok(before) };
+  const ending = sharing.ending.filter((one) => one.userId !== userId);
+  const joined = withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]);
+  const change = before === undefined ? 'joined' : 'role_changed';
+  return { state: noteMembership(joined, change, { email, role, address }, nowMs), result: ok(member) };
+}
+
+export function changeMember(
+  state: DeviceState,
+  { userId, role, email, address }: { userId: number; role: MemberRole } & Party,
+  { nowMs }: Decision,
+): { state: DeviceState; result: Outcome<Member> } {
+  const member = state.sharing.members.find((one) => one.userId === userId);
+  if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
+  const changed = { ...member, role };
+  const members = state.sharing.members.map((one) => (one === member ? changed : one));
+  if (member.role === role) return { state, result: ok(member) };
+  const noted = noteMembership(withMembers(state, members), 'role_changed', { email, role, address }, nowMs);
+  return { state: noted, result: ok(changed) };
+}
+
+/** The member's subscriptions end at once. */
+export function removeMember(
+  state: DeviceState,
+  { userId, actor, email, address }: { userId: number; actor: Actor } & Party,
+  nowMs: number,
+): { state: DeviceState; result: Outcome<null> } {
+  const members = state.sharing.members.filter((one) => one.userId !== userId);
+  if (members.length === state.sharing.members.length) {
+    return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
+  }
+  const change = actor.userId === userId ? 'left' : 'removed';
+  const noted = noteMembership(withMembers(state, members), change, { email, role: null, address }, nowMs);
+  return { state: endSubscriptionsOf(noted, [userId]), result: ok(null) };
+}
+
+/** Another owner: nobody is a member any more, and who was, or was the owner, may not follow the device. */
+function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
+  const { sharing, identity } = state;
+  const former = [identity.ownerId, ...sharing.members.map(({ userId }) => userId)];
+  const unshared = sharing.members.length === 0 ? state : withMembers(state, []);
+  return endSubscriptionsOf(
+    unshared,
+    former.filter((userId) => userId !== newOwnerId),
+  );
+}
+
+/** The user may not follow the device any more, whoever that is. */
+function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): DeviceState {
+  const { sharing, subscriptions } = state;
+  const added = userIds.flatMap((userId) => subscriptions.map(({ shard }) => ({ userId, shard })));
+  const ending = [...sharing.ending.filter((one) => !userIds.includes(one.userId)), ...added];
+  return { ...state, sharing: { ...sharing, ending, retryAtMs: 0 } };
+}
+
+/** Writes the members again where D1 has others: either side may have been restored. */
+export function compareMembers(state: DeviceState, versionInD1: number): DeviceState {
+  const { version, writtenVersion, members } = state.sharing;
+  if (versionInD1 === version || (writtenVersion < version && versionInD1 < version)) return state;
+  return withMembers({ ...state, sharing: { ...state.sharing, version: Math.max(version, versionInD1) } }, members);
+}
+
+/** D1 took the members of that version, or not. */
+export function noteMembersWritten(
+  state: DeviceState,
+  { version, isWritten }: { version: number; isWritten: boolean },
+  nowMs: number,
+): DeviceState {
+  const { sharing } = state;
+  if (!isWritten) return retryLater(state, nowMs);
+  const writtenVersion = Math.max(sharing.writtenVersion, version);
+  return { ...state, sharing: { ...sharing, writtenVersion } };
+}
+
+export function noteSubscriptionsEnded(
+  state: DeviceState,
+  { userId, shard, isDone }: { userId: number; shard: string; isDone: boolean },
+  nowMs: number,
+): DeviceState {
+  if (!isDone) return retryLater(state, nowMs);
+  const ending = state.sharing.ending.filter((one) => one.userId !== userId || one.shard !== shard);
+  return { ...state, sharing: { ...state.sharing, ending } };
+}
+
+/** Starts what is open and due. */
+export function planSharing(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
+  const { version, writtenVersion, members, ending, retryAtMs } = state.sharing;
+  if (!isUnfinished(state.sharing) || nowMs < retryAtMs) return state;
+  if (version > writtenVersion) effects.push({ kind: 'write_members', version, members });
+  for (const one of ending) effects.push({ kind: 'end_subscriptions', ...one });
+  return { ...state, sharing: { ...state.sharing, retryAtMs: nowMs + lostAfterMs } };
+}
+
+export function ownershipOf({ identity, sharing }: DeviceState) {
+  return { ...identity, members: sharing.members };
+}
+
+/** The users who may follow the device on the relay: those with a subscription to all their devices get its messages. */
+export function readersOf(state: DeviceState): number[] {
+  return usersWith(ownershipOf(state), 'readReports');
+}
+
+function retryLater(state: DeviceState, nowMs: number): DeviceState {
+  return { ...state, sharing: { ...state.sharing, retryAtMs: nowMs + backOffMs } };
+}
+
+function withMembers(state: DeviceState, members: readonly Member[]): DeviceState {
+  const { sharing } = state;
+  return { ...state, sharing: { ...sharing, members, version: sharing.version + 1, retryAtMs: 0 } };
+}
+
+function ok<T>(value: T): { ok: true; value: T } {
+  return { ok: true, value };
+}
+
+export function refuseUnless(state: DeviceState, actor: Actor, action: DeviceAction): Refusal | undefined {
+  return refusalOf(ownershipOf(state), actor, action);
+}
+
+/** D1 or a relay shard does not know the last change yet. */
+function isUnfinished({ version, writtenVersion, ending }: SharingSlice): boolean {
+  return version > writtenVersion || ending.length > 0;
+}

@@ -1,0 +1,224 @@
+// Slice: presence with what follows from it: the history of transitions, the service's announcements on the status topic,
+// and that the projection in D1 is behind. The rules of being online are connection.ts.
+import type { Slice } from '../core/slice.ts';
+import { topicActions } from '../../../protocol/mqtt.ts';
+import { fingerprint } from '../../fingerprint.ts';
+import { parseJson } from '../../json.ts';
+import { topicOf } from '../../topics.ts';
+import type { Decision } from '../core/effects.ts';
+import { appendHistory, type Transition } from '../core/history.ts';
+import type { DeviceState } from '../core/state.ts';
+import { liveGenerations } from '../ownership/credentials.ts';
+import {
+  decidePresence,
+  inactivityTimeoutMs,
+  initialPresence,
+  recordResolutionMs,
+  type PresenceEvent,
+  type PresenceRules,
+  type PresenceState,
+} from './presence.ts';
+import { markProjectionBehind } from './projection.ts';
+import { roomAtMs, spend } from '../../token-bucket.ts';
+
+export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
+
+export type PresenceSlice = {
+  connection: PresenceState;
+  /** Number of the last transition. */
+  transitions: number;
+  /** Transitions that are not in the history yet, because there were too many: the last, with their number. */
+  waiting: { entry: Transition; dueAtMs: number } | null;
+  /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
+  announcements: readonly Announcement[];
+  /** Number of the last change that D1 has to know of. */
+  projectionVersion: number;
+  isProjectionBehind: boolean;
+  /** Memory only: the newest announcement is with the broker. */
+  isAnnouncing: boolean;
+  /** Memory only: when the announcement is tried again. */
+  retryAtMs: number | null;
+};
+
+const retryAfterMs = 10_000;
+/** An older announcement is not published any more. */
+const announcementLifeMs = 60_000;
+const publishWithinMs = 4_500;
+const rememberedAnnouncements = 8;
+const coalesceTransitionsMs = 10_000;
+
+export const presenceSlice: Slice<PresenceSlice> = {
+  initial: {
+    connection: initialPresence,
+    transitions: 0,
+    waiting: null,
+    announcements: [],
+    projectionVersion: 0,
+    isProjectionBehind: false,
+    isAnnouncing: false,
+    retryAtMs: null,
+  },
+  row: 'activity',
+  read: (saved) => ({
+    ...saved,
+    connection: { ...initialPresence, ...saved.connection },
+    isAnnouncing: false,
+    retryAtMs: null,
+  }),
+  // The alarm records the time of the last message: see core/state.ts.
+  isWorthSaving: ({ presence: { connection: before, ...saved } }, { presence: { connection, ...present } }) =>
+    isChanged(saved, present, ['isAnnouncing', 'retryAtMs']) || isChanged(before, connection, ['lastOnlineAtMs']),
+  /** Inactivity is not among them: the alarm treats it apart. */
+  dueAtMs: ({ presence: { connection, retryAtMs, waiting } }) => {
+    const times = [connection.announceAtMs, connection.unconfirmedUntilMs, retryAtMs, waiting?.dueAtMs];
+    return Math.min(...times.map((atMs) => atMs ?? Infinity));
+  },
+  onNewOwner: ({ presence }) => {
+    const { isOnline, lastOnlineAtMs } = presence.connection;
+    const connection = { ...presence.connection, lastOnlineAtMs: isOnline ? lastOnlineAtMs : null };
+    return { ...presence, connection, waiting: null };
+  },
+};
+
+function isChanged<Value extends object>(before: Value, after: Value, except: readonly (keyof Value)[]): boolean {
+  const names = Object.keys(after) as (keyof Value)[];
+  return names.some((name) => before[name] !== after[name] && !except.includes(name));
+}
+
+export function rulesOf({ settings, identity, budgets, edge }: DeviceState, nowMs: number): PresenceRules {
+  const isAtEdge = edge.session !== null;
+  return {
+    reportsConnections: settings.reportsConnections || isAtEdge,
+    inactivityTimeoutMs: inactivityTimeoutMs(settings.keepAliveSeconds),
+    // The session's own keep-alive is watched there: see edge-session.ts.
+    sessionSilenceMs: isAtEdge ? Infinity : settings.limits.sessionSilenceHours * 3_600_000,
+    offlineGraceMs: identity.offlineGraceSeconds * 1000,
+    isDisabled: identity.isDisabled,
+    announceFromMs: roomAtMs(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs),
+  };
+}
+
+/** How coarsely the last message is recorded: a session that the broker reported is watched for hours. */
+export function resolutionOf({ settings, presence, edge }: DeviceState): number {
+  // Its socket knows.
+  if (edge.session !== null) return Infinity;
+  const { isSessionOpen } = presence.connection;
+  const isLong = settings.reportsConnections && isSessionOpen;
+  return isLong ? settings.limits.sessionSilenceHours * 450_000 : recordResolutionMs(settings.keepAliveSeconds);
+}
+
+/** `hasReturned`: the device has come back by this event. */
+export function applyPresence(
+  state: DeviceState,
+  event: PresenceEvent,
+  decision: Decision,
+): { state: DeviceState; hasReturned: boolean } {
+  const { nowMs } = decision;
+  const decided = decidePresence(state.presence.connection, event, rulesOf(state, nowMs), nowMs);
+  const { transition, hasReturned } = decided;
+  const isChanged = decided.state !== state.presence.connection;
+  let next = isChanged ? withPresence(state, { connection: decided.state }) : state;
+  if (transition !== undefined) {
+    const { isOnline, reason, detail, atMs } = transition;
+    next = recordTransition(next, { status: isOnline ? 'online' : 'offline', reason, detail, time: atMs }, nowMs);
+    next = markProjectionBehind(next);
+  }
+  if (decided.announce !== undefined) next = announce(next, decided.announce, decision);
+  return { state: next, hasReturned };
+}
+
+/** Beyond the limit, transitions wait for a while and become one entry: the last of them, with their number. */
+export function recordTransition(state: DeviceState, entry: Transition, nowMs: number): DeviceState {
+  const { waiting } = state.presence;
+  const transitions = spend(state.budgets.transitions, state.settings.limits.deviceTransitionsPerMinute, nowMs);
+  if (transitions !== undefined && waiting === null) {
+    return appendTransition({ ...state, budgets: { ...state.budgets, transitions } }, entry);
+  }
+  const dueAtMs = waiting?.dueAtMs ?? nowMs + coalesceTransitionsMs;
+  return withPresence(state, { waiting: { entry: { ...entry, count: (waiting?.entry.count ?? 0) + 1 }, dueAtMs } });
+}
+
+function appendTransition(state: DeviceState, entry: Transition): DeviceState {
+  const number = state.presence.transitions + 1;
+  return appendHistory(withPresence(state, { transitions: number, waiting: null }), {
+    kind: 'transition',
+    number,
+    entry,
+  });
+}
+
+/** Inactivity, announcements that were held back, and what the broker did not take before. */
+export function applyDuePresence(state: DeviceState, decision: Decision): DeviceState {
+  const { waiting } = state.presence;
+  const recorded =
+    waiting !== null && waiting.dueAtMs <= decision.nowMs ? appendTransition(state, waiting.entry) : state;
+  const cleared = withPresence(recorded, { retryAtMs: null });
+  const applied = applyPresence(cleared, { kind: 'due' }, decision).state;
+  return publishAnnouncement(applied, decision);
+}
+
+/** The newest announcement may still be pending: a newer one is published at once, the same one by the alarm. */
+export function noteAnnouncementEnd(
+  state: DeviceState,
+  { time, isPublished }: { time: number; isPublished: boolean },
+  decision: Decision,
+): DeviceState {
+  const announcements = state.presence.announcements.map((one) => (one.time === time ? { ...one, isPublished } : one));
+  const ended = withPresence(state, { announcements, isAnnouncing: false });
+  return pendingAnnouncement(ended, decision.nowMs)?.time === time ? ended : publishAnnouncement(ended, decision);
+}
+
+/** Whether a status message is the service's own, received back through the bridge. */
+export function isEcho({ presence }: DeviceState, payload: string): boolean {
+  if (presence.announcements.length === 0) return false;
+  const received = JSON.stringify(parseJson(payload));
+  return presence.announcements.some(({ status, time }) => JSON.stringify({ status, time }) === received);
+}
+
+/** Sets the time of the next try, spread so that not all devices publish at once after an outage of the broker. */
+export function planRetry(state: DeviceState, nowMs: number): DeviceState {
+  const isRetrying = pendingAnnouncement(state, nowMs) !== undefined;
+  const { retryAtMs } = state.presence;
+  if (!isRetrying) return retryAtMs === null ? state : withPresence(state, { retryAtMs: null });
+  if (retryAtMs !== null) return state;
+  const spread = fingerprint(state.identity.deviceId) / 2 ** 53;
+  return withPresence(state, { retryAtMs: nowMs + retryAfterMs * (1 + spread) });
+}
+
+function announce(state: DeviceState, status: 'online' | 'offline', decision: Decision): DeviceState {
+  const { nowMs } = decision;
+  const announcements = [...state.presence.announcements, { status, time: nowMs, isPublished: false }];
+  const topic = topicOf(state.identity, topicActions.status);
+  const payload = JSON.stringify({ status, time: nowMs });
+  const { subscriptions, credentials, budgets, settings } = state;
+  const generations = liveGenerations(credentials, nowMs);
+  decision.effects.push({ kind: 'push', topic, payload, subscriptions, generations });
+  // Never beyond the limit: the connection's rules hold back until there is room.
+  const spent = spend(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs);
+  const counted = { ...state, budgets: { ...budgets, announcements: spent ?? budgets.announcements } };
+  const announced = withPresence(counted, { announcements: announcements.slice(-rememberedAnnouncements) });
+  return publishAnnouncement(announced, decision);
+}
+
+/** Publishes the newest announcement, the only one that is still news. */
+function publishAnnouncement(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
+  const pending = pendingAnnouncement(state, nowMs);
+  if (pending === undefined || state.presence.isAnnouncing) return state;
+  const { status, time } = pending;
+  const topic = topicOf(state.identity, topicActions.status);
+  const payload = JSON.stringify({ status, time });
+  const expiresAtMs = nowMs + publishWithinMs;
+  const isAtEdge = state.edge.isLast;
+  effects.push({ kind: 'publish_announcement', topic, payload, time, expiresAtMs, isAtEdge });
+  return withPresence(state, { isAnnouncing: true });
+}
+
+function pendingAnnouncement({ presence }: DeviceState, nowMs: number): Announcement | undefined {
+  const newest = presence.announcements.at(-1);
+  const isPending = newest !== undefined && !newest.isPublished && newest.time + announcementLifeMs > nowMs;
+  return isPending ? newest : undefined;
+}
+
+function withPresence(state: DeviceState, change: Partial<PresenceSlice>): DeviceState {
+  return { ...state, presence: { ...state.presence, ...change } };
+}

@@ -1,0 +1,71 @@
+// The device's session at a broker, and its login at a relay shard: what an accepted login begins, and what the broker reports of
+// the connection. The session at the edge is edge-packets.ts.
+import { refuse } from '../../refusal.ts';
+import { applyReturn } from '../commands/commands.ts';
+import type { Decision } from '../core/effects.ts';
+import type { EventOf, Handled } from '../core/events.ts';
+import type { DeviceState } from '../core/state.ts';
+import { noteRefusal, noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
+import { addSubscription } from '../messages/subscriptions.ts';
+import { applyPresence } from './announcements.ts';
+import { leaveEdge } from './direct-session.ts';
+import { planRecordCheck } from './projection.ts';
+
+export function logIn(
+  state: DeviceState,
+  event: EventOf<'login_attempted'>,
+  decision: Decision,
+): Handled<'login_attempted'> {
+  const { nowMs } = decision;
+  const refusal = refuseLogin(state, event, nowMs);
+  if (refusal !== undefined) {
+    return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
+  }
+  const digest = event.matchedDigest ?? '';
+  const next =
+    event.relayShard === undefined
+      ? beginAtBroker(state, digest, event.address, decision)
+      : registerShard(state, digest, event.relayShard, nowMs);
+  const generation = next.credentials.passwords.find((one) => one.digest === digest)?.generation ?? 0;
+  const { productKey, deviceId } = next.identity;
+  return { state: next, result: { ok: true, value: { productKey, deviceId, generation } } };
+}
+
+export function noteConnection(
+  state: DeviceState,
+  { report }: EventOf<'connection_reported'>,
+  decision: Decision,
+): Handled<'connection_reported'> {
+  if (report.kind !== 'connected') {
+    // What a broker knows of the device's earlier sessions says nothing about the one here.
+    if (state.edge.session !== null) return { state, result: null };
+    return { state: applyPresenceAndReturn(state, report, decision), result: null };
+  }
+  const isOverHere = state.edge.session === null || report.sessionStartedAtMs > state.edge.session.startedAtMs;
+  // A revoked session may still end, but none may begin without a login.
+  if (state.credentials.isAwaitingLogin || !isOverHere) return { state, result: null };
+  const next = applyPresenceAndReturn(leaveEdge(state, decision), report, decision);
+  return { state: planRecordCheck(next, decision.nowMs), result: null };
+}
+
+function beginAtBroker(state: DeviceState, digest: string, address: string | null, decision: Decision): DeviceState {
+  const loggedIn = noteSessionLogin(state, digest, address, decision.nowMs);
+  // Where the broker reports connections, that report ends a session at the edge.
+  const next = state.settings.reportsConnections ? loggedIn : leaveEdge(loggedIn, decision);
+  return planRecordCheck(applyPresenceAndReturn(next, { kind: 'authenticated' }, decision), decision.nowMs);
+}
+
+function registerShard(state: DeviceState, digest: string, shard: string, nowMs: number): DeviceState {
+  const credentials = noteUse(state.credentials, digest, nowMs);
+  // What the device's own socket will subscribe to is not known here.
+  return { ...state, credentials, subscriptions: addSubscription(state.subscriptions, shard, false, nowMs) };
+}
+
+function applyPresenceAndReturn(
+  state: DeviceState,
+  event: Parameters<typeof applyPresence>[1],
+  decision: Decision,
+): DeviceState {
+  const applied = applyPresence(state, event, decision);
+  return applied.hasReturned ? applyReturn(applied.state, decision) : applied.state;
+}

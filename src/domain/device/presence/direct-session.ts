@@ -1,0 +1,224 @@
+// Slice: the device's MQTT session at the edge, in its own object. Knows that there is one and since when; the connection
+// itself is domain/edge and its socket. Whatever a socket cannot tell any more is settled by `checkEdgeSession`.
+// What the device's MQTT connection at the edge brings: its login, and the packets of one wake-up, which are one decision.
+// The rules of the session itself are edge-session.ts, those of messages and commands their own slices.
+import type { Slice } from '../core/slice.ts';
+import { topicActions } from '../../../protocol/mqtt.ts';
+import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
+import { refuse } from '../../refusal.ts';
+import { topicOf } from '../../topics.ts';
+import { applyDelivery, applyReturn } from '../commands/commands.ts';
+import type { Decision } from '../core/effects.ts';
+import type { EventOf, Handled } from '../core/events.ts';
+import type { DeviceState } from '../core/state.ts';
+import { admitMessage } from '../messages/coalescing.ts';
+import { takeEdgeMessages } from '../messages/inbox.ts';
+import { readMessage } from '../messages/messages.ts';
+import { liveGenerations, noteRefusal, noteSessionLogin, refuseLogin } from '../ownership/credentials.ts';
+import { readersOf } from '../ownership/sharing.ts';
+import { applyPresence, recordTransition } from './announcements.ts';
+import { planRecordCheck } from './projection.ts';
+
+/** See edge-session.ts. */
+export type EdgeSlice = {
+  /** Open as far as is stored. */
+  session: {
+    startedAtMs: number;
+    /** Since when its socket is known to be gone without a word: a deployment or the end of a process. */
+    lostAtMs: number | null;
+  } | null;
+  /** The last session was here and not at a broker. */
+  isLast: boolean;
+  /** Memory only: when somebody looks whether the device is still there. */
+  checkAtMs: number | null;
+};
+
+/** Times `edgeWatchSeconds`. */
+const longestWatch = 3;
+
+export const edgeSlice: Slice<EdgeSlice> = {
+  initial: { session: null, isLast: false, checkAtMs: null },
+  row: 'activity',
+  read: (saved) => ({ ...saved, checkAtMs: null }),
+  isWorthSaving: ({ edge: saved }, { edge }) => saved.session !== edge.session || saved.isLast !== edge.isLast,
+  // When the object has to look, though nobody asks.
+  dueAtMs: ({ edge: { session, checkAtMs }, settings }) => {
+    if (session === null) return Infinity;
+    return session.lostAtMs === null ? (checkAtMs ?? Infinity) : session.lostAtMs + graceMs(settings);
+  },
+  onNewOwner: 'keep',
+};
+
+/** What the socket of the open session knows. */
+export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentFromMs: number };
+
+/** `will`: of the session that is over, where its end lets it be published. */
+export type EdgeSessionEnd = { startedAtMs: number; reason: EdgeEndReason; will: string | null; endedAtMs: number };
+
+/** Of a login that was accepted. @param takenOver the session that it ends, where its socket is still there */
+export function beginEdgeSession(
+  state: DeviceState,
+  takenOver: { will: string | null } | null,
+  decision: Decision,
+): { state: DeviceState; startedAtMs: number } {
+  const { nowMs } = decision;
+  const { connection } = state.presence;
+  const earlier = [connection.sessionStartedAtMs, connection.endedSessionStartedAtMs, connection.unnamedEndAtMs];
+  const startedAtMs = Math.max(nowMs, ...earlier.map((atMs) => (atMs ?? 0) + 1));
+  const wasOnline = connection.isOnline;
+  const replaced = state.edge.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
+  let next = publishWill(state, takenOver?.will ?? null, decision);
+  const checkAtMs = nowMs + watchMs(state, 0);
+  next = { ...next, edge: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
+  next = applyPresence(next, { kind: 'connected', sessionStartedAtMs: startedAtMs }, decision).state;
+  if (wasOnline && replaced !== '') {
+    const entry = { status: 'online', reason: 'connected', detail: replaced, time: nowMs } as const;
+    next = recordTransition(next, entry, nowMs);
+  }
+  return { state: planRecordCheck(next, nowMs), startedAtMs };
+}
+
+export function endEdgeSession(
+  state: DeviceState,
+  { startedAtMs, reason, will, endedAtMs }: EdgeSessionEnd,
+  decision: Decision,
+): DeviceState {
+  if (state.edge.session?.startedAtMs !== startedAtMs) return state;
+  const told = reason === 'clean' ? state : publishWill(state, will, decision);
+  const ended = { ...told, edge: { ...state.edge, session: null, checkAtMs: null } };
+  const isEvidence = reason !== 'keep_alive' && reason !== 'deployed';
+  return applyPresence(ended, { kind: 'edge_ended', endedAtMs, reason, isEvidence }, decision).state;
+}
+
+/** The service ends the session, if there is one: without its will, because the service says what is true now. */
+export function closeEdgeSession(state: DeviceState, reason: EdgeEndReason, decision: Decision): DeviceState {
+  const { session } = state.edge;
+  if (session === null) return state;
+  decision.effects.push({ kind: 'end_edge_session', reason });
+  const { startedAtMs } = session;
+  return endEdgeSession(state, { startedAtMs, reason, will: null, endedAtMs: decision.nowMs }, decision);
+}
+
+/** The credentials of its session have ended. */
+export function revokeEdgeSession(state: DeviceState, decision: Decision): DeviceState {
+  endSocket(state, decision);
+  const ended = { ...state, edge: { ...state.edge, session: null } };
+  return applyPresence(ended, { kind: 'revoked' }, decision).state;
+}
+
+/** The presence that follows is the caller's. */
+export function endSocket(state: DeviceState, { effects }: Decision): void {
+  if (state.edge.session !== null) effects.push({ kind: 'end_edge_session', reason: 'revoked' });
+}
+
+/** A session began at a broker: whatever is left of the one here is over. */
+export function leaveEdge(state: DeviceState, { effects }: Decision): DeviceState {
+  if (!state.edge.isLast) return state;
+  if (state.edge.session !== null) effects.push({ kind: 'end_edge_session', reason: 'taken_over' });
+  return { ...state, edge: edgeSlice.initial };
+}
+
+/** Compares what is stored with the socket that is there: at each wake, and whenever somebody asks. */
+export function checkEdgeSession(state: DeviceState, open: OpenSession | null, decision: Decision): DeviceState {
+  const { nowMs } = decision;
+  const { session } = state.edge;
+  if (session === null) return state;
+  const { startedAtMs } = session;
+  const { connection } = state.presence;
+  if (open?.startedAtMs !== startedAtMs) return checkLost(state, decision);
+  if (open.silentFromMs <= nowMs) {
+    decision.effects.push({ kind: 'end_edge_session', reason: 'keep_alive' });
+    const seen = withLastOnline(state, open.lastPacketAtMs);
+    const end = { startedAtMs, reason: 'keep_alive', will: null, endedAtMs: open.lastPacketAtMs } as const;
+    return endEdgeSession(seen, end, decision);
+  }
+  const isDue = (state.edge.checkAtMs ?? 0) <= nowMs;
+  const checkAtMs = nowMs + watchMs(state, nowMs - startedAtMs);
+  const watched = isDue ? { ...state, edge: { ...state.edge, checkAtMs } } : state;
+  return connection.isOnline ? withLastOnline(watched, open.lastPacketAtMs) : watched;
+}
+
+/** All sockets are lost at a deployment, and the devices come back within seconds: until then they count as online. */
+function checkLost(state: DeviceState, decision: Decision): DeviceState {
+  const { nowMs } = decision;
+  const { session } = state.edge;
+  if (session === null) return state;
+  const lostAtMs = session.lostAtMs ?? nowMs;
+  if (lostAtMs + graceMs(state.settings) > nowMs) {
+    if (session.lostAtMs !== null) return state;
+    return { ...state, edge: { ...state.edge, session: { ...session, lostAtMs }, checkAtMs: null } };
+  }
+  const endedAtMs = state.presence.connection.lastOnlineAtMs ?? nowMs;
+  const { startedAtMs } = session;
+  return endEdgeSession(state, { startedAtMs, reason: 'deployed', will: null, endedAtMs }, decision);
+}
+
+/** Before the presence that follows from the session's end, so that the service announces what the will does not. */
+function publishWill(state: DeviceState, will: string | null, { nowMs, effects }: Decision): DeviceState {
+  const admitted = will === null ? undefined : admitMessage(state, nowMs);
+  if (will === null || admitted === undefined) return state;
+  const topic = topicOf(state.identity, topicActions.status);
+  const { subscriptions, credentials, presence } = admitted;
+  const generations = liveGenerations(credentials, nowMs);
+  effects.push({ kind: 'push', topic, payload: will, subscriptions, generations });
+  const meaning = readMessage(topicActions.status, will);
+  if (meaning.kind !== 'status') return admitted;
+  return {
+    ...admitted,
+    presence: { ...presence, connection: { ...presence.connection, lastAnnounced: meaning.status } },
+  };
+}
+
+function withLastOnline(state: DeviceState, atMs: number): DeviceState {
+  const { presence } = state;
+  if (atMs <= (presence.connection.lastOnlineAtMs ?? 0)) return state;
+  return { ...state, presence: { ...presence, connection: { ...presence.connection, lastOnlineAtMs: atMs } } };
+}
+
+/** A session that has lasted is looked at less often: each look is an alarm, which costs more than the reports in between. */
+function watchMs({ settings }: DeviceState, lastedMs: number): number {
+  const leastMs = settings.limits.edgeWatchSeconds * 1000;
+  return Math.min(Math.max(leastMs, lastedMs), longestWatch * leastMs);
+}
+
+function graceMs({ limits }: DeviceState['settings']): number {
+  return limits.edgeReconnectGraceSeconds * 1000;
+}
+
+export function connectAtEdge(
+  state: DeviceState,
+  event: EventOf<'edge_connected'>,
+  decision: Decision,
+): Handled<'edge_connected'> {
+  const { nowMs } = decision;
+  const refusal = refuseLogin(state, event, nowMs);
+  if (refusal !== undefined) {
+    return { state: noteRefusal(state, refusal, event.address, nowMs), result: refuse(refusal) };
+  }
+  const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
+  const begun = beginEdgeSession(loggedIn, event.takenOver, decision);
+  return { state: begun.state, result: { ok: true, value: { startedAtMs: begun.startedAtMs } } };
+}
+
+export function takeEdgePackets(
+  state: DeviceState,
+  { startedAtMs, messages, delivered, hasSubscribed, end }: EventOf<'edge_packets_received'>,
+  decision: Decision,
+): Handled<'edge_packets_received'> {
+  const generations = liveGenerations(state.credentials, decision.nowMs);
+  // Another session has begun, or the credentials have ended.
+  if (state.edge.session?.startedAtMs !== startedAtMs) {
+    const results = messages.map(() => ({ result: 'rejected', reason: 'session_revoked' }) as const);
+    return { state, result: { results, subscriptions: [], generations, readers: [] } };
+  }
+  // A device acknowledges a command before it replies to it.
+  const heard = delivered.reduce((before, commandId) => applyDelivery(before, commandId, decision.nowMs), state);
+  const taken = takeEdgeMessages(heard, messages, decision);
+  let next = taken.state;
+  if (hasSubscribed) next = applyReturn(next, decision);
+  if (end !== null) next = endEdgeSession(next, end, decision);
+  return {
+    state: next,
+    result: { results: taken.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },
+  };
+}

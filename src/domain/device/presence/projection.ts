@@ -1,0 +1,168 @@
+// Slice: the copy of the device in D1. One write is under way at a time, beside one that the owner waits for. Writes keep
+// a distance, and what D1 did not take is tried again later and later, spread so that not all devices come back at once.
+// An alarm stands behind each step.
+// Slice: whether D1 still has the device's record. After a restore of D1 it may lack it, and the device would keep
+// credentials that its owner can neither see nor delete. D1 is asked at most once a day, some time after the device came
+// or went; only two answers hours apart that there is no record end the device.
+import { dayMs, hourMs } from '../../time.ts';
+import type { Slice } from '../core/slice.ts';
+import { fingerprint } from '../../fingerprint.ts';
+import type { Decision, Projection } from '../core/effects.ts';
+import type { DeviceState } from '../core/state.ts';
+import { isActivated } from '../ownership/credentials.ts';
+
+/** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
+export type ProjectionSlice = {
+  /** The owner waits for it: the next write starts at once. */
+  isUrgent: boolean;
+  startedAtMs: number;
+  /** No write starts before; while one is under way, when it counts as lost. */
+  nextAtMs: number;
+  /** Failures in a row. */
+  failures: number;
+};
+
+export type RecordCheckSlice = {
+  /** When D1 last had the device's record. */
+  confirmedAtMs: number;
+  /** Since when D1 has answered that it has none. */
+  missingSinceMs: number | null;
+  /** When D1 is asked. */
+  dueAtMs: number | null;
+  /** Memory only: it was asked, and is asked again then where it does not answer. */
+  askAgainAtMs: number | null;
+};
+
+/** `retryAfterMs`: D1 was not asked, because others are before this device. */
+export type ProjectionOutcome = 'written' | 'failed' | { retryAfterMs: number };
+
+const lostAfterMs = 30_000;
+const firstBackOffMs = 2_000;
+const maxBackOffMs = 300_000;
+
+export const projectionSlice: Slice<ProjectionSlice> = {
+  initial: { isUrgent: false, startedAtMs: 0, nextAtMs: 0, failures: 0 },
+  row: 'none',
+  // A whole millisecond, at which alarms fire.
+  dueAtMs: ({ presence, projection }) => (presence.isProjectionBehind ? Math.ceil(projection.nextAtMs) : Infinity),
+  onNewOwner: 'keep',
+};
+
+export const recordCheckSlice: Slice<RecordCheckSlice> = {
+  initial: { confirmedAtMs: 0, missingSinceMs: null, dueAtMs: null, askAgainAtMs: null },
+  row: 'administration',
+  read: (saved) => ({ ...saved, askAgainAtMs: null }),
+  // That D1 is being asked is not worth a row: without its answer the alarm asks again.
+  isWorthSaving: ({ recordCheck: saved }, { recordCheck }) =>
+    (['confirmedAtMs', 'missingSinceMs', 'dueAtMs'] as const).some((name) => saved[name] !== recordCheck[name]),
+  dueAtMs: ({ recordCheck }) => checkDueAtMs(recordCheck),
+  onNewOwner: 'keep',
+};
+
+function checkDueAtMs({ dueAtMs, askAgainAtMs }: RecordCheckSlice): number {
+  return dueAtMs === null ? Infinity : Math.max(dueAtMs, askAgainAtMs ?? 0);
+}
+
+/** D1 is behind; the write starts at the end of the decision, once for all changes of it. */
+export function markProjectionBehind(state: DeviceState, isUrgent = false): DeviceState {
+  const { presence, projection } = state;
+  return {
+    ...state,
+    presence: { ...presence, projectionVersion: presence.projectionVersion + 1, isProjectionBehind: true },
+    projection: isUrgent ? { ...projection, isUrgent } : projection,
+  };
+}
+
+/** Starts a write where one is due. */
+export function planProjection(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
+  const { projection, presence } = state;
+  if (!presence.isProjectionBehind) return state;
+  if (!projection.isUrgent && nowMs < projection.nextAtMs) return state;
+  effects.push({ kind: 'write_projection', projection: projectionOf(state), isUrgent: projection.isUrgent });
+  const nextAtMs = nowMs + lostAfterMs * (1 + spreadOf(state));
+  return { ...state, projection: { ...projection, isUrgent: false, startedAtMs: nowMs, nextAtMs } };
+}
+
+/** A write that a newer change overtook was not the last one. */
+export function noteProjectionEnd(
+  state: DeviceState,
+  { version, outcome }: { version: number; outcome: ProjectionOutcome },
+  nowMs: number,
+): DeviceState {
+  const { projection, presence, settings } = state;
+  if (outcome === 'failed') {
+    const backOffMs = Math.min(firstBackOffMs * 2 ** projection.failures, maxBackOffMs) * (0.5 + spreadOf(state));
+    return { ...state, projection: { ...projection, failures: projection.failures + 1, nextAtMs: nowMs + backOffMs } };
+  }
+  if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
+  const nextAtMs = projection.startedAtMs + 60_000 / settings.limits.deviceProjectionsPerMinute;
+  const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
+  const { ownership } = state;
+  const knowsOwner = ownership.ownerVersion !== null && version >= ownership.ownerVersion;
+  return {
+    ...state,
+    ownership: knowsOwner ? { ...ownership, ownerVersion: null } : ownership,
+    presence: { ...presence, isProjectionBehind },
+    projection: { ...projection, failures: 0, nextAtMs },
+  };
+}
+
+function projectionOf({ identity, ownership, presence, credentials }: DeviceState): Projection {
+  const { isOnline, lastOnlineAtMs } = presence.connection;
+  return {
+    version: presence.projectionVersion,
+    name: identity.name,
+    isDisabled: identity.isDisabled,
+    connectionStatus: isOnline ? 1 : isActivated(credentials) ? 2 : 0,
+    lastOnlineAt: lastOnlineAtMs,
+    owner: ownership.ownerVersion === null ? null : { ownerId: identity.ownerId, claimedAt: identity.claimedAtMs },
+  };
+}
+
+/** From 0 to 1, another one for each device and try. */
+function spreadOf({ identity, presence, projection }: DeviceState): number {
+  return fingerprint(`${identity.deviceId} ${presence.projectionVersion} ${projection.failures}`) / 2 ** 53;
+}
+
+const confirmEveryMs = dayMs;
+/** Devices that all come at once ask one after the other. */
+const askWithinMs = hourMs;
+const askAgainAfterMs = hourMs;
+const endAfterMs = 6 * hourMs;
+
+/** The device came, or an alarm fired, as it does after the device went. */
+export function planRecordCheck(state: DeviceState, nowMs: number): DeviceState {
+  const { confirmedAtMs, dueAtMs } = state.recordCheck;
+  if (dueAtMs !== null || nowMs - confirmedAtMs < confirmEveryMs) return state;
+  const spread = fingerprint(state.identity.deviceId) / 2 ** 53;
+  return withCheck(state, { dueAtMs: nowMs + Math.ceil(askWithinMs * spread) });
+}
+
+export function askWhereDue(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
+  if (checkDueAtMs(state.recordCheck) > nowMs) return state;
+  effects.push({ kind: 'check_record', productKey: state.identity.productKey });
+  return withCheck(state, { askAgainAtMs: nowMs + askAgainAfterMs });
+}
+
+/** What the primary of D1 answered; it was no answer where it did not know the device's product either. */
+export function noteRecord(state: DeviceState, isThere: boolean, nowMs: number): DeviceState | 'deleted' {
+  if (isThere) return { ...state, recordCheck: { ...recordCheckSlice.initial, confirmedAtMs: nowMs } };
+  const missingSinceMs = state.recordCheck.missingSinceMs ?? nowMs;
+  const endsAtMs = missingSinceMs + endAfterMs;
+  if (nowMs >= endsAtMs) return 'deleted';
+  return withCheck(state, { missingSinceMs, dueAtMs: endsAtMs, askAgainAtMs: null });
+}
+
+/** Writes the projection again where D1 has another one: either side may have been restored. */
+export function compareProjection(state: DeviceState, versionInD1: number): DeviceState {
+  const { projectionVersion, isProjectionBehind } = state.presence;
+  if (versionInD1 === projectionVersion || (isProjectionBehind && versionInD1 < projectionVersion)) return state;
+  const presence = { ...state.presence, projectionVersion: Math.max(projectionVersion, versionInD1) };
+  // At once: how many are compared is bounded already.
+  const behind = markProjectionBehind({ ...state, presence }, true);
+  return { ...behind, ownership: { ...behind.ownership, ownerVersion: behind.presence.projectionVersion } };
+}
+
+function withCheck(state: DeviceState, change: Partial<RecordCheckSlice>): DeviceState {
+  return { ...state, recordCheck: { ...state.recordCheck, ...change } };
+}
