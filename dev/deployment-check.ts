@@ -22,6 +22,7 @@ const configSchema = z.object({
     z.object({ binding: z.string(), database_name: z.string().optional(), database_id: z.string().optional() }),
   ),
   durable_objects: z.object({ bindings: z.array(z.object({ name: z.string() })) }),
+  ratelimits: z.array(z.object({ name: z.string() })),
   triggers: z.object({ crons: z.array(z.string()).optional() }),
 });
 /** Those that only some deployments have. */
@@ -50,14 +51,21 @@ export function findDeploymentFaults({ configPath, environment, secretsFile }: D
   else if ((database.database_id ?? noDatabase) === noDatabase) {
     faults.push(`database_id of ${database.database_name ?? 'DB'} is not set: npx wrangler d1 create prints it`);
   }
-  const missing = ['DEVICE_SESSION', 'RELAY_GATEWAY', 'BROKER_LINK', 'PROJECTION_WRITER', 'PRODUCT_PROPAGATOR'].filter(
-    (name) => !config.durable_objects.bindings.some((bound) => bound.name === name),
-  );
-  for (const name of missing) faults.push(`durable_objects has no binding ${name}`);
+  const objects = findMissing('DurableObjectNamespace', config.durable_objects.bindings);
+  const limiters = findMissing('RateLimit', config.ratelimits);
+  faults.push(...objects.map((name) => `durable_objects has no binding ${name}`));
+  faults.push(...limiters.map((name) => `ratelimits has no binding ${name}`));
   if (config.triggers.crons?.length === 0) faults.push('triggers.crons is empty: what runs every minute never would');
   if (config.vars['RATE_LIMITS'] === 'relaxed')
     faults.push('RATE_LIMITS is relaxed, which is for tests and local runs');
   return faults;
+}
+
+/** The Worker's bindings of a type, as `npm run types` wrote them, that the settings lack. */
+function findMissing(type: string, bindings: { name: string }[]): string[] {
+  const types = readFileSync(new URL('../src/worker-env.d.ts', import.meta.url), 'utf8');
+  const needed = [...types.matchAll(new RegExp(`^\\t(\\w+): ${type}\\b`, 'gm'))].map(([, name = '']) => name);
+  return needed.filter((name) => !bindings.some((bound) => bound.name === name));
 }
 
 function rightSecrets(required: string[]): Record<string, string> {

@@ -38,10 +38,18 @@ test.each([
   ['LIMITS = ""', 'LIMITS = "nonsense=1"', /^LIMITS /],
   ['crons = ["* * * * *"]', 'crons = []', /^triggers\.crons is empty/],
   ['LOCATION_HINT = ""', 'LOCATION_HINT = "mars"', /^LOCATION_HINT /],
-  ['name = "BROKER_LINK"', 'name = "OTHER_LINK"', /^durable_objects has no binding BROKER_LINK$/],
+  ['name = "HEALTH_LIMIT"', 'name = "OTHER_LIMIT"', /^ratelimits has no binding HEALTH_LIMIT$/],
 ])('%s changed to %s is refused', (before, after, fault) => {
   expect(filled).toContain(before);
   expect(faultsOf(filled.replace(before, after))).toEqual([expect.stringMatching(fault)]);
+});
+
+const classes = [...repository.matchAll(/^name = "(\w+)"\nclass_name/gm)].map(([, name = '']) => name);
+
+test.each(classes)('a deployment without the binding %s is refused', (name) => {
+  expect(faultsOf(filled.replace(`name = "${name}"`, 'name = "OTHER"'))).toEqual([
+    `durable_objects has no binding ${name}`,
+  ]);
 });
 
 test('an environment needs settings and bindings of its own', () => {
