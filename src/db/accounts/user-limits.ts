@@ -1,4 +1,4 @@
-// A limit as it counts for one user, in the statement that it limits. The operator sets a user's own (docs/limits.md).
+// A limit as it counts for one user, in the statement that it limits. The operator sets a user's own (docs/operations.md).
 import { sql, type SQL, type SQLWrapper } from 'drizzle-orm';
 import { userLimits } from '../schema/accounts.ts';
 
