@@ -1,9 +1,9 @@
-// Test projects: unit (plain Node), worker (inside workerd), conformance (plain Node against the
-// built Worker), bridge, gateway, system, faults and attacks (plain Node, real sockets).
+// Test projects: unit (plain Node), worker and fuzz (inside workerd), all others in plain Node with real processes and sockets.
+// `npm test` and `npm run test:all` in package.json say which of them they run.
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { cloudflareTest, readD1Migrations } from '@cloudflare/vitest-plugin';
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import RunSummary from './rig/run-summary.ts';
 
@@ -15,6 +15,8 @@ Object.assign(process.env, {
   SEALING_SECRETS: 'sealing-secret-of-the-worker-tests-only',
   MESSAGING_SECRETS: 'messaging-secret-of-the-worker-tests,messaging-secret-before-the-last-one',
 });
+
+type ProjectOptions = NonNullable<TestProjectInlineConfiguration['test']>;
 
 /** How many inputs the fuzzers send in all, and the seed of every generated test, which is printed with a failure. */
 const fuzzing = {
@@ -31,24 +33,66 @@ const computing = { maxWorkers: cores, sequence: { groupOrder: 0 } };
 const withProcesses = { maxWorkers: 3 * cores, sequence: { groupOrder: 1 } };
 
 /** Within a group, projects with the longest files come first: none of these runs on alone at the end. */
-const projectOrder = [
-  'unit',
-  'worker',
-  'faults',
-  'system',
-  'bridge',
-  'gateway',
-  'conformance',
-  'conformance-edge',
-  'conformance-gateway',
-];
+const projectOrder = ['unit', 'worker', 'fuzz', 'faults', 'system', 'bridge', 'gateway', 'conformance'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ project }: TestSpecification) => projectOrder.indexOf(project.name);
+    const rank = ({ project }: TestSpecification) =>
+      projectOrder.findIndex((name) => project.name === name || project.name.startsWith(`${name}-`));
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
   }
 }
+
+/** The files of `test/{folder}`. */
+const project = (name: string, options: ProjectOptions = {}, folder = name) => ({
+  test: {
+    name,
+    include: [`test/${folder}/**/*.test.ts`],
+    setupFiles: ['rig/patient-waits.ts'],
+    provide: fuzzing,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    ...withProcesses,
+    ...options,
+  },
+});
+
+const inWorkerd = (name: string) => ({
+  plugins: [
+    cloudflareTest({
+      main: './src/index.ts',
+      wrangler: { configPath: './wrangler.toml' },
+      miniflare: {
+        bindings: {
+          TEST_MIGRATIONS: migrations,
+          BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
+          BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
+          BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
+          GATEWAY_SECRETS: 'gateway-secret-of-the-worker-tests-only',
+          OPERATOR_SECRETS: 'operator-secret-of-the-worker-tests-only',
+          MQTT_HOST: 'broker.test',
+          BROKER_REPORTS_CONNECTIONS: 'true',
+          CORS_ORIGINS: 'https://app.test',
+          RATE_LIMITS: 'relaxed',
+          LOG_INFO_SHARE: '1',
+          // All files share one isolate; the tests that reach these limits set their own.
+          LIMITS:
+            'oldPasswordFailuresPerMinute=100000,oldPasswordFailuresPerAddressMinute=100000,infoLinesPerSecond=100000',
+        },
+      },
+    }),
+  ],
+  ...project(name, {
+    setupFiles: ['rig/patient-waits.ts', 'test/worker/rig/setup.ts'],
+    globalSetup: ['rig/reference-documents.ts'],
+    // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
+    isolate: false,
+    ...computing,
+  }),
+});
+
+const patient = { testTimeout: 120_000, hookTimeout: 120_000 };
+const conformance = { globalSetup: ['rig/services/conformance-service.ts'] };
 
 export default defineConfig({
   test: {
@@ -58,129 +102,19 @@ export default defineConfig({
     reporters: ['default', new RunSummary()],
     sequence: { sequencer: LongestFirst },
     projects: [
-      {
-        test: {
-          name: 'unit',
-          include: ['test/unit/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          provide: fuzzing,
-          ...computing,
-          testTimeout: 60_000,
-        },
-      },
-      {
-        plugins: [
-          cloudflareTest({
-            main: './src/index.ts',
-            wrangler: { configPath: './wrangler.toml' },
-            miniflare: {
-              bindings: {
-                TEST_MIGRATIONS: migrations,
-                BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
-                BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',
-                BROKER_HOOK_SECRETS: 'broker-hook-secret-of-the-worker-tests',
-                GATEWAY_SECRETS: 'gateway-secret-of-the-worker-tests-only',
-                OPERATOR_SECRETS: 'operator-secret-of-the-worker-tests-only',
-                MQTT_HOST: 'broker.test',
-                BROKER_REPORTS_CONNECTIONS: 'true',
-                CORS_ORIGINS: 'https://app.test',
-                RATE_LIMITS: 'relaxed',
-                LOG_INFO_SHARE: '1',
-                // All files share one isolate; the tests that reach these limits set their own.
-                LIMITS:
-                  'oldPasswordFailuresPerMinute=100000,oldPasswordFailuresPerAddressMinute=100000,infoLinesPerSecond=100000',
-              },
-            },
-          }),
-        ],
-        test: {
-          name: 'worker',
-          include: ['test/worker/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts', 'test/worker/rig/setup.ts'],
-          globalSetup: ['rig/reference-documents.ts'],
-          // A workerd takes 5 s to start: one is kept for many files, and setup.ts empties it.
-          isolate: false,
-          provide: fuzzing,
-          ...computing,
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-        },
-      },
-      {
-        test: {
-          name: 'bridge',
-          include: ['test/bridge/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          ...withProcesses,
-        },
-      },
-      {
-        test: {
-          name: 'gateway',
-          include: ['test/gateway/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          ...withProcesses,
-        },
-      },
+      project('unit', computing),
+      inWorkerd('worker'),
+      inWorkerd('fuzz'),
+      project('bridge'),
+      project('gateway'),
       // The contract once for each way in: broker and bridge, the device's own path beside them, the gateway without them.
-      ...['conformance', 'conformance-edge', 'conformance-gateway'].map((name) => ({
-        test: {
-          name,
-          include: ['test/conformance/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          globalSetup: ['rig/services/conformance-service.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          ...withProcesses,
-        },
-      })),
-      {
-        test: {
-          name: 'system',
-          include: ['test/system/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          ...withProcesses,
-        },
-      },
-      {
-        test: {
-          name: 'console',
-          include: ['test/console/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          globalSetup: ['rig/services/console-service.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          ...withProcesses,
-        },
-      },
-      {
-        test: {
-          name: 'attacks',
-          include: ['test/attacks/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          provide: fuzzing,
-          maxConcurrency: 4,
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          ...withProcesses,
-        },
-      },
-      {
-        test: {
-          name: 'faults',
-          include: ['test/faults/**/*.test.ts'],
-          setupFiles: ['rig/patient-waits.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          ...withProcesses,
-        },
-      },
+      project('conformance', conformance),
+      project('conformance-edge', conformance, 'conformance'),
+      project('conformance-gateway', conformance, 'conformance'),
+      project('system', patient),
+      project('console', { globalSetup: ['rig/services/console-service.ts'] }),
+      project('attacks', { ...patient, maxConcurrency: 4 }),
+      project('faults', patient),
     ],
   },
 });

@@ -1,5 +1,4 @@
-// Prints at the end of a run what the summary only counts or leaves out: which tests were skipped and what was missing for
-// them, and which ones passed at their second attempt only.
+// Prints at the end of a run what the summary only counts: which tests were skipped, and what was missing for them.
 import { spawnSync } from 'node:child_process';
 import type { Reporter, TestModule, Vitest } from 'vitest/node';
 import { mosquittoClientsMissing, pahoMissing } from './brokers/foreign-clients.ts';
@@ -18,11 +17,6 @@ export default class RunSummary implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
-    const late = modules
-      .flatMap((module) => [...module.children.allTests('passed')])
-      .filter((test) => test.diagnostic()?.flaky);
-    if (late.length > 0) console.log(`\n${late.length} tests passed at their second attempt only:`);
-    for (const { module, fullName } of late) console.log(`  ${module.relativeModuleId}: ${fullName}`);
     if (this.#isFiltered) return;
     const untold = modules.flatMap((module) => [...module.children.allTests('skipped')]);
     if (untold.length === 0) return;

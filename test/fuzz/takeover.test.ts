@@ -3,13 +3,13 @@
 import { exports } from 'cloudflare:workers';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { createSecret, digestOf } from '../../../src/crypto/secrets.ts';
-import { parseMessagingName, topicOf } from '../../../src/domain/topics.ts';
-import { planFuzzing } from '../../../rig/inputs/fuzzing.ts';
-import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
-import { connectPacket, EdgeClient, pingreq, publishPacket, type Level } from '../rig/clients/edge.ts';
-import { sessionOf } from '../rig/provision.ts';
-import { authed, itemOf, openRelay, report } from '../rig/clients/relay.ts';
+import { createSecret, digestOf } from '../../src/crypto/secrets.ts';
+import { parseMessagingName, topicOf } from '../../src/domain/topics.ts';
+import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
+import { call, createUser, type Answer, type TestUser } from '../worker/rig/clients/client.ts';
+import { connectPacket, EdgeClient, pingreq, publishPacket, type Level } from '../worker/rig/clients/edge.ts';
+import { sessionOf } from '../worker/rig/provision.ts';
+import { authed, itemOf, openRelay, report } from '../worker/rig/clients/relay.ts';
 
 type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
 type Attempt = { what: string; run: () => Promise<string | undefined> };

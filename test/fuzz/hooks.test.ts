@@ -3,9 +3,9 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { createApp } from '../../../src/app.ts';
-import { messagingName, topicOf } from '../../../src/domain/topics.ts';
-import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { createApp } from '../../src/app.ts';
+import { messagingName, topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import {
   emqxAuthzSchema,
   emqxConnectSchema,
@@ -20,12 +20,12 @@ import {
   vernemqRegisterSchema,
   vernemqSessionSchema,
   vernemqSubscribeSchema,
-} from '../../../src/protocol/hooks.ts';
-import { planFuzzing } from '../../../rig/inputs/fuzzing.ts';
-import { bodyTextFor, hostileText, spoiledFor } from '../../../rig/inputs/hostile-json.ts';
-import type { JsonSchema } from '../../../rig/inputs/json-schema.ts';
-import { callHook, hookSecret, type HookAnswer } from '../rig/clients/hooks.ts';
-import { provisionDevice, type TestDevice } from '../rig/provision.ts';
+} from '../../src/protocol/hooks.ts';
+import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
+import { bodyTextFor, hostileText, spoiledFor } from '../../rig/inputs/hostile-json.ts';
+import type { JsonSchema } from '../../rig/inputs/json-schema.ts';
+import { callHook, hookSecret, type HookAnswer } from '../worker/rig/clients/hooks.ts';
+import { provisionDevice, type TestDevice } from '../worker/rig/provision.ts';
 
 const { status } = topicActions;
 

@@ -1,27 +1,27 @@
 // What comes in on sockets and from the broker, nearly right, wrong and hostile: relay frames, bridge frames, and
 // messages of devices in batches. Each is answered as its schema says, and the next valid one works as before.
-import { inPerson } from '../../../src/domain/access.ts';
-import { limitSpecs } from '../../../src/limits.ts';
+import { inPerson } from '../../src/domain/access.ts';
+import { limitSpecs } from '../../src/limits.ts';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { topicOf } from '../../../src/domain/topics.ts';
-import { topicActions } from '../../../src/protocol/mqtt.ts';
+import { topicOf } from '../../src/domain/topics.ts';
+import { topicActions } from '../../src/protocol/mqtt.ts';
 import {
   bridgeFrameSchema,
   uplinkAnswerSchema,
   uplinkBatchSchema,
   uplinkItemSchema,
-} from '../../../src/protocol/bridge.ts';
-import { propertyPostSchema, propertySetReplySchema, statusSchema } from '../../../src/protocol/mqtt.ts';
-import { relayReplySchemas, relayRequestSchemas } from '../../../src/protocol/relay.ts';
-import { planFuzzing } from '../../../rig/inputs/fuzzing.ts';
-import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../../../rig/inputs/hostile-json.ts';
-import { createSchemaCheck, type JsonSchema } from '../../../rig/inputs/json-schema.ts';
-import { bringUp, TestBridge } from '../rig/clients/bridge.ts';
-import { send } from '../rig/clients/client.ts';
-import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
-import { openSocket, type SocketEnd } from '../rig/clients/socket.ts';
+} from '../../src/protocol/bridge.ts';
+import { propertyPostSchema, propertySetReplySchema, statusSchema } from '../../src/protocol/mqtt.ts';
+import { relayReplySchemas, relayRequestSchemas } from '../../src/protocol/relay.ts';
+import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
+import { bodyTextFor, hostileText, hostileValue, spoiledFor, validFor } from '../../rig/inputs/hostile-json.ts';
+import { createSchemaCheck, type JsonSchema } from '../../rig/inputs/json-schema.ts';
+import { bringUp, TestBridge } from '../worker/rig/clients/bridge.ts';
+import { send } from '../worker/rig/clients/client.ts';
+import { provisionDevice, sessionOf, type TestDevice } from '../worker/rig/provision.ts';
+import { openSocket, type SocketEnd } from '../worker/rig/clients/socket.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 

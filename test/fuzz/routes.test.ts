@@ -2,11 +2,11 @@
 // envelope, and nothing that the reference does not say. FUZZ_RUNS asks for more inputs, FUZZ_SEED for the same again.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { planFuzzing } from '../../../rig/inputs/fuzzing.ts';
-import { HostileRequests, type HostileRequest } from '../../../rig/inputs/hostile-requests.ts';
-import type { OpenApiDocument } from '../../../rig/inputs/openapi-document.ts';
-import { TestBridge } from '../rig/clients/bridge.ts';
-import { call, createUser, send, type CallOptions } from '../rig/clients/client.ts';
+import { planFuzzing } from '../../rig/inputs/fuzzing.ts';
+import { HostileRequests, type HostileRequest } from '../../rig/inputs/hostile-requests.ts';
+import type { OpenApiDocument } from '../../rig/inputs/openapi-document.ts';
+import { TestBridge } from '../worker/rig/clients/bridge.ts';
+import { call, createUser, send, type CallOptions } from '../worker/rig/clients/client.ts';
 
 const inputsAtOnce = 10;
 const { batches, inputs, seed } = planFuzzing(0.3, inputsAtOnce);
