@@ -8,7 +8,7 @@ import { activate } from '../rig/clients/accounts.ts';
 import { connectApi, describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { whenNpmIsGone } from './local/npm-parent.ts';
+import { whenToldToStop } from './stopping.ts';
 import { fail, print, say, warn } from './terminal.ts';
 
 const usage = `Usage: npm run board -- [--api URL] [--product KEY] [--serial SN]
@@ -50,13 +50,10 @@ try {
       else say('device', `reported ${JSON.stringify(params)}`);
     });
   });
-  const stop = (): void => {
+  whenToldToStop(() => {
     client.removeAllListeners('close');
     client.end(false, {}, () => process.exit(0));
-  };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
-  whenNpmIsGone(stop);
+  });
 } catch (error) {
   fail(`${api}: ${describeFailure(error)}`);
 }

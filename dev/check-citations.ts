@@ -1,6 +1,5 @@
 // Fails on a citation or link that does not resolve: `contract 4.3 rule 2`, `decision: control`, `field note 39`,
-// relative markdown links, paths into docs/, and paths between backticks in markdown. Also on older forms of citation. Run
-// by `npm run check`.
+// relative markdown links, paths into docs/, and paths between backticks in markdown. Run by `npm run check`.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -32,13 +31,6 @@ const citations = new RegExp(
 );
 const decisionCitations = new RegExp(String.raw`\bdecision:${gap}([a-z]+)`, 'g');
 const noteCitations = new RegExp(String.raw`\bfield${gap}notes?${gap}(${noteList}|[A-F]\b)`, 'gi');
-const oldForms = [
-  new RegExp(String.raw`\binterface${gap}\d[\d.]*\b`, 'gi'),
-  new RegExp(String.raw`\btolerance${gap}(?:\d+|[A-F])\b`, 'gi'),
-  new RegExp(String.raw`\bdecisions(?:[,:]${gap}|${gap}(?=[A-Z]))(?:${decisions.join('|')})\b`, 'gi'),
-  /\bdecisions\)/gi,
-];
-
 function isSectionKnown(cited: string): boolean {
   const parts = cited
     .replace(/[\s/*#]+/g, ' ')
@@ -99,7 +91,6 @@ for (const path of paths) {
     'no such heading in docs/decisions.md',
     (cited, index) => decisions.includes(cited) || !isInComment(path, text, index),
   );
-  for (const form of oldForms) check(form, 'write `contract 4.3`, `decision: control` or `field note 39`', () => false);
   check(/(?<![\w./-])(docs\/[\w./-]*\w)/g, 'no such path', (cited) => existsSync(join(root, cited)));
   if (!path.endsWith('.md')) continue;
   check(/\]\(<?([^)\s>]+)>?\)/g, 'no such file or heading', (cited) => isLinkGood(path, cited));

@@ -2,7 +2,7 @@
 // no accounts and sends no commands.
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { whenNpmIsGone } from './local/npm-parent.ts';
+import { whenToldToStop } from './stopping.ts';
 import { fail } from './terminal.ts';
 import { type DeviceEvent, VirtualDevice } from './virtual-device.ts';
 
@@ -60,10 +60,11 @@ function showProgress(): void {
   process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
 }
 
+/** So many activations are under way at once. */
 async function startAll(): Promise<void> {
-  const waiting = [...devices];
+  const waiting = devices.values();
   const startSome = async () => {
-    for (let device = waiting.shift(); device !== undefined; device = waiting.shift()) await device.start();
+    for (const device of waiting) await device.start();
   };
   await Promise.all(Array.from({ length: maxParallelStarts }, startSome));
 }
@@ -81,9 +82,7 @@ function stop(): void {
   Promise.all(devices.map((device) => device.stop())).then(() => process.exit(0), fail);
 }
 
-process.on('SIGINT', stop);
-process.on('SIGTERM', stop);
-whenNpmIsGone(stop);
+whenToldToStop(stop);
 startAll().catch((error: unknown) => {
   if (!isStopping) fail(error);
 });

@@ -1,13 +1,12 @@
 // `npm run doctor`: looks at a deployment from outside, as applications, devices and the bridge meet it, and says for each fault
 // what to do. Changes nothing, and needs no account.
 import { lookup } from 'node:dns/promises';
-import { connect as connectTcp } from 'node:net';
 import { styleText } from 'node:util';
-import { connect as connectMqtt } from 'mqtt';
-import { WebSocket } from 'ws';
-import { operatorPath } from '../src/protocol/operator.ts';
+import { connectAsync } from 'mqtt';
 import { describeFailure } from '../rig/clients/api.ts';
+import { RelayClient } from '../rig/clients/relay-client.ts';
 import { readCommandLine } from '../rig/command-line.ts';
+import { operatorPath } from '../src/protocol/operator.ts';
 import { readBaseAddress } from './base-address.ts';
 import { print } from './terminal.ts';
 
@@ -21,56 +20,52 @@ const usage = `Usage: npm run doctor -- --url URL [--broker mqtts://HOST:PORT] [
 
 const answerWithinMs = 10_000;
 const maxSkewSeconds = 60;
-/** A check throws the fault, with what to do after the colon. */
-type Check = { what: string; run: () => Promise<string> };
+const stranger = { username: 'doctor&dev_00000000', password: 'no-password-of-anybody' };
 
 const { url, broker, bridge } = readArguments();
-const checks: Check[] = [
-  { what: 'address', run: checkAddress },
-  { what: 'health', run: checkHealth },
-  { what: 'reference', run: checkReference },
-  { what: 'clock', run: checkClock },
-  { what: 'relay', run: checkRelay },
-  { what: 'protection', run: checkProtection },
-  ...(broker === undefined ? [] : [{ what: 'broker', run: () => checkBroker(broker) }]),
-  ...(bridge === undefined ? [] : [{ what: 'bridge', run: () => checkBridge(bridge) }]),
-  ...(process.env['OPERATOR_SECRET'] === undefined ? [] : [{ what: 'operator', run: checkOperator }]),
-];
+const operatorSecret = process.env['OPERATOR_SECRET'];
+/** A check throws the fault, with what to do after the colon. */
+const checks: Record<string, () => Promise<string>> = {
+  address: checkAddress,
+  health: checkHealth,
+  reference: checkReference,
+  clock: checkClock,
+  relay: checkRelay,
+  protection: checkProtection,
+  ...(broker !== undefined && { broker: () => checkBroker(broker) }),
+  ...(bridge !== undefined && { bridge: () => checkBridge(bridge) }),
+  ...(operatorSecret !== undefined && { operator: () => checkOperator(operatorSecret) }),
+};
 
 let faults = 0;
-for (const { what, run } of checks) {
+for (const [name, run] of Object.entries(checks)) {
   try {
-    print(`${styleText('green', 'ok   ')} ${what.padEnd(10)} ${await run()}`);
+    print(`${styleText('green', 'ok   ')} ${name.padEnd(10)} ${await run()}`);
   } catch (error) {
     faults += 1;
-    print(`${styleText('red', 'FAULT')} ${what.padEnd(10)} ${describeFailure(error)}`);
+    print(`${styleText('red', 'FAULT')} ${name.padEnd(10)} ${describeFailure(error)}`);
   }
 }
 if (broker === undefined) print(styleText('dim', 'The broker was not looked at from here: --broker mqtts://HOST:PORT'));
-print(faults === 0 ? 'No fault found.' : `${faults} of ${checks.length} checks failed.`);
+print(faults === 0 ? 'No fault found.' : `${faults} of ${Object.keys(checks).length} checks failed.`);
 process.exit(faults === 0 ? 0 : 1);
 
 async function checkAddress(): Promise<string> {
   const { hostname, protocol } = new URL(url);
-  try {
-    const { address } = await lookup(hostname);
-    if (protocol === 'http:' && !['127.0.0.1', '::1'].includes(address)) {
-      throw new Error(`${url} is not https: passwords and tokens would go over the network readable`);
-    }
-    return `${hostname} is ${address}`;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw new Error(`${hostname} has no address: check the domain of the Worker (routes in wrangler.toml)`, {
-      cause: undefined,
-    });
+  const address = await lookup(hostname).then(
+    (found) => found.address,
+    () => fault(`${hostname} has no address: check the domain of the Worker (routes in wrangler.toml)`),
+  );
+  if (protocol === 'http:' && !['127.0.0.1', '::1'].includes(address)) {
+    fault(`${url} is not https: passwords and tokens would go over the network readable`);
   }
+  return `${hostname} is ${address}`;
 }
 
 async function checkHealth(): Promise<string> {
   const response = await ask('/health');
   const { message } = (await response.json()) as { message: string };
-  if (response.ok) return 'every part is connected';
-  throw new Error(`${message}: ${adviceFor(message)}`);
+  return response.ok ? 'every part is connected' : fault(`${message}: ${adviceFor(message)}`);
 }
 
 function adviceFor(message: string): string {
@@ -89,122 +84,76 @@ function adviceFor(message: string): string {
 async function checkReference(): Promise<string> {
   const response = await ask('/api/v1/openapi.json');
   const { info } = (await response.json()) as { info?: { version?: string; title?: string } };
-  if (info === undefined) throw new Error(`${url} answers, but is not this service: check the address`);
+  if (info === undefined) return fault(`${url} answers, but is not this service: check the address`);
   return `${info.title ?? 'the service'} ${info.version ?? ''}`;
 }
 
 async function checkClock(): Promise<string> {
-  const response = await ask('/health');
-  const date = Date.parse(response.headers.get('Date') ?? '');
+  const date = Date.parse((await ask('/health')).headers.get('Date') ?? '');
   if (Number.isNaN(date)) return 'the service tells no time';
-  const skewSeconds = Math.abs(Date.now() - date) / 1000;
-  if (skewSeconds > maxSkewSeconds) {
-    throw new Error(`this clock and the service's differ by ${Math.round(skewSeconds)} s: set the time here (NTP)`);
-  }
-  return `differs by less than ${maxSkewSeconds} s`;
+  const skewSeconds = Math.round(Math.abs(Date.now() - date) / 1000);
+  if (skewSeconds <= maxSkewSeconds) return `differs by less than ${maxSkewSeconds} s`;
+  return fault(`this clock and the service's differ by ${skewSeconds} s: set the time here (NTP)`);
 }
 
 async function checkRelay(): Promise<string> {
-  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt`);
-  try {
-    return await new Promise<string>((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(new Error('no answer: does a proxy let WebSockets through?')),
-        answerWithinMs,
-      );
-      socket.on('open', () =>
-        socket.send(JSON.stringify({ action: 'auth', username: 'doctor&dev_00000000', password: '-' })),
-      );
-      socket.on('message', (data) => {
-        clearTimeout(timer);
-        const { code } = JSON.parse((data as Buffer).toString()) as { code?: number };
-        if (code === 401) resolve('answers, and refuses what it does not know');
-        else reject(new Error(`a login that nobody has was answered ${code ?? 'nothing'}`));
-      });
-      socket.on('error', (error) => {
-        clearTimeout(timer);
-        reject(new Error(`${error.message}: does a proxy let WebSockets through?`));
-      });
-    });
-  } finally {
-    socket.terminate();
-  }
+  const client = await RelayClient.open(url).catch((error: unknown) =>
+    fault(`${describeFailure(error)}: does a proxy let WebSockets through?`),
+  );
+  const { code } = await client.ask({ action: 'auth', ...stranger });
+  client.terminate();
+  return code === 401 ? 'answers, and refuses what it does not know' : fault(`a stranger was answered ${String(code)}`);
 }
 
 async function checkProtection(): Promise<string> {
   for (const path of ['/api/v1/devices', '/bridge/link', `${operatorPath}/metrics`]) {
     const { status } = await ask(path);
     // Without an upgrade the link is not found; what must not come is an answer.
-    if (![401, 404, 426].includes(status)) throw new Error(`${path} answers ${status} without credentials`);
+    if (![401, 404, 426].includes(status)) fault(`${path} answers ${status} without credentials`);
   }
   return 'nothing is answered without credentials';
 }
 
 async function checkBroker(address: string): Promise<string> {
-  const { hostname, port, protocol } = new URL(address);
-  const isSecure = ['mqtts:', 'wss:'].includes(protocol);
-  if (protocol.startsWith('mqtt')) await openTcp(hostname, Number(port === '' ? (isSecure ? 8883 : 1883) : port));
-  const client = connectMqtt(address, {
-    clientId: 'doctor&dev_00000000',
-    username: 'doctor&dev_00000000',
-    password: 'no-password-of-anybody',
-    reconnectPeriod: 0,
+  const options = {
+    ...stranger,
+    clientId: stranger.username,
     connectTimeout: answerWithinMs,
     protocolVersion: 4,
-  });
-  const outcome = await new Promise<string>((resolve) => {
-    client.on('connect', () => resolve('connected'));
-    client.on('error', (error) => resolve(error.message));
-    client.on('close', () => resolve('closed'));
-  });
-  client.end(true);
-  if (outcome === 'connected') throw new Error(`${address} let a stranger in: its login check is off (BROKERS.md)`);
-  if (/certificate|self.signed|CERT|altnames/i.test(outcome))
-    throw new Error(`${outcome}: devices would not trust it either`);
+  } as const;
+  const outcome = await connectAsync(address, { ...options, reconnectPeriod: 0 }, false).then(
+    (client) => client.endAsync(true).then(() => 'connected'),
+    describeFailure,
+  );
+  if (outcome === 'connected') return fault(`${address} let a stranger in: its login check is off (BROKERS.md)`);
+  if (/certificate|self.signed|CERT|altnames/i.test(outcome)) fault(`${outcome}: devices would not trust it either`);
+  if (!/refused: /i.test(outcome)) fault(`${outcome}: firewall, or the broker is not running`);
   return `${address} is reachable and refuses strangers (${outcome})`;
 }
 
-async function openTcp(host: string, port: number): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    const socket = connectTcp({ host, port, timeout: answerWithinMs });
-    const end = (error?: Error): void => {
-      socket.destroy();
-      if (error === undefined) resolve();
-      else reject(error);
-    };
-    socket.on('connect', () => end());
-    socket.on('timeout', () =>
-      end(new Error(`${host}:${port} does not answer: firewall, or the broker is not running`)),
-    );
-    socket.on('error', (error) => end(new Error(`${error.message}: firewall, or the broker is not running`)));
-  });
-}
-
 async function checkBridge(address: string): Promise<string> {
-  const response = await fetch(`${address.replace(/\/+$/, '')}/readyz`, {
-    signal: AbortSignal.timeout(answerWithinMs),
-  });
+  const response = await ask(new URL('/readyz', address).href);
   const text = await response.text();
-  if (!response.ok) throw new Error(`it is not ready: ${text}`);
-  return text.slice(0, 200);
+  return response.ok ? text.slice(0, 200) : fault(`it is not ready: ${text}`);
 }
 
-async function checkOperator(): Promise<string> {
-  const response = await ask(`${operatorPath}/metrics`, {
-    Authorization: `Bearer ${process.env['OPERATOR_SECRET'] ?? ''}`,
-  });
-  if (!response.ok) throw new Error('OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment');
-  return 'OPERATOR_SECRET is right';
+async function checkOperator(secret: string): Promise<string> {
+  const { ok } = await ask(`${operatorPath}/metrics`, { Authorization: `Bearer ${secret}` });
+  return ok ? 'OPERATOR_SECRET is right' : fault('OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment');
 }
 
+/** @param path of the service, or the whole address of another one */
 async function ask(path: string, headers: Record<string, string> = {}): Promise<Response> {
+  const address = path.startsWith('/') ? `${url}${path}` : path;
   try {
-    return await fetch(`${url}${path}`, { headers, redirect: 'manual', signal: AbortSignal.timeout(answerWithinMs) });
+    return await fetch(address, { headers, redirect: 'manual', signal: AbortSignal.timeout(answerWithinMs) });
   } catch (error) {
-    throw new Error(`${path}: ${describeFailure(error)}: is this the address, and does the service run there?`, {
-      cause: undefined,
-    });
+    return fault(`${path}: ${describeFailure(error)}: is this the address, and does the service run there?`);
   }
+}
+
+function fault(text: string): never {
+  throw new Error(text);
 }
 
 function readArguments() {

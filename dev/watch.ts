@@ -9,7 +9,7 @@ import { Session } from '../client/src/session.ts';
 import { describeFailure } from '../rig/clients/api.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
-import { whenNpmIsGone } from './local/npm-parent.ts';
+import { whenToldToStop } from './stopping.ts';
 import { fail, say, shorten, warn } from './terminal.ts';
 
 const usage = `Usage: npm run watch -- [DEVICE] [--url URL]
@@ -37,10 +37,7 @@ try {
     onMessage: ({ topic, payload }) => showMessage(topic.replace(root, ''), payload),
     onError: fail,
   });
-  const stop = (): void => process.exit(0);
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
-  whenNpmIsGone(stop);
+  whenToldToStop(() => process.exit(0));
 } catch (error) {
   fail(`${url}: ${describeFailure(error)}`);
 }
@@ -59,25 +56,14 @@ function showState({ status, properties }: DeviceState): void {
 }
 
 function showMessage(action: string, payload: unknown): void {
-  const { method, params, status } = (typeof payload === 'object' && payload !== null ? payload : {}) as {
-    method?: string;
-    params?: Record<string, unknown>;
-    status?: string;
-  };
+  const { method, params, status } = Object(payload) as { method?: string; params?: object; status?: string };
   // A reply may come on the topic of reports (contract 6, field note 47).
   if (action.endsWith('set_reply') || method?.endsWith('set_reply') === true)
     say('device', `replies ${shorten(payload)}`);
-  else if (action === 'status')
-    say('device', status === 'online' ? styleText('green', 'online') : styleText('red', String(status)));
-  else if (action.endsWith('property/post') && params !== undefined) say('device', `reports ${pairs(params)}`);
-  else if (action.endsWith('property/set') && params !== undefined) say('api', `command ${pairs(params)}`);
+  else if (action.endsWith('property/post') && params !== undefined) say('device', `reports ${shorten(params)}`);
+  else if (action.endsWith('property/set') && params !== undefined) say('api', `command ${shorten(params)}`);
+  else if (action === 'status') say('device', styleText(status === 'online' ? 'green' : 'red', String(status)));
   else warn('device', `${action} ${shorten(payload)}`);
-}
-
-function pairs(params: Record<string, unknown>): string {
-  return Object.entries(params)
-    .map(([name, value]) => `${name}=${styleText('bold', shorten(value))}`)
-    .join(' ');
 }
 
 function readArguments() {

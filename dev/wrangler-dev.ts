@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readCommandLine } from '../rig/command-line.ts';
 import { localOrigins } from '../rig/services/parts.ts';
-import { whenNpmIsGone } from './local/npm-parent.ts';
+import { whenNpmIsGone } from './stopping.ts';
 import { loadSecrets, secretsFile } from './local/secrets.ts';
 import { readSettings } from './local/settings.ts';
 import { fail } from './terminal.ts';
