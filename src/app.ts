@@ -61,7 +61,7 @@ export function createApp() {
 
   app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);
   for (const path of ['/api/*', '/t/*']) {
-    app.use(path, allowOrigins, readBody({ name: 'request_body_bytes', max: 64 * 1024 }));
+    app.use(path, allowOrigins, readBody({ name: 'requestBodyBytes', max: 64 * 1024 }));
   }
   app.route('/api/v1', createApi());
   app.route('/t/:token/api/v1', claimRoutes);

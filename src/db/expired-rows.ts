@@ -3,9 +3,10 @@ import { lt, sql, type SQL } from 'drizzle-orm';
 import { runTogether, type Database } from './client.ts';
 import { loginAttempts, loginDevices, passwordResets, refreshTokens } from './schema/accounts.ts';
 import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from './schema/devices.ts';
+import { hourMs } from '../domain/time.ts';
 
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
-const deliveredEntryLifeMs = 60 * 60_000;
+const deliveredEntryLifeMs = hourMs;
 
 /** Few enough that a run every minute does not hold up requests. */
 const rowsPerRun = 5_000;

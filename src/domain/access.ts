@@ -29,7 +29,7 @@ export const deviceActions = {
   readCommands: { what: 'read its commands', roles: everyMember, scopes: ['read', 'control'] },
   control: { what: 'send and cancel commands', roles: ['owner', 'operator'], scopes: ['control'] },
   rename: { what: 'rename it', roles: ['owner'], scopes: ['manage'] },
-  disable: { what: 'disable and enable it', roles: ['owner', 'productOwner'], scopes: ['manage'] },
+  disable: { what: 'disable and enable it', roles: ['owner', 'product_owner'], scopes: ['manage'] },
   replaceCredentials: { what: 'give it new messaging credentials', roles: ['owner'], scopes: ['manage'] },
   pair: { what: 'open and close its pairing window', roles: ['owner'], scopes: ['manage'] },
   share: {
@@ -91,14 +91,14 @@ export function scopesFor(action: Action): readonly Scope[] {
 
 export function roleOf({ ownerId, productOwnerId, members = [] }: Ownership, userId: number): Role | undefined {
   if (ownerId === userId) return 'owner';
-  const member = members.find((one) => one.userId === userId);
-  return member?.role ?? (productOwnerId === userId ? 'productOwner' : undefined);
+  const role = members.find((member) => member.userId === userId)?.role;
+  return role ?? (productOwnerId === userId ? 'product_owner' : undefined);
 }
 
 /** The users who may do it with the device, whoever they are to it. */
 export function usersWith(device: Ownership, action: DeviceAction): number[] {
   const named = [device.ownerId, ...(device.members ?? []).map(({ userId }) => userId)];
-  return named.filter((userId) => hasRight(roleOf(device, userId) ?? 'productOwner', action));
+  return named.filter((userId) => hasRight(roleOf(device, userId) ?? 'product_owner', action));
 }
 
 export function hasRight(role: Role, action: DeviceAction): boolean {

@@ -7,19 +7,22 @@
 //   failed yet waits for nobody: a stranger cannot keep the owner out of a new address.
 // - All other attempts at an account share one key with a short wait. It bounds what many addresses can guess together.
 
+import { minuteMs } from './time.ts';
+
 /** Absent counts are zero. */
 export type FailureCount = { failures: number; lastFailedAtMs: number };
 export type ThrottleKeyName = 'own' | 'free' | 'common';
 
-export type LoginLimits = {
-  loginFreeAttempts: number;
-  loginFreeAttemptsPerDay: number;
-  loginMaxDelaySeconds: number;
-  loginCommonDelaySeconds: number;
-};
+export type LoginLimits = { loginFreeAttemptsPerDay: number };
 
+/** A person who mistypes does not wait. */
+const freeAttempts = 5;
 const firstDelayMs = 1_000;
+/** About a hundred guesses a day from one address. */
+const maxDelayMs = 15 * minuteMs;
 const maxDoublings = 20;
+/** Bounds all addresses together at 17 280 guesses a day beyond the free ones. */
+const commonDelayMs = 5_000;
 
 /** When the attempt may be made; any time before now: at once. */
 export function attemptOpensAt(
@@ -27,9 +30,9 @@ export function attemptOpensAt(
   isKnownDevice: boolean,
   limits: LoginLimits,
 ): number {
-  const ownOpensAtMs = ownKeyOpensAt(counts.own, limits);
-  if (isKnownDevice || (isFree(counts.own, limits) && hasFreeLeft(counts.free, limits))) return ownOpensAtMs;
-  return Math.max(ownOpensAtMs, commonKeyOpensAt(counts.common, limits));
+  const ownOpensAtMs = ownKeyOpensAt(counts.own);
+  if (isKnownDevice || (isFree(counts.own) && hasFreeLeft(counts.free, limits))) return ownOpensAtMs;
+  return Math.max(ownOpensAtMs, commonKeyOpensAt(counts.common));
 }
 
 /**
@@ -44,29 +47,26 @@ export async function countFailedAttempt(
   nowMs: number,
 ): Promise<number> {
   const own = await count('own');
-  const ownOpensAtMs = ownKeyOpensAt(own, limits);
+  const ownOpensAtMs = ownKeyOpensAt(own);
   if (isKnownDevice || ownOpensAtMs > nowMs) return ownOpensAtMs;
-  if (isFree(own, limits) && hasFreeLeft(await count('free'), limits)) return ownOpensAtMs;
-  return commonKeyOpensAt(await count('common'), limits);
+  if (isFree(own) && hasFreeLeft(await count('free'), limits)) return ownOpensAtMs;
+  return commonKeyOpensAt(await count('common'));
 }
 
-function isFree({ failures }: FailureCount, { loginFreeAttempts }: LoginLimits): boolean {
-  return failures < loginFreeAttempts;
+function isFree({ failures }: FailureCount): boolean {
+  return failures < freeAttempts;
 }
 
 function hasFreeLeft({ failures }: FailureCount, { loginFreeAttemptsPerDay }: LoginLimits): boolean {
   return failures < loginFreeAttemptsPerDay;
 }
 
-function ownKeyOpensAt(own: FailureCount, limits: LoginLimits): number {
-  if (isFree(own, limits)) return 0;
-  const doublings = Math.min(own.failures - limits.loginFreeAttempts, maxDoublings);
-  return own.lastFailedAtMs + Math.min(firstDelayMs * 2 ** doublings, limits.loginMaxDelaySeconds * 1000);
+function ownKeyOpensAt(own: FailureCount): number {
+  if (isFree(own)) return 0;
+  const doublings = Math.min(own.failures - freeAttempts, maxDoublings);
+  return own.lastFailedAtMs + Math.min(firstDelayMs * 2 ** doublings, maxDelayMs);
 }
 
-function commonKeyOpensAt(
-  { failures, lastFailedAtMs }: FailureCount,
-  { loginCommonDelaySeconds }: LoginLimits,
-): number {
-  return failures === 0 ? 0 : lastFailedAtMs + loginCommonDelaySeconds * 1000;
+function commonKeyOpensAt({ failures, lastFailedAtMs }: FailureCount): number {
+  return failures === 0 ? 0 : lastFailedAtMs + commonDelayMs;
 }

@@ -8,3 +8,20 @@ export function rememberNewest<T>(entries: Map<string, T>, key: string, entry: T
   }
   entries.set(key, entry);
 }
+
+const blockMs = 60_000;
+const maxBlocked = 10_000;
+
+/** Client addresses that failed too often, for a minute each. */
+export class BlockedAddresses {
+  readonly #untilMs = new Map<string, number>();
+
+  block(address: string): void {
+    rememberNewest(this.#untilMs, address, Date.now() + blockMs, maxBlocked);
+  }
+
+  /** Zero for an address that is not blocked. */
+  secondsLeft(address: string): number {
+    return Math.max(0, Math.ceil(((this.#untilMs.get(address) ?? 0) - Date.now()) / 1000));
+  }
+}

@@ -1,5 +1,6 @@
 // Why a request, login, frame or message is refused: one closed union with the data for the log, and the one switch that
-// turns it into the wire's message. Knows no HTTP status and no transport.
+// turns it into the wire's message. Knows no HTTP status and no transport. Words of unions are snake_case; a limit is named
+// like its setting or its constant.
 import type {
   ActivationRefusalReason,
   ErrorMessage,
@@ -30,7 +31,9 @@ export type RelaySocketLimit = 'relaySocketsPerAddress' | 'relaySocketsPerShard'
 
 export type Limit = {
   name:
-    | `${'request_body' | 'uplink_batch' | 'relay_attachment'}_bytes`
+    | 'requestBodyBytes'
+    | 'uplinkBatchBytes'
+    | 'relayAttachmentBytes'
     | 'apiKeysPerUser'
     | 'productsPerUser'
     | 'productKeysPerUser'
@@ -40,7 +43,7 @@ export type Limit = {
     | 'pagedDevices'
     | 'membersPerDevice'
     | 'guestLinksPerDevice'
-    | 'relay_subscriptions'
+    | 'relaySubscriptions'
     | 'relaySnapshotDevices'
     | 'edgeUnconnectedPerAddress'
     | RelaySocketLimit
@@ -83,9 +86,9 @@ export type Refusal =
   /** Of an activation. */
   | { kind: 'unknown_product_key'; productKey: string }
   | { kind: 'not_owner'; of: 'product' | 'device' | 'api_key' | 'claim_token'; id: string }
-  /** Of domain/access.ts: what the caller is to the device does not include it. */
-  /** Nobody is a member of what is theirs. */
+  /** An owner cannot be invited to the own device. */
   | { kind: 'is_owner'; deviceId: string }
+  /** By domain/access.ts: the caller's role on the device does not include the action. */
   | { kind: 'role_lacks_right'; role: string; action: string; id: string }
   /** The API key has not the scope, or is for another product. */
   | { kind: 'key_lacks_right'; lacks: 'scope' | 'product'; action: string }
@@ -136,6 +139,10 @@ export function unwrap<T>(outcome: Outcome<T>): T {
 
 export function credentialRefused(credential: Credential, problem: CredentialProblem): Refusal {
   return { kind: 'credential_refused', credential, problem };
+}
+
+export function limitReached(name: Limit['name'], max: number): RefusedError {
+  return new RefusedError({ kind: 'limit_reached', limit: { name, max } });
 }
 
 export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {
@@ -231,10 +238,10 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'too_many_guest_links' };
     case 'pagedDevices':
       return { message: 'invalid_request', detail: `page: \`after\` goes beyond the first ${limit.max} devices` };
-    case 'request_body_bytes':
-    case 'uplink_batch_bytes':
+    case 'requestBodyBytes':
+    case 'uplinkBatchBytes':
       return { message: 'invalid_request', detail: `body: larger than ${limit.max / 1024} KiB` };
-    case 'relay_subscriptions':
+    case 'relaySubscriptions':
       return { message: 'invalid_request', detail: `topic: at most ${limit.max} subscriptions a socket` };
     case 'relaySnapshotDevices':
       return { message: 'invalid_request', detail: `snapshot: of at most ${limit.max} devices` };
@@ -245,7 +252,7 @@ function wireErrorOfLimit(limit: Limit): WireError {
       return { message: 'too_many_requests', retryAfterSeconds: 10 };
     case 'relayBlockSeconds':
       return { message: 'too_many_requests', retryAfterSeconds: limit.max };
-    case 'relay_attachment_bytes':
+    case 'relayAttachmentBytes':
       return { message: 'invalid_request', detail: 'topic: no room for another one on this socket' };
   }
 }

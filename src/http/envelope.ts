@@ -38,7 +38,7 @@ function send(c: Context, body: object, status: ErrorStatus | 200 | 413, more?: 
 export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
   const { message, detail, retryAfterSeconds } = wireErrorOf(refusal);
   // 413 tells the bridge to halve a batch; the contract's own routes never answer it.
-  const isLargeBatch = refusal.kind === 'limit_reached' && refusal.limit.name === 'uplink_batch_bytes';
+  const isLargeBatch = refusal.kind === 'limit_reached' && refusal.limit.name === 'uplinkBatchBytes';
   const status = isLargeBatch ? 413 : statusByError[message];
   const more = retryAfterSeconds === undefined ? undefined : { 'Retry-After': String(retryAfterSeconds) };
   noteRefusal(c, refusal);

@@ -1,4 +1,4 @@
-// The closed lists of words that appear on the wire. What a word means is decided in domain/.
+// The closed lists of words that appear on the wire, in snake_case. What a word means is decided in domain/.
 
 /** contract 2.4: only `readonly` is a rule of the service; the others tell applications which screen to show. */
 export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] as const;
@@ -8,8 +8,8 @@ export const keyScopes = ['read', 'control', 'manage'] as const;
 
 /** What an owner lets others be to a device. */
 export const memberRoles = ['operator', 'viewer'] as const;
-/** What somebody is to a device: `productOwner` of one that somebody else has claimed (domain/access.ts). */
-export const deviceRoles = ['owner', ...memberRoles, 'productOwner'] as const;
+/** What somebody is to a device: `product_owner` of a device that another user has claimed (domain/access.ts). */
+export const deviceRoles = ['owner', ...memberRoles, 'product_owner'] as const;
 
 /** Which serials of a product may activate for the first time. */
 export const activationPolicies = ['open', 'registered', 'closed'] as const;

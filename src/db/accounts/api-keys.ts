@@ -38,7 +38,7 @@ export async function insertApiKey(
   database: Database,
   row: Omit<ApiKeyRow, 'lastUsedAt'>,
   limits: UserLimits<'apiKeysPerUser'>,
-): Promise<'made' | 'no-user' | { max: number }> {
+): Promise<'made' | 'no_user' | { max: number }> {
   const max = limitOf(row.userId, 'apiKeysPerUser', limits);
   const [inserted, user] = await runTogether<[{ key_id: string }, { max: number }]>(database, [
     sql`
@@ -51,7 +51,7 @@ export async function insertApiKey(
     sql`select ${max} as max from ${users} where id = ${row.userId}`,
   ]);
   if (inserted.results.length === 1) return 'made';
-  return user.results[0] ?? 'no-user';
+  return user.results[0] ?? 'no_user';
 }
 
 /** Newest first. Pages begin at a row that the index alone finds. */

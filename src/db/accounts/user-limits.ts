@@ -5,7 +5,6 @@ import { userLimits } from '../schema/accounts.ts';
 type UserLimitName =
   | 'apiKeysPerUser'
   | 'productsPerUser'
-  | 'productKeysPerUser'
   | 'devicesPerProduct'
   | 'newSerialsPerProductHour'
   | 'membersPerDevice'

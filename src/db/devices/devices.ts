@@ -6,6 +6,7 @@ import { users } from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
+import { hourMs } from '../../domain/time.ts';
 
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
@@ -37,9 +38,6 @@ type NewDevice = Pick<
   DeviceRow,
   'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
 >;
-
-/** New serials are counted by the hour of the clock. */
-export const hourMs = 3_600_000;
 
 /** The limit of the product's owner. */
 export type ReachedLimit = { name: 'devicesPerProduct' | 'newSerialsPerProductHour'; max: number };

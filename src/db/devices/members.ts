@@ -76,7 +76,7 @@ export async function putInvitation(
   db: Database,
   invitation: InvitationRow,
   limits: UserLimits<'membersPerDevice'>,
-): Promise<'made' | 'full' | 'no-device'> {
+): Promise<'made' | 'full' | 'no_device'> {
   const { id, deviceRow, email, foldedEmail, role, invitedBy, createdAt, expiresAt } = invitation;
   const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
   const isRenewed = sql`exists (
@@ -93,7 +93,7 @@ export async function putInvitation(
     sql`select id from ${devices} where id = ${deviceRow}`,
   ]);
   if (put.meta.changes > 0) return 'made';
-  return device.results.length === 1 ? 'full' : 'no-device';
+  return device.results.length === 1 ? 'full' : 'no_device';
 }
 
 /** Open ones of a device. */

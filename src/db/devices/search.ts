@@ -2,11 +2,15 @@
 // are: from each index as many rows are read as the limit says, and what else is asked for is looked for among them.
 import { and, asc, desc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm';
 import { memberRoles } from '../../protocol/vocabulary.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
 import type { Database } from '../client.ts';
 import type { DeviceFilter, ListedDevice } from './lists.ts';
 import { withProduct } from './devices.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
+
+/** Rows that are read from each index, and newest shared devices of each role that are looked through. */
+const max = 500;
 
 type Candidate = { id: number; searchName: string | null; productId: number; status: number | null };
 
@@ -18,14 +22,12 @@ const last = String.fromCodePoint(0x10ffff);
 
 /**
  * One page of what was found, by name.
- * @param max rows that are read from each index, and newest shared devices of each role that are looked through
  * @returns `isCut`: there may be more than was looked at
  */
 export async function searchDevices(
   db: Database,
   filter: DeviceFilter & { search: string },
-  { page, size }: { page: number; size: number },
-  max: number,
+  { page, size }: PageRequest,
 ): Promise<{ total: number; isCut: boolean; rows: ListedDevice[] }> {
   const { userId, role, productKey, statusCode } = filter;
   // As SQLite's lower() does: the letters of ASCII.
@@ -47,7 +49,7 @@ export async function searchDevices(
       .limit(max),
     own(startsSerial).orderBy(serial).limit(max),
     own(eq(deviceId, text)),
-    ...sharedWith(db, userId, text, max),
+    ...sharedWith(db, userId, text),
   ]);
   const isWanted = (found: Candidate) =>
     (productKey === undefined || found.productId === asked[0]?.id) &&
@@ -77,7 +79,7 @@ export async function searchDevices(
 }
 
 /** Among the newest devices that are shared with the user, for each role. */
-function sharedWith(db: Database, userId: number, text: string, max: number) {
+function sharedWith(db: Database, userId: number, text: string) {
   const found = memberRoles.map((role) => {
     const newest = db
       .select({ deviceRow: deviceMembers.deviceRow })

@@ -23,10 +23,13 @@ type ProductChanges = {
 
 type InsertedProduct =
   | { id: number }
-  | 'no-owner'
-  | 'key-taken'
+  | 'no_owner'
+  | 'key_taken'
   /** With the limit of this user. */
   | { limit: { name: 'productsPerUser' | 'productKeysPerUser'; max: number } };
+
+/** Keys of deleted products stay reserved: for each product that a user may have, so many in all. */
+const keysPerProduct = 5;
 
 /**
  * The owner's own deleted product with that key is replaced. One statement that counts and inserts, so that simultaneous
@@ -35,11 +38,11 @@ type InsertedProduct =
 export async function insertProduct(
   database: Database,
   product: NewProduct,
-  limits: UserLimits<'productsPerUser' | 'productKeysPerUser'>,
+  limits: UserLimits<'productsPerUser'>,
 ): Promise<InsertedProduct> {
   const { ownerId, productKey } = product;
   const maxProducts = limitOf(ownerId, 'productsPerUser', limits);
-  const maxKeys = limitOf(ownerId, 'productKeysPerUser', limits);
+  const maxKeys = sql`${keysPerProduct} * ${maxProducts}`;
   const isOwnDeleted = sql`(owner_id = ${ownerId} and deleted_at is not null)`;
   const ownerWithCounts = sql`${users} left join ${productCounts} on owner_id = id where id = ${ownerId}`;
   type Counts = { products: number; max_products: number; max_keys: number; is_taken: number };
@@ -73,8 +76,8 @@ export async function insertProduct(
   const [made] = inserted.results;
   if (made !== undefined) return made;
   const [counts] = owner.results;
-  if (counts === undefined) return 'no-owner';
-  if (counts.is_taken === 1) return 'key-taken';
+  if (counts === undefined) return 'no_owner';
+  if (counts.is_taken === 1) return 'key_taken';
   return counts.products >= counts.max_products
     ? { limit: { name: 'productsPerUser', max: counts.max_products } }
     : { limit: { name: 'productKeysPerUser', max: counts.max_keys } };

@@ -187,7 +187,7 @@ export class RelayRequests {
     const client = this.#parts.index.clientOf(socket);
     if (client === undefined) return refuse({ kind: 'credential_refused', credential: 'session', problem: 'expired' });
     if (this.#sockets.change(socket, { ...client, filters: [...client.filters, filter] })) return done;
-    return refuse({ kind: 'limit_reached', limit: { name: 'relay_attachment_bytes', max: maxAttachmentBytes } });
+    return refuse({ kind: 'limit_reached', limit: { name: 'relayAttachmentBytes', max: maxAttachmentBytes } });
   }
 
   #unsubscribe(socket: WebSocket, topic: string): Outcome<null> {

@@ -114,7 +114,7 @@ export function checkSubscription(
   if (target === undefined) return refuse({ kind: 'topic_forbidden', action: 'subscribe', topic: filter });
   const isNew = !filters.includes(filter);
   if (isNew && filters.length >= maxFilters[who.kind]) {
-    return refuse({ kind: 'limit_reached', limit: { name: 'relay_subscriptions', max: maxFilters[who.kind] } });
+    return refuse({ kind: 'limit_reached', limit: { name: 'relaySubscriptions', max: maxFilters[who.kind] } });
   }
   return { ok: true, value: { target, isNew } };
 }

@@ -16,14 +16,14 @@ bridgeRoutes.use(requireSecret('bridgeSecrets'));
 
 bridgeRoutes.post(
   '/uplink',
-  readBody({ name: 'uplink_batch_bytes', max: maxBatchBytes }),
+  readBody({ name: 'uplinkBatchBytes', max: maxBatchBytes }),
   validJson(() => uplinkBatchSchema, answerRefusal),
   async (c) => answer(c, { results: await takeBatch(c.var.context, c.req.valid('json')) }),
 );
 
 bridgeRoutes.post(
   '/reconcile',
-  readBody({ name: 'request_body_bytes', max: 1024 }),
+  readBody({ name: 'requestBodyBytes', max: 1024 }),
   validJson(() => reconcileSchema, answerRefusal),
   async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
 );

@@ -16,7 +16,7 @@ import {
 
 export const operatorRoutes = createRouter();
 
-operatorRoutes.use(requireSecret('operatorSecrets'), readBody({ name: 'request_body_bytes', max: 4096 }));
+operatorRoutes.use(requireSecret('operatorSecrets'), readBody({ name: 'requestBodyBytes', max: 4096 }));
 
 operatorRoutes.get('/metrics', async (c) =>
   c.text(await renderMetrics(c.var.context), 200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' }),

@@ -5,11 +5,12 @@ import type { Database } from '../../db/client.ts';
 import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
 import { readSetting } from '../../db/service-settings.ts';
 import { findUser, findUserByName, insertUser } from '../../db/accounts/users.ts';
-import { foldName } from '../../domain/account-name.ts';
+import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
 import { inTurn, refuseStrangerWhereFull } from '../../pacing/password-turns.ts';
+import { toIso } from '../../domain/time.ts';
 
 const minPasswordLength = 8;
 
@@ -41,7 +42,7 @@ export async function readAccount(context: ServiceContext, userId: number) {
   const user = await findUser(context.primary(), userId);
   if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
   const { username, email, createdAt } = user;
-  return { userId, username, email, createdAt: new Date(createdAt).toISOString() };
+  return { userId, username, email, createdAt: toIso(createdAt) };
 }
 
 /**

@@ -6,13 +6,14 @@ import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from
 import { findProduct } from '../../db/products/products.ts';
 import { scopes, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, refuse, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { callRelay, relayShardNames } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
 import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
-import { rememberNewest } from '../../domain/newest.ts';
+import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
+import { toIso } from '../../domain/time.ts';
 
 // The forms that `createApiKey` makes; anything else is refused without a database read.
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
@@ -23,7 +24,6 @@ const cacheMs = 1_000;
 /** A key in use is read again before that, beside the request, so that requests do not wait for the database. */
 const refreshAfterMs = 500;
 const unknownMs = 60_000;
-const blockedMs = 60_000;
 const touchEveryMs = 60_000;
 /** Between the tries to tell a relay shard of a deletion. */
 const pausesMs = [100, 300];
@@ -35,12 +35,15 @@ type KnownKey = Actor & {
   isRefreshing: boolean;
 };
 
-// Per isolate, each bounded by `rememberedApiKeys`. Known keys stay beyond `cacheMs`: they may be read again whoever fails
+/** Keys that an isolate remembers: each takes about 300 bytes. */
+const maxRemembered = 1_000;
+
+// Per isolate. Known keys stay beyond `cacheMs`: they may be read again whoever fails
 // beside them. Ids that no key has are random, so that none of them will be one.
 const knownKeys = new Map<string, KnownKey>();
 const unknownUntilMs = new Map<string, number>();
 /** Client addresses that failed too often: from there only known keys are read. */
-const blockedUntilMs = new Map<string, number>();
+const blocked = new BlockedAddresses();
 let deletionCount = 0;
 
 /** @throws RefusedError not_found for the product, too_many_api_keys, unauthorized where the account is gone */
@@ -60,9 +63,9 @@ export async function createApiKey(
   const secretHash = await digestOf(apiKey);
   const row = { keyId, userId, secretHash, description, scopes: granted, productKey, createdAt: Date.now() };
   const outcome = await insertApiKey(context.primary(), row, context.config.limits);
-  if (outcome === 'no-user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  if (outcome === 'no_user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
   if (outcome !== 'made') {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'apiKeysPerUser', max: outcome.max } });
+    throw limitReached('apiKeysPerUser', outcome.max);
   }
   // The members of the contract alone, where nothing more was asked for.
   if (asked === undefined && productKey === null) return { keyId, apiKey, description };
@@ -76,8 +79,8 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
     description: row.description,
     scopes: row.scopes,
     productKey: row.productKey,
-    createdAt: new Date(row.createdAt).toISOString(),
-    lastUsedAt: row.lastUsedAt === null ? null : new Date(row.lastUsedAt).toISOString(),
+    createdAt: toIso(row.createdAt),
+    lastUsedAt: toIso(row.lastUsedAt),
   }));
   return { list, total, ...page };
 }
@@ -126,15 +129,11 @@ export async function authenticateKey(
 ): Promise<Outcome<Actor>> {
   if (!keyIdPattern.test(keyId) || !apiKeyPattern.test(secret))
     return refuse(credentialRefused('api_key', 'malformed'));
-  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
-  if (blockedForMs > 0 && !knownKeys.has(keyId)) {
-    return refuse({ ...refusedBy(shield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
-  }
+  const retryAfterSeconds = blocked.secondsLeft(clientAddress);
+  if (retryAfterSeconds > 0 && !knownKeys.has(keyId)) return refuse({ ...refusedBy(shield), retryAfterSeconds });
   const key = await readKey(context, keyId);
   if (key === undefined || !(await hasDigest(secret, key.secretHash))) {
-    if (!(await isWithinShield(context, shield, clientAddress))) {
-      rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, context.config.limits.rememberedApiKeys);
-    }
+    if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);
     return refuse(credentialRefused('api_key', 'wrong'));
   }
   const nowMs = Date.now();
@@ -161,13 +160,12 @@ async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey
 }
 
 async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
-  const { rememberedApiKeys } = context.config.limits;
   const readAtMs = Date.now();
   const deletionsBefore = deletionCount;
   const row = await findApiKey(context.primary(), keyId);
   if (row === undefined) {
     knownKeys.delete(keyId);
-    rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, rememberedApiKeys);
+    rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, maxRemembered);
     return undefined;
   }
   const { userId, secretHash, lastUsedAt, productKey } = row;
@@ -181,6 +179,6 @@ async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKe
     isRefreshing: false,
   };
   // This read may have begun before a deletion: then its result must not bring the key back.
-  if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, rememberedApiKeys);
+  if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, maxRemembered);
   return entry;
 }

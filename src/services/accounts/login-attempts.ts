@@ -7,9 +7,11 @@ import { isLoginDevice, keepLoginDevice } from '../../db/accounts/login-devices.
 import { attemptOpensAt, countFailedAttempt, type ThrottleKeyName } from '../../domain/login-throttle.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import type { Limits } from '../../limits.ts';
+import { dayMs } from '../../domain/time.ts';
 
-const dayMs = 24 * 3_600_000;
 const deviceTokenMs = 180 * dayMs;
+/** Phones, tablets and browsers of one person. */
+export const maxDevices = 20;
 const deviceTokenPattern = /^dt_[A-Za-z0-9]{43}$/;
 
 export type LoginAttempt = {
@@ -69,7 +71,7 @@ export async function resetFailures(database: Database, attempt: LoginAttempt): 
 /** The token by which the client is known at its next login: the one that it showed, or a new one. */
 export async function trustDevice(
   database: Database,
-  { isKnownDevice, limits }: LoginAttempt,
+  { isKnownDevice }: LoginAttempt,
   userId: number,
   shownToken: string | undefined,
 ): Promise<string> {
@@ -77,7 +79,7 @@ export async function trustDevice(
   const deviceToken = isShown ? shownToken : createSecret('dt_', 43);
   const nowMs = Date.now();
   const device = { hash: await digestOf(deviceToken), userId, createdAt: nowMs, expiresAt: nowMs + deviceTokenMs };
-  await keepLoginDevice(database, { ...device, shownAt: isShown ? nowMs : null }, limits.loginDevicesPerUser);
+  await keepLoginDevice(database, { ...device, shownAt: isShown ? nowMs : null }, maxDevices);
   return deviceToken;
 }
 

@@ -4,6 +4,7 @@ import { deleteSessionOf, deleteSessionsOf, listSessions } from '../../db/accoun
 import type { PageRequest } from '../../domain/pagination.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
+import { toIso } from '../../domain/time.ts';
 
 type InSession = { userId: number; sessionId: string };
 
@@ -44,8 +45,4 @@ export async function endSessions(context: ServiceContext, caller: InSession, is
 /** Addresses are logged, and whoever knows the stored name of a session can end it with an invented token. */
 async function publicIdOf(family: string): Promise<string> {
   return (await digestOf(`session ${family}`)).slice(0, 24);
-}
-
-function toIso(timeMs: number): string {
-  return new Date(timeMs).toISOString();
 }

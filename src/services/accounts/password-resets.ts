@@ -5,15 +5,19 @@ import { hashPassword } from '../../crypto/password.ts';
 import { createSecret, digestOf } from '../../crypto/secrets.ts';
 import { findPasswordReset, insertPasswordReset, usePasswordReset } from '../../db/accounts/password-resets.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
-import { foldName } from '../../domain/account-name.ts';
+import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { refuseWeak } from './accounts.ts';
 import type { ServiceContext } from '../../context.ts';
 import { openMailSender } from './mail.ts';
 import { inTurn, refuseStrangerWhereFull } from '../../pacing/password-turns.ts';
+import { hourMs, minuteMs, toIso } from '../../domain/time.ts';
 
-const hourMs = 3_600_000;
+/** Of one account: a stranger must not fill a mailbox. */
+const tokensPerHour = 3;
+/** A mail may be slow; a token that lies in a mailbox for long is a risk. */
+const tokenMinutes = 30;
 const tokenPattern = /^pr_[A-Za-z0-9]{43}$/;
 
 /** Goes on after the answer, whose time would tell an account that exists. @throws RefusedError not_found without mails */
@@ -26,7 +30,7 @@ export function requestPasswordReset(context: ServiceContext, email: string): vo
     if (user === undefined || user.foldedEmail !== foldName(email)) return;
     const reset = await issuePasswordReset(context, user);
     if (reset === undefined) log('warn', 'password reset: no mail sent', { userId: user.id });
-    else await send({ to: user.email, ...describeReset(context, reset.link ?? reset.token) });
+    else await send({ to: user.email, ...describeReset(reset.link ?? reset.token) });
   };
   runInBackground('password reset by mail', sendIfKnown());
 }
@@ -37,13 +41,12 @@ export async function issuePasswordReset(
   { id: userId }: UserRow,
 ): Promise<{ token: string; link: string | null; expiresAt: string } | undefined> {
   const nowMs = Date.now();
-  const { passwordResetsPerHour, passwordResetMinutes } = config.limits;
   const token = createSecret('pr_', 43);
-  const expiresAt = nowMs + passwordResetMinutes * 60_000;
+  const expiresAt = nowMs + tokenMinutes * minuteMs;
   const row = { hash: await digestOf(token), userId, createdAt: nowMs, expiresAt };
-  if (!(await insertPasswordReset(primary(), row, passwordResetsPerHour, nowMs - hourMs))) return undefined;
+  if (!(await insertPasswordReset(primary(), row, tokensPerHour, nowMs - hourMs))) return undefined;
   const link = config.passwordResetUrl?.replaceAll('{token}', token) ?? null;
-  return { token, link, expiresAt: new Date(expiresAt).toISOString() };
+  return { token, link, expiresAt: toIso(expiresAt) };
 }
 
 /**
@@ -65,9 +68,8 @@ export async function resetPassword(
   if (!(await usePasswordReset(database, reset, passwordHash))) throw refusal;
 }
 
-function describeReset({ config }: ServiceContext, linkOrToken: string): { subject: string; text: string } {
-  const minutes = config.limits.passwordResetMinutes;
-  const text = `Somebody asked to set a new password for your account. Within ${minutes} minutes you can do so here:
+function describeReset(linkOrToken: string): { subject: string; text: string } {
+  const text = `Somebody asked to set a new password for your account. Within ${tokenMinutes} minutes you can do so here:
 
 ${linkOrToken}
 

@@ -12,15 +12,16 @@ import {
   type SessionClient,
 } from '../../db/accounts/refresh-tokens.ts';
 import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../../db/accounts/users.ts';
-import { foldName } from '../../domain/account-name.ts';
+import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
 import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
 import { inTurn, isFamiliarClient, refuseStrangerWhereFull, rememberClient } from '../../pacing/password-turns.ts';
+import { dayMs } from '../../domain/time.ts';
 
-const refreshTokenMs = 30 * 24 * 3_600_000;
+const refreshTokenMs = 30 * dayMs;
 // The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
 const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
 

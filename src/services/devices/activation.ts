@@ -8,7 +8,6 @@ import {
   activateRegistered,
   deleteRecords,
   findDeviceBySerial,
-  hourMs,
   insertDevice,
   updateActivation,
   type DeviceRow,
@@ -16,7 +15,7 @@ import {
 } from '../../db/devices/devices.ts';
 import { findProduct, type ProductRow } from '../../db/products/products.ts';
 import { RefusedError, type Refusal } from '../../domain/refusal.ts';
-import { nameOf } from '../../domain/device-name.ts';
+import { nameOf } from '../../domain/names.ts';
 import { topicOf, type DeviceIdentity } from '../../domain/topics.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ActivateBody } from '../../protocol/http/devices.ts';
@@ -29,6 +28,7 @@ import type { ServiceContext } from '../../context.ts';
 import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
 import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
 import { rememberNewest } from '../../domain/newest.ts';
+import { hourMs } from '../../domain/time.ts';
 import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
 
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */

@@ -4,20 +4,19 @@ import { createId, digestOf } from '../../crypto/secrets.ts';
 import { findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
 import { findDeviceBySerial } from '../../db/devices/devices.ts';
 import { refusalOfKey, type Actor } from '../../domain/access.ts';
-import { rememberNewest } from '../../domain/newest.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { BlockedAddresses } from '../../domain/newest.ts';
+import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
 import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
+import { toIso } from '../../domain/time.ts';
 
 const tokenLength = 20;
 const tokenPattern = /^[0-9a-hjkmnp-tv-z]{20}$/;
 const shield = 'CLAIM_FAILURE_LIMIT';
-const blockedMs = 60_000;
-const maxBlocked = 10_000;
 
 /** Addresses that tried too many wrong tokens, in this isolate. */
-const blockedUntilMs = new Map<string, number>();
+const blocked = new BlockedAddresses();
 
 /** @param base origin of the service as the caller sees it @throws RefusedError forbidden, too_many_claim_tokens */
 export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
@@ -29,12 +28,9 @@ export async function createClaimToken(context: ServiceContext, actor: Actor, ba
   const expiresAt = createdAt + expiresInSeconds * 1000;
   const row = { hash: await digestOf(token), userId: actor.userId, createdAt, expiresAt };
   if (!(await insertClaimToken(context.primary(), row, limits))) {
-    throw new RefusedError({
-      kind: 'limit_reached',
-      limit: { name: 'claimTokensPerUser', max: limits.claimTokensPerUser },
-    });
+    throw limitReached('claimTokensPerUser', limits.claimTokensPerUser);
   }
-  return { token, apiUrl: `${base}/t/${token}`, expiresAt: new Date(expiresAt).toISOString() };
+  return { token, apiUrl: `${base}/t/${token}`, expiresAt: toIso(expiresAt) };
 }
 
 /** Which device came with the token. @throws RefusedError forbidden, not_found */
@@ -48,7 +44,7 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
   const [productId = '', deviceSN = ''] = (row.usedBy ?? '').split(/ (.*)/s);
   const device = row.usedBy === null ? undefined : await findDeviceBySerial(db, Number(productId), deviceSN);
   const isHere = device !== undefined && device.activatedAt !== null && device.ownerId === actor.userId;
-  return { deviceId: isHere ? device.deviceId : null, expiresAt: new Date(row.expiresAt).toISOString() };
+  return { deviceId: isHere ? device.deviceId : null, expiresAt: toIso(row.expiresAt) };
 }
 
 /**
@@ -61,18 +57,14 @@ export async function readClaimToken(
   usedBy: string,
   clientAddress: string,
 ): Promise<number> {
-  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
-  if (blockedForMs > 0) {
-    throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds: Math.ceil(blockedForMs / 1000) });
-  }
+  const retryAfterSeconds = blocked.secondsLeft(clientAddress);
+  if (retryAfterSeconds > 0) throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds });
   const userId = tokenPattern.test(token)
     ? await inStrangersTurn(context, async () =>
         useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now()),
       )
     : undefined;
   if (userId !== undefined) return userId;
-  if (!(await isWithinShield(context, shield, clientAddress))) {
-    rememberNewest(blockedUntilMs, clientAddress, Date.now() + blockedMs, maxBlocked);
-  }
+  if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);
   throw new RefusedError({ kind: 'claim_token_refused' });
 }

@@ -11,6 +11,7 @@ import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice, requireDeviceId } from './views.ts';
 import { orNotActivated } from './not-activated.ts';
+import { toIso } from '../../domain/time.ts';
 
 export type ControlOptions = {
   /** Holds the answer until the device replied. */
@@ -52,7 +53,7 @@ export async function controlDevice(
     message: 'command_sent' as const,
     commandId,
     deviceOnline,
-    expiresAt: new Date(expiresAtMs).toISOString(),
+    expiresAt: toIso(expiresAtMs),
     ...(state === undefined ? {} : { state, elapsedMs }),
   };
 }
@@ -90,7 +91,7 @@ function describeCommand(command: CommandView) {
     givenBy: command.givenBy ?? null,
     guestLinkId: command.guestLinkId ?? null,
     kept: command.isQueued,
-    expiresAt: new Date(command.expiresAtMs).toISOString(),
+    expiresAt: toIso(command.expiresAtMs),
     steps: {
       accepted: command.acceptedAtMs,
       published: command.publishedAtMs,

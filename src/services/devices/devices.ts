@@ -6,10 +6,17 @@ import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/l
 import { searchDevices } from '../../db/devices/search.ts';
 import type { DeviceWithProduct } from '../../db/devices/devices.ts';
 import { type Actor, type Role } from '../../domain/access.ts';
-import { nameOf } from '../../domain/device-name.ts';
+import { nameOf } from '../../domain/names.ts';
 import { describeStatus, type ConnectionStatusCode } from '../../domain/device-status.ts';
-import { RefusedError } from '../../domain/refusal.ts';
-import { formatCursor, offsetOf, type ListPosition, type Page, type PageRequest } from '../../domain/pagination.ts';
+import { limitReached, RefusedError } from '../../domain/refusal.ts';
+import {
+  formatCursor,
+  offsetOf,
+  pagedDevices,
+  type ListPosition,
+  type Page,
+  type PageRequest,
+} from '../../domain/pagination.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { describeConnection } from './connection-data.ts';
@@ -17,6 +24,7 @@ import type { ServiceContext } from '../../context.ts';
 import { requireDevice } from './rights.ts';
 import { askDevice } from './views.ts';
 import { orNotActivated } from './not-activated.ts';
+import { toIso } from '../../domain/time.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -40,17 +48,16 @@ export async function pageDevices(
   if (actor.productKey !== null && asked.productKey !== undefined && asked.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
-  const { pagedDevices, searchedDevices } = context.config.limits;
   if (search !== undefined && search !== '') {
     if (after !== undefined)
       throw new RefusedError({ kind: 'invalid_input', path: 'after', problem: 'not with search' });
-    const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page, searchedDevices);
+    const { total, isCut, rows } = await searchDevices(db, { ...filter, search }, page);
     return { list: rows.map((row) => describeDevice(row, row.role)), total, ...page, isCut };
   }
   if (after === undefined && offsetOf(page) >= pagedDevices) {
     const total = await countDevices(db, filter);
     if (offsetOf(page) >= total) return { list: [], total, ...page };
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
+    throw limitReached('pagedDevices', pagedDevices);
   }
   const { total, rows } = await listDevices(db, filter, page, after);
   const list = rows.map((row) => describeDevice(row, row.role));
@@ -91,7 +98,7 @@ export async function changeDevice(
     ]);
   }
   if (disabled === false) await provisionAtBroker(context, identity, { kind: 'upsert' }, requestedAtMs);
-  if (role !== 'productOwner') return describeDevice({ device: { ...device, ...changed }, product }, role);
+  if (role !== 'product_owner') return describeDevice({ device: { ...device, ...changed }, product }, role);
   // The product's owner: what the device is called and when it is there is its owner's.
   const { projectId } = product;
   const hidden = { name: nameOf(product.name, device.deviceSN), projectId, connectionStatus: 2, lastOnlineAt: null };
@@ -134,7 +141,7 @@ function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
     // While it is online: when it came online, the last moment that the projection knows of.
     lastOnlineAt: toIso(device.lastOnlineAt),
     activatedAt: toIso(device.activatedAt),
-    createdAt: new Date(device.createdAt).toISOString(),
+    createdAt: toIso(device.createdAt),
     product: {
       productId: product.id,
       productKey: product.productKey,
@@ -146,8 +153,4 @@ function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
       model: product.model,
     },
   };
-}
-
-function toIso(timeMs: number | null): string | null {
-  return timeMs === null ? null : new Date(timeMs).toISOString();
 }

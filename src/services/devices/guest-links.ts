@@ -6,7 +6,7 @@ import type { Actor } from '../../domain/access.ts';
 import { parseControl } from '../../domain/control-command.ts';
 import type { GuestLinkView, GuestReceipt, GuestView } from '../../domain/device/commands/guest-links.ts';
 import { unspent, spend, type Spent } from '../../domain/token-bucket.ts';
-import { rememberNewest } from '../../domain/newest.ts';
+import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
@@ -14,16 +14,18 @@ import type { ServiceContext } from '../../context.ts';
 import { askDevice, requireDeviceId } from './views.ts';
 import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
 import { orNotActivated } from './not-activated.ts';
+import { toIso } from '../../domain/time.ts';
 
 /** How long a use waits for the device's reply. */
 const waitSeconds = 5;
 const useShield = 'GUEST_LIMIT';
-const blockedMs = 60_000;
 const maxAddresses = 10_000;
+/** A person mistypes an address a few times; at this rate a guess of a signed token never succeeds. */
+const guessesPerMinute = 20;
 
 // By address, in this isolate: a limiter of the platform would cost more than a guess does.
 const guesses = new Map<string, Spent>();
-const blockedUntilMs = new Map<string, number>();
+const blocked = new BlockedAddresses();
 
 /**
  * @param base origin of the service as the caller sees it
@@ -106,23 +108,22 @@ export async function useGuestLink(
 }
 
 async function requireLink(context: ServiceContext, token: string, clientAddress: string) {
-  const blockedForMs = (blockedUntilMs.get(clientAddress) ?? 0) - Date.now();
-  if (blockedForMs > 0) {
-    const retryAfterSeconds = Math.ceil(blockedForMs / 1000);
+  const retryAfterSeconds = blocked.secondsLeft(clientAddress);
+  if (retryAfterSeconds > 0) {
     throw new RefusedError({ kind: 'rate_limited', limit: 'guestGuessesPerAddressMinute', retryAfterSeconds });
   }
   const link = await readGuestToken(context.config.messagingSecrets, token);
   if (link === undefined) {
-    if (context.config.rateLimits === 'production') countGuess(context, clientAddress, Date.now());
+    if (context.config.rateLimits === 'production') countGuess(clientAddress, Date.now());
     throw new RefusedError({ kind: 'guest_link_refused', because: 'wrong' });
   }
   if (await isWithinShield(context, useShield, clientAddress)) return link;
   throw new RefusedError(refusedBy(useShield));
 }
 
-function countGuess({ config }: ServiceContext, address: string, nowMs: number): void {
-  const spent = spend(guesses.get(address) ?? unspent, config.limits.guestGuessesPerAddressMinute, nowMs);
-  if (spent === undefined) rememberNewest(blockedUntilMs, address, nowMs + blockedMs, maxAddresses);
+function countGuess(address: string, nowMs: number): void {
+  const spent = spend(guesses.get(address) ?? unspent, guessesPerMinute, nowMs);
+  if (spent === undefined) blocked.block(address);
   else rememberNewest(guesses, address, spent, maxAddresses);
 }
 
@@ -142,10 +143,6 @@ function describeLink({ params, createdAtMs, expiresAtMs, lastUsedAtMs, ...link 
     command: params,
     createdAt: toIso(createdAtMs),
     expiresAt: toIso(expiresAtMs),
-    lastUsedAt: lastUsedAtMs === null ? null : toIso(lastUsedAtMs),
+    lastUsedAt: toIso(lastUsedAtMs),
   };
-}
-
-function toIso(timeMs: number): string {
-  return new Date(timeMs).toISOString();
 }

@@ -4,18 +4,18 @@ import { createId } from '../../crypto/secrets.ts';
 import { deleteTransfer, findTransfer, listTransfersTo, putTransfer } from '../../db/devices/transfers.ts';
 import { findUserByEmail } from '../../db/accounts/users.ts';
 import type { Actor } from '../../domain/access.ts';
-import { foldName } from '../../domain/account-name.ts';
-import { nameOf } from '../../domain/device-name.ts';
+import { foldName, nameOf } from '../../domain/names.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice, requireDeviceId } from './views.ts';
 import { requireDevice } from './rights.ts';
 import { orNotActivated } from './not-activated.ts';
+import { dayMs, toIso } from '../../domain/time.ts';
 
-const dayMs = 24 * 3_600_000;
+const offerMs = 7 * dayMs;
 
 /** @throws RefusedError device_not_found, forbidden */
 export async function releaseDevice(context: ServiceContext, actor: Actor, deviceId: string) {
@@ -50,14 +50,11 @@ export async function offerDevice(
     throw new RefusedError({ kind: 'invalid_input', path: 'email', problem: 'is your own' });
   }
   const offeredAtMs = Date.now();
-  const expiresAtMs = offeredAtMs + limits.transferOfferDays * dayMs;
+  const expiresAtMs = offeredAtMs + offerMs;
   const offerId = createId('', 16);
   const row = { deviceId, offerId, fromUserId: actor.userId, toUserId, offeredAt: offeredAtMs, expiresAt: expiresAtMs };
   if (!(await putTransfer(db, row, limits))) {
-    throw new RefusedError({
-      kind: 'limit_reached',
-      limit: { name: 'transferOffersPerUser', max: limits.transferOffersPerUser },
-    });
+    throw limitReached('transferOffersPerUser', limits.transferOffersPerUser);
   }
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
   try {
@@ -113,8 +110,8 @@ export async function readOwnership(context: ServiceContext, actor: Actor, devic
   );
   return {
     deviceId,
-    claimedAt: claimedAtMs === null ? null : toIso(claimedAtMs),
-    pairingUntil: pairingUntilMs === null ? null : toIso(pairingUntilMs),
+    claimedAt: toIso(claimedAtMs),
+    pairingUntil: toIso(pairingUntilMs),
     transfer: offer === null ? null : { email: offer.email, expiresAt: toIso(offer.expiresAtMs) },
   };
 }
@@ -130,9 +127,5 @@ export async function setPairingWindow(
   await orNotActivated(context, actor, deviceId, 'pair', () =>
     askDevice(context, deviceId, 'setPairingWindow', (session) => session.setPairingWindow(actor, untilMs, address)),
   );
-  return { deviceId, pairingUntil: untilMs === null ? null : toIso(untilMs) };
-}
-
-function toIso(timeMs: number): string {
-  return new Date(timeMs).toISOString();
+  return { deviceId, pairingUntil: toIso(untilMs) };
 }

@@ -3,16 +3,19 @@
 import { createId } from '../../crypto/secrets.ts';
 import { deleteSerial, findSerials, insertSerials, listSerials } from '../../db/devices/serials.ts';
 import type { Actor } from '../../domain/access.ts';
-import { nameOf } from '../../domain/device-name.ts';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
-import { RefusedError } from '../../domain/refusal.ts';
+import { nameOf } from '../../domain/names.ts';
+import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
+import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import { isDeviceSN } from '../../domain/topics.ts';
 import { inBulkTurn, pauseBetweenSteps } from '../../pacing/bulk-turns.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findOwnProduct } from '../products/products.ts';
+import { toIso } from '../../domain/time.ts';
 
 export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
 
+/** Of one request: a thousand rows take about a second. */
+const maxSerials = 1_000;
 const serialsAtOnce = 50;
 
 /** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request, too_many_requests */
@@ -23,13 +26,12 @@ export async function registerSerials(
   serials: readonly unknown[],
 ) {
   const db = context.primary();
-  const { limits } = context.config;
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');
-  if (serials.length > limits.serialsPerImport) {
+  if (serials.length > maxSerials) {
     throw new RefusedError({
       kind: 'invalid_input',
       path: 'serials',
-      problem: `must have at most ${limits.serialsPerImport} items`,
+      problem: `must have at most ${maxSerials} items`,
     });
   }
   const wanted = [...new Set(serials.filter(isDeviceSN))];
@@ -76,11 +78,8 @@ async function registerInSteps(
 /** @throws RefusedError not_found, forbidden, invalid_request for a page too far */
 export async function pageSerials(context: ServiceContext, actor: Actor, productKey: string, page: PageRequest) {
   const db = context.primary();
-  const { pagedDevices } = context.config.limits;
   const product = await findOwnProduct(db, actor, productKey, 'readProducts');
-  if (offsetOf(page) >= pagedDevices) {
-    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'pagedDevices', max: pagedDevices } });
-  }
+  if (offsetOf(page) >= pagedDevices) throw limitReached('pagedDevices', pagedDevices);
   const { total, rows } = await listSerials(db, product.id, page);
   const list = rows.map(({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled }) => ({
     deviceSN,
@@ -107,8 +106,4 @@ export async function removeSerial(context: ServiceContext, actor: Actor, produc
 function resultOf(isMade: boolean, deviceId: string | null): SerialResult {
   if (isMade) return 'registered';
   return deviceId === null ? 'too_many_devices' : 'exists';
-}
-
-function toIso(timeMs: number | null): string | null {
-  return timeMs === null ? null : new Date(timeMs).toISOString();
 }

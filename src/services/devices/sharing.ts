@@ -13,16 +13,17 @@ import {
 } from '../../db/devices/members.ts';
 import { findUser, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
-import { foldName } from '../../domain/account-name.ts';
+import { foldName } from '../../domain/names.ts';
 import type { InvitationChange, Party } from '../../domain/device/ownership/sharing.ts';
 import type { Member } from '../../domain/device/ownership/sharing.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import { credentialRefused, limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice } from './views.ts';
 import { requireDevice } from './rights.ts';
+import { dayMs, toIso } from '../../domain/time.ts';
 
-const dayMs = 86_400_000;
+const invitationMs = 7 * dayMs;
 
 /** @throws RefusedError invalid_request, device_not_found, forbidden, too_many_members */
 export async function inviteMember(
@@ -47,16 +48,11 @@ export async function inviteMember(
     role,
     invitedBy: actor.userId,
     createdAt,
-    expiresAt: createdAt + limits.invitationDays * dayMs,
+    expiresAt: createdAt + invitationMs,
   };
   const put = await putInvitation(db, invitation, limits);
-  if (put === 'no-device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  if (put === 'full') {
-    throw new RefusedError({
-      kind: 'limit_reached',
-      limit: { name: 'membersPerDevice', max: limits.membersPerDevice },
-    });
-  }
+  if (put === 'no_device') throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (put === 'full') throw limitReached('membersPerDevice', limits.membersPerDevice);
   try {
     await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
   } catch (error) {
@@ -131,7 +127,7 @@ export async function declineInvitation(context: ServiceContext, userId: number,
 export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const { total, rows } = await listMembers(context.primary(), device.id, page);
-  return { list: rows.map((row) => ({ ...row, since: new Date(row.since).toISOString() })), total, ...page };
+  return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
 
 /** @throws RefusedError device_not_found, forbidden, not_found */
@@ -197,7 +193,7 @@ function noInvitation(id: string): RefusedError {
 }
 
 function describeMember({ userId, role, sinceMs }: Member) {
-  return { userId, role, since: new Date(sinceMs).toISOString() };
+  return { userId, role, since: toIso(sinceMs) };
 }
 
 function describeInvitation(row: {
@@ -211,7 +207,7 @@ function describeInvitation(row: {
     invitationId: row.id,
     email: row.email,
     role: row.role,
-    createdAt: new Date(row.createdAt).toISOString(),
-    expiresAt: new Date(row.expiresAt).toISOString(),
+    createdAt: toIso(row.createdAt),
+    expiresAt: toIso(row.expiresAt),
   };
 }

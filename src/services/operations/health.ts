@@ -1,5 +1,5 @@
-// Which parts of the service work. Reports; repairs nothing. Anybody may ask, so that an isolate checks at most every
-// `healthCacheMs`, and one request at a time.
+// Which parts of the service work. Reports; repairs nothing. Anybody may ask: an isolate checks at most every three seconds, for
+// one request at a time.
 import { sql } from 'drizzle-orm';
 import journal from '../../../migrations/meta/_journal.json';
 import { finishInBackground } from '../../background.ts';
@@ -11,6 +11,7 @@ const checkTimeoutMs = 2_000;
 
 type PartName = 'database' | 'bridge' | 'broker';
 
+const healthyCacheMs = 3_000;
 /** Missing parts are looked for again sooner, so that a start or a recovery shows at once. */
 const missingCacheMs = 500;
 const pollMs = 20;
@@ -23,10 +24,10 @@ const healthByEnv = new WeakMap<Env, Health>();
  * missing. An uplink that stands still is one, because reports are acknowledged and do not arrive.
  */
 export async function findMissingParts(context: ServiceContext): Promise<string[]> {
-  const { env, config } = context;
+  const { env } = context;
   const health = healthByEnv.get(env) ?? { missing: [], checkedAtMs: -Infinity, isChecking: false };
   healthByEnv.set(env, health);
-  const cacheMs = Math.min(config.limits.healthCacheMs, health.missing.length > 0 ? missingCacheMs : Infinity);
+  const cacheMs = health.missing.length > 0 ? missingCacheMs : healthyCacheMs;
   const isChecking = () => health.isChecking;
   const isYoungerThan = (ageMs: number) => Date.now() - health.checkedAtMs < ageMs;
   if (isYoungerThan(cacheMs)) return health.missing;

@@ -5,7 +5,7 @@ import { listDevicesAfter, type DeviceFilter, type DeviceInRowOrder } from '../.
 import { writeSetting } from '../../db/service-settings.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson } from '../../domain/access.ts';
-import { foldName } from '../../domain/account-name.ts';
+import { foldName } from '../../domain/names.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import type { SliceDone } from '../../protocol/operator.ts';

@@ -12,13 +12,12 @@ import {
 } from '../../db/products/products.ts';
 import { refusalOfKey, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import { credentialRefused, limitReached, RefusedError } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
 import type { ServiceContext } from '../../context.ts';
 import { admitProductChange, propagateProductChange } from './propagation.ts';
-
-const dayMs = 86_400_000;
+import { dayMs, toIso } from '../../domain/time.ts';
 
 /** @throws RefusedError product_key_exists, too_many_products, unauthorized where the account is gone */
 export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
@@ -29,9 +28,9 @@ export async function createProduct(context: ServiceContext, actor: Actor, body:
   const nowMs = Date.now();
   const product = { ...body, ownerId, createdAt: nowMs, updatedAt: nowMs };
   const inserted = await insertProduct(database, product, context.config.limits);
-  if (inserted === 'no-owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
-  if (inserted === 'key-taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
-  if ('limit' in inserted) throw new RefusedError({ kind: 'limit_reached', limit: inserted.limit });
+  if (inserted === 'no_owner') throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  if (inserted === 'key_taken') throw new RefusedError({ kind: 'name_taken', name: 'product_key' });
+  if ('limit' in inserted) throw limitReached(inserted.limit.name, inserted.limit.max);
   return { productId: inserted.id, productKey: body.productKey, name: body.name };
 }
 
@@ -120,7 +119,7 @@ function describeProduct(row: ProductRow) {
     offlineGraceSeconds: row.offlineGraceSeconds,
     activation: row.activation,
     reactivation: row.reactivation,
-    createdAt: new Date(row.createdAt).toISOString(),
-    updatedAt: new Date(row.updatedAt).toISOString(),
+    createdAt: toIso(row.createdAt),
+    updatedAt: toIso(row.updatedAt),
   };
 }

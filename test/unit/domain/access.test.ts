@@ -42,7 +42,7 @@ const device = {
     { userId: 4, role: 'viewer' },
   ],
 } as const;
-const userIdOf = { owner: 1, productOwner: 2, operator: 3, viewer: 4 } as const;
+const userIdOf = { owner: 1, product_owner: 2, operator: 3, viewer: 4 } as const;
 
 describe('the table of who may do what', () => {
   it('stands in docs/security.md, row by row', () => {
@@ -65,7 +65,7 @@ describe('the table of who may do what', () => {
 
   it('lets the owner of the product disable a claimed device and do nothing else', () => {
     const allowed = (Object.keys(deviceActions) as DeviceAction[]).filter(
-      (action) => refusalOf(device, inPerson(userIdOf.productOwner), action) === undefined,
+      (action) => refusalOf(device, inPerson(userIdOf.product_owner), action) === undefined,
     );
     expect(allowed).toEqual(['disable']);
   });

@@ -84,18 +84,6 @@ describe('attempts from one address', () => {
     expect(waits).toEqual([0, 0, 0, 0, 1, 5, 5, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900, 900, 900, 900]);
   });
 
-  it('are free and wait as the limits say', async () => {
-    const account = new Account(readLimits('loginFreeAttempts=2,loginMaxDelaySeconds=3,loginCommonDelaySeconds=2'));
-    const waits = [];
-    for (let failures = 0; failures < 6; failures++) {
-      expect(await account.fail('address 1')).toBe(true);
-      const waitMs = Math.max(0, account.opensAt('address 1') - account.nowMs);
-      waits.push(waitMs / secondMs);
-      account.nowMs += waitMs;
-    }
-    expect(waits).toEqual([0, 1, 2, 3, 3, 3]);
-  });
-
   it('are some hundred guesses a day', async () => {
     const [first, second] = await guess(new Account(), 1, 2);
     expect(first).toBeLessThanOrEqual(115);

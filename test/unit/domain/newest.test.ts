@@ -1,5 +1,4 @@
-// What an isolate remembers beside its requests is bounded by `rememberedApiKeys`, `rememberedDeviceNames` and
-// `rememberedLoginAddresses`.
+// What an isolate remembers beside its requests is bounded.
 import { expect, it } from 'vitest';
 import { rememberNewest } from '../../../src/domain/newest.ts';
 

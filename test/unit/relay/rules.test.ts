@@ -70,7 +70,7 @@ it('limits new subscriptions to 20 with device credentials and to 200 with a tok
   ] as const) {
     const filters = Array.from({ length: max }, (_, index) => topicOf('dev_00000001', `x${index}`));
     const full = client(who, filters);
-    const refusal = { kind: 'limit_reached', limit: { name: 'relay_subscriptions', max } };
+    const refusal = { kind: 'limit_reached', limit: { name: 'relaySubscriptions', max } };
     expect(checkSubscription(full, own)).toEqual({ ok: false, refusal });
     expect(checkSubscription(full, filters[0]!)).toMatchObject({ ok: true, value: { isNew: false } });
     expect(checkSubscription(client(who, filters.slice(1)), own).ok).toBe(true);

@@ -194,7 +194,7 @@ describe.each(ways)('with a device connected %s', (way) => {
       for (const credentials of [{ token: owner.user.token }, { key: owner.key }]) {
         for (const operation of onDevice) {
           if ('key' in credentials && !takesKeys(operation)) continue;
-          const mayDo = actionsOf(operation).some((one) => hasRight('productOwner', one as DeviceAction));
+          const mayDo = actionsOf(operation).some((one) => hasRight('product_owner', one as DeviceAction));
           // The example renames as well, which is another right.
           const body = mayDo ? { body: { disabled: false } } : {};
           const refused = await lettingIn(document, operation, objects, { ...credentials, ...body }, /^403 forbidden$/);

@@ -4,6 +4,7 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
+import { maxDevices } from '../../../src/services/accounts/login-attempts.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { keepLoginDevice } from '../../../src/db/accounts/login-devices.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
@@ -156,7 +157,7 @@ describe('attempts at one account', () => {
     const database = openDatabase(env.DB, 'first-primary');
     for (let login = 0; login < 40; login++) {
       const device = { hash: `hash ${userId} ${login}`, userId, createdAt: Date.now() + login, shownAt: null };
-      await keepLoginDevice(database, { ...device, expiresAt: Date.now() + 1e6 }, limits.loginDevicesPerUser);
+      await keepLoginDevice(database, { ...device, expiresAt: Date.now() + 1e6 }, maxDevices);
     }
     const count = await env.DB.prepare('select count(*) as n from login_devices where user_id = ?')
       .bind(userId)

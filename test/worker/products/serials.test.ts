@@ -70,7 +70,9 @@ describe('registering serials', () => {
   it('takes a thousand in one request, and no more', async () => {
     const productKey = await createProduct();
     const serials = Array.from({ length: 1_001 }, (_, index) => `SN-${index}`);
-    expect((await register(productKey, { serials })).status).toBe(400);
+    expect((await register(productKey, { serials })).message).toBe(
+      'invalid_request: serials: must have at most 1000 items',
+    );
     expect((await register(productKey, { serials: serials.slice(1) })).data.registered).toBe(1_000);
     const listed = await call<{ list: { deviceSN: string }[] }>('GET', `/products/${productKey}/serials?size=2`, as());
     expect(listed.data).toMatchObject({
@@ -78,13 +80,6 @@ describe('registering serials', () => {
       size: 2,
       list: [{ deviceSN: 'SN-1000' }, { deviceSN: 'SN-999' }],
     });
-    const { token } = maker;
-    expect(
-      await callLimited('serialsPerImport=1', 'POST', `/products/${productKey}/serials`, {
-        token,
-        body: { serials: ['a', 'b'] },
-      }),
-    ).toMatchObject({ status: 400, message: 'invalid_request: serials: must have at most 1 items' });
   });
 
   it('leaves the database to others after each fifty, and runs one import at a time', async () => {

@@ -26,7 +26,7 @@ describe('the relay', () => {
       ['viewer', members.viewer, one],
       ['stranger', stranger.user, one],
       ['owner', holder, other],
-      ['productOwner', owner.user, other],
+      ['product_owner', owner.user, other],
     ];
     for (const [role, user, deviceId] of roles) {
       const topic = (action: string) => `/sys/${ownerObjects['productKey']}/${deviceId}/${action}`;

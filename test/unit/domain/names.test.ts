@@ -1,6 +1,6 @@
 // Which names are one and the same.
 import { expect, it } from 'vitest';
-import { foldName } from '../../../src/domain/account-name.ts';
+import { foldName } from '../../../src/domain/names.ts';
 
 it('takes names for the same that differ in case, outer space or composition', () => {
   for (const [one, other] of [
