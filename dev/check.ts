@@ -2,6 +2,11 @@
 // line for each step and the whole output of a failed one. Changes nothing.
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
+import { readCommandLine } from '../rig/command-line.ts';
+
+const usage = `Usage: npm run check
+
+  Types, lint, format, imports, unused code, weight and citations. Changes nothing.`;
 
 const rooms = 'src broker-bridge mqtt-gateway node-service client console dev rig test bench';
 
@@ -16,6 +21,8 @@ const steps = [
   { name: 'weight', command: 'node dev/weight.ts' },
   { name: 'citations', command: 'node dev/check-citations.ts' },
 ];
+
+readCommandLine({ name: 'npm run check', usage, options: {} }, () => undefined);
 
 async function run({ name, command }: (typeof steps)[number]): Promise<boolean> {
   const startedAtMs = performance.now();

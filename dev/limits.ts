@@ -1,5 +1,6 @@
 // `npm run limits`: writes the tables of docs/limits.md from the comments of src/limits.ts and wrangler.toml. Decides no limit.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { readCommandLine } from '../rig/command-line.ts';
 import { limitSpecs } from '../src/limits.ts';
 
 const pagePath = new URL('../docs/limits.md', import.meta.url);
@@ -39,4 +40,8 @@ function rateLimitsTable(): string {
   return `| Limiter | Limit | Counts |\n| --- | --- | --- |\n${rows.join('')}`;
 }
 
-if (import.meta.main) writeFileSync(pagePath, renderLimitsPage().rendered);
+if (import.meta.main) {
+  const usage = 'Usage: npm run limits\n\n  Writes the tables of docs/limits.md.';
+  readCommandLine({ name: 'npm run limits', usage, options: {} }, () => undefined);
+  writeFileSync(pagePath, renderLimitsPage().rendered);
+}

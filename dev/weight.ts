@@ -3,7 +3,14 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { readCommandLine } from '../rig/command-line.ts';
 import { limitSpecs } from '../src/limits.ts';
+
+const usage = `Usage: npm run weight
+
+  Counts lines, words, limits and folders against their bounds. Changes nothing.`;
+
+readCommandLine({ name: 'npm run weight', usage, options: {} }, () => undefined);
 
 const bounds = {
   'product source, lines': 29_000,
