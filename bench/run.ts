@@ -9,16 +9,15 @@ import { describeMachine, readLoadAverage } from './parts/machine.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { mosquittoMissing } from '../rig/brokers/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './parts/results.ts';
-import { drawCharts } from './parts/charts.ts';
-import { describeChanges, mergeDocuments, readDocument } from './parts/documents.ts';
+import { describeChanges, readDocument } from './parts/documents.ts';
 import { costRigs, costVariants, measureCost } from './cost.ts';
 import { measureFanOut, startFanOut } from './fan-out.ts';
-import { footprintRig, footprintVariants, measureFootprint } from './footprint.ts';
 import { growthRig, growthSizes, growthVariants, measureGrowth } from './growth.ts';
 import { measureRequests, requestVariants, startRequests } from './requests.ts';
 import { BenchRig, benchSettings } from './parts/rig.ts';
 import type { BenchOptions } from './parts/rounds.ts';
 import { WorkerRig } from '../rig/worker/worker-rig.ts';
+import { measureWakeUp, wakeUpRig } from './wake-up.ts';
 import { measureUplink, uplinkDevices, uplinkVariants } from './uplink.ts';
 
 const usage = `Usage: npm run bench -- [options]
@@ -30,11 +29,7 @@ const usage = `Usage: npm run bench -- [options]
   --quick          one short round of each, to see that everything works; judges no target
   --json FILE      writes everything found, every round of it
   --against FILE   shows what has changed since a run with --json
-  --charts DIR     where the SVG charts go (a whole run: docs/images; one of --only or --quick: none)
-  --redraw FILE    measures nothing, draws the charts of a run with --json; several: each adds its benchmarks
   --profile DIR    leaves a V8 CPU profile of each bridge process there`;
-
-const chartsOfDocs = resolve(import.meta.dirname, '../docs/images');
 
 type Options = {
   only: string | null;
@@ -44,8 +39,6 @@ type Options = {
   isQuick: boolean;
   jsonFile: string | null;
   against: string | null;
-  chartDir: string | null;
-  redraw: string[];
   profileDir: string | null;
 };
 
@@ -58,8 +51,6 @@ function readOptions(): Options {
     quick: { type: 'boolean', default: false },
     json: { type: 'string' },
     against: { type: 'string' },
-    charts: { type: 'string' },
-    redraw: { type: 'string', multiple: true },
     profile: { type: 'string' },
   } as const;
   return readCommandLine({ name: 'npm run bench', usage, options }, ({ values }) => {
@@ -74,13 +65,9 @@ function readOptions(): Options {
     if (!Number.isInteger(scale) || scale < 2_000) throw new Error('--scale takes a whole number from 2000');
     const jsonFile = values.json === undefined ? null : resolve(values.json);
     const against = values.against === undefined ? null : resolve(values.against);
-    const redraw = (values.redraw ?? []).map((file) => resolve(file));
-    // Charts in the documents are of whole runs.
-    const isWhole = redraw.length > 0 || (only === null && variant === null && !isQuick);
-    const chartDir = values.charts === undefined ? (isWhole ? chartsOfDocs : null) : resolve(values.charts);
     if (against !== null) readDocument(against);
     const profileDir = values.profile === undefined ? null : resolve(values.profile);
-    return { only, variant, rounds, scale, isQuick, jsonFile, against, chartDir, redraw, profileDir };
+    return { only, variant, rounds, scale, isQuick, jsonFile, against, profileDir };
   });
 }
 
@@ -164,8 +151,8 @@ const benchmarks: Benchmark[] = [
   },
   {
     name: 'B7',
-    variants: footprintVariants,
-    measure: async (options) => measureFootprint(await keep(WorkerRig.start(footprintRig)), options),
+    variants: [],
+    measure: async (options) => measureWakeUp(await keep(WorkerRig.start(wakeUpRig)), options),
   },
 ];
 
@@ -191,11 +178,6 @@ function fail(error: unknown, code: number): never {
 }
 
 const options = readOptions();
-if (options.redraw.length > 0) {
-  const { machine: origin, results: read } = mergeDocuments(options.redraw.map(readDocument));
-  for (const file of drawCharts(options.chartDir ?? chartsOfDocs, read, origin)) console.log(file);
-  process.exit(0);
-}
 if (mosquittoMissing !== null) fail(mosquittoMissing, 2);
 
 const machine = describeMachine();
@@ -236,5 +218,4 @@ if (options.jsonFile !== null) {
 }
 if (options.against !== null)
   for (const text of describeChanges(readDocument(options.against), results)) console.log(text);
-if (options.chartDir !== null) for (const file of drawCharts(options.chartDir, results, machine)) console.log(file);
 process.exit(results.some(({ failures }) => failures.length > 0) ? 1 : 0);

@@ -14,13 +14,6 @@ export function readDocument(file: string): BenchDocument {
   return document as BenchDocument;
 }
 
-/** Of each benchmark the last result counts. */
-export function mergeDocuments([first, ...others]: readonly BenchDocument[]): BenchDocument {
-  if (first === undefined) throw new Error('there is no file to read');
-  const results = new Map([first, ...others].flatMap((one) => one.results.map((result) => [result.name, result])));
-  return { machine: first.machine, results: [...results.values()].sort((a, b) => (a.name < b.name ? -1 : 1)) };
-}
-
 /** A line for each measure that both have. A change within the rounds of both is none. */
 export function describeChanges(before: BenchDocument, results: readonly BenchResult[]): string[] {
   const { machine } = before;
