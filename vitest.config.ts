@@ -75,9 +75,6 @@ const inWorkerd = (name: string) => ({
           CORS_ORIGINS: 'https://app.test',
           RATE_LIMITS: 'relaxed',
           LOG_INFO_SHARE: '1',
-          // All files share one isolate; the tests that reach these limits set their own.
-          LIMITS:
-            'oldPasswordFailuresPerMinute=100000,oldPasswordFailuresPerAddressMinute=100000,infoLinesPerSecond=100000',
         },
       },
     }),

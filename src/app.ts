@@ -1,15 +1,12 @@
 // Middleware order and routers. No rule of the product lives here.
-import { createMiddleware } from 'hono/factory';
-import { readConfig } from './config.ts';
 import { setAnswerHeaders } from './http/answer-headers.ts';
-import type { AppEnv } from './http/app-env.ts';
 import { trustGateway } from './http/client-address.ts';
 import { allowOrigins } from './http/cross-origin.ts';
 import { onError, onNotFound } from './http/on-error.ts';
-import { paceRefusals } from './http/rate-limit.ts';
 import { readBody } from './http/request-body.ts';
 import { logRequest } from './http/request-log.ts';
-import { createRootRouter, createRouter } from './http/router.ts';
+import { createServiceContext } from './http/service-context.ts';
+import { createRouter } from './http/router.ts';
 import { apiKeyRoutes } from './routes/accounts/api-keys.ts';
 import { bridgeRoutes } from './routes/machines/bridge.ts';
 import { brokerHookRoutes } from './routes/broker-hooks/broker-hooks.ts';
@@ -19,7 +16,7 @@ import { deviceSharingRoutes, invitationRoutes } from './routes/devices/sharing.
 import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/ownership.ts';
 import { claimRoutes, deviceRoutes } from './routes/devices/devices.ts';
 import { guestPageRoutes } from './routes/devices/guest-pages.ts';
-import { healthRoutes, reportSettings } from './routes/machines/health.ts';
+import { healthRoutes } from './routes/machines/health.ts';
 import { mqttRoutes } from './routes/mqtt.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { operatorRoutes } from './routes/machines/operator.ts';
@@ -29,26 +26,17 @@ import { referenceRoutes } from './routes/reference.ts';
 import { relayRoutes } from './routes/relay.ts';
 import { userSessionRoutes } from './routes/accounts/sessions.ts';
 import { userRoutes } from './routes/accounts/users.ts';
-import { createContext } from './context.ts';
-
-const createServiceContext = createMiddleware<AppEnv>((c, next) => {
-  c.set('context', createContext(c.env, readConfig(c.env)));
-  return next();
-});
 
 export function createApp() {
-  const app = createRootRouter();
+  const app = createRouter();
   app.onError(onError);
   app.notFound(onNotFound);
-  app.use(logRequest);
+  app.use(logRequest, createServiceContext);
   // Pages: their headers let them run the scripts of this origin.
   app.route('/', pageRoutes);
-  app.use('/g/*', createServiceContext, paceRefusals);
   app.route('/g', guestPageRoutes);
 
   app.use(setAnswerHeaders);
-  app.use('/health', reportSettings);
-  app.use(createServiceContext, paceRefusals);
 
   // Machines of ours: the limits for callers do not apply to them.
   app.route('/bridge', bridgeRoutes);

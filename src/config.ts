@@ -18,6 +18,9 @@ const locationHints = [
   'me',
 ] as const satisfies DurableObjectLocationHint[];
 
+/** By isolate: a flood of requests must not become a flood of log lines. */
+const infoLinesPerSecond = 100;
+
 /** More than two: devices keep their passwords for as long as they live. */
 const maxMessagingSecrets = 8;
 
@@ -223,6 +226,6 @@ export function readConfig(env: Env): Config {
   const config = readSettings(read);
   if (read.problems.length > 0) throw new SettingsError(read.problems);
   configByEnv.set(env, config);
-  sampleInfoLines(config.logInfoShare, config.limits.infoLinesPerSecond);
+  sampleInfoLines(config.logInfoShare, config.rateLimits === 'relaxed' ? Infinity : infoLinesPerSecond);
   return config;
 }

@@ -38,7 +38,7 @@ function hasRoomForInfo(): boolean {
   if (second !== present.second) {
     const { leftOut } = present;
     present = { second, written: 0, leftOut: 0 };
-    if (leftOut > 0) log('warn', 'info lines left out', { lines: leftOut, limit: 'infoLinesPerSecond' });
+    if (leftOut > 0) log('warn', 'info lines left out', { lines: leftOut });
   }
   const hasRoom = present.written < maxInfoPerSecond;
   if (hasRoom) present.written += 1;

@@ -3,7 +3,7 @@
 import type { TestProject } from 'vitest/node';
 import { EdgeService } from './edge-service.ts';
 import { WholeService } from './whole-service.ts';
-import { hookSecret, jwtSecrets, workerVars } from '../worker/worker-rig.ts';
+import { hookSecret, jwtSecrets } from '../worker/worker-rig.ts';
 
 export type Service = {
   url: string;
@@ -27,11 +27,7 @@ declare module 'vitest' {
 const allowedOrigin = 'https://app.example.test';
 
 export default async function startService(project: TestProject): Promise<() => Promise<void>> {
-  // Files make their accounts at the same time.
-  const vars = {
-    CORS_ORIGINS: allowedOrigin,
-    LIMITS: `${workerVars.LIMITS},passwordHashQueue=1000,passwordHashPauseMs=0`,
-  };
+  const vars = { CORS_ORIGINS: allowedOrigin };
   // Devices on the path of their own beside a broker, and through the gateway where there is none.
   const isGateway = project.name === 'conformance-gateway';
   const service = await (isGateway ? EdgeService.start(vars) : WholeService.start(vars));

@@ -3,7 +3,6 @@
 import type { TestProject } from 'vitest/node';
 import { browserMissing, launchBrowser } from '../browser/browser.ts';
 import { WholeService } from './whole-service.ts';
-import { workerVars } from '../worker/worker-rig.ts';
 
 declare module 'vitest' {
   // eslint-disable-next-line @typescript-eslint/consistent-type-definitions -- only interfaces merge
@@ -17,9 +16,7 @@ export default async function startService(project: TestProject): Promise<() => 
     project.provide('console', { url: '', browser: '' });
     return () => Promise.resolve();
   }
-  // Files make their accounts at the same time.
-  const LIMITS = `${workerVars.LIMITS},passwordHashQueue=1000,passwordHashPauseMs=0`;
-  const [service, browser] = await Promise.all([WholeService.start({ LIMITS }), launchBrowser()]);
+  const [service, browser] = await Promise.all([WholeService.start({}), launchBrowser()]);
   project.provide('console', { url: service.rig.url, browser: browser.wsEndpoint() });
   return async () => {
     await browser.close();

@@ -1,12 +1,13 @@
 // Messaging passwords that prove where they come from: a random part and a code over product, device and that part
 // (HMAC-SHA-256), so that a guess is told from an issued one without asking the device's object. Whether an issued one is
 // still valid, only the object knows.
-import { createSecret, deriveDigits, importMacKeys, isEqualDigest } from './secrets.ts';
+import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
+import { createSecret, deriveDigits, digestOf, importMacKeys, isEqualDigest } from './secrets.ts';
 
 const prefix = 'tk_';
 /** 131 bits. */
 const randomLength = 22;
-/** 154 bits. Together 48 characters, as long as the passwords that were issued before this form (contract 2.7). */
+/** 154 bits. Together 48 characters (contract 2.7). */
 const codeLength = 26;
 const length = prefix.length + randomLength + codeLength;
 /** One secret may have several uses, each with its own label. */
@@ -22,7 +23,19 @@ export async function createMessagingPassword(secrets: readonly string[], device
   return random + (await codeOf(current, device, random));
 }
 
-/** False for a guess, for another device's password, and for one whose secret was removed or that has no code. */
+/**
+ * The digest by which the object knows the password. Refused without asking the object: a guess, another device's password,
+ * a password whose secret was removed.
+ */
+export async function digestIfCertified(
+  secrets: readonly string[],
+  device: Device,
+  password: string,
+): Promise<Outcome<string>> {
+  if (await isCertified(secrets, device, password)) return { ok: true, value: await digestOf(password) };
+  return refuse(credentialRefused('messaging_password', 'wrong'));
+}
+
 export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {
   if (password.length !== length) return false;
   const random = password.slice(0, prefix.length + randomLength);

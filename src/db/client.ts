@@ -1,6 +1,6 @@
 // Opens D1 for one request: `first-primary` for reads that decide (login, key check, activation), `first-unconstrained`
 // for lists, which may read from a replica that lags.
-import { fillPlaceholders, type Query, type SQLWrapper } from 'drizzle-orm';
+import type { SQLWrapper } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/d1';
 import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core';
 
@@ -28,46 +28,4 @@ export async function runTogether<Rows extends unknown[]>(
     return database.$client.prepare(sql).bind(...params);
   });
   return (await database.$client.batch(prepared)) as { [Index in keyof Rows]: D1Result<Rows[Index]> };
-}
-
-/** Makes the text of queries, and runs none. */
-const drafts = drizzle({ prepare: () => undefined } as unknown as D1Database);
-
-type Draft<Row> = {
-  prepare: () => {
-    all: () => Promise<Row[]>;
-    getQuery: () => Query;
-    mapResult: (response: unknown, isFromBatch?: boolean) => unknown;
-  };
-};
-
-export type PreparedSelect<Row> = {
-  bind: (database: Database, values: Record<string, unknown>) => D1PreparedStatement;
-  /** Of a result of `batch`. */
-  rowsOf: (result: D1Result) => Row[];
-  first: (database: Database, values: Record<string, unknown>) => Promise<Row | undefined>;
-};
-
-/**
- * A select whose text is made once an isolate, when it is first used: Drizzle takes longer for that than for the whole rest.
- * Its values are `sql.placeholder`s.
- */
-export function prepareSelect<Row>(build: (drafts: Database) => Draft<Row>): PreparedSelect<Row> {
-  let made: { query: Query; prepared: ReturnType<Draft<Row>['prepare']> } | undefined;
-  const make = () => {
-    const prepared = build(drafts).prepare();
-    return { prepared, query: prepared.getQuery() };
-  };
-  const bind: PreparedSelect<Row>['bind'] = (database, values) => {
-    const { sql, params } = (made ??= make()).query;
-    return database.$client.prepare(sql).bind(...fillPlaceholders(params, values));
-  };
-  return {
-    bind,
-    rowsOf: (result) => (made ??= make()).prepared.mapResult(result, true) as Row[],
-    first: async (database, values) => {
-      const rows = await bind(database, values).raw();
-      return ((made ??= make()).prepared.mapResult(rows) as Row[])[0];
-    },
-  };
 }

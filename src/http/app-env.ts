@@ -12,15 +12,11 @@ export type AppEnv = {
   Variables: {
     context: ServiceContext;
     requestId: string;
-    /** By name, of the answer to come; undefined where Hono has them (answer-headers.ts). */
-    answerHeaders: Record<string, string> | undefined;
     caller: Caller;
     /** Why the request was refused, for its log line (request-log.ts). */
     refusal: Refusal | undefined;
     /** Of a device behind a gateway (client-address.ts). */
     deviceAddress: string | undefined;
-    /** It has shown its secret (secret-header.ts). */
-    isOurMachine: boolean | undefined;
     /** The body came as CSV. */
     isCsv: boolean | undefined;
   };

@@ -7,12 +7,11 @@ import { verifyAccessToken } from '../crypto/tokens.ts';
 import { hasScope, inPerson, scopesFor, type Action } from '../domain/access.ts';
 import { credentialRefused, refuse, RefusedError, unwrap, type Outcome } from '../domain/refusal.ts';
 import { authenticateKey } from '../services/accounts/api-keys.ts';
-import { waitForPace } from '../pacing/user-pace.ts';
+import { holdToShield, holdToUserRate } from '../pacing/rate-limits.ts';
 import type { AppEnv, Caller, UserCaller } from './app-env.ts';
 import { readClientAddress } from './client-address.ts';
-import { holdToShield } from './rate-limit.ts';
 
-type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var' | 'get'>;
+type Asking = Pick<Context<AppEnv>, 'req' | 'env' | 'var'>;
 type CallerOf<Accepts> = Accepts extends 'user' ? UserCaller : Caller;
 
 /** `user`: a bearer token only; `user-or-key`: an API key pair as well, with a scope for one of `actions`. */
@@ -23,14 +22,13 @@ function authenticate<Accepts extends 'user' | 'user-or-key'>(accepts: Accepts, 
     const isByKey = accepts === 'user-or-key' && header === undefined;
     const read = await (isByKey ? readKeyPair(c) : readBearer(c, header));
     const caller = unwrap<Caller>(read);
-    // Not `c.var`, which Hono makes anew for each look.
-    const context = c.get('context');
+    const { context } = c.var;
     await holdToShield(context, 'USER_LIMIT', `user ${caller.userId}`);
     const [action = ''] = actions;
     // A command writes nothing to the database, and has a limit of its own.
     const isWrite = !['GET', 'HEAD'].includes(c.req.method) && action !== 'control';
-    await waitForPace(context, caller.userId, isWrite ? 'writes' : 'requests');
-    if (!actions.some((one) => hasScope(caller, one))) {
+    await holdToUserRate(context, caller.userId, isWrite ? 'write' : 'read');
+    if (!actions.some((scoped) => hasScope(caller, scoped))) {
       throw new RefusedError({ kind: 'key_lacks_right', lacks: 'scope', action });
     }
     c.set('caller', caller as CallerOf<Accepts>);
@@ -62,7 +60,7 @@ export async function readBearer(c: Asking, header = c.req.header('Authorization
     const problem = header === undefined ? 'missing' : 'malformed';
     return refuse(credentialRefused('access_token', problem));
   }
-  const access = await verifyAccessToken(c.get('context').config, token);
+  const access = await verifyAccessToken(c.var.context.config, token);
   if (!access.ok) return access;
   const { userId, sessionId } = access.value;
   return { ok: true, value: { kind: 'user', ...inPerson(userId), sessionId } };

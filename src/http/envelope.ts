@@ -23,15 +23,7 @@ type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };
 
 // The type is given because inferring it costs the type check most of its time and declarations cannot hold it.
 export function answer<T>(c: Context, data: T): Response & TypedResponse<Envelope<T>, 200, 'json'> {
-  return send(c, { code: 200, message: 'success', data }, 200) as never;
-}
-
-/** With all headers at once: Hono would set each by itself. */
-function send(c: Context, body: object, status: ErrorStatus | 200 | 413, more?: Record<string, string>): Response {
-  const headers = c.get('answerHeaders') as AppEnv['Variables']['answerHeaders'];
-  if (headers === undefined) return c.json(body, status, more);
-  const all = { ...headers, ...more, 'Content-Type': 'application/json' };
-  return new Response(JSON.stringify(body), { status, headers: all });
+  return c.json({ code: 200, message: 'success', data }, 200) as never;
 }
 
 /** Answers a refusal and logs why. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */
@@ -40,10 +32,10 @@ export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
   // 413 tells the bridge to halve a batch; the contract's own routes never answer it.
   const isLargeBatch = refusal.kind === 'limit_reached' && refusal.limit.name === 'uplinkBatchBytes';
   const status = isLargeBatch ? 413 : statusByError[message];
-  const more = retryAfterSeconds === undefined ? undefined : { 'Retry-After': String(retryAfterSeconds) };
+  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
   noteRefusal(c, refusal);
   const text = detail === undefined ? message : cutToBytes(`${message}: ${detail}`, maxMessageBytes);
-  return send(c, { code: status, message: text, data: null }, status, more);
+  return c.json({ code: status, message: text, data: null }, status);
 }
 
 /** The errors of a route by their status; `internal_error` is always one. */
@@ -51,7 +43,7 @@ export function errorAnswers(...messages: ErrorMessage[]) {
   // Whoever may be refused for a key may be refused for too many wrong ones.
   const withLimit: ErrorMessage[] = messages.includes('unauthorized') ? [...messages, 'too_many_requests'] : messages;
   const all = new Set<ErrorMessage>([...withLimit, 'internal_error']);
-  const grouped = Map.groupBy<ErrorStatus, ErrorMessage>([...all], (one) => statusByError[one]);
+  const grouped = Map.groupBy<ErrorStatus, ErrorMessage>([...all], (message) => statusByError[message]);
   const answers = [...grouped].map(([status, group]) => [status, errorAnswer(status, group)] as const);
   return Object.fromEntries(answers) as Record<ErrorStatus, ReturnType<typeof errorAnswer>>;
 }

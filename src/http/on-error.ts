@@ -1,17 +1,13 @@
 // The one place where an exception becomes an answer. The cause goes to the log, never to the caller.
 import type { ErrorHandler, NotFoundHandler } from 'hono';
 import { HTTPException } from 'hono/http-exception';
-import { RefusedError, wireErrorOf } from '../domain/refusal.ts';
+import { RefusedError } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
 import type { AppEnv } from './app-env.ts';
 import { answerRefusal } from './envelope.ts';
-import { delayRefusal } from './rate-limit.ts';
 
-export const onError: ErrorHandler<AppEnv> = async (error, c) => {
-  if (error instanceof RefusedError) {
-    if (wireErrorOf(error.refusal).message === 'too_many_requests') await delayRefusal(c.var.context.config);
-    return answerRefusal(c, error.refusal);
-  }
+export const onError: ErrorHandler<AppEnv> = (error, c) => {
+  if (error instanceof RefusedError) return answerRefusal(c, error.refusal);
   // Hono throws these for a body that it cannot read.
   if (error instanceof HTTPException && error.status < 500) {
     return answerRefusal(c, { kind: 'invalid_input', path: 'body', problem: 'malformed JSON' });

@@ -5,22 +5,19 @@ import type { Context } from 'hono';
 import { createMiddleware } from 'hono/factory';
 import { runInBackground } from '../background.ts';
 import { RefusedError, type Limit } from '../domain/refusal.ts';
-import type { Limits } from '../limits.ts';
 import type { AppEnv } from './app-env.ts';
 
-const plainJson = /^application\/json(?:; ?charset=utf-8)?$/i;
+/** A batch of the bridge and a hook have to come in this time, too. */
+const bodySeconds = 10;
 
 /** For every route behind it. Bodies above the limit are refused. */
 export function readBody(limit: Limit) {
   return createMiddleware<AppEnv>(async (c, next) => {
     // No route reads a body here, and a Request of these methods cannot carry one.
     if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
-    const text = await readText(c.req.raw, limit.max, c.var.context.config.limits);
+    const text = await readText(c.req.raw, limit.max);
     if (text === undefined) throw new RefusedError({ kind: 'limit_reached', limit });
-    // Hono keeps what it has read: making a request anew costs as much as reading one.
-    if (text !== '' && plainJson.test(c.req.header('Content-Type') ?? '')) {
-      c.req.bodyCache = { text: Promise.resolve(text) as never };
-    } else replaceBody(c, text);
+    replaceBody(c, text);
     await next();
   });
 }
@@ -33,7 +30,6 @@ export function replaceBody(c: Context, text: string, method = c.req.method): vo
   const headers = new Headers(c.req.raw.headers);
   if (text === '') headers.delete('Content-Type');
   else headers.set('Content-Type', 'application/json');
-  c.req.bodyCache = {};
   c.req.raw = new Request(c.req.raw.url, { method, headers, ...(text === '' ? {} : { body: text }) });
 }
 
@@ -41,23 +37,19 @@ export function replaceBody(c: Context, text: string, method = c.req.method): vo
  * The body as text; undefined where it is larger, which is noticed before it was read to its end.
  * @throws RefusedError where it does not come whole, or not in time
  */
-export async function readText(
-  request: Request,
-  maxBytes: number,
-  { requestBodySeconds }: Pick<Limits, 'requestBodySeconds'>,
-): Promise<string | undefined> {
+export async function readText(request: Request, maxBytes: number): Promise<string | undefined> {
   const declaredBytes = Number(request.headers.get('Content-Length') ?? Number.NaN);
   if (declaredBytes > maxBytes) return undefined;
   if (request.body === null) return '';
   const reader = (request.body as ReadableStream<Uint8Array>).getReader();
   const { promise: late, resolve } = Promise.withResolvers<'late'>();
-  const timer = setTimeout(() => resolve('late'), requestBodySeconds * 1000);
+  const timer = setTimeout(() => resolve('late'), bodySeconds * 1000);
   const decoder = new TextDecoder();
   let text = '';
   let size = 0;
   let isLeft = true;
   // The stream fails with whatever the transport says of a client that leaves or sends malformed chunks.
-  let cause = `not within ${requestBodySeconds} s`;
+  let cause = `not within ${bodySeconds} s`;
   try {
     for (;;) {
       const read = await Promise.race([reader.read(), late]);

@@ -6,18 +6,16 @@ import { matchedRoutes, routePath } from 'hono/route';
 import type { Refusal } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import { uplinkPath } from '../protocol/bridge.ts';
-import { isEnveloped } from './answer-headers.ts';
 import type { AppEnv } from './app-env.ts';
 
 export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
   const startedAtMs = Date.now();
   const { method, path } = c.req;
   // An id from outside is used where it cannot be mistaken for anything else in a log.
-  const givenIds = [c.req.header('X-Request-Id'), c.req.header('CF-Ray')];
-  const requestId = givenIds.find((id) => id !== undefined && /^[\w.-]{1,64}$/.test(id)) ?? crypto.randomUUID();
+  const outerIds = [c.req.header('X-Request-Id'), c.req.header('CF-Ray')];
+  const requestId = outerIds.find((id) => id !== undefined && /^[\w.-]{1,64}$/.test(id)) ?? crypto.randomUUID();
   c.set('requestId', requestId);
-  if (isEnveloped(path)) c.set('answerHeaders', { 'X-Request-Id': requestId });
-  else c.header('X-Request-Id', requestId);
+  c.header('X-Request-Id', requestId);
   await next();
   // The bridge counts its batches itself; a line for each would be most of the log.
   if (path === uplinkPath && c.res.ok) return;
@@ -25,11 +23,11 @@ export const logRequest = createMiddleware<AppEnv>(async (c, next) => {
     requestId,
     method,
     // The pattern, not the path: paths may hold secrets, and patterns can be counted.
-    route: matchedRoutes(c).findLast((one) => one.method !== 'ALL')?.path ?? routePath(c, -1),
+    route: matchedRoutes(c).findLast((route) => route.method !== 'ALL')?.path ?? routePath(c, -1),
     code: c.res.status,
     durationMs: Date.now() - startedAtMs,
-    caller: (c.get('caller') as AppEnv['Variables']['caller'] | undefined)?.kind ?? 'none',
-    refusal: c.get('refusal'),
+    caller: (c.var as Partial<AppEnv['Variables']>).caller?.kind ?? 'none',
+    refusal: c.var.refusal,
   }));
 });
 

@@ -27,7 +27,6 @@ export function requireSecret(which: keyof typeof credentials) {
       const problem = secret !== undefined ? 'wrong' : header === undefined ? 'missing' : 'malformed';
       throw new RefusedError(credentialRefused(credentials[which], problem));
     }
-    c.set('isOurMachine', true);
     await next();
   });
 }

@@ -2,7 +2,6 @@
 // (dev/build/reference.js) and read from the static files beside it. The pages that show them are in pages.ts.
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { setCollectedHeaders } from '../http/answer-headers.ts';
 import type { AppEnv } from '../http/app-env.ts';
 import { errorAnswers } from '../http/envelope.ts';
 import { createRouter } from '../http/router.ts';
@@ -53,7 +52,6 @@ async function readDocument(c: Context<AppEnv>, name: 'openapi' | 'asyncapi'): P
 }
 
 function sendDocument(c: Context<AppEnv>, json: string) {
-  setCollectedHeaders(c);
   c.header('Content-Type', 'application/json');
   // It changes with a deployment only and holds nothing confidential.
   c.header('Cache-Control', 'public, max-age=300');

@@ -1,7 +1,7 @@
 // The relay's address, `{ws_url}/mqtt` (contract 6), which MQTT shares: a first frame of bytes is MQTT, text is the relay's.
 // Any origin; a client authenticates on the socket. No sub-protocol is required.
 import { readClientAddress } from '../http/client-address.ts';
-import { holdToShield, paceOpenings } from '../http/rate-limit.ts';
+import { holdToShield } from '../pacing/rate-limits.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
 import { asksForMqtt, openByFirstFrame } from '../services/sockets/first-frame.ts';
 import { openRelay } from '../services/sockets/open-sockets.ts';
@@ -14,7 +14,7 @@ relayRoutes.get('/', async (c, next) => {
   await next();
 });
 
-relayRoutes.get('/', requireUpgrade, paceOpenings, (c) => {
+relayRoutes.get('/', requireUpgrade, (c) => {
   const open = asksForMqtt(c.req.raw) ? openByFirstFrame : openRelay;
   return open(c.var.context, c.req.raw, readClientAddress(c));
 });

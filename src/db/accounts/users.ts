@@ -41,12 +41,3 @@ export async function insertUser(
     returning id`);
   return row?.id;
 }
-
-/** False when the hash was replaced meanwhile. */
-export async function replacePasswordHash(database: Database, user: UserRow, passwordHash: string): Promise<boolean> {
-  const result = await database
-    .update(users)
-    .set({ passwordHash })
-    .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)));
-  return result.meta.changes === 1;
-}

@@ -1,7 +1,7 @@
 // Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
-import { prepareSelect, runTogether, type Database } from '../client.ts';
+import { runTogether, type Database } from '../client.ts';
 import { users } from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
@@ -124,16 +124,13 @@ export async function updateActivation(
   await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
 }
 
-const deviceById = prepareSelect((drafts) =>
-  drafts
+export async function findDevice(db: Database, deviceId: string) {
+  const [found] = await db
     .select(withProduct)
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
-    .where(eq(devices.deviceId, sql.placeholder('deviceId'))),
-);
-
-export async function findDevice(db: Database, deviceId: string) {
-  return deviceById.first(db, { deviceId });
+    .where(eq(devices.deviceId, deviceId));
+  return found;
 }
 
 export type DeviceFilter = { productId?: number; ownerId?: number; isDisabledWithAccount?: true };

@@ -1,11 +1,11 @@
 // Lists of a user's own and shared devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
 // number, never on how many devices there are: the total comes from `device_counts` and `member_counts`, the rows by an index on each filter.
-import { and, count, desc, eq, gte, lt, sql, type Placeholder, type SQL } from 'drizzle-orm';
+import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
 import { unionAll, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
 import { memberRoles } from '../../protocol/vocabulary.ts';
-import { prepareSelect, runTogether, type Database, type PreparedSelect } from '../client.ts';
+import { runTogether, type Database } from '../client.ts';
 import { withProduct, type DeviceWithProduct } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
@@ -34,64 +34,21 @@ export async function listDevices(
   const first = after === undefined && page.page > 1 ? await findFirstOf(db, filter, page) : undefined;
   if (first !== undefined && first.position === undefined) return { total: first.total, rows: [] };
   const begin = after ?? first?.position ?? 'begin';
-  const { userId, productKey, statusCode } = filter;
-  const position = begin === 'begin' ? {} : begin;
-  const values = { userId, productKey, statusCode, ...position, limit: page.size };
-  const total = preparedTotal(filter);
-  // A role that is not asked for has no row.
-  const ofRoles = listRoles.map((role) => preparedRows(filter, role, begin === 'begin' ? 'all' : beginOf(after)));
-  const results = await db.$client.batch([total, ...ofRoles].map((select) => select.bind(db, values)));
-  const [counted, ...found] = results;
-  if (counted === undefined) throw new Error('D1 answered no result');
-  const rows = listRoles.flatMap((role, index) => {
-    const [select, result] = [ofRoles[index], found[index]];
-    return select === undefined || result === undefined ? [] : select.rowsOf(result).map((row) => ({ ...row, role }));
-  });
-  rows.sort((one, other) => other.device.createdAt - one.device.createdAt || other.device.id - one.device.id);
-  return { total: sumOf(total.rowsOf(counted)), rows: rows.slice(0, page.size) };
+  const start = begin === 'begin' ? undefined : { ...begin, isIncluded: after === undefined };
+  const roles = rolesOf(filter);
+  const [counted, ...found] = await db.batch([
+    totalOf(db, filter),
+    ...roles.map((role) => selectOf(db, filter, role, start).limit(page.size)),
+  ]);
+  const rows = roles.flatMap((role, index) => (found[index] ?? []).map((row) => ({ ...row, role })));
+  rows.sort((a, b) => b.device.createdAt - a.device.createdAt || b.device.id - a.device.id);
+  return { total: sumOf(counted), rows: rows.slice(0, page.size) };
 }
 
-/** Where the rows of a list begin: with the row at its position, or behind it. */
-type Begin = 'all' | 'from' | 'after';
+/** Where the rows of a list begin: with the row at the position, or behind it. */
+type Start = ListPosition & { isIncluded: boolean };
 
-const beginOf = (after: ListPosition | 'begin' | undefined): Begin => (after === undefined ? 'from' : 'after');
-
-/** By what their text depends on. */
-const rowSelects = new Map<string, PreparedSelect<DeviceWithProduct>>();
-const totalSelects = new Map<string, PreparedSelect<{ total: number }>>();
-
-function preparedRows(filter: DeviceFilter, role: ListRole, begin: Begin): PreparedSelect<DeviceWithProduct> {
-  const isAsked = filter.role === undefined || filter.role === role;
-  const shape = [role, isAsked, filter.productKey !== undefined, filter.statusCode !== undefined, begin].join();
-  const select = rowSelects.get(shape) ?? prepareSelect((drafts) => selectOf(drafts, asShape(filter), role, begin));
-  rowSelects.set(shape, select);
-  return select;
-}
-
-function preparedTotal(filter: DeviceFilter): PreparedSelect<{ total: number }> {
-  const shape = [filter.role, filter.productKey !== undefined, filter.statusCode].join();
-  const select =
-    totalSelects.get(shape) ?? prepareSelect((drafts) => totalOf(drafts, asShape(filter), filter.statusCode));
-  totalSelects.set(shape, select);
-  return select;
-}
-
-/** A filter, or what its text depends on. */
-type FilterShape = {
-  userId: number | Placeholder;
-  role: ListRole | undefined;
-  productKey: string | Placeholder | undefined;
-  statusCode: DeviceStatusCode | Placeholder | undefined;
-};
-
-function asShape({ role, productKey, statusCode }: DeviceFilter): FilterShape {
-  return {
-    userId: sql.placeholder('userId'),
-    role,
-    productKey: productKey === undefined ? undefined : sql.placeholder('productKey'),
-    statusCode: statusCode === undefined ? undefined : sql.placeholder('statusCode'),
-  };
-}
+const rolesOf = ({ role }: DeviceFilter) => (role === undefined ? listRoles : [role]);
 
 /** Some devices of a product: of one status, created from `createdAfter` on, before `createdBefore`. */
 export type ProductDevicesFilter = {
@@ -121,7 +78,7 @@ export async function countDevicesOf(db: Database, filter: ProductDevicesFilter,
 }
 
 export async function countDevices(db: Database, filter: DeviceFilter): Promise<number> {
-  return sumOf(await totalOf(db, filter, filter.statusCode));
+  return sumOf(await totalOf(db, filter));
 }
 
 const newestFirst = [desc(devices.createdAt), desc(devices.id)];
@@ -136,25 +93,21 @@ function columnsOf(role: ListRole) {
   return { table: deviceMembers, mine: [eq(deviceMembers.role, role)], userId, productId, status, createdAt, id };
 }
 
-function wantedBy(db: Database, filter: FilterShape, role: ListRole): SQL | undefined {
+function wantedBy(db: Database, filter: DeviceFilter, role: ListRole): SQL | undefined {
   const { mine, userId, productId, status } = columnsOf(role);
   const { productKey, statusCode } = filter;
   return and(
     eq(userId, filter.userId),
     ...mine,
-    filter.role === undefined || filter.role === role ? undefined : sql`false`,
     productKey === undefined ? undefined : eq(productId, productIdOf(db, productKey)),
     statusCode === undefined ? undefined : eq(status, statusCode),
   );
 }
 
-/** The rows of one role; `createdAt` and `id` are the position where they begin. */
-function selectOf(db: Database, filter: FilterShape, role: ListRole, begin: Begin) {
+function selectOf(db: Database, filter: DeviceFilter, role: ListRole, start: Start | undefined) {
   const { createdAt, id } = columnsOf(role);
-  const compare = begin === 'from' ? sql`<=` : sql`<`;
-  const position = sql`(${sql.placeholder('createdAt')}, ${sql.placeholder('id')})`;
-  const reached = begin === 'all' ? undefined : sql`(${createdAt}, ${id}) ${compare} ${position}`;
-  const wanted = and(wantedBy(db, filter, role), reached);
+  const compare = start?.isIncluded === true ? sql`<=` : sql`<`;
+  const position = start && sql`(${createdAt}, ${id}) ${compare} (${start.createdAt}, ${start.id})`;
   const ofDevices = db
     .select(withProduct)
     .from(devices)
@@ -162,7 +115,7 @@ function selectOf(db: Database, filter: FilterShape, role: ListRole, begin: Begi
     .$dynamic();
   const rows =
     role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
-  return rows.where(wanted).orderBy(desc(createdAt), desc(id)).limit(sql.placeholder('limit'));
+  return rows.where(and(wantedBy(db, filter, role), position)).orderBy(desc(createdAt), desc(id));
 }
 
 /** Where a page begins, found by the indices alone: rows before it are neither read nor joined. */
@@ -171,14 +124,13 @@ async function findFirstOf(
   filter: DeviceFilter,
   page: PageRequest,
 ): Promise<{ position: ListPosition | undefined; total: number }> {
-  const asked = filter.role === undefined ? listRoles : [filter.role];
-  const parts = asked.map((role) => {
+  const parts = rolesOf(filter).map((role) => {
     const { table, createdAt, id } = columnsOf(role);
     return sql`select ${createdAt} as created_at, ${id} as id from ${table} where ${wantedBy(db, filter, role)}`;
   });
   const [{ results }, counted] = await runTogether<[{ created_at: number; id: number }, { total: number }]>(db, [
     sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
-    totalOf(db, filter, filter.statusCode),
+    totalOf(db, filter),
   ]);
   const [found] = results;
   const position = found && { createdAt: found.created_at, id: found.id };
@@ -188,8 +140,8 @@ async function findFirstOf(
 const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCounts | typeof memberCounts) =>
   sql`${all} - ${inactive} - ${online} - ${disabled}`;
 
-function totalOf(db: Database, filter: FilterShape, statusCode: DeviceStatusCode | undefined) {
-  const { userId, role, productKey } = filter;
+function totalOf(db: Database, filter: DeviceFilter) {
+  const { userId, role, productKey, statusCode } = filter;
   const counted = (table: typeof deviceCounts | typeof memberCounts) =>
     statusCode === undefined
       ? table.devices
@@ -223,7 +175,7 @@ function sumOf(parts: readonly { total: number }[]): number {
   return parts.reduce((sum, { total }) => sum + total, 0);
 }
 
-function productIdOf(db: Database, productKey: string | Placeholder) {
+function productIdOf(db: Database, productKey: string) {
   return db.select({ id: products.id }).from(products).where(eq(products.productKey, productKey));
 }
 

@@ -6,7 +6,7 @@ import { verifyAccessToken } from '../../crypto/tokens.ts';
 import { refuse, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import type { RelayRequest } from '../../protocol/relay.ts';
-import { guardLogin } from '../../pacing/login-guard.ts';
+import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { RelayKeys } from './keys.ts';
 import { actorOf, type RelayIdentity, type RelayUser } from './rules.ts';
 import { callDevice, callFleetDirectory } from '../calls/stubs.ts';
@@ -50,7 +50,7 @@ export class RelayAuthentication {
 
   /** @throws RefusedError `object_failed` */
   async authenticate(request: AuthRequest, clientAddress: string): Promise<Outcome<RelayIdentity>> {
-    if ('username' in request) return this.#checkDevice(request, clientAddress);
+    if ('username' in request) return this.#checkDevice(request);
     if ('apiKey' in request) return this.keys.check(request, clientAddress);
     const access = await verifyAccessToken(readConfig(this.#env), request.token);
     if (!access.ok) return access;
@@ -121,15 +121,14 @@ export class RelayAuthentication {
     }
   }
 
-  #checkDevice(
-    { username, password }: Extract<AuthRequest, { username: string }>,
-    network: string,
-  ): Promise<Outcome<RelayIdentity>> {
+  async #checkDevice({
+    username,
+    password,
+  }: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {
     const named = parseMessagingName(username);
-    if (named === undefined) return Promise.resolve(refuse({ kind: 'not_found', what: 'device' }));
-    return guardLogin(readConfig(this.#env), { device: named, password, network }, (passwordDigest) =>
-      this.#registerForDevice(named, passwordDigest),
-    );
+    if (named === undefined) return refuse({ kind: 'not_found', what: 'device' });
+    const digest = await digestIfCertified(readConfig(this.#env).messagingSecrets, named, password);
+    return digest.ok ? this.#registerForDevice(named, digest.value) : digest;
   }
 
   #registerForDevice(

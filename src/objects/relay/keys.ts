@@ -14,6 +14,8 @@ const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
 const blockedMs = 60_000;
 const maxBlocked = 10_000;
+/** At once, by shard: each reads the database for a stranger. */
+const maxLookups = 100;
 const touchEveryMs = 60_000;
 /** So long counts what was read of a key: a deletion ends it everywhere within a second. */
 const countsForMs = 1_000;
@@ -40,11 +42,10 @@ export class RelayKeys {
     const keyId = pair.find((part) => keyIdPattern.test(part));
     const secret = pair.find((part) => apiKeyPattern.test(part));
     if (keyId === undefined || secret === undefined) return refuse(credentialRefused('api_key', 'malformed'));
-    const { limits } = readConfig(this.#env);
     const blockedForMs = (this.#blockedUntilMs.get(address) ?? 0) - Date.now();
-    if (blockedForMs > 0 || this.#underWay.size >= limits.strangerQueue) {
+    if (blockedForMs > 0 || this.#underWay.size >= maxLookups) {
       const retryAfterSeconds = Math.max(1, Math.ceil(blockedForMs / 1000));
-      const limit = blockedForMs > 0 ? 'KEY_FAILURE_LIMIT' : 'strangerQueue';
+      const limit = blockedForMs > 0 ? 'KEY_FAILURE_LIMIT' : 'api_key_lookups';
       return refuse({ kind: 'rate_limited', limit, retryAfterSeconds });
     }
     const lookup = { keyId, isEnded: false };

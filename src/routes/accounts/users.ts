@@ -143,7 +143,10 @@ const resetRoute = createRoute({
 export const userRoutes = createRouter()
   .openapi(registerRoute, async (c) => {
     const { username, email, password } = c.req.valid('json');
-    return answer(c, await registerUser(c.var.context, { username: username ?? email, email, password }));
+    return answer(
+      c,
+      await registerUser(c.var.context, { username: username ?? email, email, password }, readClientAddress(c)),
+    );
   })
   .openapi(loginRoute, async (c) => {
     const { username, email, password, deviceToken } = c.req.valid('json');
@@ -170,6 +173,6 @@ export const userRoutes = createRouter()
     return answer(c, { message: 'reset_requested' as const });
   })
   .openapi(resetRoute, async (c) => {
-    await resetPassword(c.var.context, c.req.valid('json'));
+    await resetPassword(c.var.context, c.req.valid('json'), readClientAddress(c));
     return answer(c, { message: 'password_changed' as const });
   });

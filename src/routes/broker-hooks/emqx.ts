@@ -13,58 +13,46 @@ import { decideConnect, refuseTopic, reportConnection } from '../../services/bro
 
 export const emqxHookRoutes = createRouter();
 
-emqxHookRoutes.post(
-  '/connect',
-  validJson(() => emqxConnectSchema, denyLogin),
-  async (c) => {
-    const { clientid: clientId, username, password, peerhost: peer } = c.req.valid('json');
-    const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
-    if (!decision.ok) return denyLogin(c, decision.refusal);
-    return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.value) });
-  },
-);
+emqxHookRoutes.post('/connect', validJson(emqxConnectSchema, denyLogin), async (c) => {
+  const { clientid: clientId, username, password, peerhost: peer } = c.req.valid('json');
+  const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
+  if (!decision.ok) return denyLogin(c, decision.refusal);
+  return c.json({ result: 'allow', is_superuser: false, acl: aclOf(decision.value) });
+});
 
-emqxHookRoutes.post(
-  '/authz',
-  validJson(() => emqxAuthzSchema, deny),
-  (c) => {
-    const { username, action, topic, retain: isRetained } = c.req.valid('json');
-    const refusal = refuseTopic(username, { action, topic, isRetained });
-    return refusal === undefined ? c.json({ result: 'allow' }) : deny(c, refusal);
-  },
-);
+emqxHookRoutes.post('/authz', validJson(emqxAuthzSchema, deny), (c) => {
+  const { username, action, topic, retain: isRetained } = c.req.valid('json');
+  const refusal = refuseTopic(username, { action, topic, isRetained });
+  return refusal === undefined ? c.json({ result: 'allow' }) : deny(c, refusal);
+});
 
 // Brokers send more kinds of events than are needed here.
 const ignore = (c: Context) => c.body(null, 204);
 
 /** From 5.7 on EMQX repeats an event that was answered with 503; after any other error it drops it. */
-emqxHookRoutes.post(
-  '/events',
-  validJson(() => emqxEventSchema, ignore),
-  async (c) => {
-    const event = c.req.valid('json');
-    const report = reportConnection(
-      c.var.context,
-      event.clientid,
-      event.event === 'client.connected'
-        ? { kind: 'connected', sessionStartedAtMs: event.connected_at }
-        : {
-            kind: 'disconnected',
-            sessionStartedAtMs: event.connected_at ?? null,
-            endedAtMs: event.disconnected_at,
-            reason: event.reason,
-          },
-    );
-    try {
-      await report;
-    } catch (error) {
-      const refusal: Refusal = error instanceof RefusedError ? error.refusal : { kind: 'internal_error' };
-      log('error', 'event of the broker not taken', { requestId: c.var.requestId, refusal, ...describeError(error) });
-      return c.body(null, 503);
-    }
-    return c.body(null, 204);
-  },
-);
+emqxHookRoutes.post('/events', validJson(emqxEventSchema, ignore), async (c) => {
+  const event = c.req.valid('json');
+  const report = reportConnection(
+    c.var.context,
+    event.clientid,
+    event.event === 'client.connected'
+      ? { kind: 'connected', sessionStartedAtMs: event.connected_at }
+      : {
+          kind: 'disconnected',
+          sessionStartedAtMs: event.connected_at ?? null,
+          endedAtMs: event.disconnected_at,
+          reason: event.reason,
+        },
+  );
+  try {
+    await report;
+  } catch (error) {
+    const refusal: Refusal = error instanceof RefusedError ? error.refusal : { kind: 'internal_error' };
+    log('error', 'event of the broker not taken', { requestId: c.var.requestId, refusal, ...describeError(error) });
+    return c.body(null, 503);
+  }
+  return c.body(null, 204);
+});
 
 function denyLogin(c: Context<AppEnv>, refusal: Refusal) {
   noteRefusal(c, refusal);

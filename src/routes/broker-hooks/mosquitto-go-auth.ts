@@ -14,29 +14,21 @@ export const mosquittoGoAuthHookRoutes = createRouter();
 /** What mosquitto's access numbers ask for. */
 const actionsByAccess = { 1: ['receive'], 2: ['publish'], 3: ['receive', 'publish'], 4: ['subscribe'] } as const;
 
-mosquittoGoAuthHookRoutes.post(
-  '/user',
-  validJson(() => goAuthUserSchema, denyLogin),
-  async (c) => {
-    const { username, password, clientid: clientId } = c.req.valid('json');
-    const decision = await decideConnect(c.var.context, { clientId, username, password });
-    return decision.ok ? allow(c) : denyLogin(c, decision.refusal);
-  },
-);
+mosquittoGoAuthHookRoutes.post('/user', validJson(goAuthUserSchema, denyLogin), async (c) => {
+  const { username, password, clientid: clientId } = c.req.valid('json');
+  const decision = await decideConnect(c.var.context, { clientId, username, password });
+  return decision.ok ? allow(c) : denyLogin(c, decision.refusal);
+});
 
 /** Asked about every client; nobody is a superuser. */
 mosquittoGoAuthHookRoutes.post('/superuser', (c) => c.json({ ok: false, error: 'forbidden' }, 403));
 
-mosquittoGoAuthHookRoutes.post(
-  '/acl',
-  validJson(() => goAuthAclSchema, deny),
-  (c) => {
-    const { username, topic, acc } = c.req.valid('json');
-    const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }));
-    const refusal = refusals.find((one) => one !== undefined);
-    return refusal === undefined ? allow(c) : deny(c, refusal);
-  },
-);
+mosquittoGoAuthHookRoutes.post('/acl', validJson(goAuthAclSchema, deny), (c) => {
+  const { username, topic, acc } = c.req.valid('json');
+  const refusals = actionsByAccess[acc].map((action) => refuseTopic(username, { action, topic }));
+  const refusal = refusals.find((refused) => refused !== undefined);
+  return refusal === undefined ? allow(c) : deny(c, refusal);
+});
 
 function allow(c: Context) {
   return c.json({ ok: true, error: '' });

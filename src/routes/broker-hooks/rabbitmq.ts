@@ -21,57 +21,37 @@ export const rabbitmqHookRoutes = createRouter();
 const exchange = 'amq.topic';
 const methods = ['GET', 'POST'];
 
-rabbitmqHookRoutes.on(
-  methods,
-  '/user',
-  validJson(() => rabbitmqUserSchema, deny),
-  async (c) => {
-    const { username, password, client_id: clientId } = c.req.valid('json');
-    const decision = await decideConnect(c.var.context, { clientId, username, password });
-    return decision.ok ? allow(c) : deny(c, decision.refusal);
-  },
-);
+rabbitmqHookRoutes.on(methods, '/user', validJson(rabbitmqUserSchema, deny), async (c) => {
+  const { username, password, client_id: clientId } = c.req.valid('json');
+  const decision = await decideConnect(c.var.context, { clientId, username, password });
+  return decision.ok ? allow(c) : deny(c, decision.refusal);
+});
 
 /** Any virtual host: what may be done in it is asked for each queue and topic. */
-rabbitmqHookRoutes.on(
-  methods,
-  '/vhost',
-  validJson(() => rabbitmqVhostSchema, deny),
-  (c) => {
-    const { username } = c.req.valid('json');
-    return rightsOfUser(username) === undefined ? deny(c, unknownName(username)) : allow(c);
-  },
-);
+rabbitmqHookRoutes.on(methods, '/vhost', validJson(rabbitmqVhostSchema, deny), (c) => {
+  const { username } = c.req.valid('json');
+  return rightsOfUser(username) === undefined ? deny(c, unknownName(username)) : allow(c);
+});
 
-rabbitmqHookRoutes.on(
-  methods,
-  '/resource',
-  validJson(() => rabbitmqResourceSchema, deny),
-  (c) => {
-    const { username, resource, name, permission } = c.req.valid('json');
-    if (rightsOfUser(username) === undefined) return deny(c, unknownName(username));
-    const isAllowed =
-      resource === 'exchange' ? name === exchange && permission !== 'configure' : isQueueOf(username, name);
-    return isAllowed ? allow(c) : deny(c, { kind: 'resource_forbidden', resource, name, permission });
-  },
-);
+rabbitmqHookRoutes.on(methods, '/resource', validJson(rabbitmqResourceSchema, deny), (c) => {
+  const { username, resource, name, permission } = c.req.valid('json');
+  if (rightsOfUser(username) === undefined) return deny(c, unknownName(username));
+  const isAllowed =
+    resource === 'exchange' ? name === exchange && permission !== 'configure' : isQueueOf(username, name);
+  return isAllowed ? allow(c) : deny(c, { kind: 'resource_forbidden', resource, name, permission });
+});
 
-rabbitmqHookRoutes.on(
-  methods,
-  '/topic',
-  validJson(() => rabbitmqTopicSchema, deny),
-  (c) => {
-    const { username, name, permission, routing_key: routingKey } = c.req.valid('json');
-    if (name !== exchange) return deny(c, { kind: 'resource_forbidden', resource: 'exchange', name, permission });
-    const action = permission === 'write' ? 'publish' : 'subscribe';
-    const topic = topicOf(routingKey);
-    const refusal: Refusal | undefined =
-      topic === undefined
-        ? { kind: 'topic_forbidden', action, topic: routingKey }
-        : refuseTopic(username, { action, topic });
-    return refusal === undefined ? allow(c) : deny(c, refusal);
-  },
-);
+rabbitmqHookRoutes.on(methods, '/topic', validJson(rabbitmqTopicSchema, deny), (c) => {
+  const { username, name, permission, routing_key: routingKey } = c.req.valid('json');
+  if (name !== exchange) return deny(c, { kind: 'resource_forbidden', resource: 'exchange', name, permission });
+  const action = permission === 'write' ? 'publish' : 'subscribe';
+  const topic = topicOf(routingKey);
+  const refusal: Refusal | undefined =
+    topic === undefined
+      ? { kind: 'topic_forbidden', action, topic: routingKey }
+      : refuseTopic(username, { action, topic });
+  return refusal === undefined ? allow(c) : deny(c, refusal);
+});
 
 /** The plugin names a client's queues after its client id, which for a device is its username. */
 function isQueueOf(username: string, queue: string): boolean {

@@ -13,7 +13,7 @@ export const readFields = createMiddleware<AppEnv>(async (c, next) => {
     replaceBody(c, JSON.stringify(c.req.query()), 'POST');
     return next();
   }
-  const text = (await readText(c.req.raw, maxBodyBytes, c.var.context.config.limits)) ?? '';
+  const text = (await readText(c.req.raw, maxBodyBytes)) ?? '';
   const isForm = c.req.header('Content-Type')?.includes('x-www-form-urlencoded') === true;
   const json = isForm ? JSON.stringify(Object.fromEntries(new URLSearchParams(text))) : text;
   replaceBody(c, parseJson(json) === undefined ? 'null' : json);

@@ -21,85 +21,57 @@ const refusedQos = 128;
 const both = (hook: string) => [`/${hook}`, `/${hook}_m5`];
 const sessionEnds = ['/on_client_offline', '/on_client_gone'];
 
-vernemqHookRoutes.on(
-  'POST',
-  both('auth_on_register'),
-  validJson(() => vernemqRegisterSchema, deny),
-  async (c) => {
-    const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
-    const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
-    return decision.ok ? allow(c) : deny(c, decision.refusal);
-  },
-);
+vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(vernemqRegisterSchema, deny), async (c) => {
+  const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
+  const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
+  return decision.ok ? allow(c) : deny(c, decision.refusal);
+});
 
-vernemqHookRoutes.post(
-  '/auth_on_publish',
-  validJson(() => vernemqPublishSchema, deny),
-  (c) => {
-    const refusal = refusePublish(c.req.valid('json'));
-    return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
-  },
-);
+vernemqHookRoutes.post('/auth_on_publish', validJson(vernemqPublishSchema, deny), (c) => {
+  const refusal = refusePublish(c.req.valid('json'));
+  return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
+});
 
 /** Not for a while: VerneMQ's cache has no bound, and its key holds the message's properties, which a client makes up. */
-vernemqHookRoutes.post(
-  '/auth_on_publish_m5',
-  validJson(() => vernemqPublishSchema, deny),
-  (c) => {
-    const refusal = refusePublish(c.req.valid('json'));
-    return refusal === undefined ? allow(c) : deny(c, refusal);
-  },
-);
+vernemqHookRoutes.post('/auth_on_publish_m5', validJson(vernemqPublishSchema, deny), (c) => {
+  const refusal = refusePublish(c.req.valid('json'));
+  return refusal === undefined ? allow(c) : deny(c, refusal);
+});
 
 /** MQTT 3: filters are judged one by one, so that a wrong one does not cost the client the others. */
-vernemqHookRoutes.post(
-  '/auth_on_subscribe',
-  validJson(() => vernemqSubscribeSchema, deny),
-  (c) => {
-    const { topics } = c.req.valid('json');
-    const refusals = refuseFilters(c.req.valid('json'));
-    for (const refusal of refusals) if (refusal !== undefined) noteRefusal(c, refusal);
-    if (refusals.every((refusal) => refusal === undefined)) return allow(c);
-    if (refusals.every((refusal) => refusal !== undefined)) return c.json(notAllowed);
-    const granted = topics.map(({ topic, qos }, index) => ({
-      topic,
-      qos: refusals[index] === undefined ? qos : refusedQos,
-    }));
-    return c.json({ result: 'ok', topics: granted });
-  },
-);
+vernemqHookRoutes.post('/auth_on_subscribe', validJson(vernemqSubscribeSchema, deny), (c) => {
+  const { topics } = c.req.valid('json');
+  const refusals = refuseFilters(c.req.valid('json'));
+  for (const refusal of refusals) if (refusal !== undefined) noteRefusal(c, refusal);
+  if (refusals.every((refusal) => refusal === undefined)) return allow(c);
+  if (refusals.every((refusal) => refusal !== undefined)) return c.json(notAllowed);
+  const granted = topics.map(({ topic, qos }, index) => ({
+    topic,
+    qos: refusals[index] === undefined ? qos : refusedQos,
+  }));
+  return c.json({ result: 'ok', topics: granted });
+});
 
 /**
  * MQTT 5: one refused filter refuses the packet. Up to 2.1 VerneMQ takes the code 135 of a single one for a QoS and
  * subscribes it; the code 128 ends the session; and a list of grants resets their options.
  */
-vernemqHookRoutes.post(
-  '/auth_on_subscribe_m5',
-  validJson(() => vernemqSubscribeSchema, deny),
-  (c) => {
-    const refusals = refuseFilters(c.req.valid('json')).filter((refusal) => refusal !== undefined);
-    if (refusals.length === 0) return allow(c);
-    for (const refusal of refusals) noteRefusal(c, refusal);
-    return c.json(notAllowed);
-  },
+vernemqHookRoutes.post('/auth_on_subscribe_m5', validJson(vernemqSubscribeSchema, deny), (c) => {
+  const refusals = refuseFilters(c.req.valid('json')).filter((refusal) => refusal !== undefined);
+  if (refusals.length === 0) return allow(c);
+  for (const refusal of refusals) noteRefusal(c, refusal);
+  return c.json(notAllowed);
+});
+
+vernemqHookRoutes.post('/on_client_wakeup', validJson(vernemqSessionSchema, ignore), (c) =>
+  report(c, c.req.valid('json').client_id, { kind: 'connected', sessionStartedAtMs: Date.now() }),
 );
 
-vernemqHookRoutes.post(
-  '/on_client_wakeup',
-  validJson(() => vernemqSessionSchema, ignore),
-  (c) => report(c, c.req.valid('json').client_id, { kind: 'connected', sessionStartedAtMs: Date.now() }),
-);
-
-vernemqHookRoutes.on(
-  'POST',
-  sessionEnds,
-  validJson(() => vernemqSessionSchema, ignore),
-  (c) => {
-    const endedAtMs = Date.now();
-    const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs, reason: 'unknown' };
-    return report(c, c.req.valid('json').client_id, event);
-  },
-);
+vernemqHookRoutes.on('POST', sessionEnds, validJson(vernemqSessionSchema, ignore), (c) => {
+  const endedAtMs = Date.now();
+  const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs, reason: 'unknown' };
+  return report(c, c.req.valid('json').client_id, event);
+});
 
 async function report(c: Context<AppEnv>, clientId: string, event: Parameters<typeof reportConnection>[2]) {
   await reportConnection(c.var.context, clientId, event);

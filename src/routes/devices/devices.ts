@@ -170,10 +170,10 @@ export const deviceRoutes = createRouter()
   .openapi(listRoute, async (c) => {
     const { productKey, status, role, search, after, page, size } = c.req.valid('query');
     const filter = { productKey, statusCode: status, role, search };
-    return answer(c, await pageDevices(c.get('context'), c.get('caller'), filter, { page, size }, after));
+    return answer(c, await pageDevices(c.var.context, c.var.caller, filter, { page, size }, after));
   })
   .openapi(readRoute, async (c) =>
-    answer(c, await readDevice(c.get('context'), c.get('caller'), c.req.valid('param').deviceId)),
+    answer(c, await readDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(changeRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
@@ -189,14 +189,14 @@ export const deviceRoutes = createRouter()
     answer(c, await deleteDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(statusRoute, async (c) =>
-    answer(c, await readStatus(c.get('context'), c.get('caller'), c.req.valid('param').deviceId)),
+    answer(c, await readStatus(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   )
   .openapi(eventsRoute, async (c) => {
     const { deviceId } = c.req.valid('param');
     return answer(c, await pageEvents(c.var.context, c.var.caller, deviceId, c.req.valid('query')));
   })
   .openapi(propertiesRoute, async (c) =>
-    answer(c, await readProperties(c.get('context'), c.get('caller'), c.req.valid('param').deviceId)),
+    answer(c, await readProperties(c.var.context, c.var.caller, c.req.valid('param').deviceId)),
   );
 
 const claimRoute = createRoute({

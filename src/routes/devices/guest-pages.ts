@@ -9,7 +9,6 @@ import type { AppEnv } from '../../http/app-env.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { statusByError } from '../../http/error-status.ts';
 import { setPageHeaders } from '../../http/page-headers.ts';
-import { delayRefusal } from '../../http/rate-limit.ts';
 import { readText } from '../../http/request-body.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter } from '../../http/router.ts';
@@ -44,13 +43,12 @@ guestPageRoutes.post('/:token', async (c) => {
   return c.html(renderUse(receipt, requestId), receipt.state === 'undelivered' ? 503 : 200);
 });
 
-guestPageRoutes.onError(async (error, c) => {
+guestPageRoutes.onError((error, c) => {
   if (!(error instanceof RefusedError)) {
     log('error', 'uncaught', { requestId: c.var.requestId, ...describeError(error) });
   }
   const refusal: Refusal = error instanceof RefusedError ? error.refusal : { kind: 'internal_error' };
   const { message, retryAfterSeconds } = wireErrorOf(refusal);
-  if (message === 'too_many_requests') await delayRefusal(c.var.context.config);
   if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
   noteRefusal(c, refusal);
   const hasEnded = refusal.kind === 'guest_link_refused' && refusal.because !== 'wrong';
@@ -59,7 +57,7 @@ guestPageRoutes.onError(async (error, c) => {
 
 /** Of the page that is sent, so that sending it twice is one use; undefined where a client makes its own request. */
 async function readRequestId(c: Context<AppEnv>): Promise<string | undefined> {
-  const text = await readText(c.req.raw, maxFormBytes, c.var.context.config.limits);
+  const text = await readText(c.req.raw, maxFormBytes);
   const given = new URLSearchParams(text ?? '').get('request') ?? '';
   return /^[0-9a-z]{16}$/.test(given) ? given : undefined;
 }

@@ -17,14 +17,14 @@ bridgeRoutes.use(requireSecret('bridgeSecrets'));
 bridgeRoutes.post(
   '/uplink',
   readBody({ name: 'uplinkBatchBytes', max: maxBatchBytes }),
-  validJson(() => uplinkBatchSchema, answerRefusal),
+  validJson(uplinkBatchSchema, answerRefusal),
   async (c) => answer(c, { results: await takeBatch(c.var.context, c.req.valid('json')) }),
 );
 
 bridgeRoutes.post(
   '/reconcile',
   readBody({ name: 'requestBodyBytes', max: 1024 }),
-  validJson(() => reconcileSchema, answerRefusal),
+  validJson(reconcileSchema, answerRefusal),
   async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
 );
 

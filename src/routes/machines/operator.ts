@@ -22,20 +22,14 @@ operatorRoutes.get('/metrics', async (c) =>
   c.text(await renderMetrics(c.var.context), 200, { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' }),
 );
 
-operatorRoutes.post(
-  '/sign-up',
-  validJson(() => signUpSchema, answerRefusal),
-  async (c) => {
-    const { open } = c.req.valid('json');
-    await openSignUp(c.var.context, open);
-    return answer(c, { open });
-  },
-);
+operatorRoutes.post('/sign-up', validJson(signUpSchema, answerRefusal), async (c) => {
+  const { open } = c.req.valid('json');
+  await openSignUp(c.var.context, open);
+  return answer(c, { open });
+});
 
-operatorRoutes.post(
-  '/accounts/reset-password',
-  validJson(() => accountNameSchema, answerRefusal),
-  async (c) => answer(c, await issueResetFor(c.var.context, c.req.valid('json').name)),
+operatorRoutes.post('/accounts/reset-password', validJson(accountNameSchema, answerRefusal), async (c) =>
+  answer(c, await issueResetFor(c.var.context, c.req.valid('json').name)),
 );
 
 for (const [path, act] of Object.entries({
@@ -43,18 +37,12 @@ for (const [path, act] of Object.entries({
   '/accounts/enable': enableAccount,
   '/accounts/delete': deleteAccount,
 })) {
-  operatorRoutes.post(
-    path,
-    validJson(() => accountSliceSchema, answerRefusal),
-    async (c) => {
-      const { name, cursor } = c.req.valid('json');
-      return answer(c, await act(c.var.context, name, cursor));
-    },
-  );
+  operatorRoutes.post(path, validJson(accountSliceSchema, answerRefusal), async (c) => {
+    const { name, cursor } = c.req.valid('json');
+    return answer(c, await act(c.var.context, name, cursor));
+  });
 }
 
-operatorRoutes.post(
-  '/push-credentials',
-  validJson(() => sliceSchema, answerRefusal),
-  async (c) => answer(c, await pushCredentials(c.var.context, c.req.valid('json').cursor)),
+operatorRoutes.post('/push-credentials', validJson(sliceSchema, answerRefusal), async (c) =>
+  answer(c, await pushCredentials(c.var.context, c.req.valid('json').cursor)),
 );

@@ -9,7 +9,7 @@ import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
-import { inTurn, refuseStrangerWhereFull } from '../../pacing/password-turns.ts';
+import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { toIso } from '../../domain/time.ts';
 
 const minPasswordLength = 8;
@@ -18,15 +18,18 @@ const minPasswordLength = 8;
 export async function registerUser(
   context: ServiceContext,
   { username, email, password }: { username: string; email: string; password: string },
+  clientAddress: string,
 ) {
   refuseWeak(password);
-  refuseStrangerWhereFull(context);
+  const queue = passwordQueueOf(context.config);
+  const client = { isKnown: false, address: clientAddress };
+  queue.refuseIfFull(client);
   const database = context.primary();
   if ((await readSetting(database, 'sign_up')) === 'closed') throw new RefusedError({ kind: 'sign_up_closed' });
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
   // Saves the hash for names that are taken; the insertion is what decides.
   await refuseTaken(database, names);
-  const passwordHash = await inTurn(context, false, (pause) => hashPassword(password, pause));
+  const passwordHash = await queue.run(client, () => hashPassword(password));
   const projectId = createId('prj_', 8);
   const user = { username, email, ...names, passwordHash, projectId, createdAt: Date.now() };
   const userId = await insertUser(database, user);
@@ -68,10 +71,9 @@ export async function changePassword(
   const client = { account, userId, clientAddress, shownToken: deviceToken ?? undefined };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
   const { isKnownDevice } = attempt;
-  const { isRight } = await inTurn(context, isKnownDevice, (pause) =>
-    checkPassword(oldPassword, user.passwordHash, pause),
-  );
-  if (!isRight) {
+  const queue = passwordQueueOf(context.config);
+  const hashClient = { isKnown: isKnownDevice, address: clientAddress };
+  if (!(await queue.run(hashClient, () => checkPassword(oldPassword, user.passwordHash)))) {
     await countFailure(database, attempt);
     throw new RefusedError(credentialRefused('account_password', 'wrong'));
   }
@@ -79,7 +81,7 @@ export async function changePassword(
   const isChanged = await replacePassword(database, {
     userId,
     oldHash: user.passwordHash,
-    newHash: await inTurn(context, isKnownDevice, (pause) => hashPassword(newPassword, pause)),
+    newHash: await queue.run(hashClient, () => hashPassword(newPassword)),
     keptFamily: caller.sessionId,
     keptDevice: isKnownDevice ? await digestOf(deviceToken ?? '') : '',
   });

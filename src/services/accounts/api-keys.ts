@@ -10,8 +10,7 @@ import { credentialRefused, refuse, limitReached, RefusedError, type Outcome } f
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { callRelay, relayShardNames } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
-import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { BlockedAddresses, rememberNewest } from '../../domain/newest.ts';
 import { toIso } from '../../domain/time.ts';
 
@@ -156,7 +155,7 @@ async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey
     return known;
   }
   if ((unknownUntilMs.get(keyId) ?? 0) > nowMs) return undefined;
-  return known === undefined ? inStrangersTurn(context, () => fetchKey(context, keyId)) : fetchKey(context, keyId);
+  return fetchKey(context, keyId);
 }
 
 async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {

@@ -11,7 +11,7 @@ import { log } from '../../log.ts';
 import { refuseWeak } from './accounts.ts';
 import type { ServiceContext } from '../../context.ts';
 import { openMailSender } from './mail.ts';
-import { inTurn, refuseStrangerWhereFull } from '../../pacing/password-turns.ts';
+import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { hourMs, minuteMs, toIso } from '../../domain/time.ts';
 
 /** Of one account: a stranger must not fill a mailbox. */
@@ -56,15 +56,18 @@ export async function issuePasswordReset(
 export async function resetPassword(
   context: ServiceContext,
   { token, newPassword }: { token: string; newPassword: string },
+  clientAddress: string,
 ): Promise<void> {
   refuseWeak(newPassword);
   const refusal = new RefusedError({ kind: 'invalid_input', path: 'token', problem: 'is unknown, used or expired' });
   if (!tokenPattern.test(token)) throw refusal;
-  refuseStrangerWhereFull(context);
+  const queue = passwordQueueOf(context.config);
+  const client = { isKnown: false, address: clientAddress };
+  queue.refuseIfFull(client);
   const database = context.primary();
   const reset = await findPasswordReset(database, await digestOf(token), Date.now());
   if (reset === undefined) throw refusal;
-  const passwordHash = await inTurn(context, false, (pause) => hashPassword(newPassword, pause));
+  const passwordHash = await queue.run(client, () => hashPassword(newPassword));
   if (!(await usePasswordReset(database, reset, passwordHash))) throw refusal;
 }
 

@@ -1,6 +1,6 @@
 // Logging in, refreshing, logging out. A session is a family of refresh tokens, of which one is current; its access tokens
 // are valid until they expire, because checking them must not cost a database read a request.
-import { checkPassword, dummyHash, hashPassword, type Pause } from '../../crypto/password.ts';
+import { checkPassword, dummyHash } from '../../crypto/password.ts';
 import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import { signAccessToken } from '../../crypto/tokens.ts';
 import type { Database } from '../../db/client.ts';
@@ -11,14 +11,14 @@ import {
   rotateToken,
   type SessionClient,
 } from '../../db/accounts/refresh-tokens.ts';
-import { findUser, findUserByName, replacePasswordHash, type UserRow } from '../../db/accounts/users.ts';
+import { findUserByName } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import { addRotation, judgeToken } from '../../domain/token-rotation.ts';
 import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
-import { inTurn, isFamiliarClient, refuseStrangerWhereFull, rememberClient } from '../../pacing/password-turns.ts';
+import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
 import { dayMs } from '../../domain/time.ts';
 
 const refreshTokenMs = 30 * dayMs;
@@ -41,27 +41,24 @@ export async function logIn(context: ServiceContext, login: Login) {
   const shownToken = deviceToken ?? undefined;
   const clientDigest = await digestOf(`login client ${foldedName} ${clientAddress}`);
   const isFamiliar = isFamiliarClient(clientDigest);
-  if (shownToken === undefined && !isFamiliar) refuseStrangerWhereFull(context);
+  const queue = passwordQueueOf(context.config);
+  if (shownToken === undefined && !isFamiliar) queue.refuseIfFull({ isKnown: false, address: clientAddress });
   const database = context.primary();
   const user = await findUserByName(database, foldedName);
   const client = { account: user?.foldedEmail ?? foldedName, userId: user?.id, clientAddress, shownToken };
   const attempt = await beginLoginAttempt(database, context.config.limits, client);
-  const turn = <T>(hash: (pause: Pause) => Promise<T>) => inTurn(context, attempt.isKnownDevice || isFamiliar, hash);
-  const { isRight, isOutdated } = await turn((pause) =>
-    checkPassword(password, user?.passwordHash ?? dummyHash, pause),
-  );
+  const hashClient = { isKnown: attempt.isKnownDevice || isFamiliar, address: clientAddress };
+  const isRight = await queue.run(hashClient, () => checkPassword(password, user?.passwordHash ?? dummyHash));
   if (user === undefined || !isRight) {
     await countFailure(database, attempt);
     const problem = user === undefined ? 'unknown_account' : 'wrong';
     throw new RefusedError(credentialRefused('account_password', problem));
   }
   await resetFailures(database, attempt);
-  rememberClient(context, clientDigest);
+  rememberClient(clientDigest);
   // Told to nobody but who knows the password.
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
-  const passwordHash = isOutdated
-    ? await turn((pause) => renewHash(database, user, password, pause))
-    : user.passwordHash;
+  const { passwordHash } = user;
   const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
   const session = { user: { userId: user.id, username: user.username, email: user.email }, ...pair };
   if (deviceToken === undefined) return session;
@@ -161,12 +158,4 @@ function familyOf(refreshToken: string): string | undefined {
 
 async function successorOf(refreshToken: string, salt: string): Promise<string> {
   return `rt_${familyOf(refreshToken) ?? ''}${await deriveSecret(refreshToken, salt)}`;
-}
-
-/** The hash in effect now: one replaced meanwhile is taken only where it is of the same password. */
-async function renewHash(database: Database, user: UserRow, password: string, pause: Pause): Promise<string> {
-  const renewed = await hashPassword(password, pause);
-  if (await replacePasswordHash(database, user, renewed)) return renewed;
-  const currentHash = (await findUser(database, user.id))?.passwordHash ?? '';
-  return (await checkPassword(password, currentHash, pause)).isRight ? currentHash : user.passwordHash;
 }

@@ -1,7 +1,7 @@
 // Who may log in at the broker and use which topic there (contract 5 rule 4). One policy; the adapters in
 // routes/broker-hooks/ only translate.
+import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { isOneOf } from '../../crypto/secrets.ts';
-import { networkOf } from '../../domain/client-network.ts';
 import {
   bridgeName,
   bridgeRights,
@@ -15,7 +15,6 @@ import {
 import { messagingName, parseMessagingName } from '../../domain/topics.ts';
 import type { PresenceEvent } from '../../domain/device/presence/presence.ts';
 import { credentialRefused, refuse, type Outcome, type Refusal } from '../../domain/refusal.ts';
-import { guardLogin } from '../../pacing/login-guard.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 
@@ -34,16 +33,15 @@ export async function decideConnect(
   const named = parseMessagingName(request.username);
   if (named === undefined) return refuse({ kind: 'not_found', what: 'device', id: request.username });
   const { clientId, password, peer } = request;
-  const network = peer === undefined ? undefined : networkOf(peer);
-  const outcome = await guardLogin(context.config, { device: named, password, network }, (passwordDigest) =>
-    callDevice(context.env, named.deviceId, 'authenticate', 'idempotent', (device) =>
-      device.authenticate({
-        productKey: named.productKey,
-        isClientIdRight: clientId === messagingName(named),
-        passwordDigest,
-        peer,
-      }),
-    ),
+  const digest = await digestIfCertified(context.config.messagingSecrets, named, password);
+  if (!digest.ok) return digest;
+  const outcome = await callDevice(context.env, named.deviceId, 'authenticate', 'idempotent', (device) =>
+    device.authenticate({
+      productKey: named.productKey,
+      isClientIdRight: clientId === messagingName(named),
+      passwordDigest: digest.value,
+      peer,
+    }),
   );
   return outcome.ok ? { ok: true, value: rightsOfDevice(named) } : outcome;
 }

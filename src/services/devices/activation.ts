@@ -25,18 +25,13 @@ import { provisionAtBroker } from '../broker/provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { hourMs } from '../../domain/time.ts';
-import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
 
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */
 const maxAttempts = 5;
-const maxKnownProductKeys = 10_000;
-
-/** Product keys that were right before, in this isolate. */
-const knownProductKeys = new Map<string, true>();
 
 /** Where an activation came from. `claimToken`: of the address it was sent to. */
 type Origin = { clientAddress: string; claimToken?: string };
@@ -56,13 +51,7 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
     const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
     // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
     const answer =
-      known === undefined
-        ? await inStrangersTurn(context, async () => {
-            await refuseFloodOfNew(context, product.productKey, origin.clientAddress);
-            const made = await makeDevice(db, context.config, product, request);
-            return made && issueCredentials(context, activation, made);
-          })
-        : await activateKnown(context, activation, known);
+      known === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, known);
     if (answer !== undefined) return answer;
   }
   throw new Error('activation failed: the device was deleted during each attempt');
@@ -75,6 +64,13 @@ type Activation = {
   address: string;
   startedAtMs: number;
 };
+
+async function activateNew(context: ServiceContext, activation: Activation) {
+  const { product, request, address } = activation;
+  await refuseFloodOfNew(context, product.productKey, address);
+  const made = await makeDevice(context.primary(), context.config, product, request);
+  return made && issueCredentials(context, activation, made);
+}
 
 /** A registered serial becomes a device here; undefined where it was removed, or activated, at the same moment. */
 async function activateKnown(context: ServiceContext, activation: Activation, known: DeviceRow) {
@@ -150,11 +146,9 @@ function refuseFirst({ activation: policy, productKey }: ProductRow, known: Devi
 }
 
 async function requireProduct(context: ServiceContext, productKey: string): Promise<ProductRow> {
-  const find = () => findProduct(context.primary(), productKey);
-  const product = await (knownProductKeys.has(productKey) ? find() : inStrangersTurn(context, find));
+  const product = await findProduct(context.primary(), productKey);
   if (product === undefined) throw new RefusedError({ kind: 'unknown_product_key', productKey });
   if (product.status !== 1) throw new RefusedError({ kind: 'product_disabled', productKey });
-  rememberNewest(knownProductKeys, productKey, true, maxKnownProductKeys);
   return product;
 }
 

@@ -7,8 +7,7 @@ import { refusalOfKey, type Actor } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
-import { inStrangersTurn } from '../../pacing/stranger-turns.ts';
+import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { toIso } from '../../domain/time.ts';
 
 const tokenLength = 20;
@@ -60,9 +59,7 @@ export async function readClaimToken(
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
   if (retryAfterSeconds > 0) throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds });
   const userId = tokenPattern.test(token)
-    ? await inStrangersTurn(context, async () =>
-        useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now()),
-      )
+    ? await useClaimToken(context.primary(), await digestOf(token), usedBy, Date.now())
     : undefined;
   if (userId !== undefined) return userId;
   if (!(await isWithinShield(context, shield, clientAddress))) blocked.block(clientAddress);

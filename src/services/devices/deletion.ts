@@ -10,7 +10,6 @@ import { callDevice } from '../../objects/calls/stubs.ts';
 import { describeError, log } from '../../log.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
-import { inBulkTurn, pauseBetweenSteps } from '../../pacing/bulk-turns.ts';
 import type { ServiceContext } from '../../context.ts';
 import { requireDevice } from './rights.ts';
 import { findOwnProduct } from '../products/products.ts';
@@ -48,7 +47,7 @@ export async function deleteDevicesOf(
     throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
   }
   const wanted = { ...filter, productId, ownerId };
-  return inBulkTurn(context, actor.userId, () => deleteSlice(context, productKey, wanted));
+  return deleteSlice(context, productKey, wanted);
 }
 
 async function deleteSlice(context: ServiceContext, productKey: string, wanted: ProductDevicesFilter) {
@@ -57,7 +56,6 @@ async function deleteSlice(context: ServiceContext, productKey: string, wanted: 
   let deleted = 0;
   let areMore = true;
   while (areMore && deleted + failed.size < devicesPerDeletion) {
-    if (deleted + failed.size > 0) await pauseBetweenSteps(context);
     const stepSize = Math.min(endedAtOnce, devicesPerDeletion - deleted - failed.size);
     const requestedAtMs = Date.now();
     // Read anew for each step: another user may have claimed one of them meanwhile.

@@ -12,7 +12,7 @@ import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice, requireDeviceId } from './views.ts';
-import { isWithinShield, refusedBy } from '../../pacing/flood-shield.ts';
+import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { orNotActivated } from './not-activated.ts';
 import { toIso } from '../../domain/time.ts';
 

@@ -7,7 +7,6 @@ import { nameOf } from '../../domain/names.ts';
 import { offsetOf, pagedDevices, type PageRequest } from '../../domain/pagination.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import { isDeviceSN } from '../../domain/topics.ts';
-import { inBulkTurn, pauseBetweenSteps } from '../../pacing/bulk-turns.ts';
 import type { ServiceContext } from '../../context.ts';
 import { findOwnProduct } from '../products/products.ts';
 import { toIso } from '../../domain/time.ts';
@@ -35,7 +34,7 @@ export async function registerSerials(
     });
   }
   const wanted = [...new Set(serials.filter(isDeviceSN))];
-  const { deviceIds, made } = await inBulkTurn(context, actor.userId, () => registerInSteps(context, product, wanted));
+  const { deviceIds, made } = await registerInSteps(context, product, wanted);
   const seen = new Set<string>();
   const list = serials.map((given, index) => {
     const line = index + 1;
@@ -58,7 +57,6 @@ async function registerInSteps(
   const deviceIds = new Map<string, string>();
   const made = new Set<string>();
   for (let at = 0; at < wanted.length; at += serialsAtOnce) {
-    if (at > 0) await pauseBetweenSteps(context);
     const some = wanted.slice(at, at + serialsAtOnce);
     const before = await findSerials(db, product.id, some);
     const missing = some.filter((deviceSN) => !before.has(deviceSN));

@@ -14,7 +14,8 @@ import { answerUpgrade, selectSubprotocol } from './open-sockets.ts';
 /** A device without a record may get one. */
 const rememberMissingMs = 10_000;
 
-// Bounded by `rememberedDeviceNames`.
+const maxRemembered = 10_000;
+// Bounded by `maxRemembered`.
 const missing = new Map<string, { untilMs: number }>();
 const spentByNetwork = new Map<string, Spent>();
 const spentByDevice = new Map<string, Spent>();
@@ -47,19 +48,19 @@ export async function openEdge(
   );
   if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
   const entry = { untilMs: nowMs + rememberMissingMs };
-  rememberNewest(missing, deviceId, entry, context.config.limits.rememberedDeviceNames);
+  rememberNewest(missing, deviceId, entry, maxRemembered);
   throw notFound;
 }
 
 function mayGoStraight({ config }: ServiceContext, deviceId: string, network: string, nowMs: number): boolean {
   if (config.rateLimits !== 'production') return true;
-  const { rememberedDeviceNames, ...limits } = config.limits;
+  const { limits } = config;
   const byDevice = spend(spentByDevice.get(deviceId) ?? unspent, limits.edgeUnprovenPerDeviceMinute, nowMs);
   const byNetwork = spend(spentByNetwork.get(network) ?? unspent, limits.edgeUnprovenPerAddressMinute, nowMs);
   const byAll = spend(spentByAll, limits.edgeUnprovenPerMinute, nowMs);
   if (byDevice === undefined || byNetwork === undefined || byAll === undefined) return false;
-  rememberNewest(spentByDevice, deviceId, byDevice, rememberedDeviceNames);
-  rememberNewest(spentByNetwork, network, byNetwork, rememberedDeviceNames);
+  rememberNewest(spentByDevice, deviceId, byDevice, maxRemembered);
+  rememberNewest(spentByNetwork, network, byNetwork, maxRemembered);
   spentByAll = byAll;
   return true;
 }

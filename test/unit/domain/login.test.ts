@@ -2,8 +2,6 @@
 import { expect, it, vi } from 'vitest';
 import { checkPassword, dummyHash } from '../../../src/crypto/password.ts';
 
-const noPause = vi.hoisted(() => () => Promise.resolve());
-
 vi.mock('../../../src/crypto/password.ts', { spy: true });
 vi.mock('../../../src/db/client.ts');
 vi.mock('../../../src/db/accounts/users.ts');
@@ -11,10 +9,9 @@ vi.mock('../../../src/services/accounts/login-attempts.ts', () => ({
   beginLoginAttempt: () => Promise.resolve({ isKnownDevice: false }),
   countFailure: () => Promise.resolve(),
 }));
-vi.mock('../../../src/pacing/password-turns.ts', () => ({
-  inTurn: (_context: object, _isKnown: boolean, hash: (pause: unknown) => Promise<unknown>) => hash(noPause),
+vi.mock('../../../src/pacing/password-queue.ts', () => ({
+  passwordQueueOf: () => ({ run: (_client: object, hash: () => unknown) => hash(), refuseIfFull: () => undefined }),
   isFamiliarClient: () => false,
-  refuseStrangerWhereFull: () => undefined,
 }));
 
 type Sessions = { logIn: (context: object, given: object) => Promise<unknown> };
@@ -25,5 +22,5 @@ const { logIn } = (await import(path)) as Sessions;
 it('hashes the password for an unknown name, too, so that both take as long', async () => {
   const given = { name: 'nobody', password: 'wrong horse', clientAddress: '192.0.2.1' };
   await expect(logIn({ primary: () => ({}), config: {} }, given)).rejects.toThrow();
-  expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash, noPause);
+  expect(checkPassword).toHaveBeenCalledExactlyOnceWith('wrong horse', dummyHash);
 });

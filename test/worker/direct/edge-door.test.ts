@@ -17,7 +17,7 @@ const newAddress = () => `203.0.113.${++addresses}`;
 type Opening = { limits?: string; address?: string; changed?: object; bindings?: Env };
 
 function bindingsOf({ limits = '', changed = {} }: Opening): Env {
-  const vars = { RATE_LIMITS: 'production', LIMITS: `refusalDelayMs=0,${limits}` };
+  const vars = { RATE_LIMITS: 'production', LIMITS: limits };
   return { ...env, ...vars, ...changed } as unknown as Env;
 }
 
@@ -94,7 +94,7 @@ describe.each([
   ['of all addresses', 'edgeUnprovenPerMinute=0', 0],
 ])('connections beyond what may wake objects, %s', (_, limit, straight) => {
   // The others are not reached.
-  const limits = `edgeUnprovenPerDeviceMinute=100,oldPasswordFailuresPerMinute=0,${limit}`;
+  const limits = `edgeUnprovenPerDeviceMinute=100,${limit}`;
 
   async function beyond(deviceId: string) {
     const { changed, woken } = countWoken();
@@ -127,28 +127,6 @@ describe.each([
     const status = await sessionOf(device.deviceId).status(inPerson(1));
     expect(status.ok && [status.value.online, status.value.position]).toEqual([true, 'up']);
     expect(woken).toEqual([device.deviceId]);
-  });
-
-  it('are turned away beyond a burst only after a while, with a wrong password as with what is no CONNECT', async () => {
-    const device = await provisionDevice();
-    const { opening, woken } = await beyond(device.deviceId);
-    const waits: { ms: number; end: () => void }[] = [];
-    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
-    const slow = { ...opening, limits: `${limits},refusalBurst=1,refusalsPerSecond=1,refusalDelayMs=700` };
-    const paced = { ...slow, bindings: bindingsOf(slow) };
-    expect(await logIn(await open(device.deviceId, paced), device, 'tk_wrong')).toBe(4);
-    const held = await open(device.deviceId, paced);
-    const answered = logIn(held, device, 'tk_wrong');
-    await vi.waitFor(() => expect(waits).toHaveLength(1));
-    const malformed = await open(device.deviceId, paced);
-    malformed.send(pingreq);
-    await vi.waitFor(() => expect(waits).toHaveLength(2));
-    expect(waits.every(({ ms }) => ms > 500 && ms <= 700)).toBe(true);
-    for (const { end } of waits) end();
-    expect(await answered).toBe(4);
-    expect(await malformed.untilClosed()).toMatchObject({ code: 1002 });
-    expect(woken).toEqual([]);
-    vi.restoreAllMocks();
   });
 
   it('are for the device of the path alone, and for nothing but MQTT', async () => {

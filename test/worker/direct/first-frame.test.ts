@@ -103,10 +103,9 @@ describe.each([
 
   it('with a wrong password get the code for it, and no object wakes', async () => {
     const device = await provisionDevice();
-    const limits = 'oldPasswordFailuresPerMinute=0';
     const { changed, woken } = countWoken();
     for (const password of ['tk_wrong', createSecret('tk_', 48)]) {
-      const client = await openEdge({ limits, changed });
+      const client = await openEdge({ changed });
       client.send(connectPacket(device, { password }));
       const connack = await client.next();
       expect([connack.type, ...connack.body]).toEqual([2, 0, 4]);
@@ -119,7 +118,7 @@ describe.each([
     const { name, password } = await provisionDevice();
     const { changed, woken } = countWoken();
     for (const username of [name.replace(/dev_.*/, 'dev_33333333'), 'other&dev_33333333', 'nobody']) {
-      const client = await openEdge({ headers, limits: 'oldPasswordFailuresPerMinute=0', changed });
+      const client = await openEdge({ headers, changed });
       client.send(connectPacket({ name, password } as TestDevice, { username, clientId: username }));
       expect([...(await client.next()).body]).toEqual([0, 4]);
       expect(await client.untilClosed()).toMatchObject({ code: 1008 });

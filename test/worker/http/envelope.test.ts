@@ -155,8 +155,11 @@ describe('a request body', () => {
       },
     });
     const request = new Request(url, { method: 'POST', headers: headersOf(), body });
-    const changed = { ...env, LIMITS: 'requestBodySeconds=1' };
-    const answer = await createApp().fetch(request, changed, createExecutionContext());
+    const later = globalThis.setTimeout;
+    vi.spyOn(globalThis, 'setTimeout').mockImplementation(((run: () => void, ms: number) =>
+      later(run, ms === 10_000 ? 50 : ms)) as never);
+    const answer = await createApp().fetch(request, env, createExecutionContext());
+    vi.restoreAllMocks();
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({ message: 'invalid_request: body: not received whole', data: null });
   });
@@ -261,7 +264,7 @@ describe('a browser of a configured origin', () => {
     const { text } = await capture(async () => {
       const request = new Request('https://latchwork.test/api/v1/products');
       const changes = { CORS_ORIGINS: 'https://a.test, https://b.test/' as Env['CORS_ORIGINS'] };
-      expect((await sendTo(request, changes)).status).toBe(500);
+      expect((await sendTo(request, changes)).status).toBe(503);
     });
     expect(text).toContain('CORS_ORIGINS has the form https://host or *');
   });
@@ -367,14 +370,19 @@ describe('a request', () => {
     expect(text).not.toContain('secret');
   });
 
-  it('is refused while the configuration is incomplete, and the log names what is missing, not its value', async () => {
-    const { text } = await capture(async () => {
-      const request = new Request('https://latchwork.test/api/v1/products');
-      const response = await sendTo(request, { JWT_SECRETS: 'kid:too-short', SEALING_SECRETS: '' });
-      expect(await response.json()).toEqual({ code: 500, message: 'internal_error', data: null });
-    });
-    expect(text).toContain('JWT_SECRETS');
-    expect(text).toContain('SEALING_SECRETS');
-    expect(text).not.toContain('too-short');
-  });
+  it.each(['/', '/docs', '/health', '/api/v1/products', '/hooks/emqx/connect', '/mqtt', '/g/x', '/nothing'])(
+    'to %s is answered 503 without settings: the log names them, the answer only what to run',
+    async (path) => {
+      const { text } = await capture(async () => {
+        const request = new Request(`https://latchwork.test${path}`);
+        const response = await sendTo(request, { JWT_SECRETS: 'kid:too-short', MQTT_HOST: '' });
+        expect(response.status).toBe(503);
+        const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';
+        expect(await response.json()).toEqual({ code: 503, message, data: null });
+      });
+      expect(text).toContain('JWT_SECRETS');
+      expect(text).toContain('MQTT_HOST');
+      expect(text).not.toContain('too-short');
+    },
+  );
 });

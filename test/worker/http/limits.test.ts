@@ -4,13 +4,13 @@ import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
-import { maxDevices } from '../../../src/services/accounts/login-attempts.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { keepLoginDevice } from '../../../src/db/accounts/login-devices.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
+import { RefusedError } from '../../../src/domain/refusal.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';
-import { beginLoginAttempt, countFailure } from '../../../src/services/accounts/login-attempts.ts';
-import { inTurn } from '../../../src/pacing/password-turns.ts';
+import { beginLoginAttempt, countFailure, maxDevices } from '../../../src/services/accounts/login-attempts.ts';
+import { PasswordQueue, passwordQueueOf } from '../../../src/pacing/password-queue.ts';
 import { call, createUser } from '../rig/clients/client.ts';
 
 const password = 'correct horse';
@@ -191,19 +191,27 @@ describe('attempts at one account', () => {
 });
 
 describe('passwords that are to be hashed', () => {
-  it('wait in a queue, and are refused where it is full', async () => {
-    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=2' } as unknown as Env;
-    const context = { config: readConfig(changed) };
+  const sizes = { waiting: 2, waitingPerAddress: 2, waitMs: 5_000, restMs: 0 };
+  const stranger = { isKnown: false, address: '192.0.2.1' };
+  const known = { isKnown: true, address: '192.0.2.1' };
+
+  /** Hashes that end when they are told to. */
+  function heldHashes() {
     const ends: (() => void)[] = [];
-    const hash = (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name)));
-    const turns = ['first', 'second'].map((name) => inTurn(context, false, hash(name)));
+    return { ends, hash: (name: string) => () => new Promise<string>((resolve) => ends.push(() => resolve(name))) };
+  }
+
+  it('wait in a queue, known clients first, and are refused if it is full', async () => {
+    const queue = new PasswordQueue(sizes);
+    const { ends, hash } = heldHashes();
+    const turns = ['first', 'second', 'third'].map((name) => queue.run(stranger, hash(name)));
     await vi.waitFor(() => expect(ends).toHaveLength(1));
-    turns.push(inTurn(context, false, hash('third')));
-    await expect(inTurn(context, false, hash('fourth'))).rejects.toMatchObject({
-      refusal: { kind: 'rate_limited', limit: 'passwordHashQueue', retryAfterSeconds: 2 },
+    await expect(queue.run(stranger, hash('fourth'))).rejects.toMatchObject({
+      refusal: { kind: 'rate_limited', limit: 'password_queue', retryAfterSeconds: 2 },
     });
-    // A known device has a queue of its own and comes first.
-    turns.push(inTurn(context, true, hash('known')));
+    expect(() => queue.refuseIfFull(stranger)).toThrow();
+    expect(() => queue.refuseIfFull(known)).not.toThrow();
+    turns.push(queue.run(known, hash('known')));
     const order: string[] = [];
     for (const turn of turns) void turn.then((name) => order.push(name));
     for (let count = 1; count <= 4; count++) {
@@ -214,73 +222,75 @@ describe('passwords that are to be hashed', () => {
     expect(order).toEqual(['first', 'known', 'second', 'third']);
   });
 
-  it('leave time to others between their steps, unless limits are relaxed', async () => {
-    const wait = vi.spyOn(scheduler, 'wait');
-    const pausesOf = async (vars: object): Promise<number[]> => {
-      const config = readConfig({
-        ...env,
-        LIMITS: 'passwordStepPauseMs=23,passwordHashPauseMs=0,passwordHashesPerMinute=100000',
-        ...vars,
-      } as unknown as Env);
-      wait.mockClear();
-      await inTurn({ config }, true, (pause) => pause());
-      return wait.mock.calls.map(([ms]) => ms);
-    };
-    expect(await pausesOf({ RATE_LIMITS: 'production' })).toContain(23);
-    expect(await pausesOf({ RATE_LIMITS: 'relaxed' })).not.toContain(23);
-    vi.restoreAllMocks();
+  it('of one address leave room for strangers of other addresses', async () => {
+    const queue = new PasswordQueue({ ...sizes, waiting: 3, waitingPerAddress: 1 });
+    const { ends, hash } = heldHashes();
+    const turns = ['first', 'second'].map((name) => queue.run(stranger, hash(name)));
+    await vi.waitFor(() => expect(ends).toHaveLength(1));
+    await expect(queue.run(stranger, hash('third'))).rejects.toThrow();
+    turns.push(queue.run({ isKnown: false, address: '192.0.2.2' }, hash('other')));
+    for (let count = 1; count <= 3; count++) {
+      await vi.waitFor(() => expect(ends).toHaveLength(count));
+      ends[count - 1]!();
+    }
+    expect(await Promise.all(turns)).toEqual(['first', 'second', 'other']);
   });
 
-  it('are paced beyond a burst, so that they take a small share of the time', async () => {
-    const LIMITS = 'passwordHashPauseMs=0,passwordHashBurst=3,passwordHashesPerMinute=60';
-    const context = { config: readConfig({ ...env, RATE_LIMITS: 'production', LIMITS } as unknown as Env) };
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const wait = vi.spyOn(scheduler, 'wait');
-    for (let count = 0; count < 4; count++) await inTurn(context, false, () => Promise.resolve());
-    // The burst is used up: the place of the last stays taken until there is another second's one. What other tests have left
-    // of the burst counts as well.
-    const [firstMs] = wait.mock.calls.map(([ms]) => ms).filter((ms) => ms > 500);
-    expect(firstMs).toBeGreaterThan(900);
-    expect(firstMs).toBeLessThanOrEqual(1_000);
-    vi.useRealTimers();
-    vi.restoreAllMocks();
+  it('are followed by a rest', async () => {
+    const queue = new PasswordQueue({ ...sizes, restMs: 100 });
+    const startedAtMs = performance.now();
+    const times: number[] = [];
+    const hash = () => Promise.resolve(times.push(performance.now() - startedAtMs));
+    await Promise.all([queue.run(stranger, hash), queue.run(stranger, hash)]);
+    expect(times[1]! - times[0]!).toBeGreaterThanOrEqual(90);
   });
 
-  it('of a stranger are refused before the database is asked where the queue is full, of a known client not', async () => {
+  it('are refused if their turn does not come in time, and leave the queue', async () => {
+    const queue = new PasswordQueue({ ...sizes, waiting: 1, waitMs: 20 });
+    const { ends, hash } = heldHashes();
+    const first = queue.run(stranger, hash('first'));
+    await vi.waitFor(() => expect(ends).toHaveLength(1));
+    await expect(queue.run(stranger, hash('second'))).rejects.toThrow();
+    expect(() => queue.refuseIfFull(stranger)).not.toThrow();
+    ends[0]!();
+    expect(await first).toBe('first');
+    expect(await queue.run(stranger, () => Promise.resolve('third'))).toBe('third');
+  });
+
+  it('of requests at once get their turns across requests', async () => {
+    const { username } = await createAccount();
+    const statuses = await Promise.all(
+      Array.from(
+        { length: 6 },
+        async (_, index) => (await logIn(username, password, `203.0.113.${50 + index}`)).status,
+      ),
+    );
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 200]);
+  });
+
+  it('free their place if hashing fails', async () => {
+    const queue = new PasswordQueue(sizes);
+    await expect(queue.run(stranger, () => Promise.reject(new Error('out of memory')))).rejects.toThrow();
+    expect(await queue.run(stranger, () => Promise.resolve('next'))).toBe('next');
+  });
+
+  it('of a stranger are refused before the database is asked if the queue is full, of a known client not', async () => {
     const { username } = await createAccount();
     const address = '203.0.113.40';
     expect((await logIn(username, password, address)).status).toBe(200);
-    const changed = { ...env, LIMITS: 'passwordHashPauseMs=0,passwordHashQueue=1' } as unknown as Env;
-    const context = { config: readConfig(changed) };
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    const hash = vi.fn(() => promise);
-    const held = [inTurn(context, false, hash)];
-    await vi.waitFor(() => expect(hash).toHaveBeenCalled());
-    held.push(inTurn(context, false, () => promise));
-    const app = createApp();
-    const attempt = async (from: string) => {
-      const headers = { 'CF-Connecting-IP': from };
-      const init = { method: 'POST', headers, body: JSON.stringify({ username, password }) };
-      const asked = new Request('https://latchwork.test/api/v1/users/login', init);
-      return (await app.fetch(asked, { ...changed, DB: env.DB }, createExecutionContext())).status;
-    };
-    expect(await attempt('203.0.113.41')).toBe(429);
-    const known = attempt(address);
-    resolve(undefined);
-    expect(await known).toBe(200);
-    await Promise.all(held);
-  });
-
-  it('free their place when hashing fails', async () => {
-    const context = { config: readConfig({ ...env, LIMITS: 'passwordHashPauseMs=0' } as unknown as Env) };
-    await expect(inTurn(context, false, () => Promise.reject(new Error('out of memory')))).rejects.toThrow();
-    expect(await inTurn(context, false, () => Promise.resolve('next'))).toBe('next');
+    const queue = passwordQueueOf(readConfig(env));
+    const isFull = vi.spyOn(queue, 'refuseIfFull').mockImplementation(({ isKnown }) => {
+      if (!isKnown) throw new RefusedError({ kind: 'rate_limited', limit: 'password_queue', retryAfterSeconds: 2 });
+    });
+    expect((await logIn(username, password, '203.0.113.41')).status).toBe(429);
+    expect((await logIn(username, password, address)).status).toBe(200);
+    isFull.mockRestore();
   });
 });
 
 describe('the flood shields of a deployment', () => {
   const app = createApp();
-  const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0' } as unknown as Env;
+  const production = { ...env, RATE_LIMITS: 'production' } as unknown as Env;
 
   async function post(path: string, body: object, headers: Record<string, string>): Promise<Response> {
     const request = new Request(`https://latchwork.test${path}`, {

@@ -3,10 +3,7 @@ import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
-import { readConfig } from '../../../src/config.ts';
-import { inStrangersTurn } from '../../../src/pacing/stranger-turns.ts';
 import { call, createUser } from '../rig/clients/client.ts';
-import { hookSecret } from '../rig/clients/hooks.ts';
 
 type Key = { keyId: string; apiKey: string };
 
@@ -47,7 +44,7 @@ function limiter(limit: number): RateLimit {
   };
 }
 
-const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0' } as unknown as Env;
+const production = { ...env, RATE_LIMITS: 'production' } as unknown as Env;
 
 describe('health', () => {
   const healthOf = (answer: () => Promise<object>) => {
@@ -91,93 +88,6 @@ describe('health', () => {
   });
 });
 
-describe('a refusal of a flood shield', () => {
-  it('is held back, until too many are', async () => {
-    const waits: (() => void)[] = [];
-    vi.spyOn(scheduler, 'wait').mockImplementation(() => new Promise((resolve) => waits.push(resolve)));
-    const changed = { ...production, LIMITS: 'delayedRefusals=2', HEALTH_LIMIT: limiter(0) } as unknown as Env;
-    const held = [ask(changed, '/health', {}), ask(changed, '/health', {})];
-    await vi.waitFor(() => expect(waits).toHaveLength(2));
-    expect((await ask(changed, '/health', {})).status).toBe(429);
-    for (const end of waits) end();
-    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([429, 429]);
-    vi.restoreAllMocks();
-  });
-});
-
-describe('refusals of the API', () => {
-  it('are answered at once up to a burst, then evenly apart, and at most for the delay of a refusal', async () => {
-    const waits: { ms: number; end: () => void }[] = [];
-    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
-    const LIMITS = 'refusalBurst=2,refusalsPerSecond=10,refusalDelayMs=150';
-    const changed = { ...production, LIMITS } as unknown as Env;
-    vi.useFakeTimers({ toFake: ['Date'] });
-    for (const path of ['/api/v1/users/me', '/api/v1/nothing']) {
-      expect((await ask(changed, path, {})).status).toBeGreaterThanOrEqual(401);
-    }
-    expect(waits).toEqual([]);
-    const held = Array.from({ length: 3 }, () => ask(changed, '/api/v1/users/me', {}));
-    // `vi.waitFor` would let the clock go on.
-    while (waits.length < 3) await new Promise((resolve) => setTimeout(resolve, 1));
-    vi.useRealTimers();
-    expect(waits.map(({ ms }) => ms)).toEqual([100, 150, 150]);
-    for (const { end } of waits) end();
-    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([401, 401, 401]);
-    // Who may do what he asks for does not wait, and nobody waits where limits are relaxed.
-    const { token } = await createUser();
-    expect((await ask(changed, '/api/v1/users/me', { Authorization: `Bearer ${token}` })).status).toBe(200);
-    const relaxed = { ...changed, RATE_LIMITS: 'relaxed' } as unknown as Env;
-    expect((await ask(relaxed, '/api/v1/users/me', {})).status).toBe(401);
-    expect(waits).toHaveLength(3);
-    vi.restoreAllMocks();
-  });
-});
-
-describe('WebSockets', () => {
-  it('are opened at once up to a burst, then evenly apart, at relay and edge', async () => {
-    const waits: { ms: number; end: () => void }[] = [];
-    vi.spyOn(scheduler, 'wait').mockImplementation((ms) => new Promise((end) => waits.push({ ms, end })));
-    const changed = { ...production, LIMITS: 'openingBurst=1,openingsPerSecond=10' } as unknown as Env;
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const open = (path: string) => ask(changed, path, { Upgrade: 'websocket' });
-    expect((await open('/mqtt')).status).toBe(101);
-    const held = [open('/mqtt'), open('/mqtt/dev_00000000')];
-    while (waits.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
-    vi.useRealTimers();
-    expect(waits.map(({ ms }) => ms)).toEqual([100, 200]);
-    for (const { end } of waits) end();
-    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([101, 404]);
-    vi.restoreAllMocks();
-  });
-});
-
-describe('refusals outside the API', () => {
-  const authorized = (secret: string) => ({ Authorization: `Bearer ${secret}` });
-  const post = { method: 'POST', body: '{}' };
-  const emqx = '/hooks/emqx/connect';
-
-  it.each([
-    ['a hook', emqx, post],
-    ['the bridge', '/bridge/uplink', post],
-    ["the operator's routes", '/operator/metrics', noBody],
-    ['a device that is not there', '/mqtt/dev_99999999', noBody],
-    ['no route', '/nothing', noBody],
-  ])('are held back, too: %s', async (_, path, init) => {
-    const waits: (() => void)[] = [];
-    vi.spyOn(scheduler, 'wait').mockImplementation(() => new Promise((resolve) => waits.push(resolve)));
-    const changed = { ...production, LIMITS: 'refusalBurst=1,refusalsPerSecond=1' } as unknown as Env;
-    expect((await ask(changed, path, authorized('wrong'), init)).status).toBeLessThan(500);
-    const held = ask(changed, path, authorized('wrong'), init);
-    await vi.waitFor(() => expect(waits).toHaveLength(1));
-    // What a broker asks with its secret is answered at once, whatever it is about.
-    if (path === emqx) expect((await ask(changed, `${path}/none`, authorized(hookSecret), init)).status).toBe(404);
-    for (const end of waits) end();
-    expect((await held).status).toBeGreaterThanOrEqual(400);
-    expect(waits).toHaveLength(1);
-    vi.restoreAllMocks();
-  });
-});
-
 describe('a signed-in user', () => {
   it('is refused what is too much for one user, and others are not', async () => {
     const [{ token }, other] = [await createUser(), await createUser()];
@@ -191,71 +101,40 @@ describe('a signed-in user', () => {
   });
 });
 
-describe('the pace of a user', () => {
-  it('lets a burst through at once, then holds requests back, and refuses what would wait too long', async () => {
-    const [{ token }, other] = [await createUser(), await createUser()];
-    const LIMITS = 'refusalDelayMs=0,userRequestBurst=2,userRequestsPerSecond=10,userRequestWaitMs=150';
-    const changed = { ...production, LIMITS } as unknown as Env;
-    const waits = vi.spyOn(scheduler, 'wait');
-    const read = (by: string) => ask(changed, '/api/v1/users/me', { Authorization: `Bearer ${by}` });
+describe('the rate of a user', () => {
+  /** Answers of `count` requests that are sent at once, and how long they were held back. */
+  async function sendAtOnce(count: number, send: () => Promise<Response>) {
+    const waits = vi.spyOn(scheduler, 'wait').mockResolvedValue(undefined);
     vi.useFakeTimers({ toFake: ['Date'] });
-    const answers = await Promise.all(Array.from({ length: 4 }, () => read(token)));
-    expect((await read(other.token)).status).toBe(200);
+    const statuses = (await Promise.all(Array.from({ length: count }, send))).map(({ status }) => status);
     vi.useRealTimers();
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-    expect(answers[3]?.headers.get('Retry-After')).toBe('1');
-    expect(waits.mock.calls.map(([ms]) => ms).filter((ms) => ms > 0)).toEqual([100]);
+    const waitedMs = waits.mock.calls.map(([ms]) => ms).filter((ms) => ms > 0);
     vi.restoreAllMocks();
-  });
-});
+    return { statuses, waitedMs };
+  }
 
-describe('the pace of what a user writes', () => {
-  it('is slower than that of reads and of commands, and does not hold these up', async () => {
+  it('lets a burst of 30 through at once, then holds requests back for up to two seconds, and refuses more', async () => {
+    const [{ token }, other] = [await createUser(), await createUser()];
+    const changed = { ...production, LIMITS: 'userRequestsPerSecond=2' } as unknown as Env;
+    const read = (by: string) => ask(changed, '/api/v1/users/me', { Authorization: `Bearer ${by}` });
+    const { statuses, waitedMs } = await sendAtOnce(36, () => read(token));
+    expect(statuses).toEqual([...Array<number>(34).fill(200), 429, 429]);
+    expect(waitedMs).toEqual([500, 1_000, 1_500, 2_000]);
+    expect((await read(other.token)).status).toBe(200);
+  });
+
+  it('is slower for writes, and writes do not hold up reads and commands', async () => {
     const { token } = await createUser();
-    const LIMITS = 'refusalDelayMs=0,userWriteBurst=2,userWritesPerSecond=10,userRequestWaitMs=150';
-    const changed = { ...production, LIMITS } as unknown as Env;
+    const changed = { ...production, LIMITS: 'userWritesPerSecond=1' } as unknown as Env;
     const headers = { Authorization: `Bearer ${token}` };
-    const waits = vi.spyOn(scheduler, 'wait');
     const createKey = () => ask(changed, '/api/v1/users/api-keys', headers, { method: 'POST', body: '{}' });
     const control = () =>
       ask(changed, '/api/v1/devices/dev_00000000/control', headers, { method: 'POST', body: '{"action":"trigger"}' });
-    vi.useFakeTimers({ toFake: ['Date'] });
-    const written = await Promise.all(Array.from({ length: 4 }, createKey));
+    const { statuses, waitedMs } = await sendAtOnce(13, createKey);
+    expect(statuses).toEqual([...Array<number>(12).fill(200), 429]);
+    expect(waitedMs).toEqual([1_000, 2_000]);
     expect((await ask(changed, '/api/v1/users/me', headers)).status).toBe(200);
     expect((await control()).status).toBe(404);
-    vi.useRealTimers();
-    expect(written.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-    expect(written[3]?.headers.get('Retry-After')).toBe('1');
-    expect(waits.mock.calls.map(([ms]) => ms).filter((ms) => ms > 0)).toEqual([100]);
-    vi.restoreAllMocks();
-  });
-});
-
-describe('what strangers can make the database do', () => {
-  const contextOf = (limits: string) => ({ config: readConfig({ ...production, LIMITS: limits } as unknown as Env) });
-
-  it('is done two at a time, and refused where too many wait', async () => {
-    const context = contextOf('strangerQueue=2,strangerPauseMs=0');
-    const ends: (() => void)[] = [];
-    const work = () => new Promise<void>((resolve) => ends.push(resolve));
-    const first = [inStrangersTurn(context, work), inStrangersTurn(context, work)];
-    await vi.waitFor(() => expect(ends).toHaveLength(2));
-    const next = [inStrangersTurn(context, work), inStrangersTurn(context, work)];
-    await expect(inStrangersTurn(context, work)).rejects.toMatchObject({
-      refusal: { kind: 'rate_limited', limit: 'strangerQueue', retryAfterSeconds: 2 },
-    });
-    expect(ends).toHaveLength(2);
-    for (const end of ends) end();
-    await Promise.all(first);
-    await vi.waitFor(() => expect(ends).toHaveLength(4));
-    for (const end of ends) end();
-    await Promise.all(next);
-  });
-
-  it('frees its place where it fails', async () => {
-    const context = contextOf('strangerPauseMs=0');
-    const fail = () => Promise.reject(new Error('failed'));
-    for (let count = 0; count < 5; count++) await expect(inStrangersTurn(context, fail)).rejects.toThrow('failed');
   });
 });
 

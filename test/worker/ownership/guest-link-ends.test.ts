@@ -129,7 +129,6 @@ describe('an address that nobody was given', () => {
     const limited = {
       ...env,
       RATE_LIMITS: 'production',
-      LIMITS: 'refusalDelayMs=0',
       GUEST_LIMIT,
     };
     const from = async (address: string, target: string) => {

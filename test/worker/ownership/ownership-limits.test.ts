@@ -70,7 +70,7 @@ describe('wrong claim tokens of an address', () => {
       return Promise.resolve({ success: key !== from || failures <= allowed });
     },
   };
-  const production = { ...env, RATE_LIMITS: 'production', LIMITS: 'refusalDelayMs=0', CLAIM_FAILURE_LIMIT };
+  const production = { ...env, RATE_LIMITS: 'production', CLAIM_FAILURE_LIMIT };
 
   async function claim(
     token: string,

@@ -82,44 +82,6 @@ describe('registering serials', () => {
     });
   });
 
-  it('leaves the database to others after each fifty, and runs one import at a time', async () => {
-    const [productKey, other] = [await createProduct(), await createProduct()];
-    const production = {
-      RATE_LIMITS: 'production',
-      LIMITS: 'refusalDelayMs=0,bulkQueue=1,bulkPauseMs=37',
-    };
-    const app = createApp();
-    const pauses: (() => void)[] = [];
-    const wait = scheduler.wait.bind(scheduler);
-    vi.spyOn(scheduler, 'wait').mockImplementation((ms) =>
-      ms === 37 ? new Promise((resolve) => pauses.push(resolve)) : wait(ms),
-    );
-    const importInto = async (key: string, length: number) => {
-      const body = JSON.stringify({ serials: Array.from({ length }, (_, index) => `P-${index}`) });
-      const headers = { Authorization: `Bearer ${maker.token}`, 'Content-Type': 'application/json' };
-      const request = new Request(`https://latchwork.test/api/v1/products/${key}/serials`, {
-        method: 'POST',
-        headers,
-        body,
-      });
-      const answer = await app.fetch(request, { ...env, ...production }, createExecutionContext());
-      return { status: answer.status, registered: (await answer.json<{ data: Registered | null }>()).data?.registered };
-    };
-    const first = importInto(productKey, 125);
-    await vi.waitFor(() => expect(pauses).toHaveLength(1));
-    const listed = await call('GET', `/products/${productKey}/serials`, as());
-    expect(listed.data).toMatchObject({ total: 50 });
-    const others = [importInto(other, 1), importInto(other, 1)];
-    expect(await Promise.race(others)).toEqual({ status: 429, registered: undefined });
-    for (let ended = 0; ended < 4; ended += 1) {
-      await vi.waitFor(() => expect(pauses.length).toBeGreaterThan(ended), 15_000);
-      pauses[ended]!();
-    }
-    expect(await first).toEqual({ status: 200, registered: 125 });
-    expect(await Promise.all(others)).toContainEqual({ status: 200, registered: 1 });
-    vi.restoreAllMocks();
-  });
-
   it('stops at the limit of devices of a product', async () => {
     const productKey = await createProduct();
     const body = { serials: ['SN-1', 'SN-2', 'SN-3'] };

@@ -9,15 +9,15 @@ import { packMessages } from '../../../src/objects/calls/message-columns.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };
 
-/** @param oldPassword one that was issued before passwords had a code */
+/** @param password another one than the service would issue */
 export async function provisionDevice({
   ownerId = 1,
   productKey = 'switch',
-  oldPassword = '',
+  password: chosen = '',
 } = {}): Promise<TestDevice> {
   const deviceId = createId('dev_', 8);
   const { messagingSecrets } = readConfig(env);
-  const password = oldPassword || (await createMessagingPassword(messagingSecrets, { productKey, deviceId }));
+  const password = chosen || (await createMessagingPassword(messagingSecrets, { productKey, deviceId }));
   await sessionOf(deviceId).provision({
     productKey,
     ownerId,

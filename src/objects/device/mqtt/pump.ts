@@ -17,9 +17,8 @@ import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
 import { maxConnectBytes } from './exchange.ts';
 import { edgeAddressHeader, takenCheck } from './sockets.ts';
-import { guardLogin } from '../../../pacing/login-guard.ts';
+import { digestIfCertified } from '../../../crypto/messaging-password.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
-import { awaitRefusalTurn } from '../../../pacing/stranger-pace.ts';
 import { callDevice } from '../../calls/stubs.ts';
 
 /** The object's socket is asked after so many bytes what was taken of them. */
@@ -45,7 +44,7 @@ export class MqttPump {
   #early: Uint8Array[] = [];
   #earlyBytes = 0;
   #object: WebSocket | undefined;
-  #phase: 'connecting' | 'logging_in' | 'carrying' | 'turning_away' | 'ended' = 'connecting';
+  #phase: 'connecting' | 'logging_in' | 'carrying' | 'ended' = 'connecting';
   /** Sent to the object, and not known to be taken. */
   #untakenBytes = 0;
   #bytesInCheck: number | undefined;
@@ -57,14 +56,14 @@ export class MqttPump {
   }
 
   async receive(data: string | ArrayBuffer): Promise<void> {
-    if (this.#phase === 'ended' || this.#phase === 'turning_away') return;
+    if (this.#phase === 'ended') return;
     if (this.#phase === 'carrying') {
       this.#sendUp(data);
       return;
     }
     if (typeof data === 'string') {
       // MQTT-6.0.0-1
-      await this.#turnAway(closeCodeOf('text_frame'), 'text_frame');
+      this.#end(closeCodeOf('text_frame'), 'text_frame');
       return;
     }
     const bytes = new Uint8Array(data);
@@ -94,15 +93,15 @@ export class MqttPump {
     const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
     if ('malformed' in packet) {
       const { reason, malformed } = unreadable(packet.malformed);
-      await this.#turnAway(closeCodeOf(reason), malformed ?? reason);
+      this.#end(closeCodeOf(reason), malformed ?? reason);
     } else if (packet.type === 'connect_other_version') {
       // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
-      await this.#refuse(packet.level > 5 ? 5 : 4, 'version');
+      this.#refuse(packet.level > 5 ? 5 : 4, 'version');
     } else if (packet.type === 'connect') {
       await this.#logIn(packet);
     } else {
       // MQTT-3.1.0-1
-      await this.#turnAway(1002, 'CONNECT expected');
+      this.#end(1002, 'CONNECT expected');
     }
   }
 
@@ -111,17 +110,16 @@ export class MqttPump {
     const deviceId = this.#client.deviceId ?? parseMessagingName(packet.username ?? '')?.deviceId ?? '';
     const login = readLogin(packet, deviceId);
     if ('refusal' in login) {
-      await this.#refuse(level, login.refusal);
+      this.#refuse(level, login.refusal);
       return;
     }
     this.#phase = 'logging_in';
     const { device, password } = login;
-    const outcome = await guardLogin(this.#config, { device, password, network: this.#client.address }, () =>
-      this.#connectObject(login, level),
-    );
+    const digest = await digestIfCertified(this.#config.messagingSecrets, device, password);
+    const outcome = digest.ok ? await this.#connectObject(login, level) : digest;
     if (outcome.ok) this.#client.onConnected();
     // Where the object was asked, it has answered.
-    else if (this.#object === undefined) await this.#refuse(level, connectRefusalOf(outcome.refusal), outcome.refusal);
+    else if (this.#object === undefined) this.#refuse(level, connectRefusalOf(outcome.refusal), outcome.refusal);
   }
 
   /** Ends with the object's answer to CONNECT, which the client is sent as it is. */
@@ -193,20 +191,11 @@ export class MqttPump {
     if (this.#object !== undefined) this.#checkTaken(this.#object);
   }
 
-  async #refuse(level: ProtocolLevel, refusal: ConnectRefusal, cause?: Refusal): Promise<void> {
-    this.#phase = 'turning_away';
-    await awaitRefusalTurn(this.#config);
+  #refuse(level: ProtocolLevel, refusal: ConnectRefusal, cause?: Refusal): void {
     if (this.#isEnded()) return;
     sendIfOpen(this.#client.socket, encodeConnack(level, connackCodeOf(level, refusal)));
     log('info', 'edge login refused', { refusal, ...cause });
     this.#end(1008, refusal);
-  }
-
-  /** As `#refuse` does, where there is nothing to answer. */
-  async #turnAway(code: number, reason: string): Promise<void> {
-    this.#phase = 'turning_away';
-    await awaitRefusalTurn(this.#config);
-    this.#end(code, reason);
   }
 
   #isEnded(): boolean {

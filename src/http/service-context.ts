@@ -1,0 +1,20 @@
+// Gives each request the service's context. A Worker without settings answers every path alike: the log names the
+// settings, a stranger learns only what to run.
+import { createMiddleware } from 'hono/factory';
+import { readConfig, SettingsError } from '../config.ts';
+import { createContext } from '../context.ts';
+import { log } from '../log.ts';
+import type { AppEnv } from './app-env.ts';
+
+const message = 'not configured: run `npm run dev` once on a laptop, `npm run deploy:dry` before a deployment';
+
+export const createServiceContext = createMiddleware<AppEnv>(async (c, next) => {
+  try {
+    c.set('context', createContext(c.env, readConfig(c.env)));
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    log('error', 'settings', { requestId: c.var.requestId, error: error.message });
+    return c.json({ code: 503, message, data: null }, 503);
+  }
+  await next();
+});
