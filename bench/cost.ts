@@ -2,7 +2,7 @@
 // very run: the built Worker with a counter in front of it and a clock that is moved on minute by minute.
 import type { MqttClient } from 'mqtt';
 import type { Activation } from '../rig/clients/accounts.ts';
-import { bridgeSecret } from '../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../rig/services/processes.ts';
 import {
   advanceClock,
   meteredFront,

@@ -4,7 +4,7 @@ import { Agent } from 'node:http';
 import type { Socket } from 'node:net';
 import { connectAsync, type MqttClient } from 'mqtt';
 import type { Activation } from '../rig/clients/accounts.ts';
-import { GatewayProcess } from '../rig/services/gateway-process.ts';
+import { GatewayProcess } from '../rig/services/processes.ts';
 import { PlainDevice, postCommand, ReportWatch } from './command.ts';
 import { CpuMeter } from './parts/cpu-time.ts';
 import { connectFramed } from './parts/framed-client.ts';

@@ -2,8 +2,7 @@
 // through broker and bridge and against a plain subscriber of the broker. All sides in turns with the same devices; each
 // report accounted for.
 import type { Activation } from '../rig/clients/accounts.ts';
-import type { BridgeProcess } from '../rig/services/bridge-process.ts';
-import { GatewayProcess } from '../rig/services/gateway-process.ts';
+import { type BridgeProcess, GatewayProcess } from '../rig/services/processes.ts';
 import { CpuMeter, readResidentBytes, untilResting } from './parts/cpu-time.ts';
 import { subscribePlainly } from './parts/plain-subscriber.ts';
 import { brokerLines, deviceLines, Publishers, type Line } from './parts/publishers.ts';

@@ -1,7 +1,7 @@
 // B7: how long the first push takes when a relay shard with a thousand sockets has slept.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Activation } from '../rig/clients/accounts.ts';
-import { bridgeSecret } from '../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../rig/services/processes.ts';
 import { meteredFront, readMeter, resetMeter } from '../rig/worker/meter.ts';
 import { RelayClient } from '../rig/clients/relay-client.ts';
 import type { WorkerRig } from '../rig/worker/worker-rig.ts';

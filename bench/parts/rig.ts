@@ -1,10 +1,9 @@
 // What every benchmark needs, started once: mosquitto, the built Worker in workerd, a user with devices. Everything on
 // loopback, everything stopped at the end. It measures nothing.
-import type { BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { type BridgeProcess, type ServiceProcess } from '../../rig/services/processes.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { Mosquitto, mosquittoSettings } from '../../rig/brokers/mosquitto.ts';
 import { RelayClient } from '../../rig/clients/relay-client.ts';
-import type { ServiceProcess } from '../../rig/services/service-process.ts';
 import type { Neighbour } from '../../rig/worker/worker-runtime.ts';
 import { WorkerRig, workerVars } from '../../rig/worker/worker-rig.ts';
 

@@ -1,5 +1,5 @@
 // One bridge under test: a real broker, the stand-in for the Worker, bridge processes, devices, and one close() for all.
-import { bridgeEnvironment, BridgeProcess, makeSpoolDir, unlimitedDevices } from './bridge-process.ts';
+import { bridgeEnvironment, BridgeProcess, makeSpoolDir, unlimitedDevices } from './processes.ts';
 import { Device } from '../clients/mqtt-client.ts';
 import { WorkerSide } from '../worker/worker-side.ts';
 

@@ -2,7 +2,7 @@
 // certificates are given. Asserts nothing.
 import type { Activation } from '../clients/accounts.ts';
 import type { Certificates } from '../certificates.ts';
-import { GatewayProcess } from './gateway-process.ts';
+import { GatewayProcess } from './processes.ts';
 import { findFreePort } from '../ports.ts';
 import { WorkerRig } from '../worker/worker-rig.ts';
 

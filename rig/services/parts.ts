@@ -1,13 +1,9 @@
 // The processes of a local run (local broker, Worker, bridge; or Worker and gateway) and the only place that maps ports and secrets to
 // their environment variables. Starts them; the caller watches them.
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { bridgeEnvironment, bridgeName, spawnBridge } from './bridge-process.ts';
+import { bridgeEnvironment, bridgeName, spawnService } from './processes.ts';
 import { spawnWorker } from '../worker/built-worker.ts';
-import { spawnGateway } from './gateway-process.ts';
-
-const root = fileURLToPath(new URL('../..', import.meta.url));
 
 export const secretNames = [
   'JWT_SECRETS',
@@ -43,6 +39,7 @@ export type Part = {
 
 export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
   const env = {
+    ...process.env,
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
     BROKER_HOOK_SECRET: secrets.BROKER_HOOK_SECRETS,
     BROKER_API_KEY: secrets.BROKER_API_KEY,
@@ -53,22 +50,12 @@ export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
     BROKER_ADMIN_PORT: String(ports.brokerAdmin),
     ...tlsEnvironment(tls),
   };
-  return { name: 'broker', spawn: () => spawnLocalBroker(env) };
+  return { name: 'broker', spawn: () => spawnService('broker', { env, detached: true }) };
 }
 
 function tlsEnvironment(tls: Place['tls']): Record<string, string> {
   if (tls === undefined) return {};
   return { MQTT_TLS_PORT: String(tls.port), TLS_CERT_FILE: tls.certFile, TLS_KEY_FILE: tls.keyFile };
-}
-
-/** dev/broker/broker.ts names the settings. */
-export function spawnLocalBroker(env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [join(root, 'dev/broker/broker.ts')], {
-    cwd: root,
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    env: { ...process.env, ...env },
-  });
 }
 
 /** Browser applications under development. */
@@ -118,7 +105,7 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
   };
-  return { name: 'bridge', spawn: () => spawnBridge({ env, detached: true }) };
+  return { name: 'bridge', spawn: () => spawnService('bridge', { env, detached: true }) };
 }
 
 export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
@@ -135,5 +122,5 @@ export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
   };
-  return { name: 'gateway', spawn: () => spawnGateway({ env, detached: true }) };
+  return { name: 'gateway', spawn: () => spawnService('gateway', { env, detached: true }) };
 }

@@ -8,7 +8,7 @@ import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink/client.ts';
 import { Uplink } from '../../broker-bridge/src/uplink/uplink.ts';
-import { bridgeSecret, makeSpoolDir } from './bridge-process.ts';
+import { bridgeSecret, makeSpoolDir } from './processes.ts';
 import { reportTopic } from '../clients/mqtt-client.ts';
 import { WorkerSide } from '../worker/worker-side.ts';
 

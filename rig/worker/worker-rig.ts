@@ -10,10 +10,10 @@ import {
   BridgeProcess,
   bridgeSecret,
   unlimitedDevices,
-} from '../services/bridge-process.ts';
+  gatewaySecret,
+} from '../services/processes.ts';
 import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts';
 import { eventually } from '../changes.ts';
-import { gatewaySecret } from '../services/gateway-process.ts';
 import { findFreePort } from '../ports.ts';
 import { makeTempDir } from '../temp-dirs.ts';
 import type { Neighbour } from './worker-runtime.ts';

@@ -19,7 +19,7 @@ import {
   type UplinkResult,
   type WorkerFrame,
 } from '../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../services/bridge-process.ts';
+import { bridgeSecret } from '../services/processes.ts';
 import { Changes } from '../changes.ts';
 import { inBackground } from '../in-background.ts';
 

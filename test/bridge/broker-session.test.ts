@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { BrokerSession } from '../../src/protocol/bridge.ts';
 import { startAedes } from '../../rig/brokers/aedes.ts';
-import { bridgeName } from '../../rig/services/bridge-process.ts';
+import { bridgeName } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 

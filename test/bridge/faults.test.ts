@@ -5,7 +5,7 @@ import { existsSync, readFileSync, renameSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { commandTopic, reportTopic, type Device } from '../../rig/clients/mqtt-client.ts';
-import type { BridgeProcess } from '../../rig/services/bridge-process.ts';
+import type { BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 

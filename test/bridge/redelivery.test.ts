@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { TcpProxy } from '../../rig/clients/tcp-proxy.ts';
 import type { Device } from '../../rig/clients/mqtt-client.ts';
-import type { BridgeProcess } from '../../rig/services/bridge-process.ts';
+import type { BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { makeSpoolDir } from '../../rig/services/bridge-process.ts';
+import { makeSpoolDir } from '../../rig/services/processes.ts';
 import { messageOf, OpenSpool, type SpoolOptions } from '../../rig/services/open-spool.ts';
 
 const spoolModule = new URL('../../broker-bridge/src/spool/spool.ts', import.meta.url).href;

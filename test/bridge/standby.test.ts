@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { linkCloseReasons } from '../../src/protocol/bridge.ts';
 import { commandTopic, type Device } from '../../rig/clients/mqtt-client.ts';
-import { makeSpoolDir, type BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { makeSpoolDir, type BridgeProcess } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { Mosquitto, mosquittoMissing } from '../../rig/brokers/mosquitto.ts';
 import { findFreePort } from '../../rig/ports.ts';

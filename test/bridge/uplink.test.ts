@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Log } from '../../node-service/log.ts';
 import { prepare } from '../../broker-bridge/src/uplink/message.ts';
 import { droppedReason, maxBatchDevices, type UplinkItem } from '../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../../rig/services/processes.ts';
 import { reportTopic } from '../../rig/clients/mqtt-client.ts';
 import { answerTimeoutMs, deadLettersMaxBytes, noLog, UplinkRig } from '../../rig/services/uplink-rig.ts';
 

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { GatewayProcess, gatewaySecret } from '../../rig/services/gateway-process.ts';
+import { GatewayProcess, gatewaySecret } from '../../rig/services/processes.ts';
 import { SocketServer } from '../../rig/services/socket-server.ts';
 import { TcpClient } from '../../rig/clients/tcp-client.ts';
 

@@ -5,10 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../mqtt-gateway/src/config.ts';
 import { type Certificates, makeCertificates } from '../../rig/certificates.ts';
 import { eventually } from '../../rig/changes.ts';
-import { GatewayProcess, gatewaySecret, spawnGateway } from '../../rig/services/gateway-process.ts';
+import { GatewayProcess, gatewaySecret, ServiceProcess } from '../../rig/services/processes.ts';
 import { findFreePort } from '../../rig/ports.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
-import { ServiceProcess } from '../../rig/services/service-process.ts';
 import { SocketServer } from '../../rig/services/socket-server.ts';
 import { TcpClient } from '../../rig/clients/tcp-client.ts';
 
@@ -49,18 +48,16 @@ describe('configuration', () => {
   const complete = { WORKER_URL: 'https://api.test/', GATEWAY_SECRET: gatewaySecret };
 
   test('all problems are told at once, with what to do, and without the values of secrets', async () => {
-    const refused = new ServiceProcess(
-      spawnGateway({
-        env: {
-          WORKER_URL: 'ftp://x',
-          GATEWAY_SECRET: 'too-short-but-secret',
-          MQTT_PORT: '99999',
-          TLS_CERT_FILE: '/does/not/exist',
-          MAX_CONNECTIONS: 'many',
-          LOG_LEVEL: 'loud',
-        },
-      }),
-    );
+    const refused = new ServiceProcess('gateway', {
+      env: {
+        WORKER_URL: 'ftp://x',
+        GATEWAY_SECRET: 'too-short-but-secret',
+        MQTT_PORT: '99999',
+        TLS_CERT_FILE: '/does/not/exist',
+        MAX_CONNECTIONS: 'many',
+        LOG_LEVEL: 'loud',
+      },
+    });
     expect(await refused.untilExit()).toBe(2);
     const names = ['WORKER_URL', 'GATEWAY_SECRET', 'MQTT_PORT', 'TLS_KEY_FILE', 'MAX_CONNECTIONS', 'LOG_LEVEL'];
     for (const name of names) expect(refused.stderr).toContain(name);

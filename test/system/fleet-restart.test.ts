@@ -2,7 +2,7 @@
 // built Worker with a counter in front of it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../../rig/services/processes.ts';
 import { meteredFront, readMeter } from '../../rig/worker/meter.ts';
 import { RelayClient } from '../../rig/clients/relay-client.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';

@@ -5,7 +5,7 @@ import { connect as connectTcp } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { HookServer, hookServerSecret, topicRoot } from '../../rig/services/hook-server.ts';
-import { LocalBroker } from '../../rig/services/local-broker.ts';
+import { LocalBroker } from '../../rig/services/processes.ts';
 
 const productKey = 'switch-1';
 const hook = new HookServer();
@@ -79,7 +79,7 @@ afterEach(async () => {
 });
 
 afterAll(async () => {
-  await broker.stop('SIGKILL');
+  await broker.kill('SIGKILL');
   hook.server?.close();
 });
 
@@ -295,8 +295,7 @@ describe('reports', () => {
   test('a broker that is told to stop ends its sessions, reports that and leaves', async () => {
     const { name } = newDevice();
     await online(name);
-    await broker.stop('SIGTERM');
-    expect(broker.process.exitCode).toBe(0);
+    expect(await broker.kill('SIGTERM')).toBe(0);
     expect(hook.eventsOf(name)).toEqual(['client.connected', 'client.disconnected broker_restart']);
   });
 });

@@ -1,11 +1,9 @@
 // A broker that is killed reports no ends of sessions: the service finds out by itself, with all its parts real.
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dataOf } from '../../rig/clients/api.ts';
 import { eventually } from '../../rig/changes.ts';
 import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
-import { spawnLocalBroker } from '../../rig/services/parts.ts';
+import { LocalBroker } from '../../rig/services/processes.ts';
 import { findFreePort } from '../../rig/ports.ts';
 import { hookSecret, WorkerRig } from '../../rig/worker/worker-rig.ts';
 
@@ -15,20 +13,11 @@ const noticedWithinMs = 90_000;
 
 let rig: WorkerRig;
 let adminPort: number;
-let broker: ChildProcess;
+let broker: LocalBroker;
 
 async function startBroker(): Promise<void> {
-  broker = spawnLocalBroker({
-    ...api,
-    WORKER_URL: rig.url,
-    BROKER_HOOK_SECRET: hookSecret,
-    MQTT_PORT: String(rig.mqttPort),
-    MQTT_WS_PORT: '0',
-    BROKER_ADMIN_PORT: String(adminPort),
-  });
-  broker.stdout?.resume();
-  broker.stderr?.resume();
-  await once(broker, 'message');
+  const environment = { ...api, MQTT_PORT: String(rig.mqttPort), BROKER_ADMIN_PORT: String(adminPort) };
+  broker = await LocalBroker.start({ workerUrl: rig.url, hookSecret, environment });
 }
 
 beforeAll(async () => {
@@ -39,7 +28,7 @@ beforeAll(async () => {
   await rig.startBridge().untilReady();
 });
 afterAll(async () => {
-  broker.kill('SIGKILL');
+  await broker.kill('SIGKILL');
   await rig.stop();
 });
 
@@ -52,7 +41,7 @@ describe('a broker that is killed', () => {
     ];
     for (const { deviceId } of [gone, back]) await rig.untilStatus(deviceId, ({ online }) => online);
     const seenBefore = Date.now();
-    broker.kill('SIGKILL');
+    await broker.kill('SIGKILL');
     await Promise.all(clients.map((client) => client.untilClosed()));
     await startBroker();
     const returned = await MqttTestClient.ofDevice(rig.mqttUrl, back);

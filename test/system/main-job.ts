@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { IClientOptions } from 'mqtt';
 import { expect } from 'vitest';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import { bridgeName, bridgePassword } from '../../rig/services/bridge-process.ts';
+import { bridgeName, bridgePassword } from '../../rig/services/processes.ts';
 import { MqttTestClient, refusalOf, type ProtocolVersion } from '../../rig/clients/mqtt-client.ts';
 import type { WorkerRig } from '../../rig/worker/worker-rig.ts';
 import { dataOf } from '../../rig/clients/api.ts';

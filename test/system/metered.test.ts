@@ -8,7 +8,7 @@ import { startAedes, type TestBroker } from '../../rig/brokers/aedes.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
 import { buildOnce } from '../../rig/worker/built-worker.ts';
-import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../../rig/services/processes.ts';
 import { eventually } from '../../rig/changes.ts';
 import {
   advanceClock,

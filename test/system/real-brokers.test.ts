@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { keptClientId } from '../../broker-bridge/src/broker/client-id.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { makeCertificates, portOf, startTlsFront, type Certificates } from '../../rig/certificates.ts';
-import { bridgeName, bridgePassword, type BridgeProcess } from '../../rig/services/bridge-process.ts';
+import { bridgeName, bridgePassword, type BridgeProcess } from '../../rig/services/processes.ts';
 import { eventually } from '../../rig/changes.ts';
 import {
   deleteClient,

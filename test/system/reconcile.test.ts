@@ -1,7 +1,7 @@
 // `npm run reconcile` against the built Worker, as an operator runs it.
 import { execFile } from 'node:child_process';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../../rig/services/processes.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 
 let rig: WorkerRig;

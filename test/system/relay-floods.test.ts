@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
-import { bridgeSecret } from '../../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../../rig/services/processes.ts';
 import { RelayClient, type RelayOptions } from '../../rig/clients/relay-client.ts';
 import { WorkerRig } from '../../rig/worker/worker-rig.ts';
 

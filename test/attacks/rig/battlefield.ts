@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { activate, activateMany, addProduct, signUp } from '../../../rig/clients/accounts.ts';
 import { connectApi } from '../../../rig/clients/api.ts';
 import { makeCertificates } from '../../../rig/certificates.ts';
-import { GatewayProcess } from '../../../rig/services/gateway-process.ts';
+import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { WholeService } from '../../../rig/services/whole-service.ts';
 import type { Attack, Effort, Result, Target } from './attack.ts';
@@ -86,7 +86,7 @@ export class Battlefield {
   async measure(attack: Attack, effort: Effort, { rounds, quietSeconds }: Plan): Promise<Outcome> {
     const thread = new AttackThread({ name: attack.name, target: this.target });
     const { rig, bridge, broker } = this.#service;
-    const pids = { worker: rig.pid, bridge: bridge.pid, broker: broker.pid ?? 0 };
+    const pids = { worker: rig.pid, bridge: bridge.pid, broker: broker.pid };
     const memory = new MemoryMeter(pids);
     const processorWait = new ProcessorWait(pids.worker, [pids.bridge, pids.broker]);
     memory.begin();

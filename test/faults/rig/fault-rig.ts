@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Activation } from '../../../rig/clients/accounts.ts';
-import { makeSpoolDir, type BridgeProcess } from '../../../rig/services/bridge-process.ts';
+import { makeSpoolDir, type BridgeProcess } from '../../../rig/services/processes.ts';
 import { Mosquitto } from '../../../rig/brokers/mosquitto.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { RelayFollower } from '../../../rig/clients/relay-client.ts';

@@ -1,7 +1,7 @@
 // Devices at the edge, half of them over WebSocket and half through the gateway, while gateway, Worker, connections or
 // answers fail under load. What has a PUBACK is in effect; what has more effects than attempts was doubled by the service.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GatewayProcess } from '../../../rig/services/gateway-process.ts';
+import { GatewayProcess } from '../../../rig/services/processes.ts';
 import { TcpProxy, type Cut } from '../../../rig/clients/tcp-proxy.ts';
 import type { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import { EdgePublishers, overTcp, overWebSocket, type WayIn } from '../rig/edge-publishers.ts';

@@ -3,7 +3,7 @@
 // Takes the place of the bridge and keeps its promise: the first deliveries of a device stay in order.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../../src/protocol/bridge.ts';
-import { bridgeSecret } from '../../../rig/services/bridge-process.ts';
+import { bridgeSecret } from '../../../rig/services/processes.ts';
 import { watchEffects } from '../rig/fault-rig.ts';
 import { History } from '../rig/history.ts';
 import { MessageMaker } from '../rig/message-maker.ts';

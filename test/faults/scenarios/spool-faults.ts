@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { BridgeProcess } from '../../../rig/services/bridge-process.ts';
+import type { BridgeProcess } from '../../../rig/services/processes.ts';
 import { FaultRig } from '../rig/fault-rig.ts';
 import { HttpGate } from '../rig/http-gate.ts';
 import { find, type Context, type Finding, type Scenario } from '../rig/scenario.ts';

@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { renderLimitsPage } from '../../../dev/limits.ts';
 import { readConfig } from '../../../broker-bridge/src/config.ts';
 import { readConfig as readGatewayConfig } from '../../../mqtt-gateway/src/config.ts';
-import { gatewaySecret } from '../../../rig/services/gateway-process.ts';
-import { bridgeEnvironment, makeSpoolDir } from '../../../rig/services/bridge-process.ts';
+import { gatewaySecret, bridgeEnvironment, makeSpoolDir } from '../../../rig/services/processes.ts';
 import { limitSpecs, readLimits } from '../../../src/limits.ts';
 
 const testDir = new URL('../../', import.meta.url);

@@ -1,0 +1,215 @@
+// Bridge, gateway and local broker as child processes, started as an operator would: environment in, logs out, signals. What they
+// do is seen from outside; nothing here reaches into them.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { Changes } from '../changes.ts';
+import { findFreePort } from '../ports.ts';
+import { makeTempDir } from '../temp-dirs.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const readyWithinMs = 60_000;
+
+export const bridgeSecret = 'a-bridge-secret-of-at-least-32-characters';
+/** Its password at the broker. */
+export const bridgePassword = 'an-mqtt-password-of-at-least-32-characters';
+/** MQTT user name, and client id where a test gives it one. */
+export const bridgeName = 'latchwork-bridge';
+export const gatewaySecret = 'a-gateway-secret-of-at-least-32-characters';
+/** For tests and benchmarks whose devices send as much as they can. */
+export const unlimitedDevices = { DEVICE_MESSAGES_PER_SECOND: '1000000', DEVICE_MESSAGES_BURST: '1000000' };
+
+const scripts = {
+  bridge: 'broker-bridge/src/main.ts',
+  gateway: 'mqtt-gateway/src/main.ts',
+  broker: 'dev/broker/broker.ts',
+} as const;
+
+type LogLine = { level: string; message: string } & Record<string, unknown>;
+type SpawnOptions = { env: NodeJS.ProcessEnv; nodeOptions?: string[]; detached?: boolean };
+
+/** With nothing of the surrounding environment but PATH: what a test does not set must not matter. */
+export function spawnService(
+  service: keyof typeof scripts,
+  { env, nodeOptions = [], detached = false }: SpawnOptions,
+): ChildProcess {
+  // node:sqlite announces itself as experimental on every start.
+  return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...nodeOptions, scripts[service]], {
+    cwd: root,
+    detached,
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+  });
+}
+
+export class ServiceProcess {
+  readonly changes = new Changes();
+  readonly lines: LogLine[] = [];
+  /** What it told its parent. */
+  readonly states: Record<string, unknown>[] = [];
+  stderr = '';
+  readonly child: ChildProcess;
+
+  constructor(service: keyof typeof scripts, options: SpawnOptions) {
+    this.child = spawnService(service, options);
+    let rest = '';
+    this.child.stdout?.on('data', (chunk: Buffer) => {
+      const lines = (rest + chunk.toString()).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) if (line.startsWith('{')) this.lines.push(JSON.parse(line) as LogLine);
+      this.changes.note();
+    });
+    this.child.stderr?.on('data', (chunk: Buffer) => {
+      this.stderr += chunk.toString();
+      this.changes.note();
+    });
+    this.child.on('message', (message) => {
+      this.states.push(message as Record<string, unknown>);
+      this.changes.note();
+    });
+    this.child.on('exit', () => this.changes.note());
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
+  get hasExited(): boolean {
+    return this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+
+  /** Resolves when it has told its parent something, or ended before that. */
+  async untilTold(): Promise<void> {
+    await this.until('a first message', () => this.states.length > 0 || this.hasExited);
+  }
+
+  async untilLogged(message: string): Promise<LogLine> {
+    const find = (): LogLine | undefined => this.lines.find((line) => line.message === message);
+    await this.changes.until(`the log line "${message}"`, () => find() !== undefined);
+    return find()!;
+  }
+
+  /** Resolves with the exit code, null where a signal ended it. */
+  async untilExit(): Promise<number | null> {
+    if (!this.hasExited) await once(this.child, 'exit');
+    return this.child.exitCode;
+  }
+
+  async kill(signal: NodeJS.Signals): Promise<number | null> {
+    if (!this.hasExited) this.child.kill(signal);
+    return this.untilExit();
+  }
+
+  /** For the message of a failure. */
+  get lastWords(): string {
+    return `its last lines are ${JSON.stringify(this.lines.slice(-6))} ${this.stderr}`;
+  }
+
+  protected async until(what: string, isSo: () => boolean): Promise<void> {
+    await this.changes.until(() => `${what}; ${this.lastWords}`, isSo, readyWithinMs);
+  }
+}
+
+export class BridgeProcess extends ServiceProcess {
+  constructor(environment: Record<string, string>, nodeOptions: string[] = []) {
+    super('bridge', { env: { LOG_LEVEL: 'debug', ...environment }, nodeOptions });
+  }
+
+  /** By what it last reported of itself. */
+  get isBrokerConnected(): boolean {
+    return this.states.at(-1)?.['broker'] === 'connected';
+  }
+
+  /** The broker queues for the bridge from its first subscription on, and only from then. */
+  async untilBrokerConnected(): Promise<void> {
+    await this.until('a bridge connected to the broker', () => this.isBrokerConnected);
+  }
+
+  /** Resolves when it is the active bridge and connected to broker and Worker. */
+  async untilReady(): Promise<void> {
+    await this.until('an active bridge that is connected to broker and Worker', () => {
+      const state = this.states.at(-1);
+      return this.isBrokerConnected && state?.['link'] === 'connected' && state['role'] === 'active';
+    });
+  }
+}
+
+export function bridgeEnvironment(options: {
+  workerUrl: string;
+  mqttUrl: string;
+  spoolDir: string;
+}): Record<string, string> {
+  return {
+    WORKER_URL: options.workerUrl,
+    BRIDGE_SECRET: bridgeSecret,
+    BRIDGE_ID: 'bridge-1',
+    MQTT_URL: options.mqttUrl,
+    MQTT_CLIENT_ID: bridgeName,
+    SPOOL_DIR: options.spoolDir,
+  };
+}
+
+export function makeSpoolDir(): string {
+  return makeTempDir('spool');
+}
+
+/** The broker of `npm start`, beside a Worker that decides its logins; on free ports unless `environment` names some. */
+export class LocalBroker extends ServiceProcess {
+  static async start(options: {
+    workerUrl: string;
+    hookSecret: string;
+    environment?: Record<string, string>;
+  }): Promise<LocalBroker> {
+    const broker = new LocalBroker('broker', {
+      env: {
+        WORKER_URL: options.workerUrl,
+        BROKER_HOOK_SECRET: options.hookSecret,
+        BROKER_API_KEY: 'key',
+        BROKER_API_SECRET: 'secret',
+        MQTT_PORT: '0',
+        MQTT_WS_PORT: '0',
+        BROKER_ADMIN_PORT: '0',
+        ...options.environment,
+      },
+    });
+    await broker.untilTold();
+    return broker;
+  }
+
+  get ready(): { mqttPort: number; wsPort: number; adminPort: number } {
+    return this.states[0] as { mqttPort: number; wsPort: number; adminPort: number };
+  }
+}
+
+export class GatewayProcess extends ServiceProcess {
+  readonly port: number;
+  readonly healthPort: number;
+
+  private constructor(environment: Record<string, string>, port: number, healthPort: number) {
+    super('gateway', { env: { LOG_LEVEL: 'debug', DRAIN_SECONDS: '0', ...environment } });
+    this.port = port;
+    this.healthPort = healthPort;
+  }
+
+  /** @param environment on top of what connects it to the Worker */
+  static async start(workerUrl: string, environment: Record<string, string> = {}): Promise<GatewayProcess> {
+    const [port, healthPort] = [Number(environment['MQTT_PORT'] ?? (await findFreePort())), await findFreePort()];
+    const place = { LISTEN_HOST: '127.0.0.1', MQTT_PORT: String(port), HEALTH_PORT: String(healthPort) };
+    const worker = { WORKER_URL: workerUrl, GATEWAY_SECRET: gatewaySecret };
+    const gateway = new GatewayProcess({ ...worker, ...place, ...environment }, port, healthPort);
+    await gateway.untilTold();
+    return gateway;
+  }
+
+  async ask(path: '/healthz' | '/readyz' | '/metrics'): Promise<{ status: number; text: string }> {
+    const answer = await fetch(`http://127.0.0.1:${this.healthPort}${path}`);
+    return { status: answer.status, text: await answer.text() };
+  }
+
+  /** The sum over all labels. */
+  async metric(name: string): Promise<number> {
+    const { text } = await this.ask('/metrics');
+    const lines = text.split('\n').filter((line) => new RegExp(`^${name}[ {]`).test(line));
+    return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+  }
+}
