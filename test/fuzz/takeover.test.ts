@@ -237,7 +237,7 @@ async function connectThroughBroker(): Promise<Session> {
   const session = sessionOf(device.deviceId);
   const passwordDigest = await digestOf(device.mqtt.password);
   await session.authenticate({ productKey, passwordDigest });
-  await session.reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  await session.decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs: Date.now() } });
   return { stillOpen: () => Promise.resolve(), say: (topic, payload) => report(itemOf(topic, payload)) };
 }
 

@@ -93,7 +93,7 @@ describe('what the platform charges for', () => {
   test('a status view is one call of one object, without D1', async () => {
     const { deviceId } = device;
     const used = await count(() => dataOf(rig.owner.api.devices[':deviceId'].status.$get({ param: { deviceId } })));
-    expect(used).toMatchObject({ requests: 1, 'object calls': 1, 'DeviceSession.statusText': 1 });
+    expect(used).toMatchObject({ requests: 1, 'object calls': 1, 'DeviceSession.status': 1 });
     expectNothing(used, 'D1 statements', 'object rows written', 'object alarms set');
   });
 
@@ -123,7 +123,7 @@ describe('what the platform charges for', () => {
         }),
       );
     const used = await count(send);
-    expect(used).toMatchObject({ requests: 1, 'DeviceSession.commandText': 1 });
+    expect(used).toMatchObject({ requests: 1, 'DeviceSession.command': 1 });
     expectNothing(used, 'D1 statements');
     expect(used['object calls']).toBe(2);
     expect(used['object rows written']).toBeLessThanOrEqual(4);

@@ -79,7 +79,9 @@ async function pushToShard(env: Env, shard: string, { runs, devices, fleets }: P
     const registrationId = devices.get(deviceId);
     if (registrationId === undefined) continue;
     endings.push(
-      callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) => device.unsubscribe(shard, registrationId)),
+      callDevice(env, deviceId, 'unsubscribe', 'idempotent', (device) =>
+        device.decide({ kind: 'subscription_ended', shard, registrationId }),
+      ),
     );
   }
   const directories = new Map<number, number>();

@@ -1,6 +1,7 @@
 // The only place that names Durable Objects, and the one way to call them: a failure is classified, logged and, where
 // the call may be repeated, retried once with a new stub. Decides nothing about what a failure means to the caller.
 import { RefusedError, type ObjectFailure, type ObjectName } from '../../domain/refusal.ts';
+import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { readConfig } from '../../config.ts';
 import { describeError, log } from '../../log.ts';
 import type { PublishOutcome } from '../../domain/publish-outcome.ts';
@@ -17,7 +18,9 @@ type Remote<Namespace> =
           : never;
       }
     : never;
-export type RemoteDevice = Remote<Env['DEVICE_SESSION']>;
+export type RemoteDevice = Omit<Remote<Env['DEVICE_SESSION']>, 'decide'> & {
+  decide: <Kind extends RequestKind>(event: EventOf<Kind>) => Promise<Results[Kind]>;
+};
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
 type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
 type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;

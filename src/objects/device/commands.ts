@@ -19,6 +19,7 @@ import { pageOf } from '../../domain/device/core/views.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import type { CommandState } from '../../protocol/vocabulary.ts';
+import type { DeviceEffects } from './effects.ts';
 import type { StoredDevice } from './stored-device.ts';
 
 export type CommandReceipt = { commandId: string; deviceOnline: boolean; expiresAtMs: number } & (
@@ -27,9 +28,11 @@ export type CommandReceipt = { commandId: string; deviceOnline: boolean; expires
 
 export class DeviceCommands {
   readonly #device: StoredDevice;
+  readonly #effects: DeviceEffects;
 
-  constructor(device: StoredDevice) {
+  constructor(device: StoredDevice, effects: DeviceEffects) {
     this.#device = device;
+    this.#effects = effects;
   }
 
   /** Answers when the broker has the command, or, where the caller asked for that, the device. */
@@ -46,15 +49,14 @@ export class DeviceCommands {
     { publication, ...receipt }: AcceptedCommand,
     waitSeconds: number | undefined,
   ): Promise<Outcome<CommandReceipt>> {
-    const outcome =
-      publication === 'pending' ? await this.#device.effects.publicationOf(receipt.commandId) : publication;
+    const outcome = publication === 'pending' ? await this.#effects.publicationOf(receipt.commandId) : publication;
     if (outcome !== 'sent') return refuse({ kind: 'not_published', because: outcome });
     if (waitSeconds === undefined) return { ok: true, value: receipt };
     const isWaiting = () => {
       const command = this.#find(receipt.commandId);
       return command?.deviceAcknowledgedAtMs === null && command.undeliveredBecause === null;
     };
-    await this.#device.effects.waitForReply(receipt.commandId, waitSeconds * 1000, isWaiting);
+    await this.#effects.waitForReply(receipt.commandId, waitSeconds * 1000, isWaiting);
     const command = this.#find(receipt.commandId);
     const { present } = this.#device;
     if (command === undefined || typeof present === 'string') return refuse({ kind: 'not_found', what: 'device' });

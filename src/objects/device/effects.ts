@@ -1,78 +1,64 @@
 // Runs the effects of a device's decisions, after they are written. Outcomes go back to the device as events. A failure
 // is logged and never reaches the caller whose event caused it.
 import { readConfig } from '../../config.ts';
+import { inBackground, waitable } from './background.ts';
 import { putOutboxEntry } from '../../db/devices/broker-outbox.ts';
 import { openDatabase } from '../../db/client.ts';
 import { writeMembers } from '../../db/devices/members.ts';
 import { findRecordOf, writeProjections } from '../../db/devices/devices.ts';
 import type { Effect, Projection } from '../../domain/device/core/effects.ts';
-import type { DeviceEvent } from '../../domain/device/core/events.ts';
+import type { EventOf } from '../../domain/device/core/events.ts';
 import type { ProjectionOutcome } from '../../domain/device/presence/projection.ts';
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
-import type { DeviceFleets } from './fleets.ts';
 import type { EdgeDelivery } from './mqtt/exchange.ts';
-import { RelayPushes } from './relay-pushes.ts';
-import type { PublishRequest } from '../broker-link/pending-publishes.ts';
+import type { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, OrderedBrokerLink } from '../calls/stubs.ts';
 
 type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { kind: Kind }>;
 /** What comes back: events whose result nobody needs. */
-type Report = Extract<
-  DeviceEvent,
-  {
-    kind:
-      | 'publication_ended'
-      | 'announcement_ended'
-      | 'projection_ended'
-      | 'record_checked'
-      | 'members_written'
-      | 'subscriptions_ended';
-  }
+type Report = EventOf<
+  | 'publication_ended'
+  | 'announcement_ended'
+  | 'projection_ended'
+  | 'record_checked'
+  | 'members_written'
+  | 'subscriptions_ended'
 >;
 
+/** The device whose effects these are. */
+type Device = { decide: (event: Report) => unknown; readers: () => readonly number[] };
+
 /** The device's own sockets. */
-type Edge = {
+type Sockets = {
   publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
   end: (reason: EdgeEndReason) => void;
 };
 
 export class DeviceEffects {
-  readonly pushes: RelayPushes;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
-  readonly #report: (event: Report) => void;
-  readonly #readers: () => readonly number[];
+  readonly #device: Device;
+  readonly #sockets: Sockets;
+  readonly #pushes: RelayPushes;
   readonly #link: OrderedBrokerLink;
-  readonly #edge: () => Edge;
   readonly #publications = new Map<string, Promise<'sent' | PublishFailure>>();
   readonly #waiting = new Map<string, Set<() => void>>();
-  #projection: Promise<void> = Promise.resolve();
-  #relaySessions: Promise<void> = Promise.resolve();
-  #sharing: Promise<void>[] = [];
 
-  constructor(
-    ctx: DurableObjectState,
-    env: Env,
-    report: (event: Report) => void,
-    edge: () => Edge,
-    readers: () => readonly number[],
-    fleets: DeviceFleets,
-  ) {
+  constructor(ctx: DurableObjectState, env: Env, device: Device, sockets: Sockets, pushes: RelayPushes) {
     this.#ctx = ctx;
     this.#env = env;
-    this.#report = report;
-    this.#readers = readers;
+    this.#device = device;
+    this.#sockets = sockets;
+    this.#pushes = pushes;
     this.#link = new OrderedBrokerLink(env);
-    this.#edge = edge;
-    const { edgeGatherMs } = readConfig(env).limits;
-    this.pushes = new RelayPushes(env, fleets, edgeGatherMs, (work) => this.inBackground('push', work));
   }
 
-  run(effects: readonly Effect[]): void {
-    for (const effect of effects) this.#run(effect);
+  /** @returns when D1 and the relay shards have had their chance to take what a caller waits for */
+  async run(effects: readonly Effect[]): Promise<void> {
+    await Promise.all(effects.flatMap((effect) => this.#run(effect) ?? []));
   }
 
   /** How handing the command to the broker ended; `unreachable` where this object does not know of it any more. */
@@ -96,82 +82,52 @@ export class DeviceEffects {
     if (waiting.size === 0) this.#waiting.delete(commandId);
   }
 
-  /** D1 has had its chance to take the projection, and the relay sessions that were to end have ended. */
-  async ended(): Promise<void> {
-    await Promise.all([this.#projection, this.#relaySessions]);
-  }
-
-  /** D1 and the relay shards have had their chance to take what changed of the members. */
-  async sharingEnded(): Promise<void> {
-    await Promise.all(this.#sharing);
-  }
-
-  async relaySessionsEnded(): Promise<void> {
-    await this.#relaySessions;
-  }
-
-  inBackground(what: string, work: Promise<unknown>): void {
-    this.#ctx.waitUntil(
-      work.catch((error: unknown) => {
-        log('error', 'background work failed', { what, ...this.#about(), ...describeError(error) });
-      }),
-    );
-  }
-
-  #run(effect: Effect): void {
+  /** A promise if a caller waits for the effect. */
+  #run(effect: Effect): Promise<void> | undefined {
     switch (effect.kind) {
       case 'push': {
         const { topic, payload, subscriptions, generations } = effect;
-        const run = {
-          deviceId: this.#deviceId,
-          topic,
-          payloads: [payload],
-          generations,
-          readers: this.#readers(),
-        };
-        this.pushes.add([{ run, subscriptions }]);
-        break;
+        const readers = this.#device.readers();
+        const run = { deviceId: this.#deviceId, topic, payloads: [payload], generations, readers };
+        this.#pushes.add([{ run, subscriptions }]);
+        return;
       }
       case 'publish_command': {
         const publication = this.#publishCommand(effect);
         this.#publications.set(effect.commandId, publication);
-        this.inBackground('publish command', publication);
-        break;
+        this.#inBackground('publish command', publication);
+        return;
       }
       case 'publish_announcement':
-        this.inBackground('publish announcement', this.#publishAnnouncement(effect));
-        break;
+        this.#inBackground('publish announcement', this.#publishAnnouncement(effect));
+        return;
       case 'end_edge_session':
-        this.#edge().end(effect.reason);
-        break;
-      case 'write_projection':
-        this.#projection = this.#writeProjection(effect);
-        this.inBackground('write projection', this.#projection);
-        break;
+        this.#sockets.end(effect.reason);
+        return;
+      case 'write_projection': {
+        const written = waitable(this.#ctx, 'write projection', this.#writeProjection(effect));
+        return effect.isUrgent ? written : undefined;
+      }
       case 'check_record':
-        this.inBackground('check record', this.#checkRecord(effect.productKey));
-        break;
+        this.#inBackground('check record', this.#checkRecord(effect.productKey));
+        return;
       case 'delete_at_broker':
         log('error', 'device ended: the database has no record of it', this.#about());
-        this.inBackground('delete at broker', this.#deleteAtBroker(effect.productKey));
-        break;
+        this.#inBackground('delete at broker', this.#deleteAtBroker(effect.productKey));
+        return;
       case 'end_relay_sessions':
-        this.#relaySessions = this.#endRelaySessions(effect);
-        this.inBackground('end relay sessions', this.#relaySessions);
-        break;
+        return waitable(this.#ctx, 'end relay sessions', this.#endRelaySessions(effect));
       case 'write_members':
-        this.#inSharing('write members', this.#writeMembers(effect));
-        break;
+        return waitable(this.#ctx, 'write members', this.#writeMembers(effect));
       case 'end_subscriptions':
-        this.#inSharing('end subscriptions', this.#endSubscriptions(effect));
-        break;
+        return waitable(this.#ctx, 'end subscriptions', this.#endSubscriptions(effect));
       case 'notify_waiting':
         for (const lookAgain of this.#waiting.get(effect.commandId) ?? []) lookAgain();
-        break;
+        return;
       case 'log_failed_message': {
         const { spoolId, seq, error } = effect;
         log('error', 'message not handled', { ...this.#about(), spoolId, seq, ...describeError(error) });
-        break;
+        return;
       }
     }
   }
@@ -179,30 +135,30 @@ export class DeviceEffects {
   async #publishCommand(effect: EffectOf<'publish_command'>): Promise<'sent' | PublishFailure> {
     const { commandId, topic, payload, expiresAtMs, messageExpirySeconds } = effect;
     const outcome =
-      outcomeOf(this.#edge().publish(topic, payload, commandId), commandId) ??
+      outcomeOf(this.#sockets.publish(topic, payload, commandId), commandId) ??
       (await this.#publish({ topic, payload, expiresAtMs, messageExpirySeconds }));
     // Not in the midst of the decision whose effect this is.
     await Promise.resolve();
     this.#publications.delete(commandId);
     if (!outcome.ok) log('warn', 'command not published', { ...this.#about(), commandId, reason: outcome.reason });
-    this.#report({ kind: 'publication_ended', commandId, outcome });
+    this.#device.decide({ kind: 'publication_ended', commandId, outcome });
     return outcome.ok ? 'sent' : outcome.reason;
   }
 
   async #publishAnnouncement(effect: EffectOf<'publish_announcement'>): Promise<void> {
     const { topic, payload, time, expiresAtMs, isAtEdge } = effect;
-    this.#edge().publish(topic, payload, null);
+    this.#sockets.publish(topic, payload, null);
     await Promise.resolve();
     if (isAtEdge) {
-      this.#report({ kind: 'announcement_ended', time, isPublished: true });
+      this.#device.decide({ kind: 'announcement_ended', time, isPublished: true });
       return;
     }
     const outcome = await this.#publish({ topic, payload, expiresAtMs });
     if (!outcome.ok) log('warn', 'announcement not published', { ...this.#about(), reason: outcome.reason });
-    this.#report({ kind: 'announcement_ended', time, isPublished: outcome.ok });
+    this.#device.decide({ kind: 'announcement_ended', time, isPublished: outcome.ok });
   }
 
-  async #publish(request: PublishRequest): Promise<PublishOutcome> {
+  async #publish(request: Parameters<OrderedBrokerLink['publish']>[0]): Promise<PublishOutcome> {
     // As a broker answers for a device that is away.
     if (!readConfig(this.#env).hasBroker) {
       return { ok: true, id: '', publishedAtMs: Date.now(), hasSubscribers: false };
@@ -219,7 +175,7 @@ export class DeviceEffects {
   /** What D1 did not take is tried again by the alarm. */
   async #writeProjection({ projection, isUrgent }: EffectOf<'write_projection'>): Promise<void> {
     const outcome = await this.#handOver(projection, isUrgent);
-    this.#report({ kind: 'projection_ended', version: projection.version, outcome });
+    this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
   }
 
   /** What the owner waits for goes past the writer, where it might wait behind a whole fleet. */
@@ -242,7 +198,7 @@ export class DeviceEffects {
     if (!hasRecord) {
       log(hasProduct ? 'error' : 'warn', 'the database has no record of a device', { ...this.#about(), hasProduct });
     }
-    if (hasRecord || hasProduct) this.#report({ kind: 'record_checked', isThere: hasRecord });
+    if (hasRecord || hasProduct) this.#device.decide({ kind: 'record_checked', isThere: hasRecord });
   }
 
   /** Like the deletion by an owner; services/broker/provisioning.ts delivers it. */
@@ -260,12 +216,6 @@ export class DeviceEffects {
     });
   }
 
-  #inSharing(what: string, work: Promise<void>): void {
-    const tracked = work.finally(() => (this.#sharing = this.#sharing.filter((one) => one !== tracked)));
-    this.#sharing.push(tracked);
-    this.inBackground(what, tracked);
-  }
-
   async #writeMembers({ version, members }: EffectOf<'write_members'>): Promise<void> {
     let isWritten = true;
     try {
@@ -274,7 +224,7 @@ export class DeviceEffects {
       isWritten = false;
       log('warn', 'members not written', { ...this.#about(), ...describeError(error) });
     }
-    this.#report({ kind: 'members_written', version, isWritten });
+    this.#device.decide({ kind: 'members_written', version, isWritten });
   }
 
   async #endSubscriptions({ userId, shard }: EffectOf<'end_subscriptions'>): Promise<void> {
@@ -288,7 +238,7 @@ export class DeviceEffects {
       if (!(error instanceof RefusedError)) throw error;
       isDone = false;
     }
-    this.#report({ kind: 'subscriptions_ended', userId, shard, isDone });
+    this.#device.decide({ kind: 'subscriptions_ended', userId, shard, isDone });
   }
 
   /** Where a shard cannot be reached its sockets are gone, or the device's next message ends them. */
@@ -304,6 +254,10 @@ export class DeviceEffects {
 
   get #deviceId(): string {
     return this.#ctx.id.name ?? '';
+  }
+
+  #inBackground(what: string, work: Promise<unknown>): void {
+    inBackground(this.#ctx, what, work);
   }
 
   #about() {

@@ -1,35 +1,39 @@
 // The state of one device between memory and storage: an event is decided by the core in domain/device, what changed is
 // written in one transaction together with the alarm, and only then the effects run. Nothing else writes; never before the device
 // was provisioned. Knows no caller: what may be asked of a device is device-session.ts.
+import { readConfig } from '../../config.ts';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor, DeviceAction } from '../../domain/access.ts';
-import { adoptAlarm } from '../../domain/device/core/state.ts';
-import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
-import type { DeviceEvent, EventKind, Results } from '../../domain/device/core/events.ts';
 import { guestKey } from '../../domain/device/commands/guest-links.ts';
+import { ask, decide, type Device } from '../../domain/device/core/decide.ts';
+import type { Effect } from '../../domain/device/core/effects.ts';
+import type { DeviceEvent, EventKind, EventOf, Results } from '../../domain/device/core/events.ts';
+import { adoptAlarm, afterWrite, rowsToSave, savedState, type DeviceState } from '../../domain/device/core/state.ts';
 import { mentionedCommands } from '../../domain/device/messages/messages.ts';
 import { readersOf } from '../../domain/device/ownership/sharing.ts';
-import { afterWrite, rowsToSave, savedState } from '../../domain/device/core/state.ts';
-import type { DeviceState } from '../../domain/device/core/state.ts';
+import type { OpenSession } from '../../domain/device/presence/direct-session.ts';
 import type { Outcome } from '../../domain/refusal.ts';
-import { readConfig } from '../../config.ts';
-import { DeviceEffects } from './effects.ts';
-import { DeviceFleets } from './fleets.ts';
+import type { DeviceIdentity } from '../../domain/topics.ts';
+import { minuteMs } from '../../domain/time.ts';
+import { inBackground } from './background.ts';
 import { DeviceStorage } from './storage.ts';
 import { DeviceTrouble } from './trouble.ts';
-import { EdgeSockets } from './mqtt/sockets.ts';
 
 /** An activation that read the record before the device was deleted has long ended by then. */
-const keepTombstoneMs = 3_600_000;
+const keepTombstoneMs = 60 * minuteMs;
+
+/** What follows a decision: its effects; and the sockets, which know of packets that the state does not. */
+type Surroundings = {
+  effects: { run: (effects: readonly Effect[]) => Promise<void> };
+  sockets: { openSession: () => OpenSession | null };
+};
 
 export class StoredDevice {
   readonly storage: DeviceStorage;
-  readonly effects: DeviceEffects;
-  readonly edge: EdgeSockets;
-  readonly fleets: DeviceFleets;
   readonly #trouble: DeviceTrouble;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
+  #surroundings: Surroundings | undefined;
   #device: Device;
   /** As storage has it. */
   #saved: DeviceState | undefined;
@@ -41,25 +45,6 @@ export class StoredDevice {
     this.#env = env;
     this.storage = new DeviceStorage(ctx.storage);
     this.#trouble = new DeviceTrouble(ctx.id.name ?? '', readConfig(env).logsRejectedText);
-    this.fleets = new DeviceFleets(env, ctx.id.name ?? '');
-    this.effects = new DeviceEffects(
-      ctx,
-      env,
-      (event) => this.decide(event),
-      () => this.edge,
-      () => (typeof this.#device === 'string' ? [] : readersOf(this.#device)),
-      this.fleets,
-    );
-    this.edge = new EdgeSockets(
-      ctx,
-      env,
-      {
-        decide: (event, onWritten) => this.decide(event, onWritten),
-        findDigest: (digest) => this.findDigest(digest),
-        identity: () => (typeof this.#device === 'string' ? undefined : this.#device.identity),
-      },
-      this.effects.pushes,
-    );
     this.#device = this.storage.load(this.settings());
     if (typeof this.#device === 'string') return;
     const loaded = this.#device;
@@ -68,18 +53,33 @@ export class StoredDevice {
     const adopting = ctx.blockConcurrencyWhile(async () => {
       this.#device = adoptAlarm(loaded, await ctx.storage.getAlarm(), Date.now());
     });
-    this.effects.inBackground('read alarm', adopting);
+    inBackground(ctx, 'read alarm', adopting);
+  }
+
+  /** Once, before the first event: the surroundings know this device, too. */
+  attach(surroundings: Surroundings): void {
+    this.#surroundings = surroundings;
   }
 
   get present(): Device {
     return this.#device;
   }
 
-  /** Before an answer about presence: the socket knows of packets that the state does not, and of its own loss. */
+  /** Undefined if there is no such device. */
+  identity(): DeviceIdentity | undefined {
+    return typeof this.#device === 'string' ? undefined : this.#device.identity;
+  }
+
+  /** The users who may follow the device. */
+  readers(): readonly number[] {
+    return typeof this.#device === 'string' ? [] : readersOf(this.#device);
+  }
+
+  /** Before an answer about presence: the socket may be gone. */
   checkEdge(): void {
     this.#isEdgeChecked = true;
     if (typeof this.#device === 'string' || this.#device.edge.session === null) return;
-    this.decide({ kind: 'edge_checked', open: this.edge.openSession() });
+    this.decide({ kind: 'edge_checked', open: this.#surroundings?.sockets.openSession() ?? null });
   }
 
   /** The refusal, or the value of a query on the state, which changes nothing. */
@@ -87,10 +87,18 @@ export class StoredDevice {
     return ask(this.#device, actor, action, query);
   }
 
-  decide<Kind extends EventKind>(
-    event: Extract<DeviceEvent, { kind: Kind }>,
-    onWritten?: (result: Results[Kind]) => void,
-  ): Results[Kind] {
+  decide<Kind extends EventKind>(event: EventOf<Kind>, onWritten?: (result: Results[Kind]) => void): Results[Kind] {
+    return this.#apply<Kind>(event, onWritten).result;
+  }
+
+  /** Answers when D1 and the relay shards have had their chance to take what the caller waits for. */
+  async decideAndWait<Kind extends EventKind>(event: EventOf<Kind>): Promise<Results[Kind]> {
+    const { result, effectsEnded } = this.#apply<Kind>(event);
+    await effectsEnded;
+    return result;
+  }
+
+  #apply<Kind extends EventKind>(event: EventOf<Kind>, onWritten?: (result: Results[Kind]) => void) {
     // At each wake, before anything else.
     if (!this.#isEdgeChecked) this.checkEdge();
     const nowMs = Date.now();
@@ -98,8 +106,7 @@ export class StoredDevice {
     const { state, effects, result } = decide<Kind>(before, event, nowMs);
     if (state !== before) this.#commit(before, state, nowMs);
     onWritten?.(result);
-    this.effects.run(effects);
-    return result;
+    return { result, effectsEnded: this.#surroundings?.effects.run(effects) };
   }
 
   /** The device with the commands and stored answers that the event may read. */
@@ -166,7 +173,7 @@ export class StoredDevice {
   }
 
   #setAlarm(atMs: number): void {
-    this.effects.inBackground('alarm', this.#ctx.storage.setAlarm(atMs));
+    inBackground(this.#ctx, 'alarm', this.#ctx.storage.setAlarm(atMs));
   }
 
   settings() {

@@ -83,7 +83,7 @@ export class RelayAuthentication {
   ): Promise<Outcome<T>> {
     return this.#register(deviceId, async ({ endedUserIds }) => {
       const outcome = await callDevice(this.#env, deviceId, 'subscribe', 'idempotent', (device) =>
-        device.subscribe(actorOf(user), productKey, this.#shard, filter),
+        device.decide({ kind: 'subscription_requested', actor: actorOf(user), productKey, shard: this.#shard, filter }),
       );
       // The right ended before the answer was here: there was no subscription yet to be ended.
       if (endedUserIds.includes(user.userId)) return refuse({ kind: 'not_owner', of: 'device', id: deviceId });

@@ -205,7 +205,7 @@ export class RelayRequests {
     const { productKey, deviceId, generation } = device;
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
     const outcome = await callDevice(this.#env, deviceId, 'publish', 'once', (session) =>
-      session.publish({ productKey, generation }, action, text),
+      session.decide({ kind: 'relay_message_received', ...{ productKey, generation }, action, payload: text }),
     );
     if (!outcome.ok) return outcome;
     if (outcome.value.result !== 'rejected') return done;

@@ -69,7 +69,7 @@ export async function reportConnection(
   const device = parseMessagingName(clientId);
   if (device === undefined) return;
   await callDevice(context.env, device.deviceId, 'reportConnection', 'idempotent', (session) =>
-    session.reportConnection(event),
+    session.decide({ kind: 'connection_reported', report: event }),
   );
 }
 

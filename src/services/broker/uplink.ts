@@ -164,7 +164,9 @@ async function reportDropped(env: Env, { topic, count }: { topic: string; count:
   const deviceId = parseTopic(topic)?.device.deviceId;
   if (deviceId === undefined) return;
   try {
-    await callDevice(env, deviceId, 'reportDropped', 'once', (session) => session.reportDropped(count));
+    await callDevice(env, deviceId, 'reportDropped', 'once', (session) =>
+      session.decide({ kind: 'messages_dropped', count }),
+    );
   } catch (error) {
     // The call has logged it.
     if (!(error instanceof RefusedError)) throw error;

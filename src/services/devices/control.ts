@@ -3,10 +3,9 @@
 import { actorOf, type Actor } from '../../domain/access.ts';
 import { isIdempotent } from '../../domain/device/commands/command-life.ts';
 import { parseControl } from '../../domain/control-command.ts';
-import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
-import type { CommandReceipt } from '../../objects/device/commands.ts';
+import type { CommandView } from '../../domain/device/commands/commands.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { askDevice, requireDeviceId } from './views.ts';
@@ -41,11 +40,9 @@ export async function controlDevice(
   }
   const receipt = await orNotActivated(context, actor, deviceId, 'control', async () =>
     unwrap(
-      await callDevice(context.env, deviceId, 'command', 'once', async (device) => {
-        const request: CommandRequest = { params, ...options };
-        const answer = await device.commandText(JSON.stringify([actorOf(actor), request]));
-        return JSON.parse(answer) as Outcome<CommandReceipt>;
-      }),
+      await callDevice(context.env, deviceId, 'command', 'once', (device) =>
+        device.command(actorOf(actor), { params, ...options }),
+      ),
     ),
   );
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
@@ -77,7 +74,9 @@ export async function readCommand(context: ServiceContext, actor: Actor, deviceI
 /** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it no longer waits */
 export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
-    await askDevice(context, deviceId, 'cancelCommand', (device) => device.cancelCommand(actor, commandId)),
+    await askDevice(context, deviceId, 'cancelCommand', (device) =>
+      device.decide({ kind: 'cancel_requested', actor, commandId }),
+    ),
   );
 }
 

@@ -88,7 +88,9 @@ async function endSession(context: ServiceContext, device: DeviceIdentity, reque
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
   // the device can be deleted again; until then it gets new credentials by activating.
   await scheduleDeletionAtBroker(context, device, requestedAtMs);
-  await callDevice(context.env, device.deviceId, 'delete', 'idempotent', (session) => session.delete());
+  await callDevice(context.env, device.deviceId, 'delete', 'idempotent', (session) =>
+    session.decide({ kind: 'deleted' }),
+  );
   await Promise.all([
     disconnectClient(context, device),
     // An activation in between may have restored the credential: after the session's end none can.

@@ -88,7 +88,7 @@ export async function changeDevice(
   const { device, product, role } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
   const changed = await orNotActivated(context, actor, deviceId, action, () =>
-    askDevice(context, deviceId, 'administer', (session) => session.administer(actor, change)),
+    askDevice(context, deviceId, 'administer', (session) => session.decide({ kind: 'administered', actor, change })),
   );
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
@@ -117,7 +117,7 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   const passwordDigest = await digestOf(password);
   const device = await orNotActivated(context, actor, deviceId, 'replaceCredentials', () =>
     askDevice(context, deviceId, 'replaceCredentials', (session) =>
-      session.replaceCredentials(actor, passwordDigest, address),
+      session.decide({ kind: 'credentials_replaced', actor, passwordDigest, address }),
     ),
   );
   await Promise.all([

@@ -47,7 +47,7 @@ export async function makeGuestLink(
   const made = await orNotActivated(context, actor, deviceId, 'share', async () =>
     unwrap(
       await callDevice(context.env, deviceId, 'makeGuestLink', 'once', (device) =>
-        device.makeGuestLink(actor, link, address),
+        device.decide({ kind: 'guest_link_made', actor, link, address }),
       ),
     ),
   );
@@ -74,7 +74,7 @@ export async function revokeGuestLink(
   requireDeviceId(deviceId);
   unwrap(
     await callDevice(context.env, deviceId, 'revokeGuestLink', 'once', (device) =>
-      device.revokeGuestLink(actor, linkId, address),
+      device.decide({ kind: 'guest_link_revoked', actor, linkId, address }),
     ),
   );
   return { linkId };

@@ -22,7 +22,9 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   const requestedAtMs = Date.now();
   const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
   const identity = await orNotActivated(context, actor, deviceId, 'transfer', () =>
-    askDevice(context, deviceId, 'release', (session) => session.release(actor, nameOf(product.name, device.deviceSN))),
+    askDevice(context, deviceId, 'release', (session) =>
+      session.decide({ kind: 'released', actor, defaultName: nameOf(product.name, device.deviceSN) }),
+    ),
   );
   await Promise.all([
     disconnectClient(context, identity),
@@ -59,7 +61,9 @@ export async function offerDevice(
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
   try {
     await orNotActivated(context, actor, deviceId, 'transfer', () =>
-      askDevice(context, deviceId, 'offerTransfer', (session) => session.offerTransfer(actor, offer, address)),
+      askDevice(context, deviceId, 'offerTransfer', (session) =>
+        session.decide({ kind: 'transfer_offered', actor, offer, address }),
+      ),
     );
   } catch (error) {
     // Nobody could accept it; the offer before, if there was one, is withdrawn by this.
@@ -72,7 +76,9 @@ export async function offerDevice(
 /** @throws RefusedError device_not_found, forbidden, not_found where there is none */
 export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   await orNotActivated(context, actor, deviceId, 'transfer', () =>
-    askDevice(context, deviceId, 'withdrawTransfer', (session) => session.withdrawTransfer(actor, address)),
+    askDevice(context, deviceId, 'withdrawTransfer', (session) =>
+      session.decide({ kind: 'transfer_withdrawn', actor, address }),
+    ),
   );
   await deleteTransfer(context.primary(), deviceId);
   return { deviceId };
@@ -88,7 +94,9 @@ export async function answerOffer(
   const db = context.primary();
   const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
   if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
-  await askDevice(context, deviceId, 'answerTransfer', (session) => session.answerTransfer(userId, offerId, given));
+  await askDevice(context, deviceId, 'answerTransfer', (session) =>
+    session.decide({ kind: 'transfer_answered', userId, offerId, ...given }),
+  );
   await deleteTransfer(db, deviceId, offerId);
   return { deviceId };
 }
@@ -125,7 +133,9 @@ export async function setPairingWindow(
 ) {
   const untilMs = isOpen ? Date.now() + context.config.limits.pairingWindowSeconds * 1000 : null;
   await orNotActivated(context, actor, deviceId, 'pair', () =>
-    askDevice(context, deviceId, 'setPairingWindow', (session) => session.setPairingWindow(actor, untilMs, address)),
+    askDevice(context, deviceId, 'setPairingWindow', (session) =>
+      session.decide({ kind: 'pairing_window_set', actor, untilMs, address }),
+    ),
   );
   return { deviceId, pairingUntil: toIso(untilMs) };
 }

@@ -104,7 +104,7 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   const { deviceId, invitation, maxMembers } = found;
   const { role, invitedBy } = invitation;
   await askDevice(context, deviceId, 'join', (session) =>
-    session.join(userId, role, invitedBy, { email, address }, maxMembers),
+    session.decide({ kind: 'member_joined', userId, role, invitedBy, ...{ email, address }, maxMembers }),
   );
   await deleteInvitation(db, id, { foldedEmail });
   return { deviceId, role };
@@ -139,7 +139,9 @@ export async function changeMember(
 ) {
   const party = { email: await emailOf(context, userId), address };
   return describeMember(
-    await askDevice(context, deviceId, 'changeMember', (session) => session.changeMember(actor, userId, role, party)),
+    await askDevice(context, deviceId, 'changeMember', (session) =>
+      session.decide({ kind: 'member_changed', actor, userId, role, ...party }),
+    ),
   );
 }
 
@@ -153,7 +155,9 @@ export async function removeMember(
   const action = actor.userId === userId ? 'leave' : 'share';
   const { device } = await requireDevice(context, actor, deviceId, action);
   const party = { email: await emailOf(context, userId), address };
-  await askDevice(context, deviceId, 'removeMember', (session) => session.removeMember(actor, userId, party));
+  await askDevice(context, deviceId, 'removeMember', (session) =>
+    session.decide({ kind: 'member_removed', actor, userId, ...party }),
+  );
   await deleteInvitationsOfUser(context.primary(), device.id, userId);
   return { userId };
 }
@@ -169,7 +173,7 @@ async function noteInvitation(
 ): Promise<void> {
   try {
     await askDevice(context, deviceId, 'noteInvitation', (session) =>
-      session.noteInvitation(actor, change, role, party),
+      session.decide({ kind: 'invitation_changed', actor, change, role, ...party }),
     );
   } catch (error) {
     if (!(error instanceof RefusedError) || error.refusal.kind !== 'not_found') throw error;

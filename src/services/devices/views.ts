@@ -12,11 +12,7 @@ import { orNotActivated } from './not-activated.ts';
 
 /** @throws RefusedError device_not_found, forbidden */
 export function readStatus(context: ServiceContext, actor: Actor, deviceId: string) {
-  const asking = JSON.stringify(actorOf(actor));
-  const ask = () =>
-    askDevice<StatusView>(context, deviceId, 'status', async (device) => {
-      return JSON.parse(await device.statusText(asking)) as Outcome<StatusView>;
-    });
+  const ask = () => askDevice<StatusView>(context, deviceId, 'status', (device) => device.status(actorOf(actor)));
   return orNotActivated(context, actor, deviceId, 'readReports', ask, (deviceName) => {
     return { deviceId, deviceName, online: false, position: null, status: 'inactive' as const, lastOnlineAt: null };
   });

@@ -68,7 +68,7 @@ async function askBroker(context: ServiceContext, device: DeviceIdentity): Promi
 async function reportDoubt(env: Env, { deviceId }: DeviceIdentity, doubt: Doubt): Promise<void> {
   try {
     await callDevice(env, deviceId, 'reportConnection', 'idempotent', (session) =>
-      session.reportConnection({ kind: 'doubted', ...doubt }),
+      session.decide({ kind: 'connection_reported', report: { kind: 'doubted', ...doubt } }),
     );
   } catch (error) {
     // The call has logged it.

@@ -104,12 +104,13 @@ describe('a device whose object hangs', () => {
 describe('a relay shard that hangs', () => {
   it('holds up no answer', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).subscribe(
-      inPerson(1),
-      'switch',
-      'relay-0',
-      topicOf(device, 'thing/event/property/post'),
-    );
+    await sessionOf(device.deviceId).decide({
+      kind: 'subscription_requested',
+      actor: inPerson(1),
+      productKey: 'switch',
+      shard: 'relay-0',
+      filter: topicOf(device, 'thing/event/property/post'),
+    });
     const push = vi.fn(() => new Promise(() => undefined));
     const items = [itemOf(device, 'up')];
     expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }, 100), items)).toMatchObject([

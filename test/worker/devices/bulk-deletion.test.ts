@@ -47,7 +47,10 @@ describe('DELETE /products/:productKey/devices', () => {
 
   it('takes those of the filter alone', async () => {
     const [connected, other] = [await activate('SN-1'), await activate('SN-2')];
-    await sessionOf(connected).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    await sessionOf(connected).decide({
+      kind: 'connection_reported',
+      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+    });
     await expect.poll(() => listIds('status=online')).toEqual([connected]);
     // Records of 2023.
     await insertRecords({ ownerId: owner.userId, productKey, count: 5 });
@@ -76,7 +79,7 @@ describe('DELETE /products/:productKey/devices', () => {
     const ids = [await activate('SN-1'), await activate('SN-2'), await activate('SN-3')];
     const sessions = {
       getByName: (name: string) =>
-        name === ids[1] ? { delete: () => Promise.reject(new Error('away')) } : env.DEVICE_SESSION.getByName(name),
+        name === ids[1] ? { decide: () => Promise.reject(new Error('away')) } : env.DEVICE_SESSION.getByName(name),
     };
     const request = new Request(`https://latchwork.test/api/v1/products/${productKey}/devices?${ever}`, {
       method: 'DELETE',

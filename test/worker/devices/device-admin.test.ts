@@ -48,7 +48,10 @@ const replace = ({ deviceId }: Device, user = owner): Promise<Answer<{ deviceId:
 const read = async <T = View>({ deviceId }: Device, path = '') =>
   (await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token })).data;
 const connect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+  });
 
 async function logIn({ productKey, deviceId, mqtt }: Device, password = mqtt.password): Promise<string> {
   const passwordDigest = await digestOf(password);
@@ -164,7 +167,7 @@ describe('a disabled device', () => {
     await connect(device);
     await change(device, { disabled: true });
     const end = { sessionStartedAtMs: null, endedAtMs: Date.now(), reason: 'kicked' };
-    await sessionOf(device.deviceId).reportConnection({ kind: 'disconnected', ...end });
+    await sessionOf(device.deviceId).decide({ kind: 'connection_reported', report: { kind: 'disconnected', ...end } });
     await connect(device);
     await bringUp(device, { action: status, payload: { status: 'online' } });
     await evictDurableObject(sessionOf(device.deviceId));

@@ -55,7 +55,7 @@ describe('the total of a list', () => {
     expect((await list(owner, '')).total).toBe(6);
     await expectTrueTotals();
     const sessionStartedAtMs = Date.now();
-    await sessionOf(ids[0]!).reportConnection({ kind: 'connected', sessionStartedAtMs });
+    await sessionOf(ids[0]!).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
     await expect.poll(async () => (await list(owner, 'status=1')).total).toBe(1);
     await expectTrueTotals();
     const disable = (disabled: boolean) =>

@@ -38,9 +38,12 @@ async function activate(offlineGraceSeconds = 5): Promise<Device> {
 }
 
 const connect = ({ deviceId }: Device, sessionStartedAtMs = Date.now()) =>
-  sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs });
+  sessionOf(deviceId).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
 const disconnect = ({ deviceId }: Device, sessionStartedAtMs: number | null = null, reason = 'tcp_closed') =>
-  sessionOf(deviceId).reportConnection({ kind: 'disconnected', sessionStartedAtMs, endedAtMs: Date.now(), reason });
+  sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'disconnected', sessionStartedAtMs, endedAtMs: Date.now(), reason },
+  });
 
 async function read<T>({ deviceId }: Device, path: string): Promise<T> {
   const answer = await call<T>('GET', `/devices/${deviceId}${path}`, { token: owner.token });

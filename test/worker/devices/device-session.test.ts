@@ -56,7 +56,7 @@ async function statusOf({ deviceId }: TestDevice) {
 }
 
 async function connect({ deviceId }: TestDevice, sessionStartedAtMs = Date.now()): Promise<void> {
-  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs });
+  await sessionOf(deviceId).decide({ kind: 'connection_reported', report: { kind: 'connected', sessionStartedAtMs } });
 }
 
 async function tablesOf(deviceId: string): Promise<string[]> {
@@ -85,7 +85,15 @@ describe('an object that was never provisioned', () => {
     expect(await session.command(inPerson(1), trigger)).toMatchObject({
       refusal: { kind: 'not_found', what: 'device' },
     });
-    expect(await session.subscribe(inPerson(1), 'switch', 'relay-0', '#')).toMatchObject({
+    expect(
+      await session.decide({
+        kind: 'subscription_requested',
+        actor: inPerson(1),
+        productKey: 'switch',
+        shard: 'relay-0',
+        filter: '#',
+      }),
+    ).toMatchObject({
       refusal: { kind: 'not_found', what: 'device' },
     });
     const results = await ingest(session, 'switch', 'spool', [
@@ -100,9 +108,12 @@ describe('an object that was never provisioned', () => {
       },
     ]);
     expect(results).toEqual([{ result: 'rejected', reason: 'device_not_found' }]);
-    await session.reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
-    await session.unsubscribe('relay-0', 1);
-    await session.delete();
+    await session.decide({
+      kind: 'connection_reported',
+      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+    });
+    await session.decide({ kind: 'subscription_ended', shard: 'relay-0', registrationId: 1 });
+    await session.decide({ kind: 'deleted' });
     expect(await tablesOf(deviceId)).toEqual([]);
     expect(await runInDurableObject(session, (_, { storage }) => storage.getAlarm())).toBeNull();
   });
@@ -123,7 +134,15 @@ describe('a session', () => {
     });
     expect(await session.status(inPerson(8))).toMatchObject({ refusal: { kind: 'not_owner' } });
     expect(await session.command(inPerson(8), trigger)).toMatchObject({ refusal: { kind: 'not_owner' } });
-    expect(await session.subscribe(inPerson(8), 'lamp', 'relay-0', '#')).toMatchObject({
+    expect(
+      await session.decide({
+        kind: 'subscription_requested',
+        actor: inPerson(8),
+        productKey: 'lamp',
+        shard: 'relay-0',
+        filter: '#',
+      }),
+    ).toMatchObject({
       refusal: { kind: 'not_owner' },
     });
   });
@@ -132,7 +151,13 @@ describe('a session', () => {
     const device = await provisionDevice();
     await connect(device);
     await report(device, { position: 'middle', angle: 90 });
-    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, 'relay-3', '#');
+    await sessionOf(device.deviceId).decide({
+      kind: 'subscription_requested',
+      actor: inPerson(1),
+      productKey: device.productKey,
+      shard: 'relay-3',
+      filter: '#',
+    });
     const before = await statusOf(device);
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await statusOf(device)).toEqual({ ...before, lastOnlineAt: expect.any(String) as string });
@@ -152,7 +177,13 @@ describe('a session', () => {
     const session = sessionOf(device.deviceId);
     const own = `/sys/${device.productKey}/${device.deviceId}`;
     const heard = async (filter: string) => {
-      await session.subscribe(inPerson(1), device.productKey, 'relay-3', filter);
+      await session.decide({
+        kind: 'subscription_requested',
+        actor: inPerson(1),
+        productKey: device.productKey,
+        shard: 'relay-3',
+        filter,
+      });
       const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
       return listeners.map(({ ignoresCommands }) => ignoresCommands);
     };
@@ -283,7 +314,7 @@ describe('a deleted device', () => {
     const device = await provisionDevice();
     await report(device, { position: 'up' });
     const session = sessionOf(device.deviceId);
-    await session.delete();
+    await session.decide({ kind: 'deleted' });
     expect(await tablesOf(device.deviceId)).toEqual(['deleted']);
     const again = {
       productKey: device.productKey,
@@ -306,7 +337,7 @@ describe('a deleted device', () => {
   it('is forgotten altogether after a while', async () => {
     const device = await provisionDevice();
     const session = sessionOf(device.deviceId);
-    await session.delete();
+    await session.decide({ kind: 'deleted' });
     expect(await runDurableObjectAlarm(session)).toBe(true);
     expect(await tablesOf(device.deviceId)).toEqual([]);
   });

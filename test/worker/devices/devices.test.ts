@@ -29,7 +29,10 @@ async function activate(productKey: string, deviceSN = 'SN-1'): Promise<string> 
 }
 
 async function connect(deviceId: string): Promise<void> {
-  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  await sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+  });
 }
 
 function list(query: string, user = owner): Promise<Answer<Page>> {

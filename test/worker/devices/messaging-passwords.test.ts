@@ -152,7 +152,12 @@ describe('without a right code', () => {
   it('an issued password still has to be valid', async () => {
     const known = await provisionDevice();
     const ways = waysIn();
-    await sessionOf(known.deviceId).replaceCredentials(inPerson(1), 'digest-of-another');
+    await sessionOf(known.deviceId).decide({
+      kind: 'credentials_replaced',
+      actor: inPerson(1),
+      passwordDigest: 'digest-of-another',
+      address: null,
+    });
     expect(await ways.hook(known.name, known.password)).toBe('invalid_password');
     const issued = await createMessagingPassword(readConfig(env).messagingSecrets, known);
     expect(await ways.hook(known.name, issued)).toBe('invalid_password');

@@ -239,12 +239,19 @@ describe('a session ends at once', () => {
   it.each<[string, (device: TestDevice) => Promise<unknown>, string[]]>([
     [
       'when the device is disabled',
-      ({ deviceId }) => sessionOf(deviceId).administer(owner, { isDisabled: true }),
+      ({ deviceId }) =>
+        sessionOf(deviceId).decide({ kind: 'administered', actor: owner, change: { isDisabled: true } }),
       ['offline disconnected disabled', 'online connected'],
     ],
     [
       'with new credentials',
-      async ({ deviceId }) => sessionOf(deviceId).replaceCredentials(owner, await digestOf('tk_new')),
+      async ({ deviceId }) =>
+        sessionOf(deviceId).decide({
+          kind: 'credentials_replaced',
+          actor: owner,
+          passwordDigest: await digestOf('tk_new'),
+          address: null,
+        }),
       ['offline revoked', 'online connected'],
     ],
   ])('%s, and the old password does not open another', async (_, change, events) => {
@@ -260,7 +267,7 @@ describe('a session ends at once', () => {
   it('when the device is deleted, which then is not there', async () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device, { level: 5 });
-    await sessionOf(device.deviceId).delete();
+    await sessionOf(device.deviceId).decide({ kind: 'deleted' });
     expect([...(await client.next()).body]).toEqual([0x87, 0]);
     await client.untilClosed();
     await expect(EdgeClient.open(device.deviceId)).rejects.toThrow('404');
@@ -269,7 +276,11 @@ describe('a session ends at once', () => {
   it('and what was sent behind has no effect', async () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device);
-    const disabled = sessionOf(device.deviceId).administer(owner, { isDisabled: true });
+    const disabled = sessionOf(device.deviceId).decide({
+      kind: 'administered',
+      actor: owner,
+      change: { isDisabled: true },
+    });
     client.send(publishPacket(topicOf(device, propertyPost), '{"params":{"position":"up"}}', { packetId: 1 }));
     await disabled;
     await client.untilClosed();
@@ -286,19 +297,22 @@ describe('a device that moves', () => {
     const device = await provisionDevice();
     const session = sessionOf(device.deviceId);
     const startedAtMs = Date.now() - 1_000;
-    await session.reportConnection(connected(startedAtMs));
+    await session.decide({ kind: 'connection_reported', report: connected(startedAtMs) });
     await EdgeClient.connect(device);
     const ended = { kind: 'disconnected', endedAtMs: Date.now() + 10, reason: 'tcp_closed' } as const;
-    await session.reportConnection({ ...ended, sessionStartedAtMs: startedAtMs });
-    await session.reportConnection({ ...ended, sessionStartedAtMs: null });
-    await session.reportConnection({ kind: 'doubted', beforeMs: Date.now() + 10_000, confirmWithinMs: 0 });
+    await session.decide({ kind: 'connection_reported', report: { ...ended, sessionStartedAtMs: startedAtMs } });
+    await session.decide({ kind: 'connection_reported', report: { ...ended, sessionStartedAtMs: null } });
+    await session.decide({
+      kind: 'connection_reported',
+      report: { kind: 'doubted', beforeMs: Date.now() + 10_000, confirmWithinMs: 0 },
+    });
     expect(await statusOf(device)).toMatchObject({ online: true });
   });
 
   it('from the edge to a broker ends its session here, and stays online', async () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device, { level: 5 });
-    await sessionOf(device.deviceId).reportConnection(connected(Date.now() + 100));
+    await sessionOf(device.deviceId).decide({ kind: 'connection_reported', report: connected(Date.now() + 100) });
     expect([...(await client.next()).body]).toEqual([0x8e, 0]);
     await client.untilClosed();
     expect(await statusOf(device)).toMatchObject({ online: true });

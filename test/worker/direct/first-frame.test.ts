@@ -129,7 +129,12 @@ describe.each([
   it('end with the session, whoever ends it', async () => {
     const device = await provisionDevice();
     const client = await connect(device, { headers });
-    await sessionOf(device.deviceId).replaceCredentials(inPerson(1), 'digest-of-another');
+    await sessionOf(device.deviceId).decide({
+      kind: 'credentials_replaced',
+      actor: inPerson(1),
+      passwordDigest: 'digest-of-another',
+      address: null,
+    });
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     const gone = await provisionDevice();
     const second = await connect(gone, { headers });

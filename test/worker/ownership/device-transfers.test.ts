@@ -131,7 +131,12 @@ describe('a transfer', () => {
     await offer(deviceId, bert.email);
     const now = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 7 * 24 * 3_600_000 + 1);
     expect(
-      await sessionOf(deviceId).answerTransfer(bert.userId, 'x', { isAccepted: true, address: null }),
+      await sessionOf(deviceId).decide({
+        kind: 'transfer_answered',
+        userId: bert.userId,
+        offerId: 'x',
+        ...{ isAccepted: true, address: null },
+      }),
     ).toMatchObject({ ok: false });
     const expired = await accept(deviceId, bert);
     now.mockRestore();

@@ -179,13 +179,23 @@ describe('members of a device', () => {
     const session = sessionOf(device.deviceId);
     const users = await Promise.all(Array.from({ length: 21 }, () => createUser()));
     for (const { userId } of users.slice(0, 20)) {
-      expect(await session.join(userId, 'viewer', owner.userId, party)).toMatchObject({ ok: true });
+      expect(
+        await session.decide({ kind: 'member_joined', userId, role: 'viewer', invitedBy: owner.userId, ...party }),
+      ).toMatchObject({ ok: true });
     }
     await invite(device, users[20]!);
     const { list } = await incomingOf(users[20]!);
     expect(await accept(list[0]!.invitationId, users[20]!)).toMatchObject({ code: 400, message: 'too_many_members' });
     // One who is in may get another role.
-    expect(await session.join(users[3]!.userId, 'operator', owner.userId, party)).toMatchObject({ ok: true });
+    expect(
+      await session.decide({
+        kind: 'member_joined',
+        userId: users[3]!.userId,
+        role: 'operator',
+        invitedBy: owner.userId,
+        ...party,
+      }),
+    ).toMatchObject({ ok: true });
   });
 
   it('are listed, changed and removed by the owner alone', async () => {
@@ -238,7 +248,13 @@ describe('members of a device', () => {
 
   it('are known to the lists as soon as the database is back', async () => {
     await env.DB.prepare('alter table device_members rename to device_members_away').run();
-    await sessionOf(device.deviceId).join(friend.userId, 'viewer', owner.userId, party);
+    await sessionOf(device.deviceId).decide({
+      kind: 'member_joined',
+      userId: friend.userId,
+      role: 'viewer',
+      invitedBy: owner.userId,
+      ...party,
+    });
     await env.DB.prepare('alter table device_members_away rename to device_members').run();
     expect(await statusFor(device, friend)).toMatchObject({ code: 200 });
     expect(await listFor(friend)).toMatchObject({ total: 0 });

@@ -114,13 +114,16 @@ describe('what a device knows of such subscriptions', () => {
     const session = sessionOf(device.deviceId);
     const owner = { userId: ownerId, scopes: null, productKey: null };
     const party = { email: 'member@example.com', address: null };
-    const join = () => session.join(memberId, 'viewer', ownerId, party);
+    const join = () =>
+      session.decide({ kind: 'member_joined', userId: memberId, role: 'viewer', invitedBy: ownerId, ...party });
     await join();
     await comeOnline(device);
     const socket = await listen(memberId, everything);
     await report(reportOf(device, 'up'));
     expect(await socket.next()).toEqual(pushOf(device, 'up'));
-    expect(await session.removeMember(owner, memberId, party)).toMatchObject({ ok: true });
+    expect(await session.decide({ kind: 'member_removed', actor: owner, userId: memberId, ...party })).toMatchObject({
+      ok: true,
+    });
     await report(reportOf(device, 'down'));
     expect(await socket.ask(ping)).toEqual(pong);
     const other = await openRelay({ 'CF-Connecting-IP': otherAddress });

@@ -52,11 +52,14 @@ describe('a subscription to everything of a user', () => {
     const device = await provisionDevice({ ownerId: userId });
     await comeOnline(device);
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'online' } });
-    await sessionOf(device.deviceId).reportConnection({
-      kind: 'disconnected',
-      sessionStartedAtMs: null,
-      endedAtMs: Date.now() + 10,
-      reason: 'gone',
+    await sessionOf(device.deviceId).decide({
+      kind: 'connection_reported',
+      report: {
+        kind: 'disconnected',
+        sessionStartedAtMs: null,
+        endedAtMs: Date.now() + 10,
+        reason: 'gone',
+      },
     });
     expect(await socket.next()).toMatchObject({ topic: topicOf(device, 'status'), payload: { status: 'offline' } });
   });

@@ -84,10 +84,26 @@ describe('what outlives what', () => {
 
   it('does not remove a shard that registered again after the push', async () => {
     const device = await provisionDevice();
-    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, shardName, '#');
+    await sessionOf(device.deviceId).decide({
+      kind: 'subscription_requested',
+      actor: inPerson(1),
+      productKey: device.productKey,
+      shard: shardName,
+      filter: '#',
+    });
     const [seen] = await listenersOf(device);
-    await sessionOf(device.deviceId).subscribe(inPerson(1), device.productKey, shardName, '#');
-    await sessionOf(device.deviceId).unsubscribe(shardName, seen!.registrationId);
+    await sessionOf(device.deviceId).decide({
+      kind: 'subscription_requested',
+      actor: inPerson(1),
+      productKey: device.productKey,
+      shard: shardName,
+      filter: '#',
+    });
+    await sessionOf(device.deviceId).decide({
+      kind: 'subscription_ended',
+      shard: shardName,
+      registrationId: seen!.registrationId,
+    });
     expect(await listenersOf(device)).toMatchObject([{ shard: shardName }]);
   });
 
@@ -124,7 +140,7 @@ describe('what outlives what', () => {
     const asUser = await openRelay();
     await asUser.ask({ action: 'auth', token: await tokenOf(ownerId) });
     for (const one of [device, kept]) await asUser.ask({ action: 'subscribe', topic: topicOf(one, 'status') });
-    await sessionOf(device.deviceId).delete();
+    await sessionOf(device.deviceId).decide({ kind: 'deleted' });
     expect(await asDevice.end()).toEqual({ code: 1008, reason: 'deleted' });
     await shard().push([
       { deviceId: device.deviceId, topic: topicOf(device, 'status'), payloads: ['"ghost"'], generations: [1] },

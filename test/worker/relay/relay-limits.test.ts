@@ -167,13 +167,19 @@ describe('a socket whose credentials have ended, where the shard did not hear of
   it.each<[string, (device: TestDevice) => Promise<unknown>]>([
     [
       'was rotated',
-      ({ deviceId }) => sessionOf(deviceId).replaceCredentials(inPerson(1), 'digest-of-another-password'),
+      ({ deviceId }) =>
+        sessionOf(deviceId).decide({
+          kind: 'credentials_replaced',
+          actor: inPerson(1),
+          passwordDigest: 'digest-of-another-password',
+          address: null,
+        }),
     ],
     [
       'was disabled and enabled again',
       async ({ deviceId }) => {
-        await sessionOf(deviceId).administer(inPerson(1), { isDisabled: true });
-        await sessionOf(deviceId).administer(inPerson(1), { isDisabled: false });
+        await sessionOf(deviceId).decide({ kind: 'administered', actor: inPerson(1), change: { isDisabled: true } });
+        await sessionOf(deviceId).decide({ kind: 'administered', actor: inPerson(1), change: { isDisabled: false } });
       },
     ],
   ])('is closed by the first message after the device %s', async (_, change) => {
@@ -188,7 +194,10 @@ describe('a socket whose credentials have ended, where the shard did not hear of
       productKey: device.productKey,
       passwordDigest: 'digest-of-another-password',
     });
-    await sessionOf(device.deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    await sessionOf(device.deviceId).decide({
+      kind: 'connection_reported',
+      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+    });
     expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
   });
 
@@ -198,7 +207,12 @@ describe('a socket whose credentials have ended, where the shard did not hear of
     const fine = await follow(other, address);
     const cutOff = { revoke: unreachable, push: unreachable };
     const getByName = vi.spyOn(env.RELAY_GATEWAY, 'getByName').mockReturnValue(cutOff as never);
-    await sessionOf(device.deviceId).replaceCredentials(inPerson(1), 'digest-of-another-password');
+    await sessionOf(device.deviceId).decide({
+      kind: 'credentials_replaced',
+      actor: inPerson(1),
+      passwordDigest: 'digest-of-another-password',
+      address: null,
+    });
     getByName.mockRestore();
     const later = Date.now() + limits.relayRecheckMinutes * 60_000;
     await runInDurableObject(shardOf(address), async (gateway) => {

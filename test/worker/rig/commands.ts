@@ -61,13 +61,19 @@ export async function activateOnline(): Promise<Device> {
 }
 
 export const connect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+  });
 export const disconnect = ({ deviceId }: Device) =>
-  sessionOf(deviceId).reportConnection({
-    kind: 'disconnected',
-    sessionStartedAtMs: null,
-    endedAtMs: Date.now(),
-    reason: 'tcp_closed',
+  sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: {
+      kind: 'disconnected',
+      sessionStartedAtMs: null,
+      endedAtMs: Date.now(),
+      reason: 'tcp_closed',
+    },
   });
 export const control = ({ deviceId }: Device, body: unknown, query = '', headers = {}): Promise<Answer<Receipt>> =>
   call('POST', `/devices/${deviceId}/control${query}`, { token: owner.token, body, headers });

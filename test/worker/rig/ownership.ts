@@ -55,7 +55,10 @@ export async function logIn({ username, password }: Activation['mqtt']): Promise
   const { productKey, deviceId } = parseMessagingName(username)!;
   const outcome = await sessionOf(deviceId).authenticate({ productKey, passwordDigest: await digestOf(password) });
   if (!outcome.ok) return wireErrorOf(outcome.refusal).message;
-  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  await sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+  });
   return 'accepted';
 }
 

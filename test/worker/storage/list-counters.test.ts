@@ -139,7 +139,10 @@ it('count what there is, whatever has come and gone', async () => {
     const report = async () => {
       const found = await find<{ device_id: string }>('select device_id from devices where activated_at is not null');
       if (found === undefined) return;
-      await sessionOf(found.device_id).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+      await sessionOf(found.device_id).decide({
+        kind: 'connection_reported',
+        report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+      });
     };
     const deleteKey = async () => {
       const key = await find<{ key_id: string; user_id: number }>('select key_id, user_id from api_keys');

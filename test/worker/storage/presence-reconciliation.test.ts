@@ -46,7 +46,10 @@ async function activateOnline(startedAtMs = Date.now() - 60_000): Promise<Device
     body: { productKey, deviceSN: 'SN' },
   });
   const device = { productKey, deviceId: data.deviceId };
-  await sessionOf(device.deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: startedAtMs });
+  await sessionOf(device.deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'connected', sessionStartedAtMs: startedAtMs },
+  });
   await vi.waitFor(async () => expect(await listed(device)).toMatchObject({ status: 'online' }));
   return device;
 }
@@ -116,7 +119,10 @@ describe('a broker that has forgotten its sessions', () => {
     expect(await view(lost)).toMatchObject({ online: true, lastOnlineAt: seenAt });
     await bringUp(talking, { action: topicActions.propertyPost, payload: { params: { position: 'up' } } });
     const { deviceId } = reconnected;
-    await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+    await sessionOf(deviceId).decide({
+      kind: 'connection_reported',
+      report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+    });
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 11_000);
     for (const device of [lost, talking, reconnected]) await runDurableObjectAlarm(sessionOf(device.deviceId));
     expect(await view(lost)).toMatchObject({ online: false, lastOnlineAt: seenAt });

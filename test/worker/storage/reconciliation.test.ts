@@ -9,6 +9,7 @@ import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { claimOutboxEntry } from '../../../src/db/devices/broker-outbox.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { DeviceEffects } from '../../../src/objects/device/effects.ts';
+import { RelayPushes } from '../../../src/objects/device/relay-pushes.ts';
 import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
 import { readConfig } from '../../../src/config.ts';
 import { createContext } from '../../../src/context.ts';
@@ -69,7 +70,10 @@ async function statusInList(): Promise<string | undefined> {
 async function connect(deviceId: string): Promise<void> {
   const passwordDigest = await digestOf(passwords.get(deviceId) ?? '');
   expect(await sessionOf(deviceId).authenticate({ productKey, passwordDigest })).toMatchObject({ ok: true });
-  await sessionOf(deviceId).reportConnection({ kind: 'connected', sessionStartedAtMs: Date.now() });
+  await sessionOf(deviceId).decide({
+    kind: 'connection_reported',
+    report: { kind: 'connected', sessionStartedAtMs: Date.now() },
+  });
 }
 
 /** A record of more than ten minutes ago whose object knows nothing, as objects restored to an earlier time leave it. */
@@ -108,7 +112,7 @@ describe('a record without a session', () => {
   it('is deleted where its device was deleted', async () => {
     const deviceId = await activate();
     pass(11 * 60_000);
-    await sessionOf(deviceId).delete();
+    await sessionOf(deviceId).decide({ kind: 'deleted' });
     expect(await reconcileAll()).toMatchObject({ checked: 1, inactive: 0, deleted: 1 });
     expect(await listDevices()).toEqual([]);
   });
@@ -141,11 +145,14 @@ describe('a record with a session', () => {
     await env.DB.prepare(restored).bind(version, deviceId).run();
     await reconcileAll();
     await expect.poll(statusInList, { timeout: 10_000 }).toBe('online');
-    await sessionOf(deviceId).reportConnection({
-      kind: 'disconnected',
-      sessionStartedAtMs: null,
-      endedAtMs: Date.now(),
-      reason: 'gone',
+    await sessionOf(deviceId).decide({
+      kind: 'connection_reported',
+      report: {
+        kind: 'disconnected',
+        sessionStartedAtMs: null,
+        endedAtMs: Date.now(),
+        reason: 'gone',
+      },
     });
     await expect.poll(statusInList, { timeout: 10_000 }).toBe('offline');
   });
@@ -232,18 +239,17 @@ describe('a session without a record', () => {
   it('ends at a broker that holds the credentials, too', async () => {
     const deviceId = createId('dev_', 8);
     const work: Promise<unknown>[] = [];
-    const noEdge = { publish: () => undefined, end: () => undefined };
+    const noSockets = { publish: () => undefined, end: () => undefined };
     const ctx = { id: { name: deviceId }, waitUntil: (promise: Promise<unknown>) => work.push(promise) };
     const atMosquitto = { ...env, BROKER_PROVISIONING: 'mosquitto' } as unknown as Env;
     const effects = new DeviceEffects(
       ctx as unknown as DurableObjectState,
       atMosquitto,
-      () => undefined,
-      () => noEdge,
-      () => [],
-      new DeviceFleets(atMosquitto, deviceId),
+      { decide: () => undefined, readers: () => [] },
+      noSockets,
+      new RelayPushes(atMosquitto, new DeviceFleets(atMosquitto, deviceId), 0, () => undefined),
     );
-    effects.run([{ kind: 'delete_at_broker', productKey }]);
+    await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
     const nowMs = Date.now();
     const entry = await claimOutboxEntry(openDatabase(env.DB, 'first-primary'), nowMs, nowMs + 1, deviceId);

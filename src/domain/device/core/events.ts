@@ -102,6 +102,29 @@ export type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'dis
 export type EventKind = DeviceEvent['kind'];
 export type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
 
+/** What others than the device's object itself send as they have it: see DeviceSession.decide. */
+export type RequestKind =
+  | 'connection_reported'
+  | 'messages_dropped'
+  | 'relay_message_received'
+  | 'cancel_requested'
+  | 'subscription_requested'
+  | 'subscription_ended'
+  | 'administered'
+  | 'credentials_replaced'
+  | 'member_joined'
+  | 'member_changed'
+  | 'member_removed'
+  | 'invitation_changed'
+  | 'released'
+  | 'transfer_offered'
+  | 'transfer_withdrawn'
+  | 'transfer_answered'
+  | 'pairing_window_set'
+  | 'guest_link_made'
+  | 'guest_link_revoked'
+  | 'deleted';
+
 /** What a handler of decide.ts makes of an event. */
 export type Handled<Kind extends EventKind> = { state: DeviceState; result: Results[Kind] };
 

@@ -22,8 +22,7 @@ import {
   type EdgeStep,
 } from '../../../domain/direct/session.ts';
 import type { EdgeSessionEnd, OpenSession } from '../../../domain/device/presence/direct-session.ts';
-import type { DeviceEvent, EdgeTaken, EventKind, Results } from '../../../domain/device/core/events.ts';
-import type { DeviceIdentity } from '../../../domain/topics.ts';
+import type { EdgeTaken } from '../../../domain/device/core/events.ts';
 import { describeError, log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
 import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
@@ -34,6 +33,7 @@ import { answer, deliver, readConnect, runsOf, sortMessages, type EdgeDelivery }
 import { EdgeConnection } from './connection.ts';
 import { answerClose, closeIfOpen } from '../../calls/open-socket.ts';
 import type { RelayPushes } from '../relay-pushes.ts';
+import type { StoredDevice } from '../stored-device.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
 export const edgeAddressHeader = 'X-Edge-Client-Address';
@@ -41,30 +41,15 @@ export const edgeAddressHeader = 'X-Edge-Client-Address';
 /** Asked by whoever carries a connection here: the answer comes behind what was sent before, and wakes no object. */
 export const takenCheck = { ask: 'taken?', answer: 'taken' } as const;
 
-type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;
-
-/** The device's object. */
-export type EdgeDevice = {
-  decide: <Kind extends EventKind>(
-    event: EventOf<Kind>,
-    /** Runs once the state is written, before the effects. */
-    onWritten?: (result: Results[Kind]) => void,
-  ) => Results[Kind];
-  /** The stored digest that equals the password's. */
-  findDigest: (passwordDigest: string) => string | undefined;
-  /** Undefined where there is no such device. */
-  identity: () => DeviceIdentity | undefined;
-};
-
 export class EdgeSockets {
   readonly #ctx: DurableObjectState;
   readonly #config: ReturnType<typeof readConfig>;
-  readonly #device: EdgeDevice;
+  readonly #device: StoredDevice;
   readonly #pushes: RelayPushes;
   readonly #connections = new Map<WebSocket, EdgeConnection>();
   #rules: EdgeRules | undefined;
 
-  constructor(ctx: DurableObjectState, env: Env, device: EdgeDevice, pushes: RelayPushes) {
+  constructor(ctx: DurableObjectState, env: Env, device: StoredDevice, pushes: RelayPushes) {
     this.#ctx = ctx;
     this.#config = readConfig(env);
     this.#device = device;
