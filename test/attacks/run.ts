@@ -1,30 +1,24 @@
 // `npm run test:attacks`: attacks the whole system with production limits and shows what held and what it cost a
-// bystander, then sends generated input without end. Ends with 1 when something did not hold, with 2 when it cannot run.
-import { existsSync, writeFileSync } from 'node:fs';
+// bystander. Ends with 1 when something did not hold, with 2 when it cannot run.
+import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { resolve } from 'node:path';
 import { describeMachine } from '../../bench/parts/machine.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
 import type { Attack, Effort } from './rig/attack.ts';
 import { attacks } from './attack-list.ts';
 import { Battlefield } from './rig/battlefield.ts';
 import { findSlowed, joinRuns, runsOfSlowing, type Outcome } from './rig/judgement.ts';
-import { runLong } from './long-run.ts';
-import { describeLong, tableOf, verdictOf, writeToPage, type Found } from './rig/table.ts';
+import { tableOf, type Found } from './rig/table.ts';
 
 /** workerd flushes to the disk in the thread that answers: what a disk is doing would be in every figure. */
 const memoryDir = '/dev/shm';
 const usage = `Usage: npm run test:attacks -- [options]
 
   --only NAME[,NAME]  these attacks alone: ${attacks.map(({ name }) => name).join(', ')}
-  --long              the long run alone, with 1000000 inputs unless --inputs says otherwise
   --rounds N          how often each is tried, a quiet period before each and after the last (3)
   --seconds N         how long each round and each quiet period lasts (3)
   --sockets N         relay sockets and connections of an attack (500)
-  --inputs N          generated requests of the run behind the attacks (50000); 0: none
   --seed N            the same inputs again; printed with every run
-  --json FILE         writes everything found
-  --write             puts the result into test/attacks/RESULTS.md
 
   LIMITS  limits in place of the defaults (docs/limits.md), to see what they are worth
   TMPDIR  where database and objects are; without it in memory (${memoryDir}), where there is room`;
@@ -37,26 +31,20 @@ const inputsOfRound = 1_000_000;
 function readOptions() {
   const options = {
     only: { type: 'string' },
-    long: { type: 'boolean', default: false },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
-    inputs: { type: 'string' },
     sockets: { type: 'string' },
     seed: { type: 'string' },
-    json: { type: 'string' },
-    write: { type: 'boolean' },
   } as const;
   return readCommandLine({ name: 'npm run test:attacks', usage, options }, ({ values }) => {
-    const isLong = values.long;
-    const names = isLong ? [] : (values.only?.split(',') ?? attacks.map(({ name }) => name));
+    const names = values.only?.split(',') ?? attacks.map(({ name }) => name);
     const unknown = names.find((name) => !attacks.some((attack) => attack.name === name));
     if (unknown !== undefined) throw new Error(`--only ${unknown}: there is no such attack`);
-    const whole = (name: 'rounds' | 'seconds' | 'inputs' | 'sockets' | 'seed', fallback: number, min = 1): number => {
+    const whole = (name: 'rounds' | 'seconds' | 'sockets' | 'seed', fallback: number): number => {
       const value = Number(values[name] ?? fallback);
-      if (!Number.isInteger(value) || value < min) throw new Error(`--${name} takes a whole number from ${min}`);
+      if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} takes a whole number from 1`);
       return value;
     };
-    if (values.write === true && limits !== '') throw new Error('--write takes the default limits');
     const seconds = whole('seconds', 3);
     const effort: Effort = {
       ...{ seconds, inputs: inputsOfRound, inputSeconds: seconds, clients: 16 },
@@ -66,43 +54,26 @@ function readOptions() {
       chosen: attacks.filter(({ name }) => names.includes(name)),
       effort,
       plan: { rounds: whole('rounds', 3), quietSeconds: seconds },
-      isLong,
-      longInputs: whole('inputs', isLong ? 1_000_000 : values.only === undefined ? 50_000 : 0, 0),
-      jsonFile: values.json === undefined ? null : resolve(values.json),
-      isWritten: values.write === true,
     };
   });
 }
 
-const { chosen, effort, plan, isLong, longInputs, jsonFile, isWritten } = readOptions();
+const { chosen, effort, plan } = readOptions();
 const startedAt = performance.now();
 const { date, cores, cpu, system, versions, commit, loadAverageBefore } = describeMachine();
-const settings = isLong
-  ? `--long --inputs ${longInputs} --seed ${effort.seed}`
-  : `${chosen.length < attacks.length ? `--only ${chosen.map(({ name }) => name).join(',')} ` : ''}--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --inputs ${longInputs} --seed ${effort.seed}`;
+const only = chosen.length < attacks.length ? `--only ${chosen.map(({ name }) => name).join(',')} ` : '';
+const settings = `${only}--rounds ${plan.rounds} --seconds ${effort.seconds} --sockets ${effort.sockets} --seed ${effort.seed}`;
 console.log(`${date}  ${cores} x ${cpu}, ${system}; load average before ${loadAverageBefore.join(' ')}`);
 console.log(`commit ${commit}; ${Object.entries(versions).flat().join(' ')}`);
-const stateIn = tmpdir();
-console.log(`${limits === '' ? '' : `LIMITS=${limits} `}${settings}; database and objects in ${stateIn}`);
+console.log(`${limits === '' ? '' : `LIMITS=${limits} `}${settings}; database and objects in ${tmpdir()}`);
 
-const found: Found[] = chosen.length === 0 ? [] : await attackAll();
-const long = longInputs === 0 ? undefined : await runLong({ inputs: longInputs, seed: effort.seed, say: console.log });
-
-const table = found.length === 0 ? '' : tableOf(found);
-if (table !== '') console.log(`\n${table}`);
-if (long !== undefined) console.log(`\n${describeLong(long)}`);
-const minutes = (performance.now() - startedAt) / 60_000;
-const { hasHeld, text } = verdictOf(found, long);
-console.log(`\n${text} after ${minutes.toFixed(1)} minutes.`);
-if (jsonFile !== null) {
-  writeFileSync(jsonFile, `${JSON.stringify({ machine: describeMachine(), effort, plan, found, long }, null, 2)}\n`);
-}
-if (isWritten) {
-  const how = `\`npm run test:attacks -- ${settings}\` on ${date.slice(0, 10)} at commit ${commit}, on ${cores} x ${cpu.trim()}, load average before ${loadAverageBefore[0]}, database and objects in ${stateIn}, in ${minutes.toFixed(1)} minutes:`;
-  const parts = [how, table, ...(long === undefined ? [] : [describeLong(long)])].filter((part) => part !== '');
-  await writeToPage(isLong ? 'long run' : 'attacks', parts.join('\n\n'));
-}
-process.exit(hasHeld ? 0 : 1);
+const found = await attackAll();
+console.log(`\n${tableOf(found)}`);
+const failed = found.filter(({ failures }) => failures.length > 0).length;
+const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1);
+const verdict = failed === 0 ? 'Everything held' : `${failed} of ${found.length} attacks did not hold`;
+console.log(`\n${verdict} after ${minutes} minutes.`);
+process.exit(failed === 0 ? 0 : 1);
 
 async function attackAll(): Promise<Found[]> {
   const field = await Battlefield.prepare(effort.seed, limits);
