@@ -27,10 +27,8 @@ const room = '/parties/room/bench';
 const limits = [
   'relaySocketsPerUser=30000',
   'relaySocketsPerAddress=30000',
-  'relayUnauthenticatedPerAddress=30000',
-  'relayUnauthenticatedPerShard=30000',
-  'relayUnreadBytesPerAddress=67108864',
-  'relayUnreadBytesPerShard=67108864',
+  'relaySocketsPerShard=30000',
+  'relayUnreadBytesPerSocket=16777216',
 ];
 
 export type FanOutRig = { rig: BenchRig; listenerPort: number; stop: () => Promise<void> };

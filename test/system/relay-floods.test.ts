@@ -1,5 +1,5 @@
 // The relay of the built Worker under clients that mean no good: they stay mute, do not read, or send without end. What
-// is counted how is in unit/relay-census and worker/relay-limits.
+// is counted how is in unit/relay/admission, unit/relay/outbox and worker/relay/relay-limits.
 import { readdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { uplinkPath } from '../../src/protocol/bridge.ts';
@@ -133,18 +133,13 @@ it('closes a socket that sends without end, and answers the other sockets of its
   expect(await other.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
 });
 
-it('closes a socket that floods with the ping that the platform answers, and keeps its address out for a while', async () => {
+it('keeps the address of a socket that sends without end out for a while', async () => {
   const address = newAddress();
   const client = await openFrom(address);
-  await client.follow({ token: rig.owner.token }, []);
-  const flood = setInterval(() => {
-    for (let sent = 0; sent < 20; sent++) client.send('{"action":"ping"}');
-  }, 1);
-  const closed = client.untilClosed(15_000).finally(() => clearInterval(flood));
-  expect(await closed).toEqual({ code: 1008, reason: 'too many frames' });
+  for (let sent = 0; sent < 2_000; sent++) client.send('{"action": "ping"}');
+  expect(await client.untilClosed()).toEqual({ code: 1008, reason: 'too many frames' });
   await expect(openFrom(address)).rejects.toThrow('429');
-  const other = await openFrom(newAddress());
-  await other.follow({ token: rig.owner.token }, []);
+  await openFrom(newAddress());
 });
 
 it('answers too_many_requests when many sockets of one user send at once, and other users as ever', async () => {

@@ -1,5 +1,5 @@
-// API keys at the relay: whose one is, and which of those that opened sockets here have ended. Their deletion is told to every
-// shard; one that was not told reads it. Memory beside D1: what failed, and when a key was last read, by shard.
+// API keys at the relay: whose a key is, and which keys that opened sockets here have ended. Every shard is told of a deletion;
+// a shard that was not told reads the keys once a minute. It must not close a socket.
 import { readConfig } from '../../config.ts';
 import { digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import { findApiKey, findApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
@@ -8,6 +8,7 @@ import { hasScope, scopes } from '../../domain/access.ts';
 import { rememberNewest } from '../../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
+import { within } from '../calls/within.ts';
 import type { RelayUser } from './rules.ts';
 
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
@@ -17,8 +18,7 @@ const maxBlocked = 10_000;
 /** At once, by shard: each reads the database for a stranger. */
 const maxLookups = 100;
 const touchEveryMs = 60_000;
-/** So long counts what was read of a key: a deletion ends it everywhere within a second. */
-const countsForMs = 1_000;
+const databaseAnswerMs = 1_000;
 
 export class RelayKeys {
   readonly #env: Env;
@@ -26,8 +26,6 @@ export class RelayKeys {
   readonly #underWay = new Set<{ keyId: string; isEnded: boolean }>();
   /** Client addresses that tried too many wrong pairs. */
   readonly #blockedUntilMs = new Map<string, number>();
-  /** When a key was last read and counted. */
-  readonly #readAtMs = new Map<string, number>();
 
   constructor(env: Env) {
     this.#env = env;
@@ -52,7 +50,6 @@ export class RelayKeys {
     this.#underWay.add(lookup);
     try {
       const database = openDatabase(this.#env.DB, 'first-primary');
-      const readAtMs = Date.now();
       const row = await findApiKey(database, keyId);
       const isRight = row !== undefined && isEqualDigest(await digestOf(secret), row.secretHash);
       if (!isRight) {
@@ -68,7 +65,6 @@ export class RelayKeys {
       if (!hasScope({ userId, ...key }, 'readReports')) {
         return refuse({ kind: 'key_lacks_right', lacks: 'scope', action: 'readReports' });
       }
-      this.#readAtMs.set(keyId, readAtMs);
       return { ok: true, value: { kind: 'user', userId, expiresAtMs: null, key } };
     } finally {
       this.#underWay.delete(lookup);
@@ -79,39 +75,16 @@ export class RelayKeys {
     for (const lookup of this.#underWay) if (lookup.keyId === keyId) lookup.isEnded = true;
   }
 
-  /** Milliseconds since it was last read; undefined where that is too long ago to count. */
-  ageOf(keyId: string): number | undefined {
-    const ageMs = Date.now() - (this.#readAtMs.get(keyId) ?? 0);
-    // Not one of a time that is still to come: the clock was set back since.
-    return ageMs >= 0 && ageMs < countsForMs ? ageMs : undefined;
-  }
-
-  /**
-   * Those that are none any more, also because their account is disabled. None where D1 does not answer within a second:
-   * then nobody can delete one either.
-   */
+  /** The keys that were deleted, or whose account is disabled. None if D1 does not answer: the next check asks again. */
   async findEnded(keyIds: ReadonlySet<string>): Promise<string[]> {
     if (keyIds.size === 0) return [];
-    const readAtMs = Date.now();
-    for (const keyId of this.#readAtMs.keys()) if (this.ageOf(keyId) === undefined) this.#readAtMs.delete(keyId);
-    const found = await this.#find(keyIds);
-    for (const keyId of found ?? keyIds) this.#readAtMs.set(keyId, found === undefined ? Date.now() : readAtMs);
-    return found === undefined ? [] : [...keyIds].filter((keyId) => !found.has(keyId));
-  }
-
-  async #find(keyIds: ReadonlySet<string>): Promise<ReadonlySet<string> | undefined> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
-      reject(new Error('the database does not answer'));
-    }, countsForMs);
     try {
       const asked = findApiKeys(openDatabase(this.#env.DB, 'first-primary'), [...keyIds]);
-      return new Set(await Promise.race([asked, late]));
+      const existing = await within(databaseAnswerMs, asked);
+      return existing === undefined ? [] : [...keyIds].filter((keyId) => !existing.includes(keyId));
     } catch (error) {
       log('warn', 'API keys of the relay not checked', describeError(error));
-      return undefined;
-    } finally {
-      clearTimeout(timer);
+      return [];
     }
   }
 

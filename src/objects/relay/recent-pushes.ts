@@ -9,19 +9,17 @@ import {
 import { parseJson } from '../../domain/json.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 
-export class PushedMessages {
+/** Beyond it, the device that was pushed for least recently is forgotten. */
+const maxRecentDevices = 20_000;
+
+export class RecentPushes {
   readonly #marks = new Map<string, HighWaterMarks>();
   readonly #maxDevices: number;
   /** What came to a bridge before may have been pushed without being known here. */
   #knownSinceMs = Date.now();
 
-  /** @param maxDevices the one that was pushed for least recently is forgotten beyond it */
-  constructor(maxDevices: number) {
+  constructor(maxDevices = maxRecentDevices) {
     this.#maxDevices = maxDevices;
-  }
-
-  forget(deviceId: string): void {
-    this.#marks.delete(deviceId);
   }
 
   /** Positions of the messages that are still to be pushed. They count as pushed from here on. */

@@ -11,8 +11,8 @@ import { keyScopes } from '../../protocol/vocabulary.ts';
 /** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
   socketId: z.string(),
-  /** Of the client, an IPv6 one by its /64 network. Sockets of an older version have none. */
-  address: z.string().default('unknown'),
+  /** Of the client. An IPv6 address counts by its /64 network. */
+  address: z.string(),
   openedAtMs: z.number(),
   failedAuths: z.number(),
   who: z
@@ -21,8 +21,8 @@ export const relayClientSchema = z.object({
         kind: z.literal('device'),
         productKey: z.string(),
         deviceId: z.string(),
-        /** Of the credential with which it authenticated. Sockets of an older version have none. */
-        generation: z.number().default(-1),
+        /** Of the credential with which it authenticated. */
+        generation: z.number(),
       }),
       z.object({
         kind: z.literal('user'),
@@ -39,8 +39,6 @@ export const relayClientSchema = z.object({
   filters: z.array(z.string()),
   /** Closed by this side; the client has not answered yet. */
   isEnded: z.boolean(),
-  /** It speaks MQTT, and its device's object has accepted it. */
-  isMqtt: z.boolean().default(false),
 });
 
 export type RelayClient = z.infer<typeof relayClientSchema>;
@@ -54,8 +52,7 @@ export const notAuthenticated = refuse({ kind: 'credential_refused', credential:
 type Who = RelayClient['who'] | undefined;
 
 /** When the socket is closed unless it authenticates, or sends a fresh token. */
-export function deadlineOf({ who, openedAtMs, isMqtt }: RelayClient): number {
-  if (isMqtt) return Infinity;
+export function deadlineOf({ who, openedAtMs }: RelayClient): number {
   if (who === null) return openedAtMs + authenticateWithinMs;
   return who.kind === 'user' ? (who.expiresAtMs ?? Infinity) : Infinity;
 }

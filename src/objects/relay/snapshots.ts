@@ -1,6 +1,5 @@
 // The present state of devices for a socket that subscribes with `snapshot`. While a device is asked, its messages for that
 // socket are held, so that none arrives before the older state. Owns no socket.
-import { readConfig } from '../../config.ts';
 import { openDatabase } from '../../db/client.ts';
 import { listDevices } from '../../db/devices/lists.ts';
 import { RefusedError, refuse, type Outcome } from '../../domain/refusal.ts';
@@ -10,13 +9,17 @@ import { callDevice } from '../calls/stubs.ts';
 
 /** Asked at the same time. */
 const pageSize = 50;
+/** One invocation may call 1 000 objects. */
+const maxSnapshotDevices = 1_000;
 
 export class RelaySnapshots {
   readonly #env: Env;
+  readonly #maxDevices: number;
   readonly #held = new Map<WebSocket, Map<string, string[]>>();
 
-  constructor(env: Env) {
+  constructor(env: Env, maxDevices = maxSnapshotDevices) {
     this.#env = env;
+    this.#maxDevices = maxDevices;
   }
 
   /** True where they were kept, to be sent behind the device's state. */
@@ -29,7 +32,7 @@ export class RelaySnapshots {
   /** The own and shared devices whose state is to be sent: refused where there are too many. @throws Error where D1 does not answer */
   async devicesOf(target: SubscriptionTarget): Promise<Outcome<string[]>> {
     if (target.kind === 'device') return { ok: true, value: [target.device.deviceId] };
-    const { relaySnapshotDevices: max } = readConfig(this.#env).limits;
+    const max = this.#maxDevices;
     const { productKey, who } = target;
     const filter = { userId: who.userId, role: undefined, productKey, statusCode: undefined };
     const page = { page: 1, size: max };

@@ -25,7 +25,6 @@ import { TestSocket } from '../rig/clients/socket.ts';
 
 const app = createApp();
 const withMqtt = { 'Sec-WebSocket-Protocol': 'mqtt' };
-const without = {};
 let addresses = 0;
 const newAddress = () => `198.51.100.${++addresses}`;
 
@@ -71,13 +70,10 @@ const isOnline = async ({ deviceId }: TestDevice) => {
   return status.ok && status.value.online;
 };
 
-describe.each([
-  ['with the sub-protocol of MQTT', withMqtt],
-  ['without one', without],
-])('bytes first, %s', (_, headers) => {
+describe('bytes first, with the sub-protocol of MQTT', () => {
   it('are a session at the object that the username names', async () => {
     const device = await provisionDevice();
-    const client = await connect(device, { headers });
+    const client = await connect(device);
     expect(await isOnline(device)).toBe(true);
     client.send(publishPacket(topicOf(device, 'thing/event/property/post'), '{"position":"up"}', { packetId: 7 }));
     const puback = await client.next();
@@ -92,7 +88,7 @@ describe.each([
 
   it('go on where the object slept', async () => {
     const device = await provisionDevice();
-    const client = await connect(device, { headers });
+    const client = await connect(device);
     for (let sleep = 0; sleep < 3; sleep++) {
       await evictDurableObject(sessionOf(device.deviceId));
       client.send(pingreq);
@@ -118,7 +114,7 @@ describe.each([
     const { name, password } = await provisionDevice();
     const { changed, woken } = countWoken();
     for (const username of [name.replace(/dev_.*/, 'dev_33333333'), 'other&dev_33333333', 'nobody']) {
-      const client = await openEdge({ headers, changed });
+      const client = await openEdge({ changed });
       client.send(connectPacket({ name, password } as TestDevice, { username, clientId: username }));
       expect([...(await client.next()).body]).toEqual([0, 4]);
       expect(await client.untilClosed()).toMatchObject({ code: 1008 });
@@ -128,7 +124,7 @@ describe.each([
 
   it('end with the session, whoever ends it', async () => {
     const device = await provisionDevice();
-    const client = await connect(device, { headers });
+    const client = await connect(device);
     await sessionOf(device.deviceId).decide({
       kind: 'credentials_replaced',
       actor: inPerson(1),
@@ -137,7 +133,7 @@ describe.each([
     });
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
     const gone = await provisionDevice();
-    const second = await connect(gone, { headers });
+    const second = await connect(gone);
     second.drop();
     await vi.waitFor(async () => {
       const events = await sessionOf(gone.deviceId).events(inPerson(1), { page: 1, size: 1 });
@@ -289,7 +285,7 @@ describe('text first, with the sub-protocol of MQTT', () => {
 
   it('is closed where the shard takes no more of the address', async () => {
     const opening = { address: newAddress() };
-    for (let count = 0; count < limitSpecs.relayUnauthenticatedPerAddress.default; count++) {
+    for (let count = 0; count < limitSpecs.relaySocketsPerAddress.default / 10; count++) {
       expect(await (await openText(opening)).ask(ping)).toEqual(pong);
     }
     const refused = await openText(opening);

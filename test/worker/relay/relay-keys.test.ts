@@ -59,13 +59,6 @@ const pushOf = (device: Device, position: string) => ({
   payload: { params: { position } },
 });
 
-/** Until it is restored. */
-const aSecondLater = () => {
-  const now = Date.now.bind(Date);
-  return vi.spyOn(Date, 'now').mockImplementation(() => now() + 1_000);
-};
-const nextOrEnd = (socket: TestSocket) => Promise.race([socket.next(), socket.closed]);
-
 async function signIn(key: Key): Promise<TestSocket> {
   const socket = await openRelay();
   expect(await socket.ask(authOf(key))).toEqual(authed);
@@ -237,29 +230,6 @@ describe('the deletion of an API key', () => {
     expect(told.mock.results.filter(({ type }) => type === 'return')).toHaveLength(relayShards);
     expect(await socket.closed).toMatchObject({ code: 1008, reason: 'API key deleted' });
     told.mockRestore();
-  });
-
-  it('keeps every message from its sockets after a second, at a shard that was not told', async () => {
-    const [key, other] = [await makeKey(), await makeKey()];
-    const [socket, neighbour] = [await signIn(key), await signIn(other)];
-    for (const one of [socket, neighbour]) await one.ask(subscribe(topicsOf(lamp)));
-    await forget(key);
-    const clock = aSecondLater();
-    await report(reportOf(lamp, 'down'));
-    expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
-    expect(await neighbour.next()).toEqual(pushOf(lamp, 'down'));
-    clock.mockRestore();
-    await deleteKey(other);
-  });
-
-  it('keeps the state of devices from them as well', async () => {
-    const key = await makeKey();
-    const socket = await signIn(key);
-    await forget(key);
-    const clock = aSecondLater();
-    socket.send(subscribe(topicsOf(lamp), true));
-    expect(await nextOrEnd(socket)).toMatchObject({ code: 1008, reason: 'API key deleted' });
-    clock.mockRestore();
   });
 
   it('is found within a minute by a shard that could not be told, like the end of the account', async () => {

@@ -4,7 +4,7 @@ import { runInDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import type { RelayGateway } from '../../../src/objects/relay/relay-gateway.ts';
-import { portionBytes } from '../../../src/objects/relay/writes.ts';
+import { portionBytes } from '../../../src/objects/relay/outbox.ts';
 import { everything } from '../rig/fleet.ts';
 import { provisionDevice, type TestDevice } from '../rig/provision.ts';
 import { listenAs, openRelay, ping, pong, shard, tokenOf } from '../rig/clients/relay.ts';

@@ -175,22 +175,6 @@ describe('what outlives what', () => {
     expect(await other.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
   });
 
-  it('forgets what it pushed of a device when its last socket goes', async () => {
-    const device = await provisionDevice();
-    const origin = { spoolId: 's', seqs: [1], results: ['accepted' as const] };
-    const run = {
-      deviceId: device.deviceId,
-      topic: topicOf(device, 'status'),
-      payloads: ['{}'],
-      generations: [1],
-      origin,
-    };
-    expect(await shard().push([run])).toMatchObject({ nobodyFor: [device.deviceId] });
-    const socket = await listenAs(device, topicOf(device, 'status'));
-    await shard().push([run]);
-    expect(await socket.next()).toMatchObject({ payload: {} });
-  });
-
   it('answers a close with the same code', async () => {
     const socket = await openRelay();
     socket.close(4001);

@@ -14,6 +14,9 @@ import { authed, authOf, ping, pong, tokenOf } from '../rig/clients/relay.ts';
 import { openSocket, type TestSocket } from '../rig/clients/socket.ts';
 
 const { limits, relayShards } = readConfig(env);
+const unauthenticatedPerAddress = limits.relaySocketsPerAddress / 10;
+const socketsPerDevice = 20;
+const recheckMinutes = 60;
 
 /** Each test has an address of its own: sockets of the others stay open. */
 let addresses = 0;
@@ -42,7 +45,7 @@ const runOf = (device: TestDevice, payload: string, generations = [1]) => ({
 describe('sockets of one address that have not authenticated', () => {
   it('are refused with 429 above the limit, until one authenticates or goes', async () => {
     const address = newAddress();
-    const [first, second] = await openMany(address, limits.relayUnauthenticatedPerAddress);
+    const [first, second] = await openMany(address, unauthenticatedPerAddress);
     const refused = await refusedFrom(address);
     expect(refused.status).toBe(429);
     expect(refused.headers.get('Retry-After')).toBe('10');
@@ -58,21 +61,21 @@ describe('sockets of one address that have not authenticated', () => {
 
   it('are counted over a whole IPv6 network', async () => {
     const [one, other] = ['2001:db8:7:1::1', '2001:db8:7:1:ffff::2'];
-    await Promise.all([openMany(one, 50), openMany(other, limits.relayUnauthenticatedPerAddress - 50)]);
+    await Promise.all([openMany(one, 50), openMany(other, unauthenticatedPerAddress - 50)]);
     expect((await refusedFrom('2001:db8:7:1::3')).status).toBe(429);
     await openFrom('2001:db8:7:2::1');
   });
 
   it('are counted by the address that the Worker saw, not by one that the client names', async () => {
     const address = newAddress();
-    await openMany(address, limits.relayUnauthenticatedPerAddress);
+    await openMany(address, unauthenticatedPerAddress);
     const headers = { Upgrade: 'websocket', ...from(address), 'X-Relay-Client-Address': '192.0.2.1' };
     expect((await send('GET', '/mqtt', { headers })).status).toBe(429);
   });
 
   it('are still known when the shard has slept', async () => {
     const address = newAddress();
-    await openMany(address, limits.relayUnauthenticatedPerAddress);
+    await openMany(address, unauthenticatedPerAddress);
     await evictDurableObject(shardOf(address));
     expect((await refusedFrom(address)).status).toBe(429);
   });
@@ -82,7 +85,7 @@ describe('sockets of one user or device', () => {
   it('close the oldest one of the device above the limit, also after the shard has slept', async () => {
     const [device, address] = [await provisionDevice(), newAddress()];
     const sockets: TestSocket[] = [];
-    for (let index = 0; index < limits.relaySocketsPerDevice; index++) sockets.push(await follow(device, address));
+    for (let index = 0; index < socketsPerDevice; index++) sockets.push(await follow(device, address));
     await evictDurableObject(shardOf(address));
     const newest = await follow(device, address);
     expect(await sockets[0]!.end()).toEqual({ code: 1008, reason: 'too many sockets of this device' });
@@ -214,7 +217,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
       address: null,
     });
     getByName.mockRestore();
-    const later = Date.now() + limits.relayRecheckMinutes * 60_000;
+    const later = Date.now() + recheckMinutes * 60_000;
     await runInDurableObject(shardOf(address), async (gateway) => {
       const clock = vi.spyOn(Date, 'now').mockReturnValue(later);
       await gateway.alarm();

@@ -1,9 +1,8 @@
 // What a relay shard remembers of what it pushed, so that a batch that a bridge retries is pushed once.
 import { expect, it } from 'vitest';
-import { PushedMessages } from '../../../src/objects/relay/recent-pushes.ts';
-import { readLimits } from '../../../src/limits.ts';
+import { RecentPushes } from '../../../src/objects/relay/recent-pushes.ts';
 
-const { relayRememberedDevices: max } = readLimits('relayRememberedDevices=100');
+const max = 100;
 type Result = 'accepted' | 'duplicate' | 'redelivery';
 
 function runOf(spoolId: string, messages: [seq: number, result: Result][], receivedAtMs = 0, deviceId = 'device') {
@@ -20,7 +19,7 @@ function runOf(spoolId: string, messages: [seq: number, result: Result][], recei
 }
 
 it('pushes what is retried once, and the rest of its batch', () => {
-  const pushed = new PushedMessages(max);
+  const pushed = new RecentPushes(max);
   expect(pushed.takeNew(runOf('one', [[1, 'accepted']]))).toEqual([0]);
   expect(
     pushed.takeNew(
@@ -33,7 +32,7 @@ it('pushes what is retried once, and the rest of its batch', () => {
 });
 
 it('takes what the device had before this memory began for pushed, whatever other spools have brought since', () => {
-  const pushed = new PushedMessages(max);
+  const pushed = new RecentPushes(max);
   const before = Date.now() - 1_000;
   expect(pushed.takeNew(runOf('other', [[1, 'accepted']]))).toEqual([0]);
   const retried = runOf(
@@ -50,14 +49,14 @@ it('takes what the device had before this memory began for pushed, whatever othe
 });
 
 it('pushes what the device took meanwhile without an answer: it was not pushed', () => {
-  const pushed = new PushedMessages(max);
+  const pushed = new RecentPushes(max);
   const since = Date.now() + 1_000;
   expect(pushed.takeNew(runOf('one', [[1, 'duplicate']], since))).toEqual([0]);
   expect(pushed.takeNew(runOf('one', [[1, 'duplicate']], since))).toEqual([]);
 });
 
 it('forgets what was pushed for the least recent device beyond the limit', () => {
-  const pushed = new PushedMessages(max);
+  const pushed = new RecentPushes(max);
   const one = (n: number) => runOf('one', [[1, 'accepted']], 0, `device ${n}`);
   for (let n = 0; n <= max; n += 1) expect(pushed.takeNew(one(n))).toEqual([0]);
   expect(pushed.takeNew(one(1)), 'a batch that is retried').toEqual([]);

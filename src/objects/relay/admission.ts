@@ -1,0 +1,122 @@
+// Who may open a relay socket, keep it and send on it: sockets by address, user and device, and frames a second. In memory:
+// the sockets come back from their attachments, and a shard that slept was sent no frames. It must not close a socket.
+import type { Limit, RelaySocketLimit } from '../../domain/refusal.ts';
+import { Buckets, fullBucket, takeToken, type Bucket, type Rate } from '../../domain/token-bucket.ts';
+import type { Limits } from '../../limits.ts';
+import { identityKey, type RelayClient, type RelayIdentity } from './rules.ts';
+
+type Clients<Socket> = Iterable<[Socket, RelayClient]>;
+
+export type SocketLimits = Record<RelaySocketLimit, number> &
+  Record<'relayUnauthenticatedPerShard' | 'relaySocketsPerUser' | 'relaySocketsPerDevice', number>;
+
+/** A client authenticates in a moment, so that far fewer sockets wait for it than are open. */
+export function socketLimits(limits: Limits): SocketLimits {
+  const { relaySocketsPerAddress, relaySocketsPerShard, relaySocketsPerUser } = limits;
+  return {
+    relaySocketsPerAddress,
+    relaySocketsPerShard,
+    relaySocketsPerUser,
+    relayUnauthenticatedPerAddress: Math.ceil(relaySocketsPerAddress / 10),
+    relayUnauthenticatedPerShard: Math.ceil(relaySocketsPerShard / 5),
+    // A device has one connection, and its owner may test with some more.
+    relaySocketsPerDevice: 20,
+  };
+}
+
+/**
+ * The limit that one more socket of the address would exceed.
+ * @param clients of all connections: one that was closed counts until its client answers the close
+ */
+export function socketLimitReached(
+  clients: Clients<unknown>,
+  address: string,
+  limits: SocketLimits,
+): Limit | undefined {
+  const counts = { relayUnauthenticatedPerAddress: 0, relaySocketsPerAddress: 0, relaySocketsPerShard: 0 };
+  for (const [, client] of clients) {
+    counts.relaySocketsPerShard += 1;
+    if (client.address !== address) continue;
+    counts.relaySocketsPerAddress += 1;
+    if (client.who === null) counts.relayUnauthenticatedPerAddress += 1;
+  }
+  const name = (Object.keys(counts) as RelaySocketLimit[]).find((limit) => counts[limit] >= limits[limit]);
+  return name && { name, max: limits[name] };
+}
+
+/** The oldest sockets without authentication, if they are too many: they had the most time for it. */
+export function surplusUnauthenticated<Socket>(clients: Clients<Socket>, limits: SocketLimits): Socket[] {
+  return surplusOf(clients, ({ who }) => who === null, limits.relayUnauthenticatedPerShard);
+}
+
+/** The oldest sockets of a user or device, if there are too many. */
+export function surplusOfIdentity<Socket>(
+  clients: Clients<Socket>,
+  identity: RelayIdentity,
+  limits: SocketLimits,
+): Socket[] {
+  const max = limits[identity.kind === 'user' ? 'relaySocketsPerUser' : 'relaySocketsPerDevice'];
+  return surplusOf(clients, ({ who }) => isOf(identity, who), max);
+}
+
+/** With whichever credential the client signed in. */
+function isOf(identity: RelayIdentity, who: RelayClient['who']): boolean {
+  if (identity.kind === 'user') return who?.kind === 'user' && who.userId === identity.userId;
+  return who?.kind === 'device' && who.deviceId === identity.deviceId;
+}
+
+/** @param clients oldest first */
+function surplusOf<Socket>(clients: Clients<Socket>, isCounted: (client: RelayClient) => boolean, max: number) {
+  const sockets = [...clients].filter(([, client]) => !client.isEnded && isCounted(client)).map(([socket]) => socket);
+  return sockets.slice(0, Math.max(0, sockets.length - max));
+}
+
+export type FrameLimits = { ofSocket: Rate; ofClient: Rate; blockSeconds: number };
+
+/** Frames are counted where the rate limits of the platform count as well. */
+export function frameLimits({ relayFramesPerSecond }: Limits): FrameLimits {
+  return {
+    // A client may subscribe to all its filters at once.
+    ofSocket: { burst: 300, perSecond: relayFramesPerSecond },
+    ofClient: { burst: 2_000, perSecond: 5 * relayFramesPerSecond },
+    blockSeconds: 30,
+  };
+}
+
+/** So many buckets of clients are kept before the full ones are dropped. */
+const maxBuckets = 10_000;
+
+/** Frames of a socket, and of all sockets of a user, a device, or an address before they authenticate. */
+export class FrameRates<Socket extends object> {
+  readonly #limits: FrameLimits;
+  readonly #sockets = new WeakMap<Socket, Bucket>();
+  /** Not tied to sockets: opening another one does not fill the bucket. */
+  readonly #clients: Buckets;
+  readonly #blockedUntilMs = new Map<string, number>();
+
+  constructor(limits: FrameLimits) {
+    this.#limits = limits;
+    this.#clients = new Buckets(limits.ofClient, maxBuckets);
+  }
+
+  mayBeSentOn(socket: Socket, nowMs: number): boolean {
+    const bucket = this.#sockets.get(socket) ?? fullBucket(this.#limits.ofSocket, nowMs);
+    this.#sockets.set(socket, bucket);
+    return takeToken(bucket, this.#limits.ofSocket, nowMs);
+  }
+
+  mayBeSentBy({ who, address }: RelayClient, nowMs: number): boolean {
+    return this.#clients.take(who === null ? `address ${address}` : identityKey(who), nowMs);
+  }
+
+  /** The address may open no other socket for a while: each has a burst of its own. */
+  block(address: string, nowMs: number): void {
+    for (const [blocked, untilMs] of this.#blockedUntilMs) if (untilMs <= nowMs) this.#blockedUntilMs.delete(blocked);
+    this.#blockedUntilMs.set(address, nowMs + this.#limits.blockSeconds * 1000);
+  }
+
+  limitReached(address: string, nowMs: number): Limit | undefined {
+    const isBlocked = (this.#blockedUntilMs.get(address) ?? 0) > nowMs;
+    return isBlocked ? { name: 'relayBlockSeconds', max: this.#limits.blockSeconds } : undefined;
+  }
+}

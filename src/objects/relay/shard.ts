@@ -1,0 +1,193 @@
+// The sockets of one relay shard: whose each is, what it subscribes to, what goes out on it, and how it ends. The attachment
+// of a socket survives hibernation, memory does not. It must not ask another object.
+import { readConfig } from '../../config.ts';
+import { log } from '../../log.ts';
+import { parseFilter } from '../../domain/topics.ts';
+import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
+import type { RelayRun } from '../calls/push-to-relays.ts';
+import {
+  FrameRates,
+  frameLimits,
+  socketLimitReached,
+  socketLimits,
+  surplusOfIdentity,
+  surplusUnauthenticated,
+} from './admission.ts';
+import type { Limit } from '../../domain/refusal.ts';
+import { Outbox, unreadLimits, type OutboxShard } from './outbox.ts';
+import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from './rules.ts';
+import { readClient, writeClient, type CloseCause } from './socket.ts';
+import { Subscribers } from './subscribers.ts';
+
+/** All sockets are looked at so often. */
+const checkEveryMs = 60_000;
+
+export class Shard implements OutboxShard<WebSocket> {
+  readonly name: string;
+  readonly subscribers = new Subscribers();
+  readonly outbox: Outbox<WebSocket>;
+  readonly #ctx: DurableObjectState;
+  readonly #limits;
+  readonly #rates: FrameRates<WebSocket> | undefined;
+  /** All connections, oldest first: also those whose clients have not answered a close yet. */
+  readonly #clients = new Map<WebSocket, RelayClient>();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    const { limits, rateLimits } = readConfig(env);
+    this.name = ctx.id.name ?? '';
+    this.#ctx = ctx;
+    this.#limits = socketLimits(limits);
+    this.#rates = rateLimits === 'production' ? new FrameRates(frameLimits(limits)) : undefined;
+    this.outbox = new Outbox(unreadLimits(limits), this);
+    const clients = ctx.getWebSockets().map((socket): [WebSocket, RelayClient] => [socket, readClient(socket)]);
+    for (const [socket, client] of clients.sort(([, a], [, b]) => a.openedAtMs - b.openedAtMs)) {
+      this.#add(socket, client);
+    }
+  }
+
+  /** Open sockets. */
+  clients(): [WebSocket, RelayClient][] {
+    return [...this.#clients].filter(([, { isEnded }]) => !isEnded);
+  }
+
+  /** Of an open socket. */
+  clientOf(socket: WebSocket): RelayClient | undefined {
+    const client = this.#clients.get(socket);
+    return client?.isEnded === true ? undefined : client;
+  }
+
+  /** The limit that one more socket of the address would exceed. */
+  limitReached(address: string): Limit | undefined {
+    return this.#rates?.limitReached(address, Date.now()) ?? socketLimitReached(this.#clients, address, this.#limits);
+  }
+
+  async open(socket: WebSocket, address: string): Promise<void> {
+    const opened = { socketId: crypto.randomUUID(), address, openedAtMs: Date.now() };
+    const client = { ...opened, failedAuths: 0, who: null, filters: [], isEnded: false };
+    writeClient(socket, client);
+    this.#add(socket, client);
+    for (const oldest of surplusUnauthenticated(this.#clients, this.#limits)) {
+      this.end(oldest, 1013, 'too many sockets that have not authenticated');
+    }
+    await this.wakeBy(deadlineOf(client));
+  }
+
+  /** False if the attachment has no room for it. */
+  change(socket: WebSocket, client: RelayClient): boolean {
+    const former = this.#clients.get(socket);
+    if (former === undefined || !writeClient(socket, client)) return false;
+    this.subscribers.remove(socket, former);
+    this.subscribers.add(socket, client);
+    this.#clients.set(socket, client);
+    return true;
+  }
+
+  async signIn(socket: WebSocket, former: RelayClient, who: RelayIdentity): Promise<void> {
+    // Another identity inherits no subscriptions.
+    const client = { ...former, who, filters: isSameIdentity(former.who, who) ? former.filters : [] };
+    this.change(socket, client);
+    for (const oldest of surplusOfIdentity(this.#clients, who, this.#limits)) {
+      this.end(oldest, 1008, `too many sockets of this ${who.kind}`);
+    }
+    await this.wakeBy(deadlineOf(client));
+  }
+
+  /** False, and the socket is closed, if the client sends too fast. */
+  takeFrame(socket: WebSocket, { address }: RelayClient): boolean {
+    if (this.#rates?.mayBeSentOn(socket, Date.now()) !== false) return true;
+    this.#rates.block(address, Date.now());
+    this.end(socket, 1008, 'too many frames');
+    return false;
+  }
+
+  /** False if all sockets of the client together send too fast. */
+  takeRequest(client: RelayClient): boolean {
+    return this.#rates?.mayBeSentBy(client, Date.now()) !== false;
+  }
+
+  /** Ends what the socket follows of one device. */
+  dropFilters(socket: WebSocket, deviceId: string): void {
+    const client = this.clientOf(socket);
+    if (client === undefined) return;
+    const filters = client.filters.filter((filter) => parseFilter(filter)?.device.deviceId !== deviceId);
+    this.change(socket, { ...client, filters });
+  }
+
+  end(socket: WebSocket, code: number, cause: CloseCause): void {
+    this.log('info', 'relay socket closed', socket, { code, cause });
+    this.#forget(socket);
+    closeIfOpen(socket, code, cause);
+  }
+
+  /** The connection is gone. */
+  remove(socket: WebSocket): void {
+    this.#forget(socket);
+    this.outbox.remove(socket);
+    this.#clients.delete(socket);
+  }
+
+  /** Sets the alarm for that time, or for the next check of all sockets if that is sooner. */
+  async wakeBy(deadlineMs: number): Promise<void> {
+    const { storage } = this.#ctx;
+    const atMs = Math.min(deadlineMs, Date.now() + checkEveryMs);
+    const plannedMs = await storage.getAlarm();
+    if (plannedMs === null || plannedMs > atMs) await storage.setAlarm(atMs);
+  }
+
+  isOfUser(socket: WebSocket, userId: number): boolean {
+    const who = this.clientOf(socket)?.who;
+    return who?.kind === 'user' && who.userId === userId;
+  }
+
+  /**
+   * A user's socket may not outlive its token, and the alarm that closes it may be late. Nor may it outlive the right to the
+   * device, and the call that ends its subscription may have failed: the message says who may follow the device.
+   */
+  isAllowed(socket: WebSocket, { readers }: RelayRun): boolean {
+    const client = this.clientOf(socket);
+    if (client === undefined || deadlineOf(client) <= Date.now()) return false;
+    return readers === undefined || client.who?.kind !== 'user' || readers.includes(client.who.userId);
+  }
+
+  mayHave(socket: WebSocket, run: RelayRun): boolean {
+    return this.subscribers.has(socket, run.deviceId, run.topic, run.readers) && this.isAllowed(socket, run);
+  }
+
+  send(socket: WebSocket, frame: string): void {
+    sendIfOpen(socket, frame);
+  }
+
+  endUnread(socket: WebSocket): void {
+    this.end(socket, 1013, 'too much unread');
+  }
+
+  nextTurn(): Promise<void> {
+    return scheduler.wait(0);
+  }
+
+  inBackground(work: Promise<void>): void {
+    this.#ctx.waitUntil(work);
+  }
+
+  log(level: 'info' | 'warn', event: string, socket: WebSocket, fields: Record<string, unknown>): void {
+    log(level, event, { shard: this.name, socketId: this.#clients.get(socket)?.socketId, ...fields });
+  }
+
+  #add(socket: WebSocket, client: RelayClient): void {
+    this.#clients.set(socket, client);
+    this.outbox.open(socket, client.address);
+    if (client.isEnded) this.outbox.end(socket);
+    else this.subscribers.add(socket, client);
+  }
+
+  #forget(socket: WebSocket): void {
+    const client = this.clientOf(socket);
+    if (client === undefined) return;
+    this.outbox.end(socket);
+    this.subscribers.remove(socket, client);
+    // The object may be evicted before the client answers the close: the socket must not be pushed to afterwards.
+    const ended = { ...client, isEnded: true, filters: [] };
+    writeClient(socket, ended);
+    this.#clients.set(socket, ended);
+  }
+}

@@ -1,0 +1,130 @@
+// Who may open a relay socket, keep it, and send on it: sockets by address, user and device, and frames a second.
+import { describe, expect, it } from 'vitest';
+import { readLimits } from '../../../src/limits.ts';
+import {
+  FrameRates,
+  frameLimits,
+  socketLimitReached,
+  socketLimits,
+  surplusOfIdentity,
+  surplusUnauthenticated,
+} from '../../../src/objects/relay/admission.ts';
+import type { RelayClient, RelayIdentity } from '../../../src/objects/relay/rules.ts';
+
+const user = (userId: number): RelayIdentity => ({ kind: 'user', userId, expiresAtMs: null });
+const device = (deviceId: string): RelayIdentity => ({ kind: 'device', productKey: 'p', deviceId, generation: 1 });
+
+/** Clients by name, oldest first. */
+class Clients extends Map<string, RelayClient> {
+  open(address: string, ...names: string[]): this {
+    const opened = { address, openedAtMs: 0, failedAuths: 0, who: null, filters: [], isEnded: false };
+    for (const name of names) this.set(name, { socketId: name, ...opened });
+    return this;
+  }
+
+  change(name: string, change: Partial<RelayClient>): this {
+    return this.set(name, { ...this.get(name)!, ...change });
+  }
+}
+
+const limits = {
+  ...{ relayUnauthenticatedPerAddress: 2, relaySocketsPerAddress: 3, relaySocketsPerShard: 4 },
+  ...{ relayUnauthenticatedPerShard: 2, relaySocketsPerUser: 2, relaySocketsPerDevice: 1 },
+};
+const reached = (clients: Clients, address: string) => socketLimitReached(clients, address, limits);
+
+describe('one more socket', () => {
+  it('is refused to an address with too many that have not authenticated', () => {
+    const clients = new Clients().open('home', 'a', 'b');
+    expect(reached(clients, 'home')).toEqual({ name: 'relayUnauthenticatedPerAddress', max: 2 });
+    expect(reached(clients, 'elsewhere')).toBeUndefined();
+    expect(reached(clients.change('a', { who: user(1) }), 'home')).toBeUndefined();
+  });
+
+  it('is refused for those that were closed as well, until the connection is gone', () => {
+    const clients = new Clients().open('home', 'a', 'mute').change('mute', { isEnded: true });
+    expect(reached(clients, 'home')).toMatchObject({ name: 'relayUnauthenticatedPerAddress' });
+    clients.delete('mute');
+    expect(reached(clients, 'home')).toBeUndefined();
+  });
+
+  it('is refused to an address with too many in all, and to everybody at a full shard', () => {
+    const clients = new Clients().open('home', 'a', 'b', 'c');
+    for (const name of 'abc') clients.change(name, { who: user(1) });
+    expect(reached(clients, 'home')).toEqual({ name: 'relaySocketsPerAddress', max: 3 });
+    clients.open('elsewhere', 'd');
+    expect(reached(clients, 'anywhere')).toEqual({ name: 'relaySocketsPerShard', max: 4 });
+  });
+});
+
+describe('too many sockets', () => {
+  it('without authentication push out the oldest of them, never one that has authenticated', () => {
+    const clients = new Clients().open('home', 'a', 'b', 'c', 'd').change('a', { who: user(1) });
+    expect(surplusUnauthenticated(clients, limits)).toEqual(['b']);
+    expect(surplusUnauthenticated(clients.change('b', { isEnded: true }), limits)).toEqual([]);
+  });
+
+  it('of a user push out the oldest one, whatever its address and credential', () => {
+    const clients = new Clients().open('home', 'a', 'b').open('elsewhere', 'c');
+    const key = { keyId: 'k', scopes: [], productKey: null };
+    for (const name of 'abc')
+      clients.change(name, { who: { ...user(1), ...(name === 'a' && { key }) } as RelayIdentity });
+    expect(surplusOfIdentity(clients, user(1), limits)).toEqual(['a']);
+    expect(surplusOfIdentity(clients, user(2), limits)).toEqual([]);
+    expect(surplusOfIdentity(clients.change('b', { who: user(2) }), user(1), limits)).toEqual([]);
+  });
+
+  it('of a device have a limit of their own', () => {
+    const clients = new Clients().open('home', 'a', 'b');
+    for (const name of 'ab') clients.change(name, { who: device('dev_1') });
+    expect(surplusOfIdentity(clients, device('dev_1'), limits)).toEqual(['a']);
+    expect(surplusOfIdentity(clients, device('dev_2'), limits)).toEqual([]);
+  });
+});
+
+it('takes its limits from relaySocketsPerAddress, relaySocketsPerShard and relaySocketsPerUser', () => {
+  const set = readLimits('relaySocketsPerAddress=50,relaySocketsPerShard=100,relaySocketsPerUser=7');
+  expect(socketLimits(set)).toMatchObject({
+    ...{ relaySocketsPerAddress: 50, relaySocketsPerShard: 100, relaySocketsPerUser: 7 },
+    ...{ relayUnauthenticatedPerAddress: 5, relayUnauthenticatedPerShard: 20 },
+  });
+  expect(frameLimits(readLimits('relayFramesPerSecond=7')).ofSocket).toEqual({ burst: 300, perSecond: 7 });
+});
+
+describe('frames', () => {
+  const rates = () =>
+    new FrameRates({
+      ...{ ofSocket: { burst: 10, perSecond: 2 }, ofClient: { burst: 10, perSecond: 1 } },
+      blockSeconds: 2,
+    });
+  const count = (mayPass: () => boolean) => Array.from({ length: 15 }, mayPass).filter(Boolean).length;
+
+  it('of a socket pass in a burst, then at a steady rate, and never save up more than a burst', () => {
+    const frames = rates();
+    const [socket, neighbour] = [{}, {}];
+    expect(count(() => frames.mayBeSentOn(socket, 1_000))).toBe(10);
+    expect(count(() => frames.mayBeSentOn(socket, 2_500))).toBe(3);
+    expect(count(() => frames.mayBeSentOn(socket, 60_000_000))).toBe(10);
+    expect(count(() => frames.mayBeSentOn(neighbour, 2_500))).toBe(10);
+  });
+
+  it('of all sockets of a client count together: of its user or device, and of its address before', () => {
+    const frames = rates();
+    const clients = new Clients()
+      .open('home', 'a', 'b', 'c')
+      .change('b', { who: user(1) })
+      .change('c', { who: user(1) });
+    const sent = (name: string, nowMs: number) => count(() => frames.mayBeSentBy(clients.get(name)!, nowMs));
+    expect([sent('b', 0), sent('c', 0), sent('a', 0)]).toEqual([10, 0, 10]);
+    expect(sent('c', 4_000)).toBe(4);
+  });
+
+  it('without end block the address for a while, and each end counts anew', () => {
+    const frames = rates();
+    frames.block('home', 0);
+    frames.block('home', 1_000);
+    expect(frames.limitReached('home', 2_999)).toEqual({ name: 'relayBlockSeconds', max: 2 });
+    expect(frames.limitReached('elsewhere', 2_999)).toBeUndefined();
+    expect(frames.limitReached('home', 3_000)).toBeUndefined();
+  });
+});
