@@ -71,7 +71,7 @@ function surplusOf<Socket>(clients: Clients<Socket>, isCounted: (client: RelayCl
   return sockets.slice(0, Math.max(0, sockets.length - max));
 }
 
-export type FrameLimits = { ofSocket: Rate; ofClient: Rate; blockSeconds: number };
+export type FrameLimits = { ofSocket: Rate; ofClient: Rate };
 
 /** Frames are counted where the rate limits of the platform count as well. */
 export function frameLimits({ relayFramesPerSecond }: Limits): FrameLimits {
@@ -79,7 +79,6 @@ export function frameLimits({ relayFramesPerSecond }: Limits): FrameLimits {
     // A client may subscribe to all its filters at once.
     ofSocket: { burst: 300, perSecond: relayFramesPerSecond },
     ofClient: { burst: 2_000, perSecond: 5 * relayFramesPerSecond },
-    blockSeconds: 30,
   };
 }
 
@@ -92,7 +91,6 @@ export class FrameRates<Socket extends object> {
   readonly #sockets = new WeakMap<Socket, Bucket>();
   /** Not tied to sockets: opening another one does not fill the bucket. */
   readonly #clients: Buckets;
-  readonly #blockedUntilMs = new Map<string, number>();
 
   constructor(limits: FrameLimits) {
     this.#limits = limits;
@@ -107,16 +105,5 @@ export class FrameRates<Socket extends object> {
 
   mayBeSentBy({ who, address }: RelayClient, nowMs: number): boolean {
     return this.#clients.take(who === null ? `address ${address}` : identityKey(who), nowMs);
-  }
-
-  /** The address may open no other socket for a while: each has a burst of its own. */
-  block(address: string, nowMs: number): void {
-    for (const [blocked, untilMs] of this.#blockedUntilMs) if (untilMs <= nowMs) this.#blockedUntilMs.delete(blocked);
-    this.#blockedUntilMs.set(address, nowMs + this.#limits.blockSeconds * 1000);
-  }
-
-  limitReached(address: string, nowMs: number): Limit | undefined {
-    const isBlocked = (this.#blockedUntilMs.get(address) ?? 0) > nowMs;
-    return isBlocked ? { name: 'relayBlockSeconds', max: this.#limits.blockSeconds } : undefined;
   }
 }

@@ -5,7 +5,7 @@ import { digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import { findApiKey, findApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
 import { openDatabase } from '../../db/client.ts';
 import { hasScope, scopes } from '../../domain/access.ts';
-import { rememberNewest } from '../../domain/newest.ts';
+import { BlockedAddresses } from '../../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
 import { within } from '../calls/within.ts';
@@ -13,8 +13,6 @@ import type { RelayUser } from './rules.ts';
 
 const keyIdPattern = /^ak_[A-Za-z0-9]{20}$/;
 const apiKeyPattern = /^sk_[A-Za-z0-9]{40}$/;
-const blockedMs = 60_000;
-const maxBlocked = 10_000;
 /** At once, by shard: each reads the database for a stranger. */
 const maxLookups = 100;
 const touchEveryMs = 60_000;
@@ -25,7 +23,7 @@ export class RelayKeys {
   /** Look-ups under way, by their key. */
   readonly #underWay = new Set<{ keyId: string; isEnded: boolean }>();
   /** Client addresses that tried too many wrong pairs. */
-  readonly #blockedUntilMs = new Map<string, number>();
+  readonly #blocked = new BlockedAddresses();
 
   constructor(env: Env) {
     this.#env = env;
@@ -40,11 +38,10 @@ export class RelayKeys {
     const keyId = pair.find((part) => keyIdPattern.test(part));
     const secret = pair.find((part) => apiKeyPattern.test(part));
     if (keyId === undefined || secret === undefined) return refuse(credentialRefused('api_key', 'malformed'));
-    const blockedForMs = (this.#blockedUntilMs.get(address) ?? 0) - Date.now();
-    if (blockedForMs > 0 || this.#underWay.size >= maxLookups) {
-      const retryAfterSeconds = Math.max(1, Math.ceil(blockedForMs / 1000));
-      const limit = blockedForMs > 0 ? 'KEY_FAILURE_LIMIT' : 'api_key_lookups';
-      return refuse({ kind: 'rate_limited', limit, retryAfterSeconds });
+    const secondsLeft = this.#blocked.secondsLeft(address);
+    if (secondsLeft > 0 || this.#underWay.size >= maxLookups) {
+      const limit = secondsLeft > 0 ? 'KEY_FAILURE_LIMIT' : 'api_key_lookups';
+      return refuse({ kind: 'rate_limited', limit, retryAfterSeconds: Math.max(1, secondsLeft) });
     }
     const lookup = { keyId, isEnded: false };
     this.#underWay.add(lookup);
@@ -91,6 +88,6 @@ export class RelayKeys {
   async #countFailure(address: string): Promise<void> {
     if (readConfig(this.#env).rateLimits !== 'production') return;
     if ((await this.#env.KEY_FAILURE_LIMIT.limit({ key: address })).success) return;
-    rememberNewest(this.#blockedUntilMs, address, Date.now() + blockedMs, maxBlocked);
+    this.#blocked.block(address);
   }
 }

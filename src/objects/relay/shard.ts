@@ -1,6 +1,8 @@
 // The sockets of one relay shard: whose each is, what it subscribes to, what goes out on it, and how it ends. The attachment
 // of a socket survives hibernation, memory does not. It must not ask another object.
 import { readConfig } from '../../config.ts';
+import { BlockedAddresses } from '../../domain/newest.ts';
+import type { Limit } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { parseFilter } from '../../domain/topics.ts';
 import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
@@ -13,7 +15,6 @@ import {
   surplusOfIdentity,
   surplusUnauthenticated,
 } from './admission.ts';
-import type { Limit } from '../../domain/refusal.ts';
 import { Outbox, unreadLimits, type OutboxShard } from './outbox.ts';
 import { deadlineOf, isSameIdentity, type RelayClient, type RelayIdentity } from './rules.ts';
 import { readClient, writeClient, type CloseCause } from './socket.ts';
@@ -29,6 +30,7 @@ export class Shard implements OutboxShard<WebSocket> {
   readonly #ctx: DurableObjectState;
   readonly #limits;
   readonly #rates: FrameRates<WebSocket> | undefined;
+  readonly #blocked = new BlockedAddresses();
   /** All connections, oldest first: also those whose clients have not answered a close yet. */
   readonly #clients = new Map<WebSocket, RelayClient>();
 
@@ -58,7 +60,9 @@ export class Shard implements OutboxShard<WebSocket> {
 
   /** The limit that one more socket of the address would exceed. */
   limitReached(address: string): Limit | undefined {
-    return this.#rates?.limitReached(address, Date.now()) ?? socketLimitReached(this.#clients, address, this.#limits);
+    const secondsLeft = this.#blocked.secondsLeft(address);
+    if (secondsLeft > 0) return { name: 'relayBlockSeconds', max: secondsLeft };
+    return socketLimitReached(this.#clients, address, this.#limits);
   }
 
   async open(socket: WebSocket, address: string): Promise<void> {
@@ -95,7 +99,8 @@ export class Shard implements OutboxShard<WebSocket> {
   /** False, and the socket is closed, if the client sends too fast. */
   takeFrame(socket: WebSocket, { address }: RelayClient): boolean {
     if (this.#rates?.mayBeSentOn(socket, Date.now()) !== false) return true;
-    this.#rates.block(address, Date.now());
+    // Each new socket would have a burst of its own.
+    this.#blocked.block(address);
     this.end(socket, 1008, 'too many frames');
     return false;
   }

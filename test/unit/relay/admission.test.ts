@@ -95,7 +95,6 @@ describe('frames', () => {
   const rates = () =>
     new FrameRates({
       ...{ ofSocket: { burst: 10, perSecond: 2 }, ofClient: { burst: 10, perSecond: 1 } },
-      blockSeconds: 2,
     });
   const count = (mayPass: () => boolean) => Array.from({ length: 15 }, mayPass).filter(Boolean).length;
 
@@ -117,14 +116,5 @@ describe('frames', () => {
     const sent = (name: string, nowMs: number) => count(() => frames.mayBeSentBy(clients.get(name)!, nowMs));
     expect([sent('b', 0), sent('c', 0), sent('a', 0)]).toEqual([10, 0, 10]);
     expect(sent('c', 4_000)).toBe(4);
-  });
-
-  it('without end block the address for a while, and each end counts anew', () => {
-    const frames = rates();
-    frames.block('home', 0);
-    frames.block('home', 1_000);
-    expect(frames.limitReached('home', 2_999)).toEqual({ name: 'relayBlockSeconds', max: 2 });
-    expect(frames.limitReached('elsewhere', 2_999)).toBeUndefined();
-    expect(frames.limitReached('home', 3_000)).toBeUndefined();
   });
 });
