@@ -9,12 +9,13 @@ import RunSummary from './rig/run-summary.ts';
 
 const migrations = await readD1Migrations(fileURLToPath(new URL('migrations', import.meta.url)));
 
-// Where wrangler looks for the secrets that wrangler.toml requires; as plain bindings it would warn that they are missing.
-Object.assign(process.env, {
+const secrets = {
   JWT_SECRETS: 'test:access-token-secret-of-the-worker-tests,old:access-token-secret-before-the-last-one',
   SEALING_SECRETS: 'sealing-secret-of-the-worker-tests-only',
   MESSAGING_SECRETS: 'messaging-secret-of-the-worker-tests,messaging-secret-before-the-last-one',
-});
+};
+// Where wrangler looks for the secrets that wrangler.toml requires, without a .dev.vars.
+Object.assign(process.env, secrets);
 
 type ProjectOptions = NonNullable<TestProjectInlineConfiguration['test']>;
 
@@ -64,6 +65,10 @@ const inWorkerd = (name: string) => ({
       wrangler: { configPath: './wrangler.toml' },
       miniflare: {
         bindings: {
+          // Over a .dev.vars.
+          ...secrets,
+          BROKER: 'bridge',
+          LOG_REJECTED_TEXT: 'false',
           TEST_MIGRATIONS: migrations,
           BRIDGE_SECRETS: 'bridge-secret-of-the-worker-tests-only',
           BRIDGE_MQTT_PASSWORDS: 'bridge-mqtt-password-of-the-worker-tests',

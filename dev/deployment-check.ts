@@ -25,8 +25,8 @@ const configSchema = z.object({
   ratelimits: z.array(z.object({ name: z.string() })),
   triggers: z.object({ crons: z.array(z.string()).optional() }),
 });
-/** Those that only some deployments have. */
-const otherSecrets = [
+/** Secrets that only some deployments have. */
+export const optionalSecrets = [
   'BRIDGE_SECRETS',
   'BRIDGE_MQTT_PASSWORDS',
   'BROKER_HOOK_SECRETS',
@@ -70,7 +70,7 @@ function findMissing(type: string, bindings: { name: string }[]): string[] {
 
 function rightSecrets(required: string[]): Record<string, string> {
   const secret = 'x'.repeat(32);
-  const pairs = [...required, ...otherSecrets].map((name) => [name, secret]);
+  const pairs = [...required, ...optionalSecrets].map((name) => [name, secret]);
   return { ...Object.fromEntries(pairs), JWT_SECRETS: `kid:${secret}` } as Record<string, string>;
 }
 

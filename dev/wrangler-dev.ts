@@ -1,21 +1,21 @@
-// `npm run dev`: plain `wrangler dev` with migrations applied and local secrets, for work on the API alone. Without a
-// broker: devices connect to the Worker itself. Its data lies in .wrangler, apart from that of `npm start`.
+// `npm run dev`: plain `wrangler dev` with migrations applied and settings in .dev.vars, for work on the API alone. Without
+// a broker: devices connect to the Worker itself. Its data lies in .wrangler, apart from that of `npm start`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readCommandLine } from '../rig/command-line.ts';
-import { localOrigins } from '../rig/services/parts.ts';
 import { whenNpmIsGone } from './stopping.ts';
-import { loadSecrets, secretsFile } from './local/secrets.ts';
+import { writeDevVars } from './local/dev-vars.ts';
 import { readSettings } from './local/settings.ts';
-import { fail } from './terminal.ts';
+import { fail, print } from './terminal.ts';
 
 const usage = `Usage: npm run dev
 
   Plain wrangler dev with a local database: the API alone, built again when a file changes, without broker and bridge.
-  Settings come from the environment: API_PORT (8787), PUBLIC_HOST, STATE_DIR (for the secrets), and every var of wrangler.toml.`;
+  Settings come from .dev.vars, which the first run writes, and from the environment: API_PORT (8787), PUBLIC_HOST and every var
+  of wrangler.toml.`;
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -44,24 +44,15 @@ function settingsOf(env: NodeJS.ProcessEnv): Record<string, string> {
 
 readCommandLine({ name: 'npm run dev', usage, options: {} }, () => undefined);
 try {
-  const { ports, publicHost, stateDir } = readSettings(process.env);
-  loadSecrets(stateDir);
+  const { ports, publicHost } = readSettings(process.env);
+  if (writeDevVars(root)) print('Settings and secrets for this machine are in .dev.vars.');
   // With CI set it does not ask before it applies the migrations.
   const migrated = await runWrangler(['d1', 'migrations', 'apply', 'latchwork', '--local'], { CI: 'true' });
   if (migrated !== 0) process.exit(migrated);
   const place = ['--port', String(ports.api.port), '--ip', publicHost === undefined ? '127.0.0.1' : '0.0.0.0'];
-  const vars = {
-    CORS_ORIGINS: localOrigins,
-    RATE_LIMITS: 'relaxed',
-    LOG_INFO_SHARE: '1',
-    LOG_REJECTED_TEXT: 'true',
-    ...settingsOf(process.env),
-    // No broker runs beside it: devices connect to the Worker itself, over WebSocket.
-    BROKER: 'none',
-    MQTT_HOST: publicHost ?? '127.0.0.1',
-  };
+  const vars = { ...settingsOf(process.env), ...(publicHost !== undefined && { MQTT_HOST: publicHost }) };
   const overrides = Object.entries(vars).flatMap(([name, value]) => ['--var', `${name}:${value}`]);
-  process.exit(await runWrangler(['dev', ...place, '--env-file', secretsFile(stateDir), ...overrides]));
+  process.exit(await runWrangler(['dev', ...place, ...overrides]));
 } catch (error) {
   fail(error);
 }

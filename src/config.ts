@@ -18,7 +18,7 @@ const locationHints = [
   'me',
 ] as const satisfies DurableObjectLocationHint[];
 
-/** By isolate: a flood of requests must not become a flood of log lines. */
+/** By isolate, unless the operator wants every line: a flood of requests must not become a flood of log lines. */
 const infoLinesPerSecond = 100;
 
 /** More than two: devices keep their passwords for as long as they live. */
@@ -226,6 +226,6 @@ export function readConfig(env: Env): Config {
   const config = readSettings(read);
   if (read.problems.length > 0) throw new SettingsError(read.problems);
   configByEnv.set(env, config);
-  sampleInfoLines(config.logInfoShare, config.rateLimits === 'relaxed' ? Infinity : infoLinesPerSecond);
+  sampleInfoLines(config.logInfoShare, config.logInfoShare < 1 ? infoLinesPerSecond : Infinity);
   return config;
 }

@@ -1,5 +1,5 @@
-// Secrets for a local run, made once and kept in the state folder, readable by its owner alone. An env file, so that
-// `wrangler dev --env-file` reads the same one. Production secrets are never here.
+// Secrets of `npm start`, made once and kept in the state folder, readable by its owner alone. Production secrets are never
+// here.
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,15 +7,13 @@ import { parseEnv } from 'node:util';
 import { type LocalSecrets, secretNames } from '../../rig/services/parts.ts';
 import { prepareStateDir } from './state-dir.ts';
 
-export function secretsFile(stateDir: string): string {
-  return join(stateDir, 'secrets.env');
-}
-
 export function loadSecrets(stateDir: string): LocalSecrets {
   prepareStateDir(stateDir);
-  const path = secretsFile(stateDir);
+  const path = join(stateDir, 'secrets.env');
   const known = existsSync(path) ? parseEnv(readFileSync(path, 'utf8')) : {};
-  const secrets = Object.fromEntries(secretNames.map((name) => [name, known[name] ?? generate(name)])) as LocalSecrets;
+  const secrets = Object.fromEntries(
+    secretNames.map((name) => [name, known[name] ?? generateSecret(name)]),
+  ) as LocalSecrets;
   if (secretNames.some((name) => known[name] === undefined)) {
     const lines = secretNames.map((name) => `${name}=${secrets[name]}\n`);
     writePrivateFile(path, `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('')}`);
@@ -29,7 +27,7 @@ export function writePrivateFile(path: string, text: string): void {
   chmodSync(path, 0o600);
 }
 
-function generate(name: string): string {
+export function generateSecret(name: string): string {
   const secret = randomBytes(32).toString('base64url');
   return name === 'JWT_SECRETS' ? `local:${secret}` : secret;
 }

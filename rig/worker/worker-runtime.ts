@@ -12,7 +12,10 @@ import {
   type V4ModuleDefinition,
   type V4WorkerOptions,
 } from 'miniflare';
-import { unstable_getMiniflareWorkerOptions as readWranglerConfig } from 'wrangler';
+import {
+  unstable_getMiniflareWorkerOptions as getWorkerOptions,
+  unstable_readConfig as readWranglerConfig,
+} from 'wrangler';
 import { applyMigrations, createMigrator, migratorName } from './migrations.ts';
 import { bindRateLimits, rateLimitCounter } from './rate-limits.ts';
 
@@ -27,7 +30,7 @@ export type RuntimeOptions = {
   port: number;
   /** Vars and secrets that are bound whether wrangler.toml names them or not. */
   bindings: Record<string, string>;
-  /** Wins by name over the vars of wrangler.toml and a .dev.vars. */
+  /** Wins by name over the vars of wrangler.toml. */
   env: Record<string, string | undefined>;
   /** Other Workers in the same workerd. */
   neighbours: Neighbour[];
@@ -60,7 +63,8 @@ export type RunningWorker = { url: URL; stop: () => Promise<void> };
 
 export async function runWorker(options: RuntimeOptions): Promise<RunningWorker> {
   const { root, buildDir, persistDir, host, port, onLog, onRestart } = options;
-  const { workerOptions, main } = readWranglerConfig(join(root, 'wrangler.toml'));
+  const config = readWranglerConfig({ config: join(root, 'wrangler.toml') }, { hideWarnings: true });
+  const { workerOptions, main } = getWorkerOptions(config);
   const assets = workerOptions.assets as { directory: string; binding: string };
   // Rules say how a bundler reads files; the bundle has its modules already, and Miniflare refuses both together.
   const foreign = ['modulesRules', 'assets', 'ratelimits'];
@@ -69,7 +73,8 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
     name: 'latchwork',
     modules: listModules(buildDir, basename(main ?? 'index.ts').replace(/\.\w+$/, '.js'), options.frontModule),
     modulesRoot: buildDir,
-    bindings: { ...overrideVars(workerOptions.bindings as Record<string, unknown>, options.env), ...options.bindings },
+    // The vars of the file alone: a .dev.vars is for `wrangler dev`.
+    bindings: { ...overrideVars(config.vars, options.env), ...options.bindings },
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
     unsafeDirectSockets: [{ host, port }],
     serviceBindings: { ...bindRateLimits((workerOptions as V4WorkerOptions).ratelimits), [assets.binding]: assetsName },

@@ -1,0 +1,42 @@
+// The settings of `wrangler dev`: written once, private, and complete.
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseEnv } from 'node:util';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { optionalSecrets } from '../../../dev/deployment-check.ts';
+import { writeDevVars } from '../../../dev/local/dev-vars.ts';
+import { findSettingProblems } from '../../../src/config.ts';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+const example = readFileSync(join(root, '.dev.vars.example'), 'utf8');
+let dir: string;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'latchwork-dev-vars-'));
+  copyFileSync(join(root, '.dev.vars.example'), join(dir, '.dev.vars.example'));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+it('are private, and let the Worker start', () => {
+  expect(writeDevVars(dir)).toBe(true);
+  const path = join(dir, '.dev.vars');
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  const { BROKER, ...written } = parseEnv(readFileSync(path, 'utf8'));
+  const toml = readFileSync(join(root, 'wrangler.toml'), 'utf8');
+  const vars = Object.fromEntries([...toml.matchAll(/^([A-Z_]+) = "(.*)"$/gm)].map(([, name, value]) => [name, value]));
+  expect(findSettingProblems({ ...vars, ...written, BROKER })).toEqual([]);
+});
+
+it('stay as they are', () => {
+  writeFileSync(join(dir, '.dev.vars'), 'BROKER=none\n');
+  expect(writeDevVars(dir)).toBe(false);
+  expect(readFileSync(join(dir, '.dev.vars'), 'utf8')).toBe('BROKER=none\n');
+});
+
+it('name every secret in the example, with a comment', () => {
+  const required = ['JWT_SECRETS', 'SEALING_SECRETS', 'MESSAGING_SECRETS'];
+  for (const name of [...required, ...optionalSecrets])
+    expect(example).toMatch(new RegExp(`^# .+\\n(?:# [A-Z_]+=\\n)*(?:# )?${name}=$`, 'm'));
+});
