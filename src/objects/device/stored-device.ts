@@ -22,7 +22,7 @@ import { DeviceTrouble } from './trouble.ts';
 /** An activation that read the record before the device was deleted has long ended by then. */
 const keepTombstoneMs = 60 * minuteMs;
 
-/** What follows a decision: its effects; and the sockets, which know of packets that the state does not. */
+/** Where the effects of a decision run; and the sockets, which know of packets that the state does not. */
 type Surroundings = {
   effects: { run: (effects: readonly Effect[]) => Promise<void> };
   sockets: { openSession: () => OpenSession | null };
