@@ -65,7 +65,6 @@ export const limitSpecs = {
   /** Writes of presence into the device lists in a second, of all devices. Beyond: lists lag, status views do not. */
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
   // Limits without a description become constants beside their use.
-  objectAnswerMs: { default: 3_000, min: 100, max: 10_000 },
   guestLinkUses: { default: 1_000, min: 1, max: 1_000_000 },
   guestLinkDays: { default: 30, min: 1, max: 3_650 },
   deviceGuestUsesPerMinute: { default: 20, min: 1, max: 60_000 },
@@ -79,11 +78,6 @@ export const limitSpecs = {
   edgeInFlight: { default: 16, min: 1, max: 256 },
   edgeUnreadBytes: { default: 65_536, min: 1_024, max: 16_777_216 },
   edgeGatherMs: { default: 5, min: 0, max: 100 },
-  edgeUnprovenPerDeviceMinute: { default: 6, min: 0, max: 1_000_000 },
-  edgeUnprovenPerAddressMinute: { default: 20, min: 0, max: 1_000_000 },
-  edgeUnprovenPerMinute: { default: 300, min: 0, max: 1_000_000 },
-  edgeUnconnected: { default: 2_000, min: 1, max: 30_000 },
-  edgeUntakenBytes: { default: 1_048_576, min: 131_072, max: 16_777_216 },
   deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
   deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },

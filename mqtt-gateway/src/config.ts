@@ -19,6 +19,16 @@ const listening = z.union([z.literal('off').transform(() => null), wholeNumber(1
   error: 'must be a port from 1 to 65535, or off',
 });
 
+/** Those that no operator has a reason to move. */
+const fixedLimits = {
+  /** From the first byte of TCP to the Worker's first answer; a device on a slow network needs a few seconds. */
+  handshakeMs: 10_000,
+  /** 1.5 times the longest keep-alive that the service hands out. */
+  idleMs: 5_400_000,
+  /** How long a device may take nothing of what waits for it: longer than a lost radio link, shorter than memory lasts. */
+  unreadMs: 60_000,
+};
+
 const environmentSchema = z.object({
   WORKER_URL: address(
     'base address of the Worker, such as https://api.example.com',
@@ -35,9 +45,6 @@ const environmentSchema = z.object({
   MAX_CONNECTIONS: wholeNumber(1, 1_000_000).default(10_000),
   MAX_UNAUTHENTICATED: wholeNumber(1, 1_000_000).default(1_000),
   MAX_UNAUTHENTICATED_PER_ADDRESS: wholeNumber(1, 1_000_000).default(100),
-  HANDSHAKE_SECONDS: wholeNumber(1, 60).default(10),
-  IDLE_SECONDS: wholeNumber(1, 86_400).default(5_400),
-  UNREAD_SECONDS: wholeNumber(1, 3_600).default(60),
   DRAIN_SECONDS: wholeNumber(0, 300).default(5),
   HEALTH_PORT: wholeNumber(0, 65_535).optional(),
   HEALTH_HOST: z.string().default('127.0.0.1'),
@@ -89,9 +96,7 @@ function toConfig(env: Settings) {
       connections: env.MAX_CONNECTIONS,
       unauthenticated: env.MAX_UNAUTHENTICATED,
       unauthenticatedPerAddress: env.MAX_UNAUTHENTICATED_PER_ADDRESS,
-      handshakeMs: env.HANDSHAKE_SECONDS * 1000,
-      idleMs: env.IDLE_SECONDS * 1000,
-      unreadMs: env.UNREAD_SECONDS * 1000,
+      ...fixedLimits,
     },
     drainMs: env.DRAIN_SECONDS * 1000,
     health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },

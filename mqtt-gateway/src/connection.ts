@@ -1,12 +1,18 @@
-// One device's connection, carried byte for byte to a WebSocket of its own and back. Opens the WebSocket at the first byte,
-// reads neither side faster than the other one takes it, and ends one side when the other ends. Must not look at what it
-// carries: the Worker alone speaks MQTT.
+// One device's connection, carried byte for byte to a WebSocket of its own and back. Opens the WebSocket once CONNECT has said
+// which device it is, reads neither side faster than the other one takes it, and ends one side when the other ends. Must not
+// look at what it carries after CONNECT.
 import type { Socket } from 'node:net';
 import { WebSocket } from 'ws';
+import type { ConnectRefusal } from '../../src/domain/direct/answer-codes.ts';
+import type { ProtocolLevel } from '../../src/protocol/mqtt-codec/client-packets.ts';
 import type { Place } from './admission.ts';
+import { connackOf, OpeningReader } from './connect.ts';
 
 export type EndedBy =
   | 'device'
+  /** No CONNECT, or a user name that is no device's. */
+  | 'malformed'
+  | 'refused'
   | 'worker'
   | 'worker_unavailable'
   | 'worker_silent'
@@ -20,7 +26,7 @@ type ConnectionLimits = { handshakeMs: number; idleMs: number; unreadMs: number 
 
 export type ConnectionOptions = {
   place: Place;
-  openWorker: () => WebSocket;
+  openWorker: (deviceId: string) => WebSocket;
   limits: ConnectionLimits;
   onUp: (bytes: number) => void;
   onDown: (bytes: number) => void;
@@ -41,10 +47,15 @@ export class Connection {
   readonly #device: Socket;
   readonly #options: ConnectionOptions;
   readonly #handshakeTimer: NodeJS.Timeout;
-  /** Read before the WebSocket was open: one read, since the device is paused after it. */
+  readonly #opening = new OpeningReader();
+  /** Read before the WebSocket was open: up to the read that ends CONNECT, since the device is paused after it. */
   readonly #early: Buffer[] = [];
+  /** The device is answered in this version of MQTT. */
+  #level: ProtocolLevel = 4;
   #worker: WebSocket | undefined;
   #endedBy: EndedBy | undefined;
+  /** The Worker has answered. */
+  #hasAnswer = false;
   #isDeviceClosed = false;
   #isWorkerClosed = true;
   #hasEnded = false;
@@ -101,18 +112,38 @@ export class Connection {
   #takeUp(chunk: Buffer): void {
     this.#movedAtMs = Date.now();
     this.#options.onUp(chunk.length);
-    this.#worker ??= this.#open();
-    if (this.#worker.readyState === WebSocket.CONNECTING) {
-      this.#early.push(chunk);
-      this.#device.pause();
-      return;
-    }
     // Once it closes, what still comes has nobody to read it.
-    if (this.#worker.readyState === WebSocket.OPEN) this.#send(this.#worker, chunk);
+    if (this.#worker?.readyState === WebSocket.OPEN) this.#send(this.#worker, chunk);
+    else if (this.#worker === undefined && this.#endedBy === undefined) this.#readOpening(chunk);
   }
 
-  #open(): WebSocket {
-    const worker = this.#options.openWorker();
+  #readOpening(chunk: Buffer): void {
+    this.#early.push(chunk);
+    const opening = this.#opening.push(chunk);
+    if (opening === undefined) return;
+    if (opening.kind === 'malformed') {
+      this.#turnAway('malformed');
+      return;
+    }
+    this.#level = opening.level;
+    if (opening.kind === 'refused') this.#turnAway('refused', opening.refusal);
+    else {
+      this.#device.pause();
+      this.#open(opening.deviceId);
+    }
+  }
+
+  /** Ends the connection before a session has begun, with CONNACK if there is a CONNECT to answer. */
+  #turnAway(by: EndedBy, refusal?: ConnectRefusal): void {
+    this.#endedBy ??= by;
+    if (refusal !== undefined && this.#device.writable) this.#device.write(connackOf(this.#level, refusal));
+    this.#worker?.terminate();
+    this.#closeDevice();
+  }
+
+  #open(deviceId: string): void {
+    const worker = this.#options.openWorker(deviceId);
+    this.#worker = worker;
     this.#isWorkerClosed = false;
     worker.on('open', () => {
       for (const chunk of this.#early.splice(0)) this.#send(worker, chunk);
@@ -121,15 +152,18 @@ export class Connection {
     worker.on('unexpected-response', (request, response) => {
       this.#options.onRefused(response.statusCode ?? 0);
       request.destroy();
-      this.cut('worker_unavailable');
+      // 404: no device has this id.
+      if (response.statusCode === 404) this.#turnAway('refused', 'bad_credentials');
+      else this.#turnAway('worker_unavailable', 'unavailable');
     });
-    worker.on('message', (data, isBinary) => this.#takeDown(data as Buffer, isBinary));
+    worker.on('message', (data) => this.#takeDown(data as Buffer));
     worker.on('pong', () => (this.#isPongMissing = false));
     worker.on('error', (error) => {
       // 'close' follows. One that this side ends before it is open says so here, too.
       if (this.#endedBy !== undefined) return;
       this.#options.onRefused(error);
-      this.#endedBy = 'worker_unavailable';
+      // An error after the device was answered is no answer to CONNECT.
+      this.#turnAway('worker_unavailable', this.#hasAnswer ? undefined : 'unavailable');
     });
     worker.on('close', () => {
       this.#isWorkerClosed = true;
@@ -137,7 +171,6 @@ export class Connection {
       this.#closeDevice();
       this.#noteEnd();
     });
-    return worker;
   }
 
   #send(worker: WebSocket, chunk: Buffer): void {
@@ -147,12 +180,8 @@ export class Connection {
     if (worker.bufferedAmount > maxWaitingBytes) this.#device.pause();
   }
 
-  #takeDown(data: Buffer, isBinary: boolean): void {
-    // Text is the relay's language: what the device sent was not taken for MQTT.
-    if (!isBinary) {
-      this.cut('worker');
-      return;
-    }
+  #takeDown(data: Buffer): void {
+    this.#hasAnswer = true;
     this.#movedAtMs = Date.now();
     this.#options.onDown(data.length);
     clearTimeout(this.#handshakeTimer);

@@ -116,7 +116,7 @@ export class Gateway {
     const connection: Connection = new Connection(this.#secure(listener, raw), {
       place,
       limits: this.#config.limits,
-      openWorker: () => this.#openWorker(address),
+      openWorker: (deviceId) => this.#openWorker(deviceId, address),
       onUp: (count) => this.#metrics.bytesUp.inc(count),
       onDown: (count) => this.#metrics.bytesDown.inc(count),
       onRefused: (reason) => this.#noteRefusal(reason),
@@ -134,9 +134,9 @@ export class Gateway {
     return new TLSSocket(raw, { isServer: true, secureContext: this.#certificate.context });
   }
 
-  #openWorker(address: string): WebSocket {
+  #openWorker(deviceId: string, address: string): WebSocket {
     const { url, secret } = this.#config.worker;
-    const worker = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt`, mqttSubprotocol, {
+    const worker = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt/${deviceId}`, mqttSubprotocol, {
       headers: { Authorization: `Bearer ${secret}`, [deviceAddressHeader]: address },
       handshakeTimeout: this.#config.limits.handshakeMs,
       maxPayload: maxFrameBytes,
@@ -159,8 +159,8 @@ export class Gateway {
       this.#logRarely('error', 'the Worker does not let this gateway in', { alarm: true, remedy });
       return;
     }
-    // 429 is about the device; the Worker is there.
-    if (reason !== 429) this.#worker = 'unavailable';
+    // 404 and 429 are about the device; the Worker is there.
+    if (reason !== 404 && reason !== 429) this.#worker = 'unavailable';
     this.#logRarely('warn', 'the Worker refused a connection', { status: reason });
   }
 

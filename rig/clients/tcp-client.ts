@@ -1,7 +1,14 @@
 // A TCP or TLS client that sends what it is told and keeps what it receives. Asserts nothing.
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { generate } from 'mqtt-packet';
 import { Changes } from '../changes.ts';
+
+/** CONNECT of a device, as a gateway needs it to know where to go. */
+export const connectBytes = generate({
+  ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive: 60 },
+  ...{ clientId: 'switch&dev_00000000', username: 'switch&dev_00000000', password: Buffer.from('tk_x') },
+});
 
 export class TcpClient {
   readonly socket: Socket;

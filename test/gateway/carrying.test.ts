@@ -2,13 +2,16 @@
 // other one. The Worker's side is a real WebSocket server that speaks no MQTT, as the gateway does not.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { generate } from 'mqtt-packet';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { GatewayProcess, gatewaySecret } from '../../rig/services/processes.ts';
+import { GatewayInside } from '../../rig/services/gateway-inside.ts';
 import { SocketServer } from '../../rig/services/socket-server.ts';
-import { TcpClient } from '../../rig/clients/tcp-client.ts';
+import { connectBytes, TcpClient } from '../../rig/clients/tcp-client.ts';
 
 let worker: SocketServer;
 let gateway: GatewayProcess;
+let running: GatewayProcess | undefined;
 const clients: TcpClient[] = [];
 
 beforeEach(async () => {
@@ -17,41 +20,45 @@ beforeEach(async () => {
 
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.destroy();
-  await gateway.kill('SIGKILL');
+  await running?.kill('SIGKILL');
+  running = undefined;
   await worker.stop();
 });
 
-async function startGateway(environment: Record<string, string> = {}): Promise<void> {
-  gateway = await GatewayProcess.start(worker.url, environment);
+async function startGateway(): Promise<void> {
+  gateway = running = await GatewayProcess.start(worker.url);
 }
 
-async function openClient(): Promise<TcpClient> {
-  const client = await TcpClient.open(gateway.port);
+async function openClient({ port }: { port: number } = gateway): Promise<TcpClient> {
+  const client = await TcpClient.open(port);
   clients.push(client);
   return client;
 }
 
 describe('a connection', () => {
-  test('has a WebSocket of its own, opened at its first byte, with the subprotocol, the secret and its address', async () => {
+  test('has a WebSocket of its own, opened once CONNECT is whole, with the subprotocol, the secret and its address', async () => {
     await startGateway();
     const [client, mute] = [await openClient(), await openClient()];
-    client.socket.write('first');
+    client.socket.write(connectBytes.subarray(0, 9));
+    await sleep(50);
+    expect(worker.sides).toHaveLength(0);
+    client.socket.write(connectBytes.subarray(9));
     const side = await worker.side(0);
-    expect(side.path).toBe('/mqtt');
+    expect(side.path).toBe('/mqtt/dev_00000000');
     expect(side.subprotocol).toBe('mqtt');
     expect(side.headers['authorization']).toBe(`Bearer ${gatewaySecret}`);
     expect(side.headers['latchwork-device-address']).toBe('127.0.0.1');
-    await worker.changes.until('the first bytes', () => side.received.toString() === 'first');
+    await worker.changes.until('the first bytes', () => side.received.equals(connectBytes));
     expect(worker.sides).toHaveLength(1);
-    mute.socket.write('second');
-    expect((await worker.side(1)).received.toString()).toMatch(/^(second)?$/);
+    mute.socket.write(connectBytes);
+    await worker.side(1);
     expect(gateway.lines.map((line) => JSON.stringify(line)).join()).not.toContain(gatewaySecret);
   });
 
   test('is carried byte for byte in both directions, however it is cut', async () => {
     await startGateway();
     const client = await openClient();
-    const [up, down] = [randomBytes(1_500_000), randomBytes(1_500_000)];
+    const [up, down] = [Buffer.concat([connectBytes, randomBytes(1_500_000)]), randomBytes(1_500_000)];
     for (let at = 0, size = 1; at < up.length; at += size, size = 1 + ((size * 7919) % 40_000)) {
       client.socket.write(up.subarray(at, at + size));
     }
@@ -70,10 +77,10 @@ describe('a connection', () => {
   test('that the device ends delivers what was sent before, then ends at the Worker', async () => {
     await startGateway();
     const client = await openClient();
-    client.socket.end('all of it');
+    client.socket.end(Buffer.concat([connectBytes, Buffer.from('all of it')]));
     const side = await worker.side(0);
     await worker.changes.until('the end', () => side.closeCode !== undefined);
-    expect(side.received.toString()).toBe('all of it');
+    expect(side.received.subarray(connectBytes.length).toString()).toBe('all of it');
     expect(side.closeCode).toBe(1000);
     await client.untilClosed();
   });
@@ -81,7 +88,7 @@ describe('a connection', () => {
   test('that the device resets ends at the Worker', async () => {
     await startGateway();
     const client = await openClient();
-    client.socket.write('x');
+    client.socket.write(connectBytes);
     const side = await worker.side(0);
     side.socket.send('answer', { binary: true });
     await client.until('the answer', () => client.receivedBytes > 0);
@@ -93,7 +100,7 @@ describe('a connection', () => {
   test('that the Worker ends delivers what was sent before, then ends at the device', async () => {
     await startGateway();
     const client = await openClient();
-    client.socket.write('x');
+    client.socket.write(connectBytes);
     const side = await worker.side(0);
     side.socket.send(Buffer.alloc(300_000, 'a'));
     side.socket.close(1008);
@@ -106,18 +113,9 @@ describe('a connection', () => {
   test('whose WebSocket breaks ends at the device', async () => {
     await startGateway();
     const client = await openClient();
-    client.socket.write('x');
+    client.socket.write(connectBytes);
     (await worker.side(0)).socket.terminate();
     await client.untilClosed();
-  });
-
-  test('that is answered with text is ended: the Worker did not take it for MQTT', async () => {
-    await startGateway();
-    const client = await openClient();
-    client.socket.write('{}');
-    (await worker.side(0)).socket.send('{"code":400}');
-    await client.untilClosed();
-    expect(client.received).toHaveLength(0);
   });
 });
 
@@ -126,7 +124,7 @@ describe('a side that does not read', () => {
     await startGateway();
     worker.onOpen = ({ socket }) => socket.pause();
     const client = await openClient();
-    const sent = Buffer.alloc(32 * 1024 * 1024, 'u');
+    const sent = Buffer.concat([connectBytes, Buffer.alloc(32 * 1024 * 1024, 'u')]);
     client.socket.write(sent);
     const side = await worker.side(0);
     const before = await untilStill(() => gateway.metric('gateway_bytes_up_total'));
@@ -139,7 +137,7 @@ describe('a side that does not read', () => {
   test('the device: the Worker is read no further, and everything arrives once it reads', async () => {
     await startGateway();
     const client = await openClient();
-    client.socket.write('x');
+    client.socket.write(connectBytes);
     const side = await worker.side(0);
     client.socket.pause();
     const frame = Buffer.alloc(64 * 1024, 'd');
@@ -151,15 +149,16 @@ describe('a side that does not read', () => {
   });
 
   test('the device, for longer than it may: both sides are ended', async () => {
-    await startGateway({ UNREAD_SECONDS: '1' });
-    const client = await openClient();
-    client.socket.write('x');
+    const inside = await GatewayInside.start(worker.url, { unreadMs: 1_000 });
+    const client = await openClient(inside);
+    client.socket.write(connectBytes);
     const side = await worker.side(0);
     client.socket.pause();
     const frame = Buffer.alloc(64 * 1024, 'd');
     for (let index = 0; index < 512; index += 1) side.socket.send(frame);
     await worker.changes.until('the end', () => side.closeCode !== undefined, 15_000);
-    expect((await gateway.ask('/metrics')).text).toContain('gateway_connections_closed_total{by="unread"} 1');
+    expect(await inside.readMetrics()).toContain('gateway_connections_closed_total{by="unread"} 1');
+    await inside.stop();
   });
 });
 
@@ -173,3 +172,41 @@ async function untilStill(read: () => Promise<number>): Promise<number> {
     await sleep(500);
   }
 }
+
+describe('a device that does not begin as one', () => {
+  const named = (username: string, protocolVersion: 4 | 5) =>
+    generate({
+      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion, clean: true, keepalive: 60 },
+      ...{ clientId: 'x', username, password: Buffer.from('tk_x') },
+    });
+  const mqtt31 = Buffer.from([0x10, 15, 0, 6, ...Buffer.from('MQIsdp'), 3, 2, 0, 60, 0, 1, 0x78]);
+
+  test.each<[string, Buffer, number[]]>([
+    ['a user name that is none, MQTT 3.1.1', named('admin', 4), [0x20, 2, 0, 4]],
+    ['a user name that is none, MQTT 5', named('admin', 5), [0x20, 3, 0, 0x86, 0]],
+    ['MQTT 3.1', mqtt31, [0x20, 2, 0, 1]],
+    ['another packet', Buffer.from([0xc0, 0]), []],
+    ['no MQTT', Buffer.from('GET / HTTP/1.1\r\n\r\n'), []],
+    ['CONNECT of more than 1 KiB', named('x'.repeat(1_100), 4), []],
+    ['a length that never ends', Buffer.from([0x10, 255, 255, 255, 255, 1]), []],
+  ])('is answered at once as the Worker would, and closed: %s', async (_, bytes, answer) => {
+    await startGateway();
+    const client = await openClient();
+    client.socket.write(bytes);
+    await client.untilClosed();
+    expect([...client.received]).toEqual(answer);
+    expect(worker.sides).toHaveLength(0);
+  });
+
+  test.each([
+    [404, 4],
+    [503, 3],
+  ])('or whose Worker answers %i has the code %i', async (status, code) => {
+    worker.refuseWith = status;
+    await startGateway();
+    const client = await openClient();
+    client.socket.write(connectBytes);
+    await client.untilClosed();
+    expect([...client.received]).toEqual([0x20, 2, 0, code]);
+  });
+});

@@ -6,13 +6,15 @@ import { readConfig } from '../../mqtt-gateway/src/config.ts';
 import { type Certificates, makeCertificates } from '../../rig/certificates.ts';
 import { eventually } from '../../rig/changes.ts';
 import { GatewayProcess, gatewaySecret, ServiceProcess } from '../../rig/services/processes.ts';
+import { GatewayInside } from '../../rig/services/gateway-inside.ts';
 import { findFreePort } from '../../rig/ports.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
 import { SocketServer } from '../../rig/services/socket-server.ts';
-import { TcpClient } from '../../rig/clients/tcp-client.ts';
+import { connectBytes, TcpClient } from '../../rig/clients/tcp-client.ts';
 
 let worker: SocketServer;
 let gateway: GatewayProcess | undefined;
+let inside: GatewayInside | undefined;
 const clients: TcpClient[] = [];
 
 beforeEach(async () => {
@@ -22,7 +24,8 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.destroy();
   await gateway?.kill('SIGKILL');
-  gateway = undefined;
+  await inside?.stop();
+  gateway = inside = undefined;
   await worker.stop();
 });
 
@@ -31,11 +34,18 @@ async function startGateway(environment: Record<string, string> = {}): Promise<G
   return gateway;
 }
 
-/** @param isFirstByteSent without it the connection stays mute */
-async function openClient({ port }: { port: number }, isFirstByteSent = false): Promise<TcpClient> {
+async function startInside(
+  ...limits: Parameters<typeof GatewayInside.start> extends [string, ...infer Rest] ? Rest : never
+) {
+  inside = await GatewayInside.start(worker.url, ...limits);
+  return inside;
+}
+
+/** @param isConnectSent without it the connection stays mute */
+async function openClient({ port }: { port: number }, isConnectSent = false): Promise<TcpClient> {
   const client = await TcpClient.open(port);
   clients.push(client);
-  if (isFirstByteSent) client.socket.write('x');
+  if (isConnectSent) client.socket.write(connectBytes);
   return client;
 }
 
@@ -146,21 +156,21 @@ describe('limits', () => {
     expect((await guarded.ask('/metrics')).text).toContain('gateway_connections_closed_total{by="displaced"} 1');
   });
 
-  test('HANDSHAKE_SECONDS: a mute connection and one that the Worker leaves without an answer are closed', async () => {
-    const guarded = await startGateway({ HANDSHAKE_SECONDS: '1' });
+  test('a mute connection and one that the Worker leaves without an answer are closed in time', async () => {
+    const guarded = await startInside({ handshakeMs: 1_000 });
     const [mute, unanswered] = [await openClient(guarded), await openClient(guarded, true)];
     await Promise.all([mute.untilClosed(), unanswered.untilClosed()]);
     const side = await worker.side(0);
     await worker.changes.until('the end', () => side.closeCode !== undefined);
-    expect((await guarded.ask('/metrics')).text).toContain('{by="handshake_timeout"} 2');
+    expect(await guarded.readMetrics()).toContain('{by="handshake_timeout"} 2');
   });
 
-  test('IDLE_SECONDS: a connection on which nothing moves is closed', async () => {
+  test('a connection on which nothing moves is closed', async () => {
     answerAll();
-    const guarded = await startGateway({ IDLE_SECONDS: '1' });
+    const guarded = await startInside({ idleMs: 1_000 });
     const client = await openClient(guarded, true);
     await client.untilClosed();
-    expect((await guarded.ask('/metrics')).text).toContain('{by="idle"} 1');
+    expect(await guarded.readMetrics()).toContain('{by="idle"} 1');
   });
 });
 
@@ -231,9 +241,9 @@ describe('TLS', () => {
   test('is carried as TCP is', async () => {
     await startWithTls();
     const client = await openTls(certificates);
-    client.socket.write('over TLS');
+    client.socket.write(connectBytes);
     const side = await worker.side(0);
-    await worker.changes.until('the bytes', () => side.received.toString() === 'over TLS');
+    await worker.changes.until('the bytes', () => side.received.equals(connectBytes));
     expect(side.headers['latchwork-device-address']).toBe('127.0.0.1');
     side.socket.send(Buffer.alloc(500_000, 'd'));
     side.socket.close(1000);
@@ -245,20 +255,20 @@ describe('TLS', () => {
     answerAll();
     const guarded = await startWithTls();
     const before = await openTls(certificates);
-    before.socket.write('x');
+    before.socket.write(connectBytes);
     await before.until('the answer', () => before.receivedBytes > 0);
 
     const renewed = makeCertificates(servername);
     writeFileSync(files.TLS_CERT_FILE, readFileSync(renewed.serverCert));
     await guarded.untilLogged('the certificate files cannot be used, the certificate before them stays in use');
     const between = await openTls(certificates);
-    between.socket.write('x');
+    between.socket.write(connectBytes);
     await between.until('the answer', () => between.receivedBytes > 0);
 
     install(renewed);
     await guarded.untilLogged('new certificate in use');
     const after = await openTls(renewed);
-    after.socket.write('x');
+    after.socket.write(connectBytes);
     await after.until('the answer', () => after.receivedBytes > 0);
     expect(before.isClosed).toBe(false);
     expect((await openTls(certificates)).isClosed).toBe(true);
@@ -266,12 +276,15 @@ describe('TLS', () => {
   });
 
   test('a client that never finishes the handshake, or speaks no TLS, is closed and opens no WebSocket', async () => {
-    const guarded = await startWithTls({ HANDSHAKE_SECONDS: '1', MQTT_PORT: 'off' });
+    const guarded = await startInside(
+      { handshakeMs: 1_000 },
+      { ...files, MQTT_TLS_PORT: String(tlsPort), MQTT_PORT: 'off' },
+    );
     const [mute, plain] = [await openClient({ port: tlsPort }), await openClient({ port: tlsPort })];
-    plain.socket.write(Buffer.from('102c00044d5154540402003c', 'hex'));
+    plain.socket.write(connectBytes);
     await plain.untilClosed();
     await mute.untilClosed();
-    await eventually('no connection', async () => (await guarded.metric('gateway_connections')) === 0);
+    await eventually('no connection', async () => /^gateway_connections 0$/m.test(await guarded.readMetrics()));
     expect(worker.sides).toHaveLength(0);
   });
 });
@@ -285,7 +298,9 @@ describe('SIGTERM', () => {
       await client.until('the answer', () => client.receivedBytes > 0);
     }
     for (const { socket } of clients) socket.write('last');
-    await eventually('all sent', () => worker.sides.every(({ receivedBytes }) => receivedBytes === 5));
+    await eventually('all sent', () =>
+      worker.sides.every(({ receivedBytes }) => receivedBytes === connectBytes.length + 4),
+    );
     leaving.child.kill('SIGTERM');
     await leaving.untilLogged('leaving');
     await eventually('no listener', async () => (await openClient(leaving)).error !== undefined);

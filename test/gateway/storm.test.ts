@@ -53,7 +53,7 @@ test('more devices of one address than may be unauthenticated at once are all se
 }, 180_000);
 
 test('a device that sends without reading holds up no other, and costs the gateway no memory', async () => {
-  service = await EdgeService.start({}, { UNREAD_SECONDS: '2' });
+  service = await EdgeService.start({});
   const [greedy, modest] = [await service.rig.activate('greedy'), await service.rig.activate('modest')];
   const memory = () => service.gateway.metric('gateway_process_resident_memory_bytes');
   const device = await MqttTestClient.ofDevice(service.rig.mqttUrl, modest);

@@ -99,14 +99,12 @@ describe.skipIf(pahoMissing !== null)('paho', () => {
     ['tcp', '5'],
     ['path', '3.1.1'],
     ['path', '5'],
-    ['bare', '3.1.1'],
-    ['bare', '5'],
   ] as const)('over %s with MQTT %s: a report up, a command down, a reply', async (way, version) => {
     const { mqtt, topics, deviceId } = await service.rig.activate(`paho-${way}-${version}`);
     const setup = {
       version,
       transport: way === 'tcp' ? 'tcp' : 'websockets',
-      path: way === 'path' ? `/mqtt/${deviceId}` : '/mqtt',
+      path: `/mqtt/${deviceId}`,
       port: way === 'tcp' ? mqtt.port : service.rig.port,
       ...{ username: mqtt.username, password: mqtt.password, clientId: mqtt.clientId },
       ...{ reportTopic: topics.propertyPost, commandTopic: topics.propertySet },

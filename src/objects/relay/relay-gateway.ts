@@ -84,6 +84,10 @@ export class RelayGateway extends DurableObject<Env> {
   override async webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): Promise<void> {
     const client = this.#shard.clientOf(socket);
     if (client === undefined) return;
+    if (client.who === null && isMqttConnect(data)) {
+      this.#shard.end(socket, 1003, 'MQTT is at /mqtt/{deviceId}');
+      return;
+    }
     if (new Blob([data]).size > maxRelayFrameBytes) {
       this.#shard.end(socket, 1009, 'frame larger than 16 KiB');
       return;
@@ -143,4 +147,9 @@ export class RelayGateway extends DurableObject<Env> {
       .flatMap(([, { who }]) => (who?.kind === 'user' && who.key !== undefined ? [who.key.keyId] : []));
     for (const keyId of await this.#authentication.keys.findEnded(new Set(keyIds))) this.endKey(keyId);
   }
+}
+
+/** Its first byte is CONNECT's (MQTT 2.2). */
+function isMqttConnect(frame: string | ArrayBuffer): boolean {
+  return typeof frame !== 'string' && new Uint8Array(frame)[0] === 0x10;
 }

@@ -10,6 +10,7 @@ export const relayAddressHeader = 'X-Relay-Client-Address';
 export type CloseCause =
   | RevokeCause
   | 'frame larger than 16 KiB'
+  | 'MQTT is at /mqtt/{deviceId}'
   | 'API key deleted'
   | 'not authenticated in time'
   | 'token expired'

@@ -5,6 +5,9 @@ import { MalformedPacketError } from './malformed.ts';
 import type { RawPacket, Unreadable } from './packet-reader.ts';
 import { propertyIds, readProperties, type Properties } from './properties.ts';
 
+/** CONNECT has to fit into it: the documented names and password are shorter by far (contract 5). */
+export const maxConnectBytes = 1_024;
+
 /** As CONNECT says it: 4 is MQTT 3.1.1. */
 export type ProtocolLevel = 4 | 5;
 

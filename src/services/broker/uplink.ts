@@ -4,6 +4,7 @@ import type { InboundMessage, RejectionReason } from '../../domain/device/messag
 import { packMessages } from '../../objects/calls/message-columns.ts';
 import { pushToRelays, type RelayDelivery, type RelayRun } from '../../objects/calls/push-to-relays.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
+import { objectAnswerMs, within } from '../../objects/calls/within.ts';
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
 import { messagingName, parseTopic, type DeviceIdentity } from '../../domain/topics.ts';
 import { log } from '../../log.ts';
@@ -34,7 +35,11 @@ type Group = { device: DeviceIdentity; entries: Entry[] };
 type Taken = { results: [index: number, result: ItemResult][]; deliveries: RelayDelivery[] };
 
 /** @returns the results in the order of the items */
-export async function takeBatch({ env, config }: ServiceContext, batch: Batch): Promise<ItemResult[]> {
+export async function takeBatch(
+  { env }: ServiceContext,
+  batch: Batch,
+  answerWithinMs = objectAnswerMs,
+): Promise<ItemResult[]> {
   const results: ItemResult[] = [];
   const groups = new Map<string, Group>();
   // Each topic is parsed once: a busy device fills whole batches with one topic.
@@ -70,18 +75,18 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
     group.entries.push({ index, topic, message });
   }
 
-  const reporting = Promise.all((batch.dropped ?? []).map((one) => reportDropped(env, one)));
+  const reporting = Promise.all((batch.dropped ?? []).map((count) => reportDropped(env, count)));
   const served = [...groups.values()];
   for (const { index, message } of served.splice(maxBatchDevices).flatMap(({ entries }) => entries)) {
     results[index] = { seq: message.seq, result: 'retry', reason: 'too_many_devices' };
   }
   const deliveries: RelayDelivery[] = [];
   // One timer for all: one each costs a fifth of what a call costs.
-  const deadline = startDeadline(config.limits.objectAnswerMs);
+  const deadline = startDeadline(answerWithinMs);
   await Promise.all(
     served.map(async (group) => {
       // The high-water mark only rises: a lower number after a higher one would count as a duplicate.
-      group.entries.sort((one, other) => one.message.seq - other.message.seq);
+      group.entries.sort((a, b) => a.message.seq - b.message.seq);
       const taking = takeForDevice(env, batch.spoolId, group);
       // What it still does is recognised when the messages come again: the device's object knows their numbers.
       const answered = (await Promise.race([taking, deadline.passed])) ?? retryLate(group);
@@ -90,8 +95,7 @@ export async function takeBatch({ env, config }: ServiceContext, batch: Batch): 
     }),
   ).finally(deadline.stop);
   const pushing = Promise.all([pushToRelays(env, deliveries), reporting]);
-  const pushDeadline = startDeadline(config.limits.objectAnswerMs);
-  if ((await Promise.race([pushing, pushDeadline.passed]).finally(pushDeadline.stop)) === undefined) {
+  if ((await within(answerWithinMs, pushing)) === undefined) {
     log('warn', 'uplink: a relay shard or a device does not answer', { items: batch.items.length });
   }
   return results;

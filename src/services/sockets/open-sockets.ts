@@ -1,27 +1,31 @@
-// Passes WebSockets on to the objects that hold them.
+// Passes WebSockets on to the objects that hold them. A device's socket wakes the object before anybody has shown a password:
+// only so many a minute do; for those beyond, the Worker reads CONNECT first.
+import { rememberNewest } from '../../domain/newest.ts';
 import { RefusedError, type Limit } from '../../domain/refusal.ts';
+import { isDeviceId } from '../../domain/topics.ts';
+import { callBrokerLink, callDevice, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
+import { edgeAddressHeader } from '../../objects/device/mqtt/sockets.ts';
 import { relayAddressHeader } from '../../objects/relay/socket.ts';
-import { callBrokerLink, callRelay, relayShardOf } from '../../objects/calls/stubs.ts';
+import { mqttSubprotocol } from '../../protocol/gateway.ts';
 import type { ServiceContext } from '../../context.ts';
+import { UnprovenBudget } from './unproven-budget.ts';
+import { openUnproven } from './unproven-socket.ts';
+
+/** The second is asked for by clients that may speak MQTT 3.1, which then learn that it is not served. */
+const subprotocols: readonly string[] = [mqttSubprotocol, 'mqttv3.1'];
+/** A device without a record may get one. */
+const rememberMissingMs = 10_000;
+const maxMissing = 10_000;
+
+/** Devices that were not there, until when. By isolate. */
+const missing = new Map<string, { untilMs: number }>();
+/** A device reconnects a few times a minute at most, and 20 of one network may at once. */
+const unproven = new UnprovenBudget({ device: 6, network: 20, all: 300 });
 
 /** @throws RefusedError `object_failed` */
 export function openBridgeLink({ env }: ServiceContext, request: Request): Promise<Response> {
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
 }
-
-/** Of MQTT, where the client asks for one. */
-export function selectSubprotocol(request: Request): string | undefined {
-  const asked = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
-  return asked.map((name) => name.trim()).find((name) => subprotocols.includes(name));
-}
-
-export function answerUpgrade(webSocket: WebSocket, subprotocol: string | undefined): Response {
-  const headers = subprotocol === undefined ? {} : { 'Sec-WebSocket-Protocol': subprotocol };
-  return new Response(null, { status: 101, webSocket, headers });
-}
-
-/** The second is asked for by clients that may speak MQTT 3.1, which then learn that it is not served. */
-const subprotocols: readonly string[] = ['mqtt', 'mqttv3.1'];
 
 /**
  * One client address stays on one shard, which therefore counts its sockets exactly.
@@ -33,11 +37,57 @@ export async function openRelay(
   clientAddress: string,
 ): Promise<Response> {
   const shard = relayShardOf(clientAddress, config.relayShards);
-  const headers = new Headers(request.headers);
-  headers.set(relayAddressHeader, encodeURIComponent(clientAddress));
   const response = await callRelay(env, shard, 'fetch', 'once', (relay) =>
-    relay.fetch(new Request(request, { headers })),
+    relay.fetch(withHeader(request, relayAddressHeader, clientAddress)),
   );
-  if (response.status === 101) return response;
+  const { webSocket } = response;
+  if (webSocket !== null) return answerUpgrade(webSocket, selectSubprotocol(request));
   throw new RefusedError({ kind: 'limit_reached', limit: await response.json<Limit>() });
+}
+
+/**
+ * MQTT on the object of the device that the path names.
+ * @param network the client's address, an IPv6 one by its /64
+ * @throws RefusedError `not_found`, `invalid_input`, `limit_reached`, `object_failed`
+ */
+export async function openDevice(
+  context: ServiceContext,
+  request: Request,
+  deviceId: string,
+  network: string,
+): Promise<Response> {
+  const nowMs = Date.now();
+  const notFound = new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound;
+  const subprotocol = selectSubprotocol(request);
+  // MQTT-6.0.0-3; clients that ask for no sub-protocol are served, too.
+  if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
+    throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
+  }
+  if (context.config.rateLimits === 'production' && !unproven.take(deviceId, network, nowMs)) {
+    return answerUpgrade(openUnproven(context, network, deviceId), subprotocol);
+  }
+  const { webSocket } = await callDevice(context.env, deviceId, 'fetch', 'once', (device) =>
+    device.fetch(withHeader(request, edgeAddressHeader, network)),
+  );
+  if (webSocket !== null) return answerUpgrade(webSocket, subprotocol);
+  rememberNewest(missing, deviceId, { untilMs: nowMs + rememberMissingMs }, maxMissing);
+  throw notFound;
+}
+
+function withHeader(request: Request, name: string, address: string): Request {
+  const headers = new Headers(request.headers);
+  headers.set(name, encodeURIComponent(address));
+  return new Request(request, { headers });
+}
+
+/** Of MQTT, if the client asks for one. */
+function selectSubprotocol(request: Request): string | undefined {
+  const names = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
+  return names.map((name) => name.trim()).find((name) => subprotocols.includes(name));
+}
+
+function answerUpgrade(webSocket: WebSocket, subprotocol: string | undefined): Response {
+  const headers = subprotocol === undefined ? {} : { 'Sec-WebSocket-Protocol': subprotocol };
+  return new Response(null, { status: 101, webSocket, headers });
 }

@@ -22,10 +22,9 @@ function ask(
   bytes: Buffer,
   { patienceMs = answerWithinMs, address = addressOf(number) } = {},
 ): Promise<Buffer | `closed ${number}` | `refused: ${string}` | 'silent'> {
-  const path = number % 2 === 0 ? `/mqtt/${victim.deviceId}` : '/mqtt';
   const headers = { 'CF-Connecting-IP': address };
   const options = { headers, perMessageDeflate: false };
-  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}${path}`, 'mqtt', options);
+  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/mqtt/${victim.deviceId}`, 'mqtt', options);
   return new Promise((resolve) => {
     const timer = setTimeout(() => end('silent'), patienceMs);
     const end = (answer: Awaited<ReturnType<typeof ask>>): void => {

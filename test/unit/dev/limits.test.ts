@@ -71,9 +71,6 @@ describe('limits', () => {
         ['MAX_CONNECTIONS', limits.connections],
         ['MAX_UNAUTHENTICATED', limits.unauthenticated],
         ['MAX_UNAUTHENTICATED_PER_ADDRESS', limits.unauthenticatedPerAddress],
-        ['HANDSHAKE_SECONDS', limits.handshakeMs / 1000],
-        ['IDLE_SECONDS', limits.idleMs / 1000],
-        ['UNREAD_SECONDS', limits.unreadMs / 1000],
         ['DRAIN_SECONDS', drainMs / 1000],
       ]),
     );

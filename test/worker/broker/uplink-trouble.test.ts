@@ -16,15 +16,14 @@ type Ingest = (...call: Parameters<Session['ingest']>) => Promise<unknown>;
 type Overrides = { DEVICE_SESSION?: (name: string) => object; RELAY_GATEWAY?: (name: string) => object };
 
 /** The test's own environment with other objects behind the same names. */
-function override(stubs: Overrides, objectAnswerMs = 10_000) {
+function override(stubs: Overrides) {
   const overridden = new Proxy(env, {
     get: (target, name) => {
       const stubOf = stubs[name as keyof Overrides];
       return stubOf === undefined ? (Reflect.get(target, name) as unknown) : { getByName: stubOf };
     },
   });
-  const config = readConfig(env);
-  return createContext(overridden, { ...config, limits: { ...config.limits, objectAnswerMs } });
+  return createContext(overridden, readConfig(env));
 }
 
 /** Only `ingest` of one device is another one. */
@@ -32,14 +31,9 @@ function overrideIngest(
   { deviceId }: DeviceIdentity,
   ingest: Ingest,
   checkStorage = () => sessionOf(deviceId).checkStorage(),
-  objectAnswerMs?: number,
 ) {
   const stubOf = (name: string) => (name === deviceId ? { ingest, checkStorage } : sessionOf(name));
-  return override({ DEVICE_SESSION: stubOf }, objectAnswerMs);
-}
-
-function hang(device: DeviceIdentity, ingest: Ingest) {
-  return overrideIngest(device, ingest, undefined, 100);
+  return override({ DEVICE_SESSION: stubOf });
 }
 
 let lastSeq = 0;
@@ -50,8 +44,8 @@ const itemOf = (device: DeviceIdentity, position: string) => ({
   receivedAtMs: Date.now(),
 });
 
-const take = (context: ReturnType<typeof createContext>, items: unknown[]) =>
-  takeBatch(context, { spoolId: 'spool-trouble', sentAtMs: Date.now(), items });
+const take = (context: ReturnType<typeof createContext>, items: unknown[], answerWithinMs = 10_000) =>
+  takeBatch(context, { spoolId: 'spool-trouble', sentAtMs: Date.now(), items }, answerWithinMs);
 
 async function positionsOf({ deviceId }: DeviceIdentity): Promise<string[]> {
   const outcome = (await sessionOf(deviceId).properties(inPerson(1))) as Outcome<PropertiesView>;
@@ -64,12 +58,12 @@ describe('a device whose object hangs', () => {
   it('is asked for again alone, and what it did after all is done once', async () => {
     const [prompt, hanging] = [await provisionDevice(), await provisionDevice()];
     const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
-    const context = hang(hanging, async (...call) => {
+    const context = overrideIngest(hanging, async (...call) => {
       await released;
       return sessionOf(hanging.deviceId).ingest(...call);
     });
     const items = [itemOf(hanging, 'up'), itemOf(prompt, 'down'), itemOf(hanging, 'down')];
-    expect(await take(context, items)).toEqual([
+    expect(await take(context, items, 100)).toEqual([
       { seq: items[0]!.seq, result: 'retry', reason: 'device_timeout' },
       { seq: items[1]!.seq, result: 'accepted' },
       { seq: items[2]!.seq, result: 'retry', reason: 'device_timeout' },
@@ -86,14 +80,14 @@ describe('a device whose object hangs', () => {
     const hanging = await provisionDevice();
     const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
     const late = Promise.withResolvers<unknown>();
-    const context = hang(hanging, async (...call) => {
+    const context = overrideIngest(hanging, async (...call) => {
       await released;
       const ingested = sessionOf(hanging.deviceId).ingest(...call);
       late.resolve(ingested);
       return ingested;
     });
     const items = [itemOf(hanging, 'up')];
-    expect((await take(context, items))[0]).toMatchObject({ reason: 'device_timeout' });
+    expect((await take(context, items, 100))[0]).toMatchObject({ reason: 'device_timeout' });
     await take(plain(), [...items, itemOf(hanging, 'down')]);
     release(undefined);
     await late.promise;
@@ -113,7 +107,7 @@ describe('a relay shard that hangs', () => {
     });
     const push = vi.fn(() => new Promise(() => undefined));
     const items = [itemOf(device, 'up')];
-    expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }, 100), items)).toMatchObject([
+    expect(await take(override({ RELAY_GATEWAY: () => ({ push }) }), items, 100)).toMatchObject([
       { result: 'accepted' },
     ]);
     expect(push).toHaveBeenCalledOnce();

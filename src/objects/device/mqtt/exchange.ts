@@ -11,13 +11,15 @@ import {
 import type { EdgeTaken } from '../../../domain/device/core/events.ts';
 import type { Limits } from '../../../limits.ts';
 import { droppedReason } from '../../../protocol/bridge.ts';
-import { readPacket, type ConnectPacket, type ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
+import {
+  maxConnectBytes,
+  readPacket,
+  type ConnectPacket,
+  type ProtocolLevel,
+} from '../../../protocol/mqtt-codec/client-packets.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeConnection } from './connection.ts';
 import type { RelayRun } from '../../calls/push-to-relays.ts';
-
-/** CONNECT has to fit into it: the documented names and password are shorter by far (contract 5). */
-export const maxConnectBytes = 1_024;
 
 type First =
   ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };

@@ -1,5 +1,5 @@
-// Carries one MQTT connection to the object of the device that CONNECT names, byte for byte. Reads CONNECT and nothing
-// else: what is wrong with it, and a guessed password, is answered here and wakes no object.
+// Carries one MQTT connection to the object of its device, byte for byte. Reads CONNECT and nothing else: what is wrong with
+// it, and a guessed password, is answered here and wakes no object.
 import { readConfig, type Config } from '../../../config.ts';
 import {
   closeCodeOf,
@@ -10,12 +10,15 @@ import {
 import { readLogin, type EdgeLogin } from '../../../domain/direct/connect.ts';
 import { unreadable } from '../../../domain/direct/session.ts';
 import { refuse, RefusedError, type Outcome, type Refusal } from '../../../domain/refusal.ts';
-import { parseMessagingName } from '../../../domain/topics.ts';
 import { log } from '../../../log.ts';
-import { readPacket, type ConnectPacket, type ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
+import {
+  maxConnectBytes,
+  readPacket,
+  type ConnectPacket,
+  type ProtocolLevel,
+} from '../../../protocol/mqtt-codec/client-packets.ts';
 import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
-import { maxConnectBytes } from './exchange.ts';
 import { edgeAddressHeader, takenCheck } from './sockets.ts';
 import { digestIfCertified } from '../../../crypto/messaging-password.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
@@ -23,13 +26,15 @@ import { callDevice } from '../../calls/stubs.ts';
 
 /** The object's socket is asked after so many bytes what was taken of them. */
 const bytesPerCheck = 65_536;
+/** What the object has not taken waits in its memory: many devices may do so at once. */
+const maxUntakenBytes = 1_048_576;
 
 export type PumpedClient = {
   socket: WebSocket;
   /** An IPv6 one by its /64 network. */
   address: string;
-  /** Of the path, where that names one: CONNECT has to name the same. */
-  deviceId?: string | undefined;
+  /** Of the path: CONNECT has to name the same. */
+  deviceId: string;
   /** The device's object has answered its CONNECT with success. */
   onConnected: () => void;
   onEnded: () => void;
@@ -107,8 +112,7 @@ export class MqttPump {
 
   async #logIn(packet: ConnectPacket): Promise<void> {
     const { level } = packet;
-    const deviceId = this.#client.deviceId ?? parseMessagingName(packet.username ?? '')?.deviceId ?? '';
-    const login = readLogin(packet, deviceId);
+    const login = readLogin(packet, this.#client.deviceId);
     if ('refusal' in login) {
       this.#refuse(level, login.refusal);
       return;
@@ -171,7 +175,7 @@ export class MqttPump {
   #sendUp(data: string | ArrayBuffer | Uint8Array): void {
     if (this.#object === undefined) return;
     this.#untakenBytes += typeof data === 'string' ? data.length : data.byteLength;
-    if (this.#untakenBytes > this.#config.limits.edgeUntakenBytes) {
+    if (this.#untakenBytes > maxUntakenBytes) {
       this.#end(1013, 'too much that the object of the device has not taken');
       return;
     }

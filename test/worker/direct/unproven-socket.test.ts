@@ -1,14 +1,14 @@
-// `{ws_url}/mqtt` without a device in its path: a first frame of bytes is MQTT, text is the relay's language, whatever
-// sub-protocol was asked for.
-import { createExecutionContext, evictDurableObject } from 'cloudflare:test';
+// A device's WebSocket beyond the budget of unproven logins: the Worker reads CONNECT, and wakes no object for a guess. And the
+// address without a device, which is the relay's alone.
+import { evictDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
+import { readConfig } from '../../../src/config.ts';
+import { createContext } from '../../../src/context.ts';
 import { createSecret } from '../../../src/crypto/secrets.ts';
 import { inPerson } from '../../../src/domain/access.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
-import { limitSpecs } from '../../../src/limits.ts';
-import { maxRelayFrameBytes } from '../../../src/protocol/relay.ts';
+import { openUnproven } from '../../../src/services/sockets/unproven-socket.ts';
 import {
   connectPacket,
   disconnectPacket,
@@ -21,33 +21,22 @@ import {
 } from '../rig/clients/edge.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, comeOnline, ping, pong, subscribed } from '../rig/clients/relay.ts';
-import { TestSocket } from '../rig/clients/socket.ts';
+import { openSocket } from '../rig/clients/socket.ts';
 
-const app = createApp();
-const withMqtt = { 'Sec-WebSocket-Protocol': 'mqtt' };
 let addresses = 0;
 const newAddress = () => `198.51.100.${++addresses}`;
 
-type Opening = { headers?: Record<string, string>; limits?: string; address?: string; changed?: object };
+type Opening = { address?: string; perAddress?: number; changed?: object };
 
-async function upgrade({ headers = withMqtt, limits = '', address = newAddress(), changed = {} }: Opening = {}) {
-  const all = { Upgrade: 'websocket', 'CF-Connecting-IP': address, ...headers };
-  const bindings = { ...env, LIMITS: limits, ...changed } as Env;
-  const request = new Request('https://latchwork.test/mqtt', { headers: all });
-  return app.fetch(request, bindings, createExecutionContext());
+function open(deviceId: string, { address = newAddress(), perAddress = 100, changed = {} }: Opening = {}): EdgeClient {
+  const bindings = { ...env, ...changed } as Env;
+  const config = readConfig(bindings);
+  const limits = { ...config.limits, edgeUnconnectedPerAddress: perAddress };
+  return EdgeClient.over(openUnproven(createContext(bindings, { ...config, limits }), address, deviceId));
 }
-
-async function socketOf(opening?: Opening): Promise<WebSocket> {
-  const response = await upgrade(opening);
-  if (response.webSocket === null) throw new Error(`not upgraded: ${response.status} ${await response.text()}`);
-  return response.webSocket;
-}
-
-const openEdge = async (opening?: Opening) => EdgeClient.over(await socketOf(opening));
-const openText = async (opening?: Opening) => new TestSocket(await socketOf(opening));
 
 async function connect(device: TestDevice, opening?: Opening, options?: ConnectOptions): Promise<EdgeClient> {
-  const client = await openEdge(opening);
+  const client = open(device.deviceId, opening);
   client.send(connectPacket(device, options));
   expect([...(await client.next()).body].slice(0, 2)).toEqual([0, 0]);
   return client;
@@ -70,8 +59,8 @@ const isOnline = async ({ deviceId }: TestDevice) => {
   return status.ok && status.value.online;
 };
 
-describe('bytes first, with the sub-protocol of MQTT', () => {
-  it('are a session at the object that the username names', async () => {
+describe('a socket whose CONNECT the Worker reads', () => {
+  it('is a session at the object of its device', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
     expect(await isOnline(device)).toBe(true);
@@ -86,7 +75,7 @@ describe('bytes first, with the sub-protocol of MQTT', () => {
     await vi.waitFor(async () => expect(await isOnline(device)).toBe(false));
   });
 
-  it('go on where the object slept', async () => {
+  it('goes on after the object slept', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
     for (let sleep = 0; sleep < 3; sleep++) {
@@ -97,11 +86,11 @@ describe('bytes first, with the sub-protocol of MQTT', () => {
     expect(client.end).toBeUndefined();
   });
 
-  it('with a wrong password get the code for it, and no object wakes', async () => {
+  it('gets the code for a wrong password, and no object wakes', async () => {
     const device = await provisionDevice();
     const { changed, woken } = countWoken();
     for (const password of ['tk_wrong', createSecret('tk_', 48)]) {
-      const client = await openEdge({ changed });
+      const client = open(device.deviceId, { changed });
       client.send(connectPacket(device, { password }));
       const connack = await client.next();
       expect([connack.type, ...connack.body]).toEqual([2, 0, 4]);
@@ -110,11 +99,11 @@ describe('bytes first, with the sub-protocol of MQTT', () => {
     expect(woken()).toBe(0);
   });
 
-  it('that name a device that is not there get that code, too, and no object wakes', async () => {
-    const { name, password } = await provisionDevice();
+  it('gets that code too if CONNECT names another device, or none, and no object wakes', async () => {
+    const { deviceId, name, password } = await provisionDevice();
     const { changed, woken } = countWoken();
     for (const username of [name.replace(/dev_.*/, 'dev_33333333'), 'other&dev_33333333', 'nobody']) {
-      const client = await openEdge({ changed });
+      const client = open(deviceId, { changed });
       client.send(connectPacket({ name, password } as TestDevice, { username, clientId: username }));
       expect([...(await client.next()).body]).toEqual([0, 4]);
       expect(await client.untilClosed()).toMatchObject({ code: 1008 });
@@ -122,7 +111,7 @@ describe('bytes first, with the sub-protocol of MQTT', () => {
     expect(woken()).toBe(0);
   });
 
-  it('end with the session, whoever ends it', async () => {
+  it('ends with the session, whoever ends it', async () => {
     const device = await provisionDevice();
     const client = await connect(device);
     await sessionOf(device.deviceId).decide({
@@ -142,12 +131,12 @@ describe('bytes first, with the sub-protocol of MQTT', () => {
   });
 });
 
-describe('CONNECT on a socket whose path names no device', () => {
+describe('CONNECT', () => {
   it('may be cut anywhere', async () => {
     const device = await provisionDevice();
     const bytes = connectPacket(device, { level: 5 });
     for (let at = 1; at < bytes.length; at += 7) {
-      const client = await openEdge();
+      const client = open(device.deviceId);
       client.send(bytes.subarray(0, at));
       client.send(bytes.subarray(at));
       const connack = await client.next();
@@ -157,7 +146,7 @@ describe('CONNECT on a socket whose path names no device', () => {
 
   it('may be followed at once by what needs a session', async () => {
     const device = await provisionDevice();
-    const client = await openEdge();
+    const client = open(device.deviceId);
     client.send(connectPacket(device), pingreq);
     client.send(pingreq);
     const types = [await client.next(), await client.next(), await client.next()].map(({ type }) => type);
@@ -180,7 +169,7 @@ describe('CONNECT on a socket whose path names no device', () => {
   ])('is refused without an object: %s', async (_, make, answer, code) => {
     const device = await provisionDevice();
     const { changed, woken } = countWoken();
-    const client = await openEdge({ changed });
+    const client = open(device.deviceId, { changed });
     client.send(make(device));
     if (answer !== null) expect([...(await client.next()).body]).toEqual(answer);
     expect(await client.untilClosed()).toMatchObject({ code });
@@ -189,68 +178,71 @@ describe('CONNECT on a socket whose path names no device', () => {
 
   it('with another client id is refused by the object', async () => {
     const device = await provisionDevice();
-    const client = await openEdge();
+    const client = open(device.deviceId);
     client.send(connectPacket(device, { clientId: 'esp32-17' }));
     expect([...(await client.next()).body]).toEqual([0, 2]);
     expect(await client.untilClosed()).toMatchObject({ code: 1008 });
   });
 
-  it('has ten seconds, of which a limit may leave one', async () => {
-    const [mute, half] = [
-      await openEdge({ limits: 'edgeConnectSeconds=1' }),
-      await openEdge({ limits: 'edgeConnectSeconds=1' }),
-    ];
+  it('has ten seconds', async () => {
+    const deadlines: (() => void)[] = [];
+    vi.spyOn(globalThis, 'setTimeout').mockImplementation((run, ms) => {
+      if (ms === 10_000) deadlines.push(run as () => void);
+      return 0 as unknown as ReturnType<typeof setTimeout>;
+    });
+    const [mute, half] = [open('dev_00000000'), open('dev_00000000')];
+    vi.restoreAllMocks();
     half.send(Uint8Array.of(0x10, 40));
+    for (const expire of deadlines) expire();
     expect(await mute.untilClosed()).toEqual({ code: 1008, reason: 'no CONNECT in time' });
     expect(await half.untilClosed()).toEqual({ code: 1008, reason: 'no CONNECT in time' });
   });
 });
 
 describe('sockets without a good CONNECT', () => {
+  const tooMany = expect.objectContaining({ refusal: expect.objectContaining({ kind: 'limit_reached' }) as object });
+
   it('are limited by address', async () => {
-    const opening = { address: newAddress(), limits: 'edgeUnconnectedPerAddress=2' };
-    const [first] = [await openEdge(opening), await openEdge(opening)];
-    const refused = await upgrade(opening);
-    expect(refused.status).toBe(429);
-    expect(await refused.json()).toMatchObject({ code: 429, message: 'too_many_requests' });
-    expect((await upgrade({ ...opening, address: newAddress() })).status).toBe(101);
+    const opening = { address: newAddress(), perAddress: 2 };
+    const [first] = [open('dev_00000000', opening), open('dev_00000000', opening)];
+    expect(() => open('dev_00000000', opening)).toThrow(tooMany);
+    open('dev_00000000', { ...opening, address: newAddress() });
     first.drop();
-    await vi.waitFor(async () => expect((await upgrade(opening)).status).toBe(101));
+    await vi.waitFor(() => open('dev_00000000', opening));
   });
 
   it('do not count once they have a session', async () => {
-    const opening = { address: newAddress(), limits: 'edgeUnconnectedPerAddress=1' };
+    const opening = { address: newAddress(), perAddress: 1 };
     for (let count = 0; count < 3; count++) await connect(await provisionDevice(), opening);
-    expect((await upgrade(opening)).status).toBe(101);
-    expect((await upgrade(opening)).status).toBe(429);
+    open('dev_00000000', opening);
+    expect(() => open('dev_00000000', opening)).toThrow(tooMany);
   });
 
-  it('make room for newer ones when there are too many in all', async () => {
-    const limits = 'edgeUnconnected=1';
-    const oldest = await openEdge({ limits });
-    const newest = await openEdge({ limits });
+  it('make room for newer ones when there are 2 000 in all', async () => {
+    const oldest = open('dev_00000000');
+    const newer = Array.from({ length: 2_000 }, () => open('dev_00000000'));
     expect(await oldest.untilClosed()).toEqual({ code: 1013, reason: 'too many connections without CONNECT' });
-    expect(newest.end).toBeUndefined();
+    expect(newer[0]?.end).toBeUndefined();
+    for (const client of newer) client.drop();
   });
 });
 
 describe('what a device sends and its object has not taken', () => {
-  const limits = 'edgeUntakenBytes=131072';
   const padded = (device: TestDevice, packetId: number) =>
     publishPacket(topicOf(device, 'thing/event/property/post'), `{"position":"up","x":"${'x'.repeat(14_000)}"}`, {
       packetId,
     });
 
   it('is limited', async () => {
-    const client = await connect(await provisionDevice(), { limits });
-    client.send(new Uint8Array(131_073));
+    const client = await connect(await provisionDevice());
+    client.send(new Uint8Array(1_048_577));
     expect(await client.untilClosed()).toMatchObject({ code: 1013 });
   });
 
   it('is not limited in all', async () => {
     const device = await provisionDevice();
-    const client = await connect(device, { limits });
-    for (let packetId = 1; packetId <= 30; packetId++) {
+    const client = await connect(device);
+    for (let packetId = 1; packetId <= 90; packetId++) {
       client.send(padded(device, packetId));
       expect((await client.next()).type).toBe(4);
     }
@@ -258,12 +250,10 @@ describe('what a device sends and its object has not taken', () => {
   });
 });
 
-describe('text first, with the sub-protocol of MQTT', () => {
-  it('is the relay: auth, subscribe and pushes', async () => {
+describe('the address without a device', () => {
+  it('is the relay, also for a client that asks for the sub-protocol of MQTT', async () => {
     const device = await provisionDevice();
-    const response = await upgrade();
-    expect(response.headers.get('Sec-WebSocket-Protocol')).toBe('mqtt');
-    const socket = new TestSocket(response.webSocket!);
+    const socket = await openSocket('/mqtt', { 'CF-Connecting-IP': newAddress(), 'Sec-WebSocket-Protocol': 'mqtt' });
     const topic = topicOf(device, 'status');
     socket.send(authOf(device));
     socket.send({ action: 'subscribe', topic });
@@ -271,25 +261,14 @@ describe('text first, with the sub-protocol of MQTT', () => {
     expect(await socket.next()).toEqual(subscribed(topic));
     await comeOnline(device);
     expect(await socket.next()).toEqual({ topic, payload: { status: 'online' } });
-    expect(await isOnline(device)).toBe(true);
     expect(await socket.ask(ping)).toEqual(pong);
   });
 
-  it('keeps the relay’s limits and codes', async () => {
-    const socket = await openText();
-    expect(await socket.ask('{')).toEqual({ action: 'error', code: 400, message: 'invalid_request' });
-    expect(await socket.ask(new ArrayBuffer(5))).toEqual({ action: 'error', code: 400, message: 'invalid_request' });
-    socket.send(' '.repeat(maxRelayFrameBytes + 1));
-    expect(await socket.end()).toEqual({ code: 1009, reason: 'frame larger than 16 KiB' });
-  });
-
-  it('is closed where the shard takes no more of the address', async () => {
-    const opening = { address: newAddress() };
-    for (let count = 0; count < limitSpecs.relaySocketsPerAddress.default / 10; count++) {
-      expect(await (await openText(opening)).ask(ping)).toEqual(pong);
-    }
-    const refused = await openText(opening);
-    refused.send(ping);
-    expect(await refused.end()).toEqual({ code: 1013, reason: 'too many sockets' });
+  it('tells a client that speaks MQTT where to go', async () => {
+    const device = await provisionDevice();
+    const socket = await openSocket('/mqtt', { 'CF-Connecting-IP': newAddress() });
+    socket.send(connectPacket(device).slice().buffer);
+    expect(await socket.end()).toEqual({ code: 1003, reason: 'MQTT is at /mqtt/{deviceId}' });
+    expect(await isOnline(device)).toBe(false);
   });
 });

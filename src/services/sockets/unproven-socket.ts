@@ -1,0 +1,54 @@
+// A device's WebSocket beyond the budget of unproven logins: the Worker reads CONNECT first and wakes no object for a guess.
+// Limits how many wait for a good CONNECT, by address and in all, and for how long. It must not read MQTT itself.
+import { runInBackground } from '../../background.ts';
+import { RefusedError } from '../../domain/refusal.ts';
+import { answerClose, closeIfOpen } from '../../objects/calls/open-socket.ts';
+import { MqttPump } from '../../objects/device/mqtt/pump.ts';
+import type { ServiceContext } from '../../context.ts';
+
+/** As long as a device's own object waits for CONNECT. */
+const connectWithinMs = 10_000;
+/** An isolate has 128 MiB; what each one may send before its login is answered must fit into it. */
+const maxWaiting = 2_000;
+
+type Waiting = { address: string; end: (code: number, reason: string) => void };
+
+/** Of this isolate, oldest first: sockets whose CONNECT was not accepted yet. */
+const waiting = new Set<Waiting>();
+
+/**
+ * @returns the client's side
+ * @throws RefusedError `limit_reached`
+ */
+export function openUnproven({ env, config }: ServiceContext, address: string, deviceId: string): WebSocket {
+  const max = config.limits.edgeUnconnectedPerAddress;
+  const ofAddress = [...waiting].filter((socket) => socket.address === address).length;
+  if (ofAddress >= max) {
+    throw new RefusedError({ kind: 'limit_reached', limit: { name: 'edgeUnconnectedPerAddress', max } });
+  }
+  const [oldest] = waiting;
+  if (waiting.size >= maxWaiting) oldest?.end(1013, 'too many connections without CONNECT');
+
+  const { 0: client, 1: server } = new WebSocketPair();
+  const settle = (): void => {
+    clearTimeout(deadline);
+    waiting.delete(entry);
+  };
+  const pump = new MqttPump(env, { socket: server, address, deviceId, onConnected: settle, onEnded: settle });
+  const end = (code: number, reason = ''): void => {
+    if (reason !== '') closeIfOpen(server, code, reason);
+    pump.closed(code);
+    answerClose(server, code);
+  };
+  const entry: Waiting = { address, end };
+  const deadline = setTimeout(() => pump.expire(), connectWithinMs);
+  waiting.add(entry);
+  server.binaryType = 'arraybuffer';
+  server.accept();
+  server.addEventListener('message', ({ data }) => {
+    runInBackground('carry a frame', pump.receive(data as string | ArrayBuffer));
+  });
+  server.addEventListener('close', ({ code }) => end(code));
+  server.addEventListener('error', () => end(1006));
+  return client;
+}
