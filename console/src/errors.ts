@@ -1,5 +1,5 @@
-// What the console says of a failed call. Every documented word of the service has its sentence in texts.ts; an unknown
-// one is shown as the service said it.
+// What the console says of a failed call. A word of the service has its sentence in texts/errors.ts; a word
+// that is unknown here is shown as the service said it.
 import { ApiError, NoAnswerError } from '@latchwork/client';
 import { texts } from './texts.ts';
 
@@ -10,12 +10,12 @@ export function describeError(error: unknown, explain: Readonly<Record<string, s
   if (!(error instanceof ApiError)) throw error;
   const special = explain[error.reason];
   if (special !== undefined) return special;
-  if (error.reason === 'invalid_password') return texts.errors.invalid_password;
   if (error.reason === 'too_many_requests') return texts.errors.too_many_requests(error.retryAfterSeconds);
-  const known = texts.errors.known[error.reason];
+  const sentences: Partial<Record<string, string>> = texts.errors.sentences;
+  const sentence = sentences[error.reason];
   const detail = error.message.slice(error.reason.length + 2);
-  if (known === undefined) return texts.errors.other(error.message);
-  return detail === '' ? known : `${known} (${detail})`;
+  if (sentence === undefined) return texts.errors.unknown(error.message);
+  return detail === '' ? sentence : `${sentence} (${detail})`;
 }
 
 /** Something that the page itself can say is wrong with what was given; its message is for the person. */

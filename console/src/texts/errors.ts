@@ -1,12 +1,14 @@
-// Texts about errors.
+// Texts about errors: every word of the service has its sentence.
+import type { Reason } from '@latchwork/client';
+
 export const errorsTexts = {
   errors: {
     no_answer: 'The service cannot be reached. Check the connection and try again.',
     timeout: 'The service did not answer in time. Whether it did what was asked is not known.',
-    invalid_password: 'User name and password do not fit.',
     too_many_requests: (seconds: number | undefined) =>
       seconds === undefined ? 'Too many attempts. Wait a while.' : `Too many attempts. Try again in ${seconds} s.`,
-    known: {
+    sentences: {
+      invalid_password: 'User name and password do not fit.',
       invalid_request: 'Something in the input is not right.',
       not_found: 'It is not there any more. Load the page again.',
       weak_password: 'The password needs at least 8 characters.',
@@ -28,7 +30,17 @@ export const errorsTexts = {
       broker_unavailable: 'The command did not get through: no device is listening, or no broker is connected.',
       internal_error: 'The service failed. Nothing is known about the outcome.',
       unauthorized: 'Your session has ended.',
-    } as Record<string, string>,
-    other: (message: string) => `The service said: ${message}`,
+      too_many_devices: 'The product has as many devices as it may have. Delete one first.',
+      too_many_claim_tokens: 'Too many devices are being added at once. Wait a while.',
+      invalid_product_key: 'There is no such product.',
+      invalid_claim_token: 'The time for adding the device is over. Begin again.',
+      invalid_client_id: 'The device said a wrong name of its own.',
+      activation_not_allowed: 'The product does not take this device.',
+      reactivation_not_allowed: 'The device may not be set up again. Its owner can allow it.',
+      no_control_params: 'The command says nothing to do.',
+      invalid_control_params: 'The device has no such command.',
+      unreadable_answer: 'The answer of the service could not be read.',
+    } satisfies Record<Exclude<Reason, 'too_many_requests'>, string>,
+    unknown: (message: string) => `The service said: ${message}`,
   },
 };

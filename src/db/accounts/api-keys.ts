@@ -1,8 +1,8 @@
 // Queries on API keys, of whose values only the digests are stored.
-import { and, desc, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { and, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
+import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
-import { lengthOf } from '../list-counts.ts';
+import { lengthOf, readPageByIndex } from '../pages.ts';
 import { apiKeys, users } from '../schema/accounts.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
@@ -54,23 +54,15 @@ export async function insertApiKey(
   return user.results[0] ?? 'no_user';
 }
 
-/** Newest first. Pages begin at a row that the index alone finds. */
+/** Newest first. */
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
-  const mine = eq(apiKeys.userId, userId);
-  const begin = sql`(${apiKeys.createdAt}, ${apiKeys.keyId}) <= (select created_at, key_id from ${apiKeys} where ${mine}
-    order by created_at desc, key_id desc limit 1 offset ${offsetOf(page)})`;
-  const rows = database
-    .select()
-    .from(apiKeys)
-    .where(and(mine, page.page === 1 ? undefined : begin))
-    .orderBy(desc(apiKeys.createdAt), desc(apiKeys.keyId))
-    .limit(page.size);
-  const counted = database
+  const total = database
     .select({ total: lengthOf('api_keys', userId) })
     .from(users)
     .where(eq(users.id, userId));
-  const [[all], found] = await database.batch([counted, rows]);
-  return { total: all?.total ?? 0, rows: found };
+  const rows = database.select().from(apiKeys).$dynamic();
+  const list = { table: apiKeys, time: apiKeys.createdAt, id: apiKeys.keyId, where: eq(apiKeys.userId, userId) };
+  return readPageByIndex(database, total, rows, list, page);
 }
 
 export async function deleteApiKey(database: Database, userId: number, keyId: string): Promise<boolean> {

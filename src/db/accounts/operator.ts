@@ -1,7 +1,7 @@
 // Queries for what an operator does to whole accounts and to all devices, slice by slice.
 import { eq, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
-import { lengthOf } from '../list-counts.ts';
+import { lengthOf } from '../pages.ts';
 import { apiKeys, loginDevices, passwordResets, refreshTokens, userLimits, users } from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';

@@ -1,8 +1,9 @@
 // Queries on sessions: one row for all refresh tokens that descend from one login, of which only digests are stored.
-import { and, count, desc, eq, gt, ne, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { and, desc, eq, gt, ne, sql } from 'drizzle-orm';
+import type { PageRequest } from '../../domain/pagination.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
 import { runTogether, type Database } from '../client.ts';
+import { countOf, readPage } from '../pages.ts';
 import { loginDevices, refreshTokens, users } from '../schema/accounts.ts';
 
 type Session = {
@@ -69,17 +70,12 @@ export async function deleteFamily(database: Database, family: string): Promise<
 export async function listSessions(database: Database, userId: number, nowMs: number, page: PageRequest) {
   const live = and(eq(refreshTokens.userId, userId), gt(refreshTokens.expiresAt, nowMs));
   const { family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent } = refreshTokens;
-  const [counted, rows] = await database.batch([
-    database.select({ total: count() }).from(refreshTokens).where(live),
-    database
-      .select({ family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent })
-      .from(refreshTokens)
-      .where(live)
-      .orderBy(desc(expiresAt))
-      .limit(page.size)
-      .offset(offsetOf(page)),
-  ]);
-  return { total: counted[0]?.total ?? 0, rows };
+  const rows = database
+    .select({ family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent })
+    .from(refreshTokens)
+    .where(live)
+    .orderBy(desc(expiresAt));
+  return readPage(database, countOf(database, refreshTokens, live), rows.$dynamic(), page);
 }
 
 /** False where the user has no such session. */

@@ -125,12 +125,12 @@ export async function updateActivation(
 }
 
 export async function findDevice(db: Database, deviceId: string) {
-  const [found] = await db
+  return db
     .select(withProduct)
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
-    .where(eq(devices.deviceId, deviceId));
-  return found;
+    .where(eq(devices.deviceId, deviceId))
+    .get();
 }
 
 export type DeviceFilter = { productId?: number; ownerId?: number; isDisabledWithAccount?: true };

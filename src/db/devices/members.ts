@@ -1,11 +1,10 @@
 // Members of devices and open invitations. `writeMembers` copies what the device's object decided; invitations are here
 // alone: they give no right until the object has taken one.
-import { and, asc, count, desc, eq, gt, lte, sql, type SQL } from 'drizzle-orm';
-import type { SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
+import { and, asc, eq, gt, lte, sql } from 'drizzle-orm';
 import type { MemberRole } from '../../domain/access.ts';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
-import { lengthOf } from '../list-counts.ts';
+import { countOf, lengthOf, readPage, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
@@ -65,12 +64,12 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
     .innerJoin(users, eq(users.id, deviceMembers.userId))
     .where(mine)
     .orderBy(asc(deviceMembers.userId));
-  return readPage(db, deviceMembers, mine, rows.$dynamic(), page);
+  return readPage(db, countOf(db, deviceMembers, mine), rows.$dynamic(), page);
 }
 
 /**
  * A second invitation of the same email takes the place of the first. One conditional statement, so that simultaneous ones
- * cannot exceed the limit together. `full`: the device has as many open ones as it may; `no-device`: it was deleted meanwhile.
+ * cannot exceed the limit together. `full`: the device has as many open ones as it may; `no_device`: it was deleted meanwhile.
  */
 export async function putInvitation(
   db: Database,
@@ -100,20 +99,18 @@ export async function putInvitation(
 export async function listInvitationsOf(db: Database, deviceRow: number, page: PageRequest) {
   const mine = eq(deviceInvitations.deviceRow, deviceRow);
   const rows = db.select().from(deviceInvitations).where(mine).orderBy(asc(deviceInvitations.foldedEmail));
-  return readPage(db, deviceInvitations, mine, rows.$dynamic(), page);
+  return readPage(db, countOf(db, deviceInvitations, mine), rows.$dynamic(), page);
 }
 
 /**
- * Open ones for an email, newest first, with who invites to what. Anybody may send some: the total is the counter without
- * those that have expired since the last minute, and pages begin at a row that the index alone finds.
+ * The open invitations for an email, newest first, with who invites to what. Anybody may send some: the total is the counter
+ * without those that have expired since the last minute.
  */
 export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
+  const { createdAt: time, id, expiresAt } = deviceInvitations;
   const mine = eq(deviceInvitations.foldedEmail, foldedEmail);
   // The plus keeps SQLite on the index that is sorted.
-  const open = and(mine, sql`+${deviceInvitations.expiresAt} > ${nowMs}`);
-  const begin = sql`(${deviceInvitations.createdAt}, ${deviceInvitations.id}) <= (
-    select created_at, id from ${deviceInvitations} where ${open}
-    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
+  const where = and(mine, sql`+${expiresAt} > ${nowMs}`);
   const rows = db
     .select({
       invitation: deviceInvitations,
@@ -122,17 +119,13 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
     })
     .from(deviceInvitations)
     .innerJoin(devices, eq(devices.id, deviceInvitations.deviceRow))
-    .innerJoin(users, eq(users.id, deviceInvitations.invitedBy))
-    .where(and(open, page.page === 1 ? undefined : begin))
-    .orderBy(desc(deviceInvitations.createdAt), desc(deviceInvitations.id))
-    .limit(page.size);
-  const expired = and(mine, lte(deviceInvitations.expiresAt, nowMs));
-  const counted = db
+    .innerJoin(users, eq(users.id, deviceInvitations.invitedBy));
+  const total = db
     .select({ total: sql<number>`${lengthOf('invitations', foldedEmail)} - count(*)` })
     .from(deviceInvitations)
-    .where(expired);
-  const [[all], found] = await db.batch([counted, rows]);
-  return { total: all?.total ?? 0, rows: found };
+    .where(and(mine, lte(expiresAt, nowMs)));
+  const list = { table: deviceInvitations, time, id, where };
+  return readPageByIndex(db, total, rows.$dynamic(), list, page);
 }
 
 /** With the members that the device of who invites may have. */
@@ -181,17 +174,4 @@ export async function deleteInvitationsOfUser(db: Database, deviceRow: number, u
   await db
     .delete(deviceInvitations)
     .where(and(eq(deviceInvitations.deviceRow, deviceRow), eq(deviceInvitations.foldedEmail, email)));
-}
-
-/** Of the lists of one device, which `membersPerDevice` keeps short: their rows are counted, and what stands before the page is read. */
-async function readPage<Query extends SQLiteSelect>(
-  db: Database,
-  table: SQLiteTable,
-  where: SQL | undefined,
-  query: Query,
-  page: PageRequest,
-): Promise<{ total: number; rows: Query['_']['result'] }> {
-  const all = db.select({ total: count() }).from(table).where(where);
-  const [[counted], rows] = await db.batch([all, query.limit(page.size).offset(offsetOf(page))]);
-  return { total: counted?.total ?? 0, rows };
 }

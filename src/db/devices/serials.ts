@@ -1,7 +1,8 @@
 // Queries on a product's serial numbers: those that were registered before they activate have a record without a session.
 import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
+import { readPage } from '../pages.ts';
 import { devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
@@ -49,26 +50,17 @@ export async function findSerials(db: Database, productId: number, serials: read
 
 /** The newest first; what stands before the page is read, too. */
 export async function listSerials(db: Database, productId: number, page: PageRequest) {
-  const all = db
+  const total = db
     .select({ total: productDeviceCounts.devices })
     .from(productDeviceCounts)
     .where(eq(productDeviceCounts.productId, productId));
+  const { deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled } = devices;
   const rows = db
-    .select({
-      deviceSN: devices.deviceSN,
-      deviceId: devices.deviceId,
-      registeredAt: devices.registeredAt,
-      activatedAt: devices.activatedAt,
-      claimedAt: devices.claimedAt,
-      isDisabled: devices.isDisabled,
-    })
+    .select({ deviceSN, deviceId, registeredAt, activatedAt, claimedAt, isDisabled })
     .from(devices)
     .where(eq(devices.productId, productId))
-    .orderBy(desc(devices.id))
-    .limit(page.size)
-    .offset(offsetOf(page));
-  const [[counted], found] = await db.batch([all, rows]);
-  return { total: counted?.total ?? 0, rows: found };
+    .orderBy(desc(devices.id));
+  return readPage(db, total, rows.$dynamic(), page);
 }
 
 /** False where the product does not have it, or where it has activated. */

@@ -1,8 +1,8 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
-import { and, count, desc, eq, gt, lte, ne, sql } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { and, count, eq, gt, lte, ne, sql } from 'drizzle-orm';
+import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
-import { lengthOf } from '../list-counts.ts';
+import { lengthOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
@@ -82,37 +82,25 @@ export async function deleteTransfer(database: Database, deviceId: string, offer
 }
 
 /**
- * What this user is offered, newest first. Anybody may offer him something: the total is the counter without those that have
- * expired since the last minute, and pages begin at a row that the index alone finds.
+ * The open offers to this user, newest first. Anybody may make some: the total is the counter without those that have expired
+ * since the last minute.
  */
 export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
+  const { deviceId, offeredAt, expiresAt, fromUserId } = deviceTransfers;
   const mine = eq(deviceTransfers.toUserId, toUserId);
   // The plus keeps SQLite on the index that is sorted.
-  const open = and(mine, sql`+${deviceTransfers.expiresAt} > ${nowMs}`);
-  const begin = sql`(${deviceTransfers.offeredAt}, ${deviceTransfers.deviceId}) <= (
-    select offered_at, device_id from ${deviceTransfers} where ${open}
-    order by offered_at desc, device_id desc limit 1 offset ${offsetOf(page)})`;
+  const where = and(mine, sql`+${expiresAt} > ${nowMs}`);
+  const productName = sql<string>`${products.name}`.as('product_name');
   const rows = database
-    .select({
-      deviceId: deviceTransfers.deviceId,
-      productKey: products.productKey,
-      productName: sql<string>`${products.name}`.as('product_name'),
-      from: users.email,
-      offeredAt: deviceTransfers.offeredAt,
-      expiresAt: deviceTransfers.expiresAt,
-    })
+    .select({ deviceId, productKey: products.productKey, productName, from: users.email, offeredAt, expiresAt })
     .from(deviceTransfers)
-    .innerJoin(devices, eq(devices.deviceId, deviceTransfers.deviceId))
+    .innerJoin(devices, eq(devices.deviceId, deviceId))
     .innerJoin(products, eq(products.id, devices.productId))
-    .innerJoin(users, eq(users.id, deviceTransfers.fromUserId))
-    .where(and(open, page.page === 1 ? undefined : begin))
-    .orderBy(desc(deviceTransfers.offeredAt), desc(deviceTransfers.deviceId))
-    .limit(page.size);
-  const expired = and(mine, lte(deviceTransfers.expiresAt, nowMs));
-  const counted = database
+    .innerJoin(users, eq(users.id, fromUserId));
+  const total = database
     .select({ total: sql<number>`${lengthOf('transfers', toUserId)} - count(*)` })
     .from(deviceTransfers)
-    .where(expired);
-  const [[all], found] = await database.batch([counted, rows]);
-  return { total: all?.total ?? 0, rows: found };
+    .where(and(mine, lte(expiresAt, nowMs)));
+  const list = { table: deviceTransfers, time: offeredAt, id: deviceId, where };
+  return readPageByIndex(database, total, rows.$dynamic(), list, page);
 }

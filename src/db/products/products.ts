@@ -1,8 +1,9 @@
 // Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
 // `insertProduct` reads such rows.
-import { and, desc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
-import { offsetOf, type PageRequest } from '../../domain/pagination.ts';
+import { and, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
+import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
+import { countOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceCounts, devices } from '../schema/devices.ts';
 import {
@@ -124,26 +125,14 @@ export async function listProducts(
     productKey === undefined ? undefined : eq(products.productKey, productKey),
     category === undefined ? undefined : eq(products.category, category),
   );
-  // Pages begin at a row that the index alone finds, like those of devices; columns by their bare names.
-  const begin = sql`(${products.createdAt}, ${products.id}) <= (select created_at, id from ${products} where ${wanted}
-    order by created_at desc, id desc limit 1 offset ${offsetOf(page)})`;
-  const rows = database
-    .select()
-    .from(products)
-    .where(and(wanted, page.page === 1 ? undefined : begin))
-    .orderBy(desc(products.createdAt), desc(products.id))
-    .limit(page.size);
-  const [[counted], found] = await database.batch([totalOf(database, filter, wanted), rows]);
-  return { total: counted?.total ?? 0, rows: found };
+  const list = { table: products, time: products.createdAt, id: products.id, where: wanted };
+  const total = totalOf(database, filter, wanted);
+  return readPageByIndex(database, total, database.select().from(products).$dynamic(), list, page);
 }
 
 function totalOf(database: Database, { ownerId, productKey, category }: ProductFilter, wanted: SQL | undefined) {
-  // One at most.
-  if (productKey !== undefined)
-    return database
-      .select({ total: sql<number>`count(*)` })
-      .from(products)
-      .where(wanted);
+  // At most one product.
+  if (productKey !== undefined) return countOf(database, products, wanted);
   if (category === undefined) {
     return database
       .select({ total: productCounts.products })

@@ -1,10 +1,9 @@
 // Requests and answers of commands to devices (contract 4.3, decision: control). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { controlBodySchema as controlFormsSchema } from '../control.ts';
-import { instantSchema, pageSchema } from './common.ts';
+import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
 import { commandStates } from '../vocabulary.ts';
 
-const commandIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 const stateSchema = z.enum(commandStates).openapi({
   description:
     '`accepted`: on its way to the broker. `sent`: the broker has it, or it was written to the session of the device at the edge. `waiting`: kept for a device that is away. ' +
@@ -54,7 +53,7 @@ export const controlHeadersSchema = z.object({
 export const commandReceiptSchema = z
   .object({
     message: z.literal('command_sent'),
-    commandId: commandIdSchema,
+    commandId: shortIdSchema,
     deviceOnline: z.boolean().openapi({ description: 'As far as was known when the command was accepted.' }),
     expiresAt: instantSchema.openapi({ description: 'Nobody waits for a reply any more.' }),
     state: stateSchema.optional().openapi({ description: 'With `wait`: how far the command has come.' }),
@@ -64,7 +63,7 @@ export const commandReceiptSchema = z
 
 export const commandSchema = z
   .object({
-    commandId: commandIdSchema,
+    commandId: shortIdSchema,
     state: stateSchema,
     reason: z.string().nullable().openapi({
       description: 'Why it is undelivered, expired, failed or cancelled.',
@@ -101,10 +100,7 @@ export const commandSchema = z
 
 export const commandPageSchema = pageSchema(commandSchema).openapi('CommandPage');
 
-export const commandParamSchema = z.object({
-  deviceId: z.string().openapi({ example: 'dev_8k2m4n6p' }),
-  commandId: commandIdSchema,
-});
+export const commandParamSchema = z.object({ deviceId: deviceIdSchema, commandId: shortIdSchema });
 
 function secondsSchema(max: number, description: string, example: number) {
   return z

@@ -1,5 +1,4 @@
-// Pieces of the HTTP schemas: texts, times and pages. The schemas of each resource are in the http-*.ts files beside
-// it.
+// Pieces of the HTTP schemas: texts, ids, times and pages. The schemas of each resource are in the files beside it.
 import { z } from '@hono/zod-openapi';
 
 /** Lengths count code points, as JSON Schema does. */
@@ -27,6 +26,13 @@ function limitedText(pattern: RegExp, problem: string, min: number, max: number)
 
 /** A larger page is cut to this (decision: devices). */
 const maxPageSize = 100;
+
+/** Ids of paths and answers: any text, because what has not the form of an id is not found. */
+export const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
+export const anyProductKeySchema = z.string().openapi({ example: 'servo-switch' });
+export const deviceSNSchema = z.string().openapi({ example: 'SN-0001' });
+/** Of an invitation, a guest link or a command. */
+export const shortIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 
 export const instantSchema = z.iso.datetime().openapi({ example: '2026-03-01T12:00:00.000Z' });
 

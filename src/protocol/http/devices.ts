@@ -1,6 +1,15 @@
 // Requests and answers of devices (contract 2.5 to 2.7, 4.3). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { cursorSchema, instantSchema, lineSchema, pageQuery, pageSchema } from './common.ts';
+import {
+  anyProductKeySchema,
+  cursorSchema,
+  deviceIdSchema,
+  deviceSNSchema,
+  instantSchema,
+  lineSchema,
+  pageQuery,
+  pageSchema,
+} from './common.ts';
 import { positionSchema, topicActions } from '../mqtt.ts';
 import {
   activationReasons,
@@ -19,12 +28,11 @@ import {
   transitionReasons,
 } from '../vocabulary.ts';
 
-const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const secretSchema = (example: string) => z.string().openapi({ example, description: 'Shown this once.' });
 
 export const activateBodySchema = z
   .object({
-    productKey: z.string().openapi({ example: 'servo-switch' }),
+    productKey: anyProductKeySchema,
     deviceSN: z
       .string()
       .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
@@ -67,8 +75,8 @@ export const deviceSchema = z
   .object({
     role: z.enum(deviceRoles).openapi({ description: 'What you are to the device.', example: 'owner' }),
     deviceId: deviceIdSchema,
-    deviceSN: z.string().openapi({ example: 'SN-0001' }),
-    productKey: z.string().openapi({ example: 'servo-switch' }),
+    deviceSN: deviceSNSchema,
+    productKey: anyProductKeySchema,
     projectId: z.string().openapi({ example: 'prj_5d7f9g2h' }),
     name: z.string().openapi({ example: 'Servo switch SN-0001' }),
     statusCode: z.int().min(0).max(3).openapi({ example: 1 }),
@@ -81,7 +89,7 @@ export const deviceSchema = z
     createdAt: instantSchema,
     product: z.object({
       productId: z.int().openapi({ example: 7 }),
-      productKey: z.string().openapi({ example: 'servo-switch' }),
+      productKey: anyProductKeySchema,
       name: z.string().openapi({ example: 'Servo switch' }),
       uiTemplate: z.string().openapi({ example: 'three_position' }),
       iconName: z.string().openapi({ example: 'toggle_on' }),

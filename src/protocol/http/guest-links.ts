@@ -1,11 +1,8 @@
 // Requests and answers of guest links (decision: ownership). Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, pageSchema } from './common.ts';
+import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
 import { controlBodySchema } from './commands.ts';
 import { guestLinkStates } from '../vocabulary.ts';
-
-const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
-const linkIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 
 export const guestLinkBodySchema = z
   .object({
@@ -24,7 +21,7 @@ export const guestLinkBodySchema = z
 
 const guestLinkSchema = z
   .object({
-    linkId: linkIdSchema,
+    linkId: shortIdSchema,
     command: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).openapi({
       description: 'What is sent to the device.',
       example: { action: 'trigger' },
@@ -49,6 +46,6 @@ export const newGuestLinkSchema = guestLinkSchema
 
 export const guestLinkPageSchema = pageSchema(guestLinkSchema).openapi('GuestLinkPage');
 
-export const guestLinkParamSchema = z.object({ deviceId: deviceIdSchema, linkId: linkIdSchema });
+export const guestLinkParamSchema = z.object({ deviceId: deviceIdSchema, linkId: shortIdSchema });
 
-export const revokedGuestLinkSchema = z.object({ linkId: linkIdSchema }).openapi('RevokedGuestLink');
+export const revokedGuestLinkSchema = z.object({ linkId: shortIdSchema }).openapi('RevokedGuestLink');

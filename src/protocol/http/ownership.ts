@@ -1,8 +1,7 @@
 // Requests and answers about whose a device is: claim tokens, release, transfer, pairing window. Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, pageSchema } from './common.ts';
+import { anyProductKeySchema, deviceIdSchema, instantSchema, pageSchema } from './common.ts';
 
-const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' });
 
 export const claimTokenBodySchema = z
@@ -48,7 +47,7 @@ export const incomingOfferPageSchema = pageSchema(
   z
     .object({
       deviceId: deviceIdSchema,
-      productKey: z.string().openapi({ example: 'servo-switch' }),
+      productKey: anyProductKeySchema,
       productName: z.string().openapi({ example: 'Servo switch' }),
       from: z.string().openapi({ description: 'E-mail of whom it belongs to.', example: 'seller@example.com' }),
       offeredAt: instantSchema,

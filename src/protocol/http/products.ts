@@ -1,7 +1,7 @@
 // Requests and answers of the product catalogue (contract 2.4, 4.2). Shapes and defaults only.
 import { z } from '@hono/zod-openapi';
 import { activationPolicies, controlModes, reactivationPolicies } from '../vocabulary.ts';
-import { instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './common.ts';
+import { anyProductKeySchema, instantSchema, lineSchema, pageQuery, pageSchema, textSchema } from './common.ts';
 
 const productKeySchema = z
   .string()
@@ -97,7 +97,7 @@ export const listProductsQuerySchema = z.object({
 });
 
 /** Any text: what has not the form of a product key is not found. */
-export const productKeyParamSchema = z.object({ productKey: z.string().openapi({ example: 'servo-switch' }) });
+export const productKeyParamSchema = z.object({ productKey: anyProductKeySchema });
 
 export const deletedProductSchema = z.object({ productKey: productKeySchema }).openapi('DeletedProduct');
 

@@ -1,8 +1,6 @@
 // Requests and answers about the serial numbers of a product. Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, pageSchema } from './common.ts';
-
-const deviceSNSchema = z.string().openapi({ example: 'SN-0001' });
+import { anyProductKeySchema, deviceIdSchema, deviceSNSchema, instantSchema, pageSchema } from './common.ts';
 
 export const serialsBodySchema = z
   .object({
@@ -23,7 +21,7 @@ export const registeredSerialsSchema = z
       z.object({
         line: z.int().min(1).openapi({ example: 1 }),
         deviceSN: deviceSNSchema.nullable(),
-        deviceId: z.string().nullable().openapi({ example: 'dev_8k2m4n6p' }),
+        deviceId: deviceIdSchema.nullable(),
         result: z.enum(['registered', 'exists', 'repeated', 'invalid', 'too_many_devices']),
       }),
     ),
@@ -34,7 +32,7 @@ export const serialPageSchema = pageSchema(
   z
     .object({
       deviceSN: deviceSNSchema,
-      deviceId: z.string().openapi({ example: 'dev_8k2m4n6p' }),
+      deviceId: deviceIdSchema,
       registeredAt: instantSchema.nullable().openapi({ description: 'null where it came by its first activation.' }),
       activatedAt: instantSchema.nullable(),
       isClaimed: z.boolean(),
@@ -44,7 +42,7 @@ export const serialPageSchema = pageSchema(
 ).openapi('SerialPage');
 
 export const serialParamSchema = z.object({
-  productKey: z.string().openapi({ example: 'servo-switch' }),
+  productKey: anyProductKeySchema,
   deviceSN: deviceSNSchema,
 });
 

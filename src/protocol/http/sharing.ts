@@ -1,10 +1,8 @@
 // Requests and answers of sharing a device: members and invitations. Shapes only.
 import { z } from '@hono/zod-openapi';
-import { instantSchema, pageSchema } from './common.ts';
+import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
 import { memberRoles } from '../vocabulary.ts';
 
-const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
-const invitationIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 const emailSchema = z.string().openapi({ format: 'email', example: 'grace@example.com' });
 const roleSchema = z.enum(memberRoles).openapi({
   description: '`viewer` reads the device and follows it on the relay; `operator` controls it, too.',
@@ -19,7 +17,7 @@ export const changeMemberBodySchema = z.object({ role: roleSchema }).openapi('Ch
 
 export const invitationSchema = z
   .object({
-    invitationId: invitationIdSchema,
+    invitationId: shortIdSchema,
     email: emailSchema,
     role: roleSchema,
     createdAt: instantSchema,
@@ -45,12 +43,12 @@ export const memberPageSchema = pageSchema(memberSchema.extend({ email: emailSch
 );
 
 export const removedMemberSchema = z.object({ userId: userIdSchema }).openapi('RemovedMember');
-export const endedInvitationSchema = z.object({ invitationId: invitationIdSchema }).openapi('EndedInvitation');
+export const endedInvitationSchema = z.object({ invitationId: shortIdSchema }).openapi('EndedInvitation');
 export const acceptedInvitationSchema = z
   .object({ deviceId: deviceIdSchema, role: roleSchema })
   .openapi('AcceptedInvitation');
 
 /** Any text: what has not the form of an id is not found. */
 export const memberParamSchema = z.object({ deviceId: deviceIdSchema, userId: z.string().openapi({ example: '42' }) });
-export const deviceInvitationParamSchema = z.object({ deviceId: deviceIdSchema, invitationId: invitationIdSchema });
-export const invitationParamSchema = z.object({ invitationId: invitationIdSchema });
+export const deviceInvitationParamSchema = z.object({ deviceId: deviceIdSchema, invitationId: shortIdSchema });
+export const invitationParamSchema = z.object({ invitationId: shortIdSchema });

@@ -3,14 +3,14 @@
 import { actorOf, type Actor } from '../../domain/access.ts';
 import { isIdempotent } from '../../domain/device/commands/command-life.ts';
 import { parseControl } from '../../domain/control-command.ts';
-import { RefusedError, unwrap } from '../../domain/refusal.ts';
+import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import type { CommandView } from '../../domain/device/commands/commands.ts';
+import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
+import type { CommandReceipt } from '../../objects/device/commands.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { askDevice, requireDeviceId } from './views.ts';
-import { orNotActivated } from './not-activated.ts';
 import { toIso } from '../../domain/time.ts';
+import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
 export type ControlOptions = {
   /** Holds the answer until the device replied. */
@@ -38,13 +38,12 @@ export async function controlDevice(
     const problem = 'only toggle with position and angle can be kept';
     throw new RefusedError({ kind: 'invalid_input', path: 'ttl', problem });
   }
-  const receipt = await orNotActivated(context, actor, deviceId, 'control', async () =>
-    unwrap(
-      await callDevice(context.env, deviceId, 'command', 'once', (device) =>
-        device.command(actorOf(actor), { params, ...options }),
-      ),
-    ),
-  );
+  const receipt = await askDeviceAs<CommandReceipt>(context, actor, deviceId, {
+    action: 'control',
+    operation: 'command',
+    repeat: 'once',
+    ask: (device) => device.command(actorOf(actor), { params, ...options }),
+  });
   const { commandId, deviceOnline, expiresAtMs, state, elapsedMs } = receipt;
   return {
     message: 'command_sent' as const,
@@ -57,10 +56,12 @@ export async function controlDevice(
 
 /** @throws RefusedError device_not_found, forbidden */
 export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const ask = () =>
-    askDevice<Page<CommandView>>(context, deviceId, 'listCommands', (device) => device.listCommands(actor, page));
-  const none = () => ({ list: [], total: 0, ...page });
-  const { list, ...rest } = await orNotActivated(context, actor, deviceId, 'readCommands', ask, none);
+  const { list, ...rest } = await askDeviceAs<Page<CommandView>>(context, actor, deviceId, {
+    action: 'readCommands',
+    operation: 'listCommands',
+    ask: (device) => device.listCommands(actor, page),
+    ifInactive: () => ({ list: [], total: 0, ...page }),
+  });
   return { list: list.map(describeCommand), ...rest };
 }
 

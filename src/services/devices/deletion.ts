@@ -11,8 +11,8 @@ import { describeError, log } from '../../log.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker, scheduleDeletionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
-import { requireDevice } from './rights.ts';
 import { findOwnProduct } from '../products/products.ts';
+import { requireDevice } from './device-access.ts';
 
 /** One request ends so many: an invocation may call 1 000 objects, and each device costs several calls. */
 const devicesPerDeletion = 100;

@@ -1,5 +1,5 @@
 // Device records for who has a right on them: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
-// D1; device-views.ts reads the present state, control.ts sends commands.
+// D1; views.ts reads the present state, control.ts sends commands.
 import { createMessagingPassword } from '../../crypto/messaging-password.ts';
 import { digestOf } from '../../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/lists.ts';
@@ -21,10 +21,8 @@ import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from '../../context.ts';
-import { requireDevice } from './rights.ts';
-import { askDevice } from './views.ts';
-import { orNotActivated } from './not-activated.ts';
 import { toIso } from '../../domain/time.ts';
+import { askDeviceAs, requireDevice } from './device-access.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -87,9 +85,11 @@ export async function changeDevice(
   const action = disabled === undefined ? 'rename' : 'disable';
   const { device, product, role } = await requireDevice(context, actor, deviceId, action);
   const change = { ...(name !== undefined && { name }), ...(disabled !== undefined && { isDisabled: disabled }) };
-  const changed = await orNotActivated(context, actor, deviceId, action, () =>
-    askDevice(context, deviceId, 'administer', (session) => session.decide({ kind: 'administered', actor, change })),
-  );
+  const changed = await askDeviceAs(context, actor, deviceId, {
+    action,
+    operation: 'administer',
+    ask: (session) => session.decide({ kind: 'administered', actor, change }),
+  });
   const identity = { productKey: product.productKey, deviceId };
   if (disabled === true) {
     await Promise.all([
@@ -115,11 +115,11 @@ export async function replaceCredentials(context: ServiceContext, actor: Actor, 
   const { productKey } = product;
   const password = await createMessagingPassword(context.config.messagingSecrets, { productKey, deviceId });
   const passwordDigest = await digestOf(password);
-  const device = await orNotActivated(context, actor, deviceId, 'replaceCredentials', () =>
-    askDevice(context, deviceId, 'replaceCredentials', (session) =>
-      session.decide({ kind: 'credentials_replaced', actor, passwordDigest, address }),
-    ),
-  );
+  const device = await askDeviceAs(context, actor, deviceId, {
+    action: 'replaceCredentials',
+    operation: 'replaceCredentials',
+    ask: (session) => session.decide({ kind: 'credentials_replaced', actor, passwordDigest, address }),
+  });
   await Promise.all([
     disconnectClient(context, device),
     provisionAtBroker(context, device, { kind: 'upsert', password, endsSessions: true }, requestedAtMs),

@@ -11,10 +11,9 @@ import type { Page, PageRequest } from '../../domain/pagination.ts';
 import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
-import { askDevice, requireDeviceId } from './views.ts';
 import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
-import { orNotActivated } from './not-activated.ts';
 import { toIso } from '../../domain/time.ts';
+import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
 /** How long a use waits for the device's reply. */
 const waitSeconds = 5;
@@ -44,23 +43,24 @@ export async function makeGuestLink(
   const linkId = createId('', linkIdLength);
   const link = { linkId, params, maxUses: asked.maxUses, expiresAtMs: Date.parse(asked.expiresAt) };
   // Once: repeated after a lost answer it would make a second link that nobody has.
-  const made = await orNotActivated(context, actor, deviceId, 'share', async () =>
-    unwrap(
-      await callDevice(context.env, deviceId, 'makeGuestLink', 'once', (device) =>
-        device.decide({ kind: 'guest_link_made', actor, link, address }),
-      ),
-    ),
-  );
+  const made = await askDeviceAs<GuestLinkView>(context, actor, deviceId, {
+    action: 'share',
+    operation: 'makeGuestLink',
+    repeat: 'once',
+    ask: (device) => device.decide({ kind: 'guest_link_made', actor, link, address }),
+  });
   const token = await createGuestToken(context.config.messagingSecrets, { deviceId, linkId });
   return { ...describeLink(made), url: `${base}/g/${token}` };
 }
 
 /** Newest first. @throws RefusedError device_not_found, forbidden */
 export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
-  const ask = () =>
-    askDevice<Page<GuestLinkView>>(context, deviceId, 'listGuestLinks', (device) => device.listGuestLinks(actor, page));
-  const none = () => ({ list: [], total: 0, ...page });
-  const { list, ...rest } = await orNotActivated(context, actor, deviceId, 'share', ask, none);
+  const { list, ...rest } = await askDeviceAs<Page<GuestLinkView>>(context, actor, deviceId, {
+    action: 'share',
+    operation: 'listGuestLinks',
+    ask: (device) => device.listGuestLinks(actor, page),
+    ifInactive: () => ({ list: [], total: 0, ...page }),
+  });
   return { list: list.map(describeLink), ...rest };
 }
 

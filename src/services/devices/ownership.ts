@@ -10,10 +10,8 @@ import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import type { ServiceContext } from '../../context.ts';
-import { askDevice, requireDeviceId } from './views.ts';
-import { requireDevice } from './rights.ts';
-import { orNotActivated } from './not-activated.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
+import { askDevice, askDeviceAs, requireDevice, requireDeviceId } from './device-access.ts';
 
 const offerMs = 7 * dayMs;
 
@@ -21,11 +19,11 @@ const offerMs = 7 * dayMs;
 export async function releaseDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
-  const identity = await orNotActivated(context, actor, deviceId, 'transfer', () =>
-    askDevice(context, deviceId, 'release', (session) =>
-      session.decide({ kind: 'released', actor, defaultName: nameOf(product.name, device.deviceSN) }),
-    ),
-  );
+  const identity = await askDeviceAs(context, actor, deviceId, {
+    action: 'transfer',
+    operation: 'release',
+    ask: (session) => session.decide({ kind: 'released', actor, defaultName: nameOf(product.name, device.deviceSN) }),
+  });
   await Promise.all([
     disconnectClient(context, identity),
     provisionAtBroker(context, identity, { kind: 'disable' }, requestedAtMs),
@@ -60,11 +58,11 @@ export async function offerDevice(
   }
   const offer = { offerId, email, toUserId, offeredAtMs, expiresAtMs };
   try {
-    await orNotActivated(context, actor, deviceId, 'transfer', () =>
-      askDevice(context, deviceId, 'offerTransfer', (session) =>
-        session.decide({ kind: 'transfer_offered', actor, offer, address }),
-      ),
-    );
+    await askDeviceAs(context, actor, deviceId, {
+      action: 'transfer',
+      operation: 'offerTransfer',
+      ask: (session) => session.decide({ kind: 'transfer_offered', actor, offer, address }),
+    });
   } catch (error) {
     // Nobody could accept it; the offer before, if there was one, is withdrawn by this.
     await deleteTransfer(db, deviceId, offerId);
@@ -75,11 +73,11 @@ export async function offerDevice(
 
 /** @throws RefusedError device_not_found, forbidden, not_found where there is none */
 export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
-  await orNotActivated(context, actor, deviceId, 'transfer', () =>
-    askDevice(context, deviceId, 'withdrawTransfer', (session) =>
-      session.decide({ kind: 'transfer_withdrawn', actor, address }),
-    ),
-  );
+  await askDeviceAs(context, actor, deviceId, {
+    action: 'transfer',
+    operation: 'withdrawTransfer',
+    ask: (session) => session.decide({ kind: 'transfer_withdrawn', actor, address }),
+  });
   await deleteTransfer(context.primary(), deviceId);
   return { deviceId };
 }
@@ -113,9 +111,11 @@ export async function pageOffers(context: ServiceContext, userId: number, page: 
 
 /** @throws RefusedError device_not_found, forbidden */
 export async function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
-  const { claimedAtMs, pairingUntilMs, offer } = await orNotActivated(context, actor, deviceId, 'transfer', () =>
-    askDevice(context, deviceId, 'readOwnership', (session) => session.readOwnership(actor)),
-  );
+  const { claimedAtMs, pairingUntilMs, offer } = await askDeviceAs(context, actor, deviceId, {
+    action: 'transfer',
+    operation: 'readOwnership',
+    ask: (session) => session.readOwnership(actor),
+  });
   return {
     deviceId,
     claimedAt: toIso(claimedAtMs),
@@ -132,10 +132,10 @@ export async function setPairingWindow(
   { isOpen, address }: { isOpen: boolean; address: string },
 ) {
   const untilMs = isOpen ? Date.now() + context.config.limits.pairingWindowSeconds * 1000 : null;
-  await orNotActivated(context, actor, deviceId, 'pair', () =>
-    askDevice(context, deviceId, 'setPairingWindow', (session) =>
-      session.decide({ kind: 'pairing_window_set', actor, untilMs, address }),
-    ),
-  );
+  await askDeviceAs(context, actor, deviceId, {
+    action: 'pair',
+    operation: 'setPairingWindow',
+    ask: (session) => session.decide({ kind: 'pairing_window_set', actor, untilMs, address }),
+  });
   return { deviceId, pairingUntil: toIso(untilMs) };
 }

@@ -19,9 +19,8 @@ import type { Member } from '../../domain/device/ownership/sharing.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
-import { askDevice } from './views.ts';
-import { requireDevice } from './rights.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
+import { askDevice, requireDevice } from './device-access.ts';
 
 const invitationMs = 7 * dayMs;
 

@@ -1,0 +1,52 @@
+// Pages of lists: the rows of one page and the length of the list come in one transaction. Lists that may grow long take their
+// length from a counter that triggers keep (schema/devices.ts, `listCounts`), and begin a page at a row that an index finds.
+import { and, count, desc, eq, sql, type SQL } from 'drizzle-orm';
+import type { RunnableQuery } from 'drizzle-orm/runnable-query';
+import type { SQLiteColumn, SQLiteSelect, SQLiteTable } from 'drizzle-orm/sqlite-core';
+import { offsetOf, type PageRequest } from '../domain/pagination.ts';
+import type { Database } from './client.ts';
+import { listCounts } from './schema/devices.ts';
+
+type CountedList = (typeof listCounts.$inferSelect)['list'];
+type Total = RunnableQuery<{ total: number }[], 'sqlite'>;
+
+/** The length of a list as a value inside a statement; 0 for a list that was never written. */
+export function lengthOf(list: CountedList, subject: string | number): SQL<number> {
+  const isCounter = and(eq(listCounts.list, list), eq(listCounts.subject, String(subject)));
+  return sql<number>`coalesce((select entries from ${listCounts} where ${isCounter}), 0)`;
+}
+
+/** For short lists: their rows are counted. */
+export function countOf(db: Database, table: SQLiteTable, where: SQL | undefined) {
+  return db.select({ total: count() }).from(table).where(where);
+}
+
+/** For short lists: the rows before the page are read, too. */
+export async function readPage<Query extends SQLiteSelect>(
+  db: Database,
+  total: Total,
+  rows: Query,
+  page: PageRequest,
+): Promise<{ total: number; rows: Query['_']['result'] }> {
+  return readBatch(db, total, rows.limit(page.size).offset(offsetOf(page)));
+}
+
+/** For long lists, newest first by `time`, then by `id`: the index alone finds the first row of the page. */
+export async function readPageByIndex<Query extends SQLiteSelect>(
+  db: Database,
+  total: Total,
+  rows: Query,
+  { table, time, id, where }: { table: SQLiteTable; time: SQLiteColumn; id: SQLiteColumn; where: SQL | undefined },
+  page: PageRequest,
+): Promise<{ total: number; rows: Query['_']['result'] }> {
+  const [timeName, idName] = [sql.identifier(time.name), sql.identifier(id.name)];
+  const begin = sql`(${time}, ${id}) <= (select ${timeName}, ${idName} from ${table} where ${where}
+    order by ${timeName} desc, ${idName} desc limit 1 offset ${offsetOf(page)})`;
+  const reached = and(where, page.page === 1 ? undefined : begin);
+  return readBatch(db, total, rows.where(reached).orderBy(desc(time), desc(id)).limit(page.size));
+}
+
+async function readBatch<Query extends SQLiteSelect>(db: Database, total: Total, rows: Query) {
+  const [[counted], list] = await db.batch([total, rows]);
+  return { total: counted?.total ?? 0, rows: list as Query['_']['result'] };
+}

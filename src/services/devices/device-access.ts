@@ -1,0 +1,88 @@
+// How a use case reaches a device: who may, by its record in D1, and calls to its object. A device without a session is a serial
+// that was registered and has not activated, or a device whose session was lost; then D1 is asked, on no hot path.
+import type { ServiceContext } from '../../context.ts';
+import { findDevice, type DeviceWithProduct } from '../../db/devices/devices.ts';
+import { findMemberRole } from '../../db/devices/members.ts';
+import { refusalOf, roleOf, type Actor, type DeviceAction, type Role } from '../../domain/access.ts';
+import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import { isDeviceId } from '../../domain/topics.ts';
+import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
+import { restoreById } from './lost-sessions.ts';
+
+/** @throws RefusedError device_not_found, forbidden */
+export async function requireDevice(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  action: DeviceAction,
+): Promise<DeviceWithProduct & { role: Role }> {
+  const db = context.primary();
+  const found = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
+  if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  const { device, product } = found;
+  const { userId } = actor;
+  const memberRole = device.ownerId === userId ? undefined : await findMemberRole(db, device.id, userId);
+  const ownership = {
+    ownerId: device.ownerId,
+    productOwnerId: product.ownerId,
+    members: memberRole === undefined ? [] : [{ userId, role: memberRole }],
+  };
+  const refusal = refusalOf({ deviceId, productKey: product.productKey, ...ownership }, actor, action);
+  if (refusal !== undefined) throw new RefusedError(refusal);
+  return { ...found, role: roleOf(ownership, userId) ?? 'owner' };
+}
+
+/**
+ * An idempotent call to a device's object. One whose session was lost gets it back first.
+ * @throws RefusedError device_not_found, and what the object refuses
+ */
+export async function askDevice<T>(
+  context: ServiceContext,
+  deviceId: string,
+  operation: string,
+  ask: (device: RemoteDevice) => Promise<Outcome<T>>,
+): Promise<T> {
+  const call = () => callDevice(context.env, requireDeviceId(deviceId), operation, 'idempotent', ask);
+  const outcome = await call();
+  const isAbsent = !outcome.ok && outcome.refusal.kind === 'not_found' && outcome.refusal.what === 'device';
+  return unwrap<T>(isAbsent && (await restoreById(context, deviceId)) ? await call() : outcome);
+}
+
+/** @throws RefusedError device_not_found for text that is no device id: each would wake an object of its own. */
+export function requireDeviceId(deviceId: string): string {
+  if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  return deviceId;
+}
+
+type Call<T> = {
+  action: DeviceAction;
+  operation: string;
+  ask: (device: RemoteDevice) => Promise<Outcome<T>>;
+  /** Calls that must not be repeated have `once`. */
+  repeat?: 'once';
+  /** What a device without a session answers; otherwise that is device_not_activated. */
+  ifInactive?: (name: string) => T;
+};
+
+/**
+ * A call to a device's object that `actor` makes.
+ * @throws RefusedError device_not_found, forbidden, device_not_activated, and what the object refuses
+ */
+export async function askDeviceAs<T>(
+  context: ServiceContext,
+  actor: Actor,
+  deviceId: string,
+  { action, operation, ask, repeat, ifInactive }: Call<T>,
+): Promise<T> {
+  try {
+    if (repeat === undefined) return await askDevice(context, deviceId, operation, ask);
+    return unwrap(await callDevice(context.env, requireDeviceId(deviceId), operation, repeat, ask));
+  } catch (error) {
+    const isAbsent =
+      error instanceof RefusedError && error.refusal.kind === 'not_found' && error.refusal.what === 'device';
+    if (!isAbsent) throw error;
+  }
+  const { device } = await requireDevice(context, actor, deviceId, action);
+  if (ifInactive === undefined) throw new RefusedError({ kind: 'device_not_activated', deviceId });
+  return ifInactive(device.name);
+}
