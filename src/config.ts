@@ -1,9 +1,10 @@
 // Vars and secrets of the Worker, read once an isolate into a checked Config. Nothing else reads a var from `env`.
-// A missing or short secret fails every request with its name in the log, and /health names it; secrets have no default.
+// A missing or short secret fails every request with its name in the log; secrets have no default.
+import { z } from 'zod';
 import { readLimits } from './limits.ts';
 import { sampleInfoLines } from './log.ts';
 
-/** Those of the platform, see DurableObjectLocationHint. */
+/** The hints of the platform, see DurableObjectLocationHint. */
 const locationHints = [
   'wnam',
   'enam',
@@ -27,177 +28,156 @@ const maxMessagingSecrets = 8;
 const webAddress = /^(https?:\/\/\S+)?$/;
 
 const partsOf = (text: string) => text.split(',').filter((part) => part !== '');
-const withoutSlash = (url: string) => url.replace(/\/+$/, '');
 
 /** A setting that is missing or malformed; never its value. */
 export type SettingProblem = { name: string; problem: string };
 
-/** Reads one setting after the other. Not a schema: making one takes a tenth of a start. */
-class SettingReader {
-  readonly #vars: Readonly<Record<string, unknown>>;
-  readonly #problems = new Map<string, string>();
+const text = z.string({ error: ({ input }) => (input === undefined ? 'is missing' : 'is wrong: expected a text') });
+const optionalText = text.default('');
 
-  constructor(vars: Readonly<Record<string, unknown>>) {
-    this.#vars = vars;
-  }
+const choice = <const Word extends string>(words: readonly Word[]) =>
+  z.enum(words, { error: `is one of ${words.map((word) => `"${word}"`).join(', ')}` });
 
-  get problems(): SettingProblem[] {
-    return [...this.#problems].map(([name, problem]) => ({ name, problem }));
-  }
+const yesOrNo = choice(['true', 'false']).transform((word) => word === 'true');
 
-  /** The first problem of a setting is the one that is told. */
-  refuse(name: string, problem: string): void {
-    if (!this.#problems.has(name)) this.#problems.set(name, problem);
-  }
-
-  text(name: string, pattern?: RegExp, problem = ''): string {
-    const value = this.#vars[name];
-    if (typeof value !== 'string') this.refuse(name, value === undefined ? 'is missing' : 'is wrong: expected a text');
-    else if (pattern?.test(value) === false) this.refuse(name, problem);
-    return typeof value === 'string' ? value : '';
-  }
-
-  optionalText(name: string): string {
-    return this.#vars[name] === undefined ? '' : this.text(name);
-  }
-
-  oneOf<const Word extends string>(name: string, words: readonly Word[]): Word {
-    const word = words.find((one) => one === this.#vars[name]);
-    if (word === undefined) this.refuse(name, `is one of ${words.map((one) => `"${one}"`).join(', ')}`);
-    return word as Word;
-  }
-
-  isTrue(name: string): boolean {
-    return this.oneOf(name, ['true', 'false']) === 'true';
-  }
-
-  number(name: string, min: number, max: number): number {
-    const value = Number(this.#vars[name]);
-    if (!(value >= min && value <= max)) this.refuse(name, `is a number from ${min} to ${max}`);
-    return value;
-  }
-
-  integer(name: string, min: number, max: number): number {
-    const value = this.number(name, min, max);
-    if (!Number.isInteger(value)) this.refuse(name, `is a whole number from ${min} to ${max}`);
-    return value;
-  }
-
-  /** Secrets that are live at once: two while one replaces the other. `least` is 0 of machines that a deployment may do without. */
-  secrets(
-    name: string,
-    { least = 1, most = 2, pattern = /^.{32,}$/s, problem = 'each secret needs 32 characters' } = {},
-  ): string[] {
-    const secrets = partsOf(this.optionalText(name));
-    if (!secrets.every((secret) => pattern.test(secret))) this.refuse(name, problem);
-    if (secrets.length < least) this.refuse(name, 'is missing');
-    if (secrets.length > most) this.refuse(name, `at most ${most} live at once`);
-    return secrets;
-  }
+function number(min: number, max: number) {
+  const error = `is a number from ${min} to ${max}`;
+  return z.coerce.number({ error }).min(min, { error }).max(max, { error });
 }
 
-function readSettings(read: SettingReader) {
-  const signingKeys = read.secrets('JWT_SECRETS', {
+function integer(min: number, max: number) {
+  const error = `is a whole number from ${min} to ${max}`;
+  return z.coerce.number({ error }).int({ error }).min(min, { error }).max(max, { error });
+}
+
+/** Secrets that are live at once: two while one replaces the other. */
+function secrets({ least = 1, most = 2, pattern = /^.{32,}$/s, problem = 'each secret needs 32 characters' } = {}) {
+  const each = z.string().regex(pattern, { error: problem });
+  const list = z
+    .array(each)
+    .min(least, { error: 'is missing' })
+    .max(most, { error: `at most ${most} live at once` });
+  return optionalText.transform(partsOf).pipe(list);
+}
+
+/** Of machines that some deployments do without. */
+const machineSecrets = secrets({ least: 0 });
+
+const settingsSchema = z.object({
+  JWT_SECRETS: secrets({
     pattern: /^[A-Za-z0-9_-]{1,32}:.{32,}$/,
     problem: 'has the form kid:secret, the secret 32 characters long',
-  });
-  const optionalSecrets = (name: string) => read.secrets(name, { least: 0 });
-  const hasBroker = read.oneOf('BROKER', ['bridge', 'none']) !== 'none';
-  const provisioning = read.oneOf('BROKER_PROVISIONING', ['none', 'emqx', 'mosquitto']);
-  const api = {
-    url: read.text('BROKER_API_URL', webAddress, "is the address of the broker's API, EMQX's without /api/v5"),
-    key: read.optionalText('BROKER_API_KEY'),
-    secret: read.optionalText('BROKER_API_SECRET'),
+  }),
+  SEALING_SECRETS: secrets(),
+  MESSAGING_SECRETS: secrets({ most: maxMessagingSecrets }),
+  BRIDGE_SECRETS: machineSecrets,
+  BRIDGE_MQTT_PASSWORDS: machineSecrets,
+  BROKER_HOOK_SECRETS: machineSecrets,
+  GATEWAY_SECRETS: machineSecrets,
+  OPERATOR_SECRETS: machineSecrets,
+  BROKER: choice(['bridge', 'none']),
+  MQTT_HOST: text.regex(/^[A-Za-z0-9.-]+$/, {
+    error: 'is the bare host name or IPv4 address of the broker or gateway',
+  }),
+  MQTT_PORT: integer(1, 65_535),
+  MQTT_TLS_PORT: integer(1, 65_535),
+  MQTT_KEEP_ALIVE_SECONDS: integer(10, 3_600),
+  BROKER_REPORTS_CONNECTIONS: yesOrNo,
+  BROKER_PROVISIONING: choice(['none', 'emqx', 'mosquitto']),
+  BROKER_API_URL: text.regex(webAddress, { error: "is the address of the broker's API, EMQX's without /api/v5" }),
+  BROKER_API_KEY: optionalText,
+  BROKER_API_SECRET: optionalText,
+  MAIL_URL: text.regex(webAddress, { error: 'is the address that takes mails, or empty' }),
+  MAIL_FROM: text,
+  MAIL_SECRET: optionalText,
+  PASSWORD_RESET_URL: text.regex(/^(https?:\/\/\S*\{token\}\S*)?$/, { error: 'holds {token}, or is empty' }),
+  ACCESS_TOKEN_SECONDS: integer(60, 86_400),
+  RELAY_SHARDS: integer(1, 256),
+  // Browsers send an origin without a path or a slash: an origin with them would never match.
+  CORS_ORIGINS: text
+    .transform((list) => partsOf(list.replaceAll(/\s*,\s*/g, ',').trim()))
+    .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, { error: 'has the form https://host or *' }))),
+  RATE_LIMITS: choice(['production', 'relaxed']),
+  LIMITS: text.transform((list, { addIssue }) => readLimits(list, (problem) => addIssue(problem))),
+  LOCATION_HINT: choice(['', ...locationHints]),
+  LOG_REJECTED_TEXT: yesOrNo,
+  LOG_INFO_SHARE: number(0, 1),
+});
+
+type Vars = Readonly<Record<string, unknown>>;
+
+/** Settings that follow from others. */
+function findContradictions(vars: Vars): SettingProblem[] {
+  const problems: SettingProblem[] = [];
+  const isEmpty = (name: string): boolean => (vars[name] ?? '') === '';
+  const need = (problem: string, ...names: string[]): void => {
+    for (const name of names.filter(isEmpty)) problems.push({ name, problem });
   };
-  const hasApi = api.url !== '' && api.key !== '' && api.secret !== '';
-  const mail = {
-    url: read.text('MAIL_URL', webAddress, 'is the address that takes mails, or empty'),
-    from: read.text('MAIL_FROM'),
-    secret: read.optionalText('MAIL_SECRET'),
-  };
-  const resetUrl = read.text('PASSWORD_RESET_URL', /^(https?:\/\/\S*\{token\}\S*)?$/, 'holds {token}, or is empty');
-  const corsOrigins = partsOf(
-    read
-      .text('CORS_ORIGINS')
-      .replaceAll(/\s*,\s*/g, ',')
-      .trim(),
-  );
-  // Browsers send an origin without a path or a slash: one with them would never match.
-  if (!corsOrigins.every((origin) => /^(\*|https?:\/\/[^/\s]+)$/.test(origin))) {
-    read.refuse('CORS_ORIGINS', 'has the form https://host or *');
+  const provisioning = vars['BROKER_PROVISIONING'];
+  if (vars['BROKER'] === 'bridge') need('is missing', 'BRIDGE_SECRETS', 'BRIDGE_MQTT_PASSWORDS', 'BROKER_HOOK_SECRETS');
+  if (vars['BROKER'] === 'none' && provisioning !== 'none') {
+    problems.push({ name: 'BROKER_PROVISIONING', problem: 'has to be none where BROKER is none' });
   }
-  const locationHint = read.oneOf('LOCATION_HINT', ['', ...locationHints]);
-  const config = {
-    signingKeys: signingKeys.map((entry) => {
+  if (provisioning === 'emqx' && ['BROKER_API_URL', 'BROKER_API_KEY', 'BROKER_API_SECRET'].some(isEmpty)) {
+    const problem = 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET';
+    problems.push({ name: 'BROKER_PROVISIONING', problem });
+  }
+  if (!isEmpty('MAIL_URL')) need('is missing where MAIL_URL is set', 'MAIL_FROM', 'MAIL_SECRET', 'PASSWORD_RESET_URL');
+  return problems;
+}
+
+function toConfig(settings: z.output<typeof settingsSchema>) {
+  const { BROKER_API_URL: apiUrl, BROKER_API_KEY: key, BROKER_API_SECRET: apiSecret, MAIL_URL: mailUrl } = settings;
+  const hasBroker = settings.BROKER !== 'none';
+  const hasApi = apiUrl !== '' && key !== '' && apiSecret !== '';
+  return {
+    signingKeys: settings.JWT_SECRETS.map((entry) => {
       const colon = entry.indexOf(':');
       return { kid: entry.slice(0, colon), secret: entry.slice(colon + 1) };
     }),
-    bridgeSecrets: optionalSecrets('BRIDGE_SECRETS'),
-    /** The bridge's at the broker, where that asks here. */
-    bridgeMqttPasswords: optionalSecrets('BRIDGE_MQTT_PASSWORDS'),
+    bridgeSecrets: settings.BRIDGE_SECRETS,
+    /** Of the bridge at a broker that asks the Worker. */
+    bridgeMqttPasswords: settings.BRIDGE_MQTT_PASSWORDS,
     /** For passwords that wait in the database to be pushed to a broker; the first seals. */
-    sealingSecrets: read.secrets('SEALING_SECRETS'),
+    sealingSecrets: settings.SEALING_SECRETS,
     /** For the codes in messaging passwords; the first certifies, every one verifies. */
-    messagingSecrets: read.secrets('MESSAGING_SECRETS', { most: maxMessagingSecrets }),
-    brokerHookSecrets: optionalSecrets('BROKER_HOOK_SECRETS'),
-    /** With one of them a gateway is believed which address a device has. */
-    gatewaySecrets: optionalSecrets('GATEWAY_SECRETS'),
+    messagingSecrets: settings.MESSAGING_SECRETS,
+    brokerHookSecrets: settings.BROKER_HOOK_SECRETS,
+    /** A gateway with one of them is believed which address a device has. */
+    gatewaySecrets: settings.GATEWAY_SECRETS,
     /** Empty: nobody may call the operator's routes. */
-    operatorSecrets: optionalSecrets('OPERATOR_SECRETS'),
-    /** Whether there is a broker with a bridge at all; devices may connect to the edge either way. */
+    operatorSecrets: settings.OPERATOR_SECRETS,
+    /** Whether there is a broker with a bridge; devices may connect to the Worker itself either way. */
     hasBroker,
-    /** The connection data of activations, of the gateway where there is no broker, and what only a broker has. */
+    /** The connection data of activations (of the gateway if there is no broker), and settings that only a broker has. */
     broker: {
-      host: read.text(
-        'MQTT_HOST',
-        /^[A-Za-z0-9.-]+$/,
-        'is the bare host name or IPv4 address of the broker or gateway',
-      ),
-      port: read.integer('MQTT_PORT', 1, 65535),
-      tlsPort: read.integer('MQTT_TLS_PORT', 1, 65535),
-      keepAliveSeconds: read.integer('MQTT_KEEP_ALIVE_SECONDS', 10, 3600),
-      reportsConnections: read.isTrue('BROKER_REPORTS_CONNECTIONS'),
-      provisioning,
-      /** EMQX's management API, or the part of it that the local broker has; undefined where there is none. */
-      api: hasBroker && hasApi ? { ...api, url: withoutSlash(api.url) } : undefined,
+      host: settings.MQTT_HOST,
+      port: settings.MQTT_PORT,
+      tlsPort: settings.MQTT_TLS_PORT,
+      keepAliveSeconds: settings.MQTT_KEEP_ALIVE_SECONDS,
+      reportsConnections: settings.BROKER_REPORTS_CONNECTIONS,
+      provisioning: settings.BROKER_PROVISIONING,
+      /** EMQX's management API, or the part of it that the local broker has. */
+      api: hasBroker && hasApi ? { url: apiUrl.replace(/\/+$/, ''), key, secret: apiSecret } : undefined,
     },
     /** undefined: no password is reset by mail. */
-    mail: mail.url === '' ? undefined : mail,
-    /** Of the application's page that sets a password, with `{token}` in it; undefined where there is none. */
-    passwordResetUrl: resetUrl === '' ? undefined : resetUrl,
-    accessTokenSeconds: read.integer('ACCESS_TOKEN_SECONDS', 60, 86_400),
-    relayShards: read.integer('RELAY_SHARDS', 1, 256),
-    corsOrigins,
-    rateLimits: read.oneOf('RATE_LIMITS', ['production', 'relaxed']),
-    limits: readLimits(read.text('LIMITS'), (problem) => read.refuse('LIMITS', problem)),
+    mail: mailUrl === '' ? undefined : { url: mailUrl, from: settings.MAIL_FROM, secret: settings.MAIL_SECRET },
+    /** Of the application's page that sets a password, with `{token}` in it. */
+    passwordResetUrl: settings.PASSWORD_RESET_URL === '' ? undefined : settings.PASSWORD_RESET_URL,
+    accessTokenSeconds: settings.ACCESS_TOKEN_SECONDS,
+    relayShards: settings.RELAY_SHARDS,
+    corsOrigins: settings.CORS_ORIGINS,
+    rateLimits: settings.RATE_LIMITS,
+    limits: settings.LIMITS,
     /** Where objects are placed; undefined: near who first calls them. */
-    locationHint: locationHint === '' ? undefined : locationHint,
+    locationHint: settings.LOCATION_HINT === '' ? undefined : settings.LOCATION_HINT,
     /** Whether the log shows how a message begins that was not understood. */
-    logsRejectedText: read.isTrue('LOG_REJECTED_TEXT'),
-    logInfoShare: read.number('LOG_INFO_SHARE', 0, 1),
+    logsRejectedText: settings.LOG_REJECTED_TEXT,
+    logInfoShare: settings.LOG_INFO_SHARE,
   };
-  if (provisioning === 'emqx' && !hasApi) {
-    read.refuse('BROKER_PROVISIONING', 'emqx needs BROKER_API_URL, BROKER_API_KEY and BROKER_API_SECRET');
-  }
-  if (!hasBroker && provisioning !== 'none') {
-    read.refuse('BROKER_PROVISIONING', 'has to be none where BROKER is none');
-  }
-  if (mail.url !== '') {
-    const needed = { MAIL_FROM: mail.from, MAIL_SECRET: mail.secret, PASSWORD_RESET_URL: resetUrl };
-    for (const [name, text] of Object.entries(needed)) {
-      if (text === '') read.refuse(name, 'is missing where MAIL_URL is set');
-    }
-  }
-  if (hasBroker) {
-    const { bridgeSecrets, bridgeMqttPasswords, brokerHookSecrets } = config;
-    if (bridgeSecrets.length === 0) read.refuse('BRIDGE_SECRETS', 'is missing');
-    if (bridgeMqttPasswords.length === 0) read.refuse('BRIDGE_MQTT_PASSWORDS', 'is missing');
-    if (brokerHookSecrets.length === 0) read.refuse('BROKER_HOOK_SECRETS', 'is missing');
-  }
-  return config;
 }
 
-export type Config = ReturnType<typeof readSettings>;
+export type Config = ReturnType<typeof toConfig>;
 
 const configByEnv = new WeakMap<Env, Config>();
 
@@ -211,20 +191,27 @@ export class SettingsError extends Error {
   }
 }
 
-/** One for each setting that is wrong. Asks nobody, so that a deployment can be checked before it is one. */
+function parseSettings(vars: Vars): { config: Config | undefined; problems: SettingProblem[] } {
+  const { success, data, error } = settingsSchema.safeParse(vars);
+  const issues = error?.issues.map(({ path, message }) => ({ name: String(path[0]), problem: message })) ?? [];
+  const byName = new Map<string, SettingProblem>();
+  for (const problem of [...issues, ...findContradictions(vars)]) {
+    if (!byName.has(problem.name)) byName.set(problem.name, problem);
+  }
+  return { config: success ? toConfig(data) : undefined, problems: [...byName.values()] };
+}
+
+/** The first problem of each setting that is wrong. Asks nobody: a deployment can be checked before it is made. */
 export function findSettingProblems(vars: Record<string, unknown>): SettingProblem[] {
-  const read = new SettingReader(vars);
-  readSettings(read);
-  return read.problems;
+  return parseSettings(vars).problems;
 }
 
 /** @throws SettingsError */
 export function readConfig(env: Env): Config {
-  const known = configByEnv.get(env);
-  if (known !== undefined) return known;
-  const read = new SettingReader(env as unknown as Record<string, unknown>);
-  const config = readSettings(read);
-  if (read.problems.length > 0) throw new SettingsError(read.problems);
+  const earlier = configByEnv.get(env);
+  if (earlier !== undefined) return earlier;
+  const { config, problems } = parseSettings(env as unknown as Vars);
+  if (config === undefined || problems.length > 0) throw new SettingsError(problems);
   configByEnv.set(env, config);
   sampleInfoLines(config.logInfoShare, config.logInfoShare < 1 ? infoLinesPerSecond : Infinity);
   return config;
