@@ -21,7 +21,7 @@ const variants: Variant[] = [
 const quickCommandsEach = 20;
 /** Commands of each side that are not counted, until the engines have compiled the hot code. */
 const warmUpCommandsEach = 150;
-const targets: Record<50 | 99, Target> = { 50: { atMost: 3 }, 99: { atMost: 8 } };
+const targets: Record<50 | 99, Target> = { 50: { atMost: 4.5 }, 99: { atMost: 8 } };
 const lostAfterMs = 5_000;
 const surplusWithinMs = 300;
 const positions = ['up', 'middle', 'down'] as const;

@@ -139,7 +139,7 @@ export async function measureFanOut({ rig, listenerPort }: FanOutRig, options: B
     },
   ];
   result.measures.push(
-    ...against('mosquitto', 0.9),
+    ...against('mosquitto', 1),
     ...(party === undefined ? [] : against('party', 2)),
     ...sides.map((side) => ({ name: `  ${names[side]}`, unit: 'deliveries/s', perRound: rates[side] })),
   );

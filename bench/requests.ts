@@ -110,13 +110,13 @@ function pathsOf(rig: WorkerRig, deviceIds: readonly string[]): Path[] {
     {
       name: device,
       count: 3_000,
-      target: { atLeast: 0.75 },
+      target: { atLeast: 0.6 },
       requests: { service: ofEach('/api/v1/devices/', '', { token }), bare: ofEach('/device/') },
     },
     {
       name: list,
       count: 1_500,
-      target: { atLeast: 0.6 },
+      target: { atLeast: 0.5 },
       requests: {
         service: [{ path: `/api/v1/devices?page=1&size=${pageSize}`, token, expected: `"total":${deviceCount}` }],
         bare: [{ path: '/list', expected: newest.slice(0, 4) }],
@@ -125,7 +125,7 @@ function pathsOf(rig: WorkerRig, deviceIds: readonly string[]): Path[] {
     {
       name: status,
       count: 4_000,
-      target: { atLeast: 0.75 },
+      target: { atLeast: 0.55 },
       requests: { service: ofEach('/api/v1/devices/', '/status', { token }), bare: ofEach('/object/') },
     },
   ];

@@ -19,11 +19,11 @@ type Side = 'plain' | 'latchwork';
 
 /** 30 ms are added to each direction: the harder reading of the target. */
 const variants: Variant[] = [
-  variant('10 devices', 10, 'resting', 0, 0.85),
-  variant('10 devices, moving', 10, 'moving', 0, 0.85),
+  variant('10 devices', 10, 'resting', 0, 0.62),
+  variant('10 devices, moving', 10, 'moving', 0, 0.62),
   variant('10 devices, 30 ms away', 10, 'resting', 30, 0.6),
-  variant('1 000 devices', 1_000, 'resting', 0, 0.6),
-  variant('1 000 devices, moving', 1_000, 'moving', 0, 0.45),
+  variant('1 000 devices', 1_000, 'resting', 0, 0.35),
+  variant('1 000 devices, moving', 1_000, 'moving', 0, 0.2),
 ];
 const fullReports = 40_000;
 const quickReports = 2_000;
