@@ -5,7 +5,6 @@ import { edgeFloods } from './floods/edge-floods.ts';
 import { forgedCredentials } from './floods/forged-credentials.ts';
 import { gatewayHalfOpen } from './floods/gateway-half-open.ts';
 import { halfOpen } from './floods/half-open.ts';
-import { hostileInput } from './floods/hostile-input.ts';
 import { httpFloods } from './floods/http-floods.ts';
 import { malformedFrames } from './floods/malformed-frames.ts';
 import { mqttFloods } from './floods/mqtt-floods.ts';
@@ -23,5 +22,4 @@ export const attacks: readonly Attack[] = [
   ...edgeFloods,
   ...gatewayHalfOpen,
   ...halfOpen,
-  ...hostileInput,
 ];

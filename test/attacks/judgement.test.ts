@@ -11,10 +11,9 @@ function measured(status: number[]): Measured {
 
 function outcomeOf(meanwhile: number, more: Partial<Outcome> = {}): Outcome {
   const calm = { before: 5, meanwhile: 5 };
-  const memory = { worker: { before: 1, peak: 2 }, bridge: { before: 1, peak: 2 }, broker: { before: 1, peak: 2 } };
   return {
     ...{ name: 'flood', runs: 1, tried: 10, seconds: 3, attackerCpu: 0.5, answers: { 200: 10 }, problems: [] },
-    ...{ bystanderFailures: [], waitedShare: 0, memory },
+    ...{ bystanderFailures: [], waitedShare: 0 },
     bystander: { status: { before: 5, meanwhile }, list: calm, command: calm, activation: calm },
     ...more,
   };

@@ -122,7 +122,7 @@ async function judge(field: Battlefield, attack: Attack, outcome: Outcome): Prom
   return failures;
 }
 
-function show({ tried, seconds, attackerCpu, answers, bystander, waitedShare, memory }: Outcome): void {
+function show({ tried, seconds, attackerCpu, answers, bystander, waitedShare }: Outcome): void {
   const counted = Object.entries(answers).map(([answer, count]) => `${answer} ${count}`);
   console.log(
     `  ${tried} tried in ${seconds.toFixed(1)} s with ${attackerCpu.toFixed(2)} cores: ${counted.join(', ')}`,
@@ -132,6 +132,4 @@ function show({ tried, seconds, attackerCpu, answers, bystander, waitedShare, me
   );
   const waited = `without ${Math.round(waitedShare * 100)} % of waiting for a processor`;
   console.log(`  bystander p95 ms, ${waited}: ${times.join(', ')}`);
-  const sizes = Object.entries(memory).map(([part, { before, peak }]) => `${part} ${before} -> ${peak}`);
-  console.log(`  memory MiB: ${sizes.join(', ')}`);
 }

@@ -13,7 +13,6 @@ import type { Attack, Effort, Result, Target } from './attack.ts';
 import type { AttackData, ThreadResult } from './attack-thread.ts';
 import { Bystander, type Measured } from './bystander.ts';
 import { compareRounds, sumResults, type Outcome } from './judgement.ts';
-import { MemoryMeter } from './memory-meter.ts';
 import { ProcessorWait } from './processor-wait.ts';
 
 /** An attack that does not end by itself has hung, and with it perhaps the service. */
@@ -87,9 +86,7 @@ export class Battlefield {
     const thread = new AttackThread({ name: attack.name, target: this.target });
     const { rig, bridge, broker } = this.#service;
     const pids = { worker: rig.pid, bridge: bridge.pid, broker: broker.pid };
-    const memory = new MemoryMeter(pids);
     const processorWait = new ProcessorWait(pids.worker, [pids.bridge, pids.broker]);
-    memory.begin();
     const [quiet, attacked]: [Measured[], Measured[]] = [[], []];
     const results: Result[] = [];
     let [attackSeconds, cpuSeconds] = [0, 0];
@@ -128,7 +125,6 @@ export class Battlefield {
       bystander: compareRounds(quiet, attacked),
       bystanderFailures: [...new Set(all.flatMap(({ failures }) => failures))].slice(0, 5),
       waitedShare: waited / (waited + asked),
-      memory: memory.end(),
     };
   }
 

@@ -2,7 +2,6 @@
 import { median, percentile } from '../../../bench/parts/statistics.ts';
 import type { Result } from './attack.ts';
 import { kinds, type Kind, type Measured } from './bystander.ts';
-import type { MemoryUse } from './memory-meter.ts';
 
 /** p95 in milliseconds, in quiet periods and under attack: the medians of the rounds. */
 export type Slowing = { before: number; meanwhile: number };
@@ -18,7 +17,6 @@ export type Outcome = Result & {
   bystanderFailures: string[];
   /** Of the bystander's time: how much went by because no processor was free, and is not in his figures. */
   waitedShare: number;
-  memory: MemoryUse;
 };
 
 /** A bystander's p95 may triple; below this many milliseconds nobody notices. */
@@ -63,7 +61,6 @@ export function joinRuns(runs: readonly [Outcome, ...Outcome[]]): Outcome {
     })),
     bystanderFailures: [...new Set(runs.flatMap((run) => run.bystanderFailures))],
     waitedShare: median(runs.map((run) => run.waitedShare)),
-    memory: runs.at(-1)?.memory ?? runs[0].memory,
   };
 }
 

@@ -1,7 +1,6 @@
 // How long the threads that serve a bystander were ready to run and got no processor, from /proc, so on Linux only;
 // elsewhere zero. All parts and attackers share one machine, and perhaps others use it: that wait is not the service's.
-import { existsSync, readFileSync } from 'node:fs';
-import { membersOfGroup } from './memory-meter.ts';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
 const own = '/proc/thread-self/schedstat';
 
@@ -44,4 +43,21 @@ function nameOf(pid: number): string {
 /** Its second number is in nanoseconds (proc(5), /proc/pid/schedstat). */
 function waitedMs(file: string): number {
   return Number(readFileSync(file, 'utf8').split(' ')[1]) / 1e6;
+}
+
+/** The process and everything in its group. */
+function membersOfGroup(leader: number): number[] {
+  if (!existsSync('/proc/self/stat')) return [];
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).filter((pid) => pid === leader || Number(readStat(pid)?.[2]) === leader);
+}
+
+/** What follows the name; undefined where the process has ended. */
+function readStat(pid: number): string[] | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
 }
