@@ -65,22 +65,6 @@ export const limitSpecs = {
   /** Writes of presence into the device lists in a second, of all devices. Beyond: lists lag, status views do not. */
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
   // Limits without a description become constants beside their use.
-  guestLinkUses: { default: 1_000, min: 1, max: 1_000_000 },
-  guestLinkDays: { default: 30, min: 1, max: 3_650 },
-  deviceGuestUsesPerMinute: { default: 20, min: 1, max: 60_000 },
-  passwordsInUsePerDevice: { default: 10, min: 3, max: 100 },
-  edgeConnectSeconds: { default: 10, min: 1, max: 60 },
-  edgeUnconnectedPerDevice: { default: 10, min: 1, max: 1_000 },
-  edgeReceiveMaximum: { default: 100, min: 1, max: 65_535 },
-  edgePacketBurst: { default: 1_000, min: 1, max: 1_000_000 },
-  // They have to fit into the attachment of a socket.
-  edgeSubscriptions: { default: 20, min: 1, max: 30 },
-  edgeInFlight: { default: 16, min: 1, max: 256 },
-  edgeUnreadBytes: { default: 65_536, min: 1_024, max: 16_777_216 },
-  edgeGatherMs: { default: 5, min: 0, max: 100 },
-  deviceTransitionsPerMinute: { default: 20, min: 1, max: 10_000_000 },
-  deviceAnnouncementsPerMinute: { default: 20, min: 1, max: 10_000_000 },
-  deviceProjectionsPerMinute: { default: 30, min: 1, max: 60_000 },
   projectionsWaiting: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 

@@ -70,7 +70,7 @@ type Entry = Listener & {
 const finalCauses = [
   'deleted',
   'disabled',
-  'credentials rotated',
+  'credentials_rotated',
   'too many failed authentications',
   'API key deleted',
 ];
@@ -91,8 +91,7 @@ export class Relay {
   #hasTokenFailed = false;
   #activeSinceMs = Infinity;
 
-  /** `baseUrl` is the address of the service. Connects at once. */
-  /** @throws Error where there is no WebSocket */
+  /** `baseUrl` is the address of the service. Connects at once. @throws Error if there is no WebSocket */
   constructor(baseUrl: string, options: RelayOptions) {
     this.#url = `${withoutSlash(baseUrl).replace(/^http/, 'ws')}/mqtt`;
     this.#options = options;

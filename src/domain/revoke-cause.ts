@@ -1,2 +1,2 @@
 /** Why the relay sessions of a device end: travels from its session to the relay, which closes with it as the reason. */
-export type RevokeCause = 'deleted' | 'owner changed' | 'disabled' | 'credentials rotated';
+export type RevokeCause = 'deleted' | 'owner_changed' | 'disabled' | 'credentials_rotated';

@@ -17,6 +17,8 @@ import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { mentionedCommands } from '../device/messages/messages.ts';
 import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
+import { presenceTimes } from '../device/presence/presence-times.ts';
+import { directLimits } from './direct-limits.ts';
 
 /** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */
 export type EdgeSession = {
@@ -46,9 +48,6 @@ export type EdgeRules = {
   rights: readonly TopicRight[];
   /** What the device may publish, by topic. */
   own: ReadonlyMap<string, { action: TopicAction; mayRetain: boolean }>;
-  maxSubscriptions: number;
-  /** Of the service, announced to MQTT 5. */
-  receiveMaximum: number;
 };
 
 type EdgeMessage = {
@@ -77,10 +76,7 @@ export type EdgeStep = {
   end: EdgeEnd | undefined;
 };
 
-export function rulesOf(
-  device: DeviceIdentity,
-  limits: Pick<EdgeRules, 'maxSubscriptions' | 'receiveMaximum'>,
-): EdgeRules {
+export function rulesOf(device: DeviceIdentity): EdgeRules {
   const rights = rightsOfDevice(device);
   const mayPublish = (topic: string, isRetained: boolean) => mayUse(rights, { action: 'publish', topic, isRetained });
   const topics = Object.values(topicActions).map((action) => ({ action, topic: topicOf(device, action) }));
@@ -89,11 +85,8 @@ export function rulesOf(
       .filter(({ topic }) => mayPublish(topic, false))
       .map(({ topic, action }) => [topic, { action, mayRetain: mayPublish(topic, true) }]),
   );
-  return { device, rights, own, ...limits };
+  return { device, rights, own };
 }
-
-/** Of all filters of a session, which its attachment has to hold. */
-const maxFiltersLength = 4_096;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -141,7 +134,7 @@ export function takePackets(
 
 /** When the service counts the device as gone: MQTT-3.1.2-24. */
 export function silentFromMs({ keepAliveSeconds, lastPacketAtMs }: EdgeSession): number {
-  return keepAliveSeconds === 0 ? Infinity : lastPacketAtMs + keepAliveSeconds * 1_500;
+  return keepAliveSeconds === 0 ? Infinity : lastPacketAtMs + presenceTimes.directSilenceMs(keepAliveSeconds);
 }
 
 /** With which QoS a message on this topic goes to the device; undefined where it has not subscribed to it. */
@@ -210,7 +203,7 @@ function takePacket(step: EdgeStep, packet: ClientPacket, rules: EdgeRules): Edg
   }
 }
 
-function takePublish(step: EdgeStep, packet: PublishPacket, { own, receiveMaximum }: EdgeRules) {
+function takePublish(step: EdgeStep, packet: PublishPacket, { own }: EdgeRules) {
   const { topic, payload, qos, isRetained, packetId } = packet;
   const { level } = step.session;
   if (qos === 2) return { reason: 'qos_not_supported', topic } as const;
@@ -225,7 +218,7 @@ function takePublish(step: EdgeStep, packet: PublishPacket, { own, receiveMaximu
     step.replies.push({ kind: 'puback', packetId, message: step.messages.length });
     // Each of them is acknowledged before the next wake-up: what is in flight came at once.
     step.unacknowledged += 1;
-    if (level === 5 && step.unacknowledged > receiveMaximum)
+    if (level === 5 && step.unacknowledged > directLimits.receiveMaximum)
       return { reason: 'receive_maximum_exceeded', topic } as const;
   }
   const text = textOf(payload);
@@ -273,7 +266,7 @@ function refuseFilter(
   if (!isFilter(filter)) return 'invalid';
   if (!mayUse(rules.rights, { action: 'subscribe', topic: filter })) return 'forbidden';
   const length = others.reduce((sum, one) => sum + one.filter.length, filter.length);
-  return others.length >= rules.maxSubscriptions || length > maxFiltersLength ? 'too_many' : undefined;
+  return others.length >= directLimits.subscriptions || length > directLimits.filtersLength ? 'too_many' : undefined;
 }
 
 function textOf(payload: Uint8Array): string | undefined {

@@ -6,7 +6,7 @@ import type { Actor } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
 import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
-import type { Ingested } from '../../domain/device/core/events.ts';
+import type { EventOf, Ingested, RequestKind, Results } from '../../domain/device/core/events.ts';
 import {
   viewGuestLinks,
   type GuestLinkView,
@@ -40,13 +40,12 @@ import { DeviceFleets } from './fleets.ts';
 import { EdgeSockets } from './mqtt/sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import { inBackground } from './background.ts';
-import { readConfig } from '../../config.ts';
 import { describeError, log } from '../../log.ts';
-import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { DeviceCommands, type CommandReceipt } from './commands.ts';
 import { unpackMessages, type MessageColumns } from '../calls/message-columns.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
+import { directLimits } from '../../domain/direct/direct-limits.ts';
 
 export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
   isDisabled?: boolean;
@@ -76,8 +75,7 @@ export class DeviceSession extends DurableObject<Env> {
     super(ctx, env);
     const device = new StoredDevice(ctx, env);
     const fleets = new DeviceFleets(env, ctx.id.name ?? '');
-    const { edgeGatherMs } = readConfig(env).limits;
-    const pushes = new RelayPushes(env, fleets, edgeGatherMs, (work) => inBackground(ctx, 'push', work));
+    const pushes = new RelayPushes(env, fleets, directLimits.gatherMs, (work) => inBackground(ctx, 'push', work));
     const sockets = new EdgeSockets(ctx, env, device, pushes);
     const effects = new DeviceEffects(ctx, env, device, sockets, pushes);
     device.attach({ effects, sockets });

@@ -61,7 +61,7 @@ export class Intake {
     for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
       const who = this.#shard.clientOf(socket)?.who;
       if (who?.kind !== 'device' || generations.includes(who.generation)) continue;
-      this.#shard.end(socket, 1008, 'credentials rotated');
+      this.#shard.end(socket, 1008, 'credentials_rotated');
     }
   }
 

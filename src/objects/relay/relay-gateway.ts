@@ -53,7 +53,7 @@ export class RelayGateway extends DurableObject<Env> {
    * ends what users subscribed to.
    */
   revoke(deviceId: string, cause: RevokeCause, generations: readonly number[]): void {
-    const endsUsers = cause === 'deleted' || cause === 'owner changed';
+    const endsUsers = cause === 'deleted' || cause === 'owner_changed';
     for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
       const who = this.#shard.clientOf(socket)?.who;
       if (who?.kind !== 'device') {
@@ -129,7 +129,7 @@ export class RelayGateway extends DurableObject<Env> {
     await Promise.all(
       due.map(async ([socket, device]) => {
         const isOver = await this.#authentication.isRevoked(device);
-        if (isOver && this.#shard.clientOf(socket) !== undefined) this.#shard.end(socket, 1008, 'credentials rotated');
+        if (isOver && this.#shard.clientOf(socket) !== undefined) this.#shard.end(socket, 1008, 'credentials_rotated');
       }),
     );
   }

@@ -8,6 +8,7 @@ import { log } from '../../log.ts';
 import { BrokerCallError } from '../broker/provisioner.ts';
 import { isClientConnected } from '../broker/provisioner-emqx.ts';
 import type { ServiceContext } from '../../context.ts';
+import { presenceTimes } from '../../domain/device/presence/presence-times.ts';
 
 type Doubt = { beforeMs: number; confirmWithinMs: number };
 
@@ -28,7 +29,7 @@ export async function reconcilePresence(context: ServiceContext, limit = devices
   if (!hasApi && forgottenBeforeMs === null) return;
   const rows = await listDevicesAfter(primary(), afterId, limit);
   const waiting = rows.filter(({ connectionStatus }) => connectionStatus === 1);
-  const confirmWithinMs = config.limits.brokerRestartGraceSeconds * 1000;
+  const confirmWithinMs = presenceTimes.brokerRestartMs(config.limits);
   const remembered = forgottenBeforeMs === null ? undefined : { beforeMs: forgottenBeforeMs, confirmWithinMs };
   const work = async (): Promise<void> => {
     for (let device = waiting.pop(); device !== undefined; device = waiting.pop()) {

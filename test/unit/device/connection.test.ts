@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import {
   decidePresence,
   initialPresence,
-  recordResolutionMs,
   type PresenceEvent,
   type PresenceOutcome,
   type PresenceRules,
@@ -24,6 +23,7 @@ import {
   silent,
   start,
 } from './presence-events.ts';
+import { presenceTimes } from '../../../src/domain/device/presence/presence-times.ts';
 
 /** Events with the moment of their arrival, one after the other; the outcomes in the same order. */
 function run(rules: PresenceRules, ...steps: [PresenceEvent, number][]): PresenceOutcome[] {
@@ -139,7 +139,7 @@ describe('a device is offline', () => {
   });
 
   it('when it stays silent beyond one and a half keep-alive periods, and not earlier', () => {
-    expect(silenceMs - recordResolutionMs(60)).toBeGreaterThanOrEqual(90 * second);
+    expect(silenceMs - presenceTimes.recordResolutionMs(60)).toBeGreaterThanOrEqual(90 * second);
     expect(silenceMs).toBeLessThanOrEqual(120 * second);
     expect(isOnlineAfter(silent, [authenticated, 0], [message(minute), minute], [due, minute + silenceMs - 1])).toBe(
       true,

@@ -221,7 +221,7 @@ describe('the relay sessions of a password', () => {
     device.fireAlarm();
     expect(device.effects).toContainEqual({
       kind: 'end_relay_sessions',
-      cause: 'credentials rotated',
+      cause: 'credentials_rotated',
       shards,
       generations: [2],
     });

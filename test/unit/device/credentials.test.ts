@@ -2,19 +2,20 @@
 import { describe, expect, it } from 'vitest';
 import {
   addPassword,
-  firstCredentials,
   dropEnded,
+  firstCredentials,
   liveGenerations,
   nextEndMs,
   noteSession,
   noteUse,
+  passwordsInUsePerDevice,
   validPasswords,
   type CredentialsSlice,
   type MessagingPassword,
 } from '../../../src/domain/device/ownership/credentials.ts';
 
 const minuteMs = 60_000;
-const maxInUse = 10;
+const maxInUse = passwordsInUsePerDevice;
 
 function credential(digest: string, firstUsedAtMs: number | null = null): MessagingPassword {
   return { digest, generation: 0, issuedAtMs: 0, firstUsedAtMs };
@@ -35,7 +36,7 @@ function digestsAt(credentials: CredentialsSlice, nowMs: number): string[] {
 /** A further activation by whoever knows the serial, or, with `isUnproven` false, with proof. */
 function activate(credentials: CredentialsSlice, passwordDigest: string, nowMs: number, isUnproven = true) {
   const issued = { secretDigest: 'secret', passwordDigest };
-  const added = addPassword(credentials, issued, nowMs, { maxInUse, isUnproven });
+  const added = addPassword(credentials, issued, nowMs, isUnproven);
   if ('roomAtMs' in added) throw new Error(`no room until ${added.roomAtMs}`);
   return added;
 }
@@ -124,8 +125,7 @@ describe('messaging passwords', () => {
       credentials = logIn(credentials, String(number), number * 1000);
       if (number < maxInUse - 1) credentials = activate(credentials, String(number + 1), number * 1000);
     }
-    const another = (nowMs: number) =>
-      addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, { maxInUse, isUnproven: true });
+    const another = (nowMs: number) => addPassword(credentials, { secretDigest: '', passwordDigest: 'x' }, nowMs, true);
     const refused = another(maxInUse * 1000);
     if (!('roomAtMs' in refused)) throw new Error('there was room');
     expect('roomAtMs' in another(refused.roomAtMs - 1)).toBe(true);

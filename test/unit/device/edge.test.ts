@@ -5,6 +5,7 @@ import type { EdgeSessionEnd } from '../../../src/domain/device/presence/direct-
 import { readLimits } from '../../../src/limits.ts';
 import { EdgeConnection } from '../../../src/objects/device/mqtt/connection.ts';
 import { CoreDevice } from './core-device.ts';
+import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
 const startMs = Date.UTC(2026, 0, 1);
 
@@ -164,7 +165,8 @@ describe('packets of a connection', () => {
   });
 
   it('are a burst and then so many a second', () => {
-    const limits = readLimits('edgePacketBurst=10,edgePacketsPerSecond=5');
+    const limits = readLimits('edgePacketsPerSecond=5');
+    const burst = directLimits.packetBurst;
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
     const connection = EdgeConnection.open(socket, '', startMs);
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {
@@ -173,7 +175,7 @@ describe('packets of a connection', () => {
       const packets = [...connection.packets({ limits, rateLimits }, read, atMs)];
       return [packets.length, read.isTooFast];
     };
-    expect(taken(20, startMs)).toEqual([10, true]);
+    expect(taken(burst + 10, startMs)).toEqual([burst, true]);
     expect(taken(20, startMs + 1_000)).toEqual([5, true]);
     expect(taken(0, startMs + 60_000, 'relaxed')).toEqual([23, false]);
     expect(taken(5, startMs + 61_000)).toEqual([5, false]);

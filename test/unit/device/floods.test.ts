@@ -5,13 +5,14 @@ import { roomAtMs, spend, unspent, type Spent } from '../../../src/domain/token-
 import { limitSpecs } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { CoreDevice } from './core-device.ts';
+import { announcementsPerMinute, transitionsPerMinute } from '../../../src/domain/device/presence/announcements.ts';
 
 const { propertyPost, propertySetReply, status } = topicActions;
 const startMs = 1_790_000_000_000;
 const minuteMs = 60_000;
 const maxMessages = limitSpecs.deviceMessagesPerMinute.default;
-const maxTransitions = limitSpecs.deviceTransitionsPerMinute.default;
-const maxAnnouncements = limitSpecs.deviceAnnouncementsPerMinute.default;
+const maxTransitions = transitionsPerMinute;
+const maxAnnouncements = announcementsPerMinute;
 const tooMany = { result: 'rejected', reason: 'too_many_messages' };
 
 function online(): CoreDevice {

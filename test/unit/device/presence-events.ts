@@ -1,15 +1,12 @@
 // Rules and events of the presence machine, with times relative to one start.
-import {
-  inactivityTimeoutMs,
-  type PresenceEvent,
-  type PresenceRules,
-} from '../../../src/domain/device/presence/presence.ts';
+import type { PresenceEvent, PresenceRules } from '../../../src/domain/device/presence/presence.ts';
+import { presenceTimes } from '../../../src/domain/device/presence/presence-times.ts';
 
 export const second = 1_000;
 export const minute = 60 * second;
 export const hour = 60 * minute;
 export const start = 1_763_000_000_000;
-export const silenceMs = inactivityTimeoutMs(60);
+export const silenceMs = presenceTimes.inactivityMs(60);
 
 export const reporting: PresenceRules = {
   reportsConnections: true,

@@ -1,11 +1,11 @@
 // When a device writes its copy in D1: seldom, one write at a time, and until D1 has what is true.
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import { limitSpecs } from '../../../src/limits.ts';
 import { CoreDevice } from './core-device.ts';
+import { projectionsPerMinute } from '../../../src/domain/device/presence/projection.ts';
 
 const startMs = 1_790_000_000_000;
-const intervalMs = 60_000 / limitSpecs.deviceProjectionsPerMinute.default;
+const intervalMs = 60_000 / projectionsPerMinute;
 
 let sessionStartedAtMs = startMs;
 function connect(device: CoreDevice): void {

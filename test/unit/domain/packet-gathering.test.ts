@@ -1,10 +1,9 @@
 // When packets are taken at once and when together. Time is faked; the order of frames and timers in the real runtime is
 // in test/worker/direct/edge-frames.test.ts.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { readLimits } from '../../../src/limits.ts';
 import { PacketGathering } from '../../../src/objects/device/mqtt/packet-gathering.ts';
 
-const { edgeGatherMs: gatherMs } = readLimits('edgeGatherMs=7');
+const gatherMs = 7;
 
 class Device {
   readonly #gathering = new PacketGathering();

@@ -1,9 +1,7 @@
 // Commands to a device at the edge: when they are written, which outcome they have, and what a device that does not read costs.
 import { evictDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import { readConfig } from '../../../src/config.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import {
@@ -16,8 +14,8 @@ import {
   subscribePacket,
 } from '../rig/clients/edge.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
-const { limits } = readConfig(env);
 const { propertyPost, propertySet } = topicActions;
 const owner = inPerson(1);
 const up = { action: 'toggle', position: 'up' } as const;
@@ -93,7 +91,7 @@ describe('a command', () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device);
     await subscribe(client, device);
-    for (let number = 0; number < limits.edgeInFlight; number++) expect((await send(device)).ok).toBe(true);
+    for (let number = 0; number < directLimits.inFlight; number++) expect((await send(device)).ok).toBe(true);
     expect(await send(device)).toEqual({ ok: false, refusal: { kind: 'not_published', because: 'device_busy' } });
     // Field note 43: what the device says is taken meanwhile.
     client.send(publishPacket(topicOf(device, propertyPost), '{"params":{"angle":1}}', { packetId: 900 }));
@@ -134,7 +132,7 @@ describe('a command', () => {
     const first = await payloadBytes();
     client.send(publishPacket(topicOf(device, propertyPost), replyOf(first.id)), pingreq);
     await client.next();
-    const fitting = Math.floor(limits.edgeUnreadBytes / first.bytes);
+    const fitting = Math.floor(directLimits.unreadBytes / first.bytes);
     for (let number = 0; number < fitting; number++) await payloadBytes();
     expect(await send(device)).toMatchObject({ ok: false });
     expect(await client.untilClosed()).toMatchObject({ reason: 'too_much_unread' });

@@ -1,10 +1,8 @@
 // Packets and frames at the edge need not fit each other: cut at any byte, gathered, and asleep in between.
-import { evictDurableObject } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
 import fc from 'fast-check';
+import { evictDurableObject } from 'cloudflare:test';
 import { describe, expect, it } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import { readConfig } from '../../../src/config.ts';
 import type { PropertiesView } from '../../../src/domain/device/core/views.ts';
 import type { Outcome } from '../../../src/domain/refusal.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
@@ -16,15 +14,15 @@ import {
   disconnectPacket,
   EdgeClient,
   pingreq,
-  publishPacket,
   pubackPacket,
+  publishPacket,
   subscribePacket,
   unsubscribePacket,
 } from '../rig/clients/edge.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { listenAs } from '../rig/clients/relay.ts';
+import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
-const { limits } = readConfig(env);
 const { propertyPost, status } = topicActions;
 
 const report = (device: TestDevice, angle: number, packetId: number) =>
@@ -146,7 +144,7 @@ describe('time', () => {
     const [one, other] = [await EdgeClient.open(silent.deviceId), await EdgeClient.connect(slow, { level: 5 })];
     other.send(publishPacket(topicOf(slow, propertyPost), '{}', { level: 5 }).subarray(0, 10));
     const { promise, resolve } = Promise.withResolvers<undefined>();
-    setTimeout(() => resolve(undefined), limits.edgeConnectSeconds * 1_000 - 2_000);
+    setTimeout(() => resolve(undefined), directLimits.connectMs - 2_000);
     await promise;
     expect([one.end, other.end]).toEqual([undefined, undefined]);
     expect(await one.untilClosed()).toEqual({ code: 1008, reason: 'CONNECT not received in time' });

@@ -19,6 +19,7 @@ import {
 } from '../rig/clients/edge.ts';
 import { send } from '../rig/clients/client.ts';
 import { provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
+import { directLimits } from '../../../src/domain/direct/direct-limits.ts';
 
 const { limits } = readConfig(env);
 const { propertyPost, propertySet, status } = topicActions;
@@ -102,7 +103,7 @@ describe('before CONNECT', () => {
   it('the oldest of too many silent connections is closed', async () => {
     const { deviceId } = await provisionDevice();
     const silent = [];
-    for (let number = 0; number <= limits.edgeUnconnectedPerDevice; number++)
+    for (let number = 0; number <= directLimits.unconnectedPerDevice; number++)
       silent.push(await EdgeClient.open(deviceId));
     expect(await silent[0]!.untilClosed()).toMatchObject({ code: 1013 });
     expect(silent.slice(1).map(({ end }) => end)).toEqual(silent.slice(1).map(() => undefined));
@@ -191,7 +192,7 @@ describe('CONNECT in MQTT 5', () => {
       0,
       0x21,
       0,
-      limits.edgeReceiveMaximum,
+      directLimits.receiveMaximum,
       0x24,
       1,
       0x25,
@@ -269,7 +270,7 @@ describe('a session in MQTT 5 ends', () => {
     [
       'MQTT5-3.3.4-7: with more than the receive maximum at once',
       (device) => {
-        const ids = Array.from({ length: limits.edgeReceiveMaximum + 1 }, (_, index) => index + 1);
+        const ids = Array.from({ length: directLimits.receiveMaximum + 1 }, (_, index) => index + 1);
         const topic = topicOf(device, propertyPost);
         return Uint8Array.from(ids.flatMap((packetId) => [...publishPacket(topic, '{}', { level: 5, packetId })]));
       },
@@ -321,7 +322,7 @@ describe.each(levels)('SUBSCRIBE in %s', (_, level) => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device, { level });
     const filter = (number: number) => `/sys/switch/${device.deviceId}/x/${number}`;
-    for (let number = 0; number < limits.edgeSubscriptions; number++)
+    for (let number = 0; number < directLimits.subscriptions; number++)
       expect(await ask(client, filter(number), 0)).toBe(0);
     expect(await ask(client, filter(99), 0)).toBe(level === 5 ? 0x97 : 0x80);
     expect(await ask(client, filter(0), 1)).toBe(1);

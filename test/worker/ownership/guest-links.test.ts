@@ -20,19 +20,20 @@ import {
   unheard,
 } from '../rig/commands.ts';
 import {
-  dayMs,
-  trigger,
-  inMs,
-  make,
-  listOf,
-  revoke,
-  eventsOf,
-  makeOpen,
   address,
-  visit,
+  dayMs,
+  eventsOf,
+  inMs,
+  listOf,
+  make,
+  makeOpen,
   press,
+  revoke,
+  trigger,
+  visit,
 } from '../rig/guest-links.ts';
 import { sessionOf } from '../rig/provision.ts';
+import { guestUsesPerMinute, maxDaysOfLink, maxUsesOfLink } from '../../../src/domain/device/commands/guest-links.ts';
 
 beforeAll(signUpOwner);
 beforeEach(openBridge);
@@ -90,15 +91,14 @@ describe('making a guest link', () => {
 
   it('refuses what is out of range', async () => {
     const device = await activate();
-    const { guestLinkUses, guestLinkDays } = limitSpecs;
     for (const [body, problem] of [
       [{ maxUses: 0 }, 'maxUses: '],
       [{ maxUses: 1.5 }, 'maxUses: '],
-      [{ maxUses: guestLinkUses.default + 1 }, 'maxUses: must be at most 1000'],
+      [{ maxUses: maxUsesOfLink + 1 }, 'maxUses: must be at most 1000'],
       [{ expiresAt: 'tomorrow' }, 'expiresAt: '],
       [{ expiresAt: undefined }, 'expiresAt: '],
       [{ expiresAt: inMs(0) }, 'expiresAt: must be in the future'],
-      [{ expiresAt: inMs((guestLinkDays.default + 1) * dayMs) }, 'expiresAt: must be at most 30 days from now'],
+      [{ expiresAt: inMs((maxDaysOfLink + 1) * dayMs) }, 'expiresAt: must be at most 30 days from now'],
     ] as const) {
       const { code, message } = await make(device, body);
       expect([code, message.slice(0, `invalid_request: ${problem}`.length)]).toEqual([
@@ -106,7 +106,7 @@ describe('making a guest link', () => {
         `invalid_request: ${problem}`,
       ]);
     }
-    expect((await makeOpen(device)).maxUses).toBe(guestLinkUses.default);
+    expect((await makeOpen(device)).maxUses).toBe(maxUsesOfLink);
   });
 
   it('counts the open ones of a device', async () => {
@@ -284,7 +284,7 @@ describe('a use', () => {
     // However slow this machine is.
     setClock(Date.now());
     const statuses = [];
-    for (let use = 0; use <= limitSpecs.deviceGuestUsesPerMinute.default; use++) {
+    for (let use = 0; use <= guestUsesPerMinute; use++) {
       statuses.push((await visit(url, 'POST')).status);
     }
     expect(statuses.slice(0, -1).every((status) => status === 503)).toBe(true);

@@ -4,10 +4,10 @@ import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
-import { limitSpecs } from '../../../src/limits.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { callLimited } from '../rig/limited.ts';
 import { sessionOf } from '../rig/provision.ts';
+import { passwordsInUsePerDevice } from '../../../src/domain/device/ownership/credentials.ts';
 
 type Activation = { deviceId: string; mqtt: { password: string } };
 
@@ -155,7 +155,7 @@ it('a pairing window is open for the seconds of the setting', async () => {
 
 it('messaging passwords in use are bounded: one more activation has to wait until one of them rests', async () => {
   const deviceSN = newSerial();
-  const max = limitSpecs.passwordsInUsePerDevice.default;
+  const max = passwordsInUsePerDevice;
   let deviceId = '';
   for (let number = 0; number < max; number++) {
     const { data, status } = await activate(deviceSN);

@@ -163,16 +163,16 @@ describe('what outlives what', () => {
     const newer = { ...device, password };
     const [one, two] = [await listenAs(device, topic), await listenAs(device, topic)];
     const other = await listenAs(newer, topic);
-    await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials rotated', [1, 2]));
+    await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials_rotated', [1, 2]));
     expect(await one.ask(ping), 'none of them ended').toEqual(pong);
     await shard().push([{ deviceId: device.deviceId, topic, payloads: ['"news"'], generations: [2] }]);
     for (const socket of [one, two]) {
-      expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+      expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
       await expect(Promise.race([socket.next(), Promise.resolve('nothing')])).resolves.toBe('nothing');
     }
     expect(await other.next()).toEqual({ topic, payload: 'news' });
-    await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials rotated', [3]));
-    expect(await other.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+    await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials_rotated', [3]));
+    expect(await other.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
   });
 
   it('answers a close with the same code', async () => {

@@ -162,7 +162,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
     await asUser.ask({ action: 'subscribe', topic: topicOf(device, 'status') });
     await shardOf(address).push([runOf(device, 'before', [1]), runOf(device, 'after', [2])]);
     expect(await socket.next()).toMatchObject({ payload: 'before' });
-    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
     expect(await asUser.next()).toMatchObject({ payload: 'before' });
     expect(await asUser.next()).toMatchObject({ payload: 'after' });
   });
@@ -201,7 +201,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
       kind: 'connection_reported',
       report: { kind: 'connected', sessionStartedAtMs: Date.now() },
     });
-    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
   });
 
   it('is closed though the device stays silent, when the shard asks for it again', async () => {
@@ -223,7 +223,7 @@ describe('a socket whose credentials have ended, where the shard did not hear of
       await gateway.alarm();
       clock.mockRestore();
     });
-    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials rotated' });
+    expect(await socket.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
     expect(await fine.ask(ping)).toEqual(pong);
   });
 });

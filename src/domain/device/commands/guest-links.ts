@@ -51,6 +51,12 @@ export type GuestUse = { linkId: string; commandId: string; number: number; addr
 
 type Changed<T> = { state: DeviceState; result: Outcome<T> };
 
+/** A link is for a visit or a gate, not for a program. */
+export const maxUsesOfLink = 1_000;
+export const maxDaysOfLink = 30;
+/** Of all links of a device: a visitor presses a button, and presses it again. */
+export const guestUsesPerMinute = 20;
+
 export const guestLinksSlice: Slice<GuestLinksSlice> = {
   initial: { links: [], entries: 0 },
   row: 'own',
@@ -63,10 +69,9 @@ export function makeGuestLink(
   { link, actor, address }: { link: NewGuestLink; actor: Actor; address: string | null },
   { nowMs }: Decision,
 ): Changed<GuestLinkView> {
-  const { guestLinksPerDevice: max, guestLinkUses, guestLinkDays } = state.settings.limits;
-  const { linkId, params, expiresAtMs, maxUses = guestLinkUses } = link;
-  const refusal =
-    refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, { guestLinkUses, guestLinkDays }, nowMs);
+  const { guestLinksPerDevice: max } = state.settings.limits;
+  const { linkId, params, expiresAtMs, maxUses = maxUsesOfLink } = link;
+  const refusal = refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
   if (refusal !== undefined) return { state, result: refuse(refusal) };
   const open = state.guests.links.filter((one) => stateOf(one, nowMs) === 'open');
   if (open.length >= max) {
@@ -80,14 +85,13 @@ export function makeGuestLink(
 
 function refuseRange(
   { maxUses, expiresAtMs }: Pick<GuestLink, 'maxUses' | 'expiresAtMs'>,
-  { guestLinkUses, guestLinkDays }: { guestLinkUses: number; guestLinkDays: number },
   nowMs: number,
 ): Refusal | undefined {
   const invalid = (path: string, problem: string): Refusal => ({ kind: 'invalid_input', path, problem });
-  if (maxUses > guestLinkUses) return invalid('maxUses', `must be at most ${guestLinkUses}`);
+  if (maxUses > maxUsesOfLink) return invalid('maxUses', `must be at most ${maxUsesOfLink}`);
   if (expiresAtMs <= nowMs) return invalid('expiresAt', 'must be in the future');
-  const isLate = expiresAtMs > nowMs + guestLinkDays * dayMs;
-  return isLate ? invalid('expiresAt', `must be at most ${guestLinkDays} days from now`) : undefined;
+  const isLate = expiresAtMs > nowMs + maxDaysOfLink * dayMs;
+  return isLate ? invalid('expiresAt', `must be at most ${maxDaysOfLink} days from now`) : undefined;
 }
 
 export function revokeGuestLink(
@@ -128,11 +132,10 @@ export function applyGuestUse(
   if (isRepeated) return acceptRequest(state, given, decision);
   const linkState = stateOf(link, nowMs);
   if (linkState !== 'open') return { state, result: refuse({ kind: 'guest_link_refused', because: linkState }) };
-  const perMinute = state.settings.limits.deviceGuestUsesPerMinute;
-  const guestUses = spend(state.budgets.guestUses, perMinute, nowMs);
+  const guestUses = spend(state.budgets.guestUses, guestUsesPerMinute, nowMs);
   if (guestUses === undefined) {
-    const retryAfterSeconds = Math.ceil((roomAtMs(state.budgets.guestUses, perMinute, nowMs) - nowMs) / 1000);
-    return { state, result: refuse({ kind: 'rate_limited', limit: 'deviceGuestUsesPerMinute', retryAfterSeconds }) };
+    const retryAfterSeconds = Math.ceil((roomAtMs(state.budgets.guestUses, guestUsesPerMinute, nowMs) - nowMs) / 1000);
+    return { state, result: refuse({ kind: 'rate_limited', limit: 'guestUsesPerMinute', retryAfterSeconds }) };
   }
   const accepted = acceptRequest(state, given, decision);
   if (!accepted.result.ok) return accepted;

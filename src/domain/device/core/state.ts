@@ -18,6 +18,7 @@ import { subscriptionsSlice } from '../messages/subscriptions.ts';
 import { budgetsSlice, floodsSlice, loginRefusalsSlice } from './counts.ts';
 import { newHistorySlice } from './history.ts';
 import type { Slice } from './slice.ts';
+import type { PresenceLimits } from '../presence/presence-times.ts';
 
 type AlarmSlice = {
   /** As set in storage; null if none is. */
@@ -81,19 +82,8 @@ export type DeviceSettings = {
   limits: DeviceLimits;
 };
 
-type DeviceLimits = Record<
-  | 'sessionSilenceHours'
-  | 'passwordsInUsePerDevice'
-  | 'edgeWatchSeconds'
-  | 'edgeReconnectGraceSeconds'
-  | 'membersPerDevice'
-  | 'guestLinksPerDevice'
-  | 'guestLinkUses'
-  | 'guestLinkDays'
-  | 'deviceGuestUsesPerMinute'
-  | `device${'Messages' | 'Transitions' | 'Announcements' | 'Projections'}PerMinute`,
-  number
->;
+type DeviceLimits = PresenceLimits &
+  Record<'membersPerDevice' | 'guestLinksPerDevice' | 'deviceMessagesPerMinute', number>;
 
 const sliceNames = Object.keys(slices) as SliceName[];
 const sharedRows = ['administration', 'activity'];

@@ -84,16 +84,15 @@ export function activateAgain(
       result: { ok: true, value: { isNew: false, endsSessions: true } },
     };
   }
-  const { passwordsInUsePerDevice: maxInUse } = settings.limits;
   const isUnproven = judged.reason === 'open';
-  const credentials = addPassword(state.credentials, issued, nowMs, { maxInUse, isUnproven });
+  const credentials = addPassword(state.credentials, issued, nowMs, isUnproven);
   if ('roomAtMs' in credentials) {
     const retryAfterSeconds = Math.ceil((credentials.roomAtMs - nowMs) / 1000);
     return refused('too_many_in_use', { kind: 'rate_limited', limit: 'passwordsInUsePerDevice', retryAfterSeconds });
   }
   const known = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
   const next = count({ ...known, ownership: { ...ownership, isReleased: false }, credentials });
-  if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials rotated', decision);
+  if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials_rotated', decision);
   return { state: next, result: { ok: true, value: { isNew: false, endsSessions: false } } };
 }
 

@@ -51,7 +51,7 @@ export function replaceCredentials(
   const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs);
   const known = isActivated(credentials) ? state : markProjectionBehind(state, true);
   const next = revokeEdgeSession({ ...known, credentials: replaced }, decision);
-  endRelaySessions(next, 'credentials rotated', decision);
+  endRelaySessions(next, 'credentials_rotated', decision);
   const { productKey, deviceId } = identity;
   return {
     state: note(next, 'credentials_replaced', address, decision.nowMs),
@@ -140,7 +140,7 @@ export function beginLife(
   { effects }: Decision,
 ): DeviceState {
   const shards = state.subscriptions.map(({ shard }) => shard);
-  effects.push({ kind: 'end_relay_sessions', cause: 'owner changed', shards, generations: [] });
+  effects.push({ kind: 'end_relay_sessions', cause: 'owner_changed', shards, generations: [] });
   for (const { commandId } of state.commands.loaded) effects.push({ kind: 'notify_waiting', commandId });
   const begun = forNewOwner(state, owner.ownerId);
   return markOwnerChanged({ ...begun, identity: { ...begun.identity, ...owner } });

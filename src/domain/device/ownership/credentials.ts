@@ -10,6 +10,7 @@ import { countLoginRefusal } from '../core/counts.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
 import { countActivation } from './ownership.ts';
+import { minuteMs } from '../../time.ts';
 
 export type MessagingPassword = {
   digest: string;
@@ -44,10 +45,12 @@ export type CredentialsSlice = {
 
 export type IssuedSecrets = { secretDigest: string; passwordDigest: string };
 
-const overlapMs = 10 * 60_000;
+const overlapMs = 10 * minuteMs;
 const maxValid = 3;
+/** Nobody has so many devices with the same serial in use; more is a stranger who activates it. */
+export const passwordsInUsePerDevice = 10;
 const maxEnded = 4;
-const useResolutionMs = 60_000;
+const useResolutionMs = minuteMs;
 
 const noCredentials: CredentialsSlice = {
   secretDigest: '',
@@ -125,18 +128,19 @@ function inUseUntilMs({ passwords, sessionDigest }: CredentialsSlice, password: 
 /**
  * A further activation. Of more than three passwords, the oldest ends that is not in use: a device whose activations keep
  * getting lost keeps the password it uses. Those in use stay beyond that.
- * @returns the time from which on there is room, where `maxInUse` are in use
+ * @returns the time from which on there is room, if `passwordsInUsePerDevice` are in use
  */
 export function addPassword(
   credentials: CredentialsSlice,
   issued: IssuedSecrets,
   nowMs: number,
-  { maxInUse, isUnproven }: { maxInUse: number; isUnproven: boolean },
+  isUnproven: boolean,
 ): CredentialsSlice | { roomAtMs: number } {
   const valid = validPasswords(credentials, nowMs);
   const idle = valid.filter((password) => inUseUntilMs(credentials, password) <= nowMs);
   const inUse = valid.length - idle.length;
-  if (inUse >= maxInUse) return { roomAtMs: Math.min(...valid.map((one) => inUseUntilMs(credentials, one))) };
+  if (inUse >= passwordsInUsePerDevice)
+    return { roomAtMs: Math.min(...valid.map((one) => inUseUntilMs(credentials, one))) };
   const room = Math.max(maxValid - 1 - inUse, 0);
   const dropped = idle.slice(0, Math.max(idle.length - room, 0));
   const kept = withPasswords(
@@ -271,7 +275,7 @@ export function noteSessionLogin(
 
 /** Those of credentials that are not valid any more: all of them where the device is disabled or deleted. */
 export function endRelaySessions(state: DeviceState, cause: RevokeCause, { nowMs, effects }: Decision): void {
-  const generations = cause === 'credentials rotated' ? liveGenerations(state.credentials, nowMs) : [];
+  const generations = cause === 'credentials_rotated' ? liveGenerations(state.credentials, nowMs) : [];
   const shards = state.subscriptions.map(({ shard }) => shard);
   effects.push({ kind: 'end_relay_sessions', cause, shards, generations });
 }
@@ -280,6 +284,6 @@ export function endRelaySessions(state: DeviceState, cause: RevokeCause, { nowMs
 export function endOutdated(state: DeviceState, decision: Decision): DeviceState {
   if (nextEndMs(state.credentials) > decision.nowMs) return state;
   const next = { ...state, credentials: dropEnded(state.credentials, decision.nowMs) };
-  endRelaySessions(next, 'credentials rotated', decision);
+  endRelaySessions(next, 'credentials_rotated', decision);
   return next;
 }

@@ -11,15 +11,14 @@ import type { DeviceState } from '../core/state.ts';
 import { liveGenerations } from '../ownership/credentials.ts';
 import {
   decidePresence,
-  inactivityTimeoutMs,
   initialPresence,
-  recordResolutionMs,
   type PresenceEvent,
   type PresenceRules,
   type PresenceState,
 } from './presence.ts';
 import { markProjectionBehind } from './projection.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
+import { presenceTimes } from './presence-times.ts';
 
 export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
@@ -45,6 +44,10 @@ const retryAfterMs = 10_000;
 const announcementLifeMs = 60_000;
 const publishWithinMs = 4_500;
 const rememberedAnnouncements = 8;
+/** Beyond it the newest status is announced later. A device that comes and goes more often than this is broken. */
+export const announcementsPerMinute = 20;
+/** Beyond it transitions become one entry of the history, which keeps a hundred. */
+export const transitionsPerMinute = 20;
 const coalesceTransitionsMs = 10_000;
 
 export const presenceSlice: Slice<PresenceSlice> = {
@@ -89,12 +92,12 @@ export function rulesOf({ settings, identity, budgets, edge }: DeviceState, nowM
   const isAtEdge = edge.session !== null;
   return {
     reportsConnections: settings.reportsConnections || isAtEdge,
-    inactivityTimeoutMs: inactivityTimeoutMs(settings.keepAliveSeconds),
-    // The session's own keep-alive is watched there: see edge-session.ts.
-    sessionSilenceMs: isAtEdge ? Infinity : settings.limits.sessionSilenceHours * 3_600_000,
-    offlineGraceMs: identity.offlineGraceSeconds * 1000,
+    inactivityTimeoutMs: presenceTimes.inactivityMs(settings.keepAliveSeconds),
+    // The session's own keep-alive is watched there: see direct-session.ts.
+    sessionSilenceMs: isAtEdge ? Infinity : presenceTimes.sessionSilenceMs(settings.limits),
+    offlineGraceMs: presenceTimes.offlineGraceMs(identity),
     isDisabled: identity.isDisabled,
-    announceFromMs: roomAtMs(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs),
+    announceFromMs: roomAtMs(budgets.announcements, announcementsPerMinute, nowMs),
   };
 }
 
@@ -104,7 +107,9 @@ export function resolutionOf({ settings, presence, edge }: DeviceState): number 
   if (edge.session !== null) return Infinity;
   const { isSessionOpen } = presence.connection;
   const isLong = settings.reportsConnections && isSessionOpen;
-  return isLong ? settings.limits.sessionSilenceHours * 450_000 : recordResolutionMs(settings.keepAliveSeconds);
+  return isLong
+    ? presenceTimes.sessionResolutionMs(settings.limits)
+    : presenceTimes.recordResolutionMs(settings.keepAliveSeconds);
 }
 
 /** `hasReturned`: the device has come back by this event. */
@@ -130,7 +135,7 @@ export function applyPresence(
 /** Beyond the limit, transitions wait for a while and become one entry: the last of them, with their number. */
 export function recordTransition(state: DeviceState, entry: Transition, nowMs: number): DeviceState {
   const { waiting } = state.presence;
-  const transitions = spend(state.budgets.transitions, state.settings.limits.deviceTransitionsPerMinute, nowMs);
+  const transitions = spend(state.budgets.transitions, transitionsPerMinute, nowMs);
   if (transitions !== undefined && waiting === null) {
     return appendTransition({ ...state, budgets: { ...state.budgets, transitions } }, entry);
   }
@@ -190,11 +195,11 @@ function announce(state: DeviceState, status: 'online' | 'offline', decision: De
   const announcements = [...state.presence.announcements, { status, time: nowMs, isPublished: false }];
   const topic = topicOf(state.identity, topicActions.status);
   const payload = JSON.stringify({ status, time: nowMs });
-  const { subscriptions, credentials, budgets, settings } = state;
+  const { subscriptions, credentials, budgets } = state;
   const generations = liveGenerations(credentials, nowMs);
   decision.effects.push({ kind: 'push', topic, payload, subscriptions, generations });
   // Never beyond the limit: the connection's rules hold back until there is room.
-  const spent = spend(budgets.announcements, settings.limits.deviceAnnouncementsPerMinute, nowMs);
+  const spent = spend(budgets.announcements, announcementsPerMinute, nowMs);
   const counted = { ...state, budgets: { ...budgets, announcements: spent ?? budgets.announcements } };
   const announced = withPresence(counted, { announcements: announcements.slice(-rememberedAnnouncements) });
   return publishAnnouncement(announced, decision);

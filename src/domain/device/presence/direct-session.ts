@@ -18,6 +18,7 @@ import { liveGenerations, noteRefusal, noteSessionLogin, refuseLogin } from '../
 import { readersOf } from '../ownership/sharing.ts';
 import { applyPresence, recordTransition } from './announcements.ts';
 import { planRecordCheck } from './projection.ts';
+import { presenceTimes } from './presence-times.ts';
 
 /** See edge-session.ts. */
 export type EdgeSlice = {
@@ -33,9 +34,6 @@ export type EdgeSlice = {
   checkAtMs: number | null;
 };
 
-/** Times `edgeWatchSeconds`. */
-const longestWatch = 3;
-
 export const edgeSlice: Slice<EdgeSlice> = {
   initial: { session: null, isLast: false, checkAtMs: null },
   row: 'activity',
@@ -44,7 +42,9 @@ export const edgeSlice: Slice<EdgeSlice> = {
   // When the object has to look, though nobody asks.
   dueAtMs: ({ edge: { session, checkAtMs }, settings }) => {
     if (session === null) return Infinity;
-    return session.lostAtMs === null ? (checkAtMs ?? Infinity) : session.lostAtMs + graceMs(settings);
+    return session.lostAtMs === null
+      ? (checkAtMs ?? Infinity)
+      : session.lostAtMs + presenceTimes.directReconnectMs(settings.limits);
   },
   onNewOwner: 'keep',
 };
@@ -68,7 +68,7 @@ export function beginEdgeSession(
   const wasOnline = connection.isOnline;
   const replaced = state.edge.session === null ? '' : takenOver === null ? 'deployed' : 'taken_over';
   let next = publishWill(state, takenOver?.will ?? null, decision);
-  const checkAtMs = nowMs + watchMs(state, 0);
+  const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, 0);
   next = { ...next, edge: { session: { startedAtMs, lostAtMs: null }, isLast: true, checkAtMs } };
   next = applyPresence(next, { kind: 'connected', sessionStartedAtMs: startedAtMs }, decision).state;
   if (wasOnline && replaced !== '') {
@@ -133,7 +133,7 @@ export function checkEdgeSession(state: DeviceState, open: OpenSession | null, d
     return endEdgeSession(seen, end, decision);
   }
   const isDue = (state.edge.checkAtMs ?? 0) <= nowMs;
-  const checkAtMs = nowMs + watchMs(state, nowMs - startedAtMs);
+  const checkAtMs = nowMs + presenceTimes.directCheckMs(state.settings.limits, nowMs - startedAtMs);
   const watched = isDue ? { ...state, edge: { ...state.edge, checkAtMs } } : state;
   return connection.isOnline ? withLastOnline(watched, open.lastPacketAtMs) : watched;
 }
@@ -144,7 +144,7 @@ function checkLost(state: DeviceState, decision: Decision): DeviceState {
   const { session } = state.edge;
   if (session === null) return state;
   const lostAtMs = session.lostAtMs ?? nowMs;
-  if (lostAtMs + graceMs(state.settings) > nowMs) {
+  if (lostAtMs + presenceTimes.directReconnectMs(state.settings.limits) > nowMs) {
     if (session.lostAtMs !== null) return state;
     return { ...state, edge: { ...state.edge, session: { ...session, lostAtMs }, checkAtMs: null } };
   }
@@ -173,16 +173,6 @@ function withLastOnline(state: DeviceState, atMs: number): DeviceState {
   const { presence } = state;
   if (atMs <= (presence.connection.lastOnlineAtMs ?? 0)) return state;
   return { ...state, presence: { ...presence, connection: { ...presence.connection, lastOnlineAtMs: atMs } } };
-}
-
-/** A session that has lasted is looked at less often: each look is an alarm, which costs more than the reports in between. */
-function watchMs({ settings }: DeviceState, lastedMs: number): number {
-  const leastMs = settings.limits.edgeWatchSeconds * 1000;
-  return Math.min(Math.max(leastMs, lastedMs), longestWatch * leastMs);
-}
-
-function graceMs({ limits }: DeviceState['settings']): number {
-  return limits.edgeReconnectGraceSeconds * 1000;
 }
 
 export function connectAtEdge(

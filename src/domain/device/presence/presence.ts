@@ -1,6 +1,7 @@
 // Whether a device is online: one state machine over all evidence of its connection. Times in events are the broker's for
 // sessions and the bridge's for messages, never the device's. Being disabled only decides what subscribers are told.
 import type { EdgeEndReason, TransitionReason } from '../../../protocol/vocabulary.ts';
+import { presenceTimes } from './presence-times.ts';
 
 export type PresenceState = {
   isOnline: boolean;
@@ -80,12 +81,7 @@ export type PresenceOutcome = {
 /** What one event does to the connection, before announcements are considered. */
 type Move = { state: PresenceState; reason: TransitionReason; detail?: string; atMs: number; hasReturned?: boolean };
 
-/** Bridge and broker have clocks of their own: a message this much younger than an end may still belong before it. */
-const reorderingMs = 2_000;
-/** The will of a session that another one replaced arrives within this time of the new session's start. */
-const oldWillMs = 5_000;
-/** The same for the offline announcement of a session that nobody had reported. */
-const unknownFarewellMs = 1_000;
+const { reorderingMs, oldWillMs, unknownFarewellMs } = presenceTimes;
 /** Ends of a session that another one of the same client replaced: the device is still here. */
 const takeoverReasons: readonly string[] = ['takenover', 'discarded', 'takeover'];
 
@@ -105,16 +101,6 @@ export const initialPresence: PresenceState = {
   announceAtMs: null,
   unconfirmedUntilMs: null,
 };
-
-/** How coarsely the last message is recorded where inactivity is watched: each record costs a row. */
-export function recordResolutionMs(keepAliveSeconds: number): number {
-  return keepAliveSeconds * 400;
-}
-
-/** One and a half keep-alive periods (field note 39), the resolution of the record, and a little for the network. */
-export function inactivityTimeoutMs(keepAliveSeconds: number): number {
-  return keepAliveSeconds * 1_600 + recordResolutionMs(keepAliveSeconds);
-}
 
 export function decidePresence(
   before: PresenceState,

@@ -4,7 +4,7 @@
 // Slice: whether D1 still has the device's record. After a restore of D1 it may lack it, and the device would keep
 // credentials that its owner can neither see nor delete. D1 is asked at most once a day, some time after the device came
 // or went; only two answers hours apart that there is no record end the device.
-import { dayMs, hourMs } from '../../time.ts';
+import { dayMs, hourMs, minuteMs } from '../../time.ts';
 import type { Slice } from '../core/slice.ts';
 import { fingerprint } from '../../fingerprint.ts';
 import type { Decision, Projection } from '../core/effects.ts';
@@ -37,6 +37,8 @@ export type RecordCheckSlice = {
 export type ProjectionOutcome = 'written' | 'failed' | { retryAfterMs: number };
 
 const lostAfterMs = 30_000;
+/** Writes of a device into D1. */
+export const projectionsPerMinute = 30;
 const firstBackOffMs = 2_000;
 const maxBackOffMs = 300_000;
 
@@ -89,13 +91,13 @@ export function noteProjectionEnd(
   { version, outcome }: { version: number; outcome: ProjectionOutcome },
   nowMs: number,
 ): DeviceState {
-  const { projection, presence, settings } = state;
+  const { projection, presence } = state;
   if (outcome === 'failed') {
     const backOffMs = Math.min(firstBackOffMs * 2 ** projection.failures, maxBackOffMs) * (0.5 + spreadOf(state));
     return { ...state, projection: { ...projection, failures: projection.failures + 1, nextAtMs: nowMs + backOffMs } };
   }
   if (outcome !== 'written') return { ...state, projection: { ...projection, nextAtMs: nowMs + outcome.retryAfterMs } };
-  const nextAtMs = projection.startedAtMs + 60_000 / settings.limits.deviceProjectionsPerMinute;
+  const nextAtMs = projection.startedAtMs + minuteMs / projectionsPerMinute;
   const isProjectionBehind = presence.isProjectionBehind && version !== presence.projectionVersion;
   const { ownership } = state;
   const knowsOwner = ownership.ownerVersion !== null && version >= ownership.ownerVersion;

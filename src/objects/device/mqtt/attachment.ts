@@ -31,7 +31,7 @@ export function readAttachment(socket: WebSocket): EdgeAttachment | undefined {
   return attachmentSchema.safeParse(socket.deserializeAttachment()).data;
 }
 
-/** The platform takes 16 384 bytes: `edgeSubscriptions` and the size of CONNECT keep within that. */
+/** The platform takes 16 384 bytes: `directLimits` keep a session within that. */
 export function writeAttachment(socket: WebSocket, attachment: EdgeAttachment): void {
   socket.serializeAttachment(attachment);
 }

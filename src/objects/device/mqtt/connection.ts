@@ -2,11 +2,12 @@
 // nothing about packets: domain/edge does, and edge-sockets.ts carries it out.
 import type { EdgeSession } from '../../../domain/direct/session.ts';
 import type { Config } from '../../../config.ts';
-import type { Limits } from '../../../limits.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { readAttachment, writeAttachment, type EdgeAttachment } from './attachment.ts';
 import { sendIfOpen } from '../../calls/open-socket.ts';
 import { PacketGathering } from './packet-gathering.ts';
+import { fullBucket, takeToken, type Bucket } from '../../../domain/token-bucket.ts';
+import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 export class EdgeConnection {
   readonly socket: WebSocket;
@@ -19,8 +20,7 @@ export class EdgeConnection {
   isLoggingIn = false;
   readonly gathering = new PacketGathering();
   readonly #reader = new PacketReader();
-  #tokens: number | undefined;
-  #tokensAtMs = 0;
+  #bucket: Bucket | undefined;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
   private constructor(socket: WebSocket, attached: EdgeAttachment) {
@@ -71,7 +71,7 @@ export class EdgeConnection {
       const raw = this.#reader.next(limits.edgePacketBytes);
       if (raw === undefined) return;
       read.packets += 1;
-      if (rateLimits === 'production' && !this.#mayReceive(limits, nowMs)) {
+      if (rateLimits === 'production' && !this.#mayReceive(limits.edgePacketsPerSecond, nowMs)) {
         read.isTooFast = true;
         return;
       }
@@ -86,13 +86,9 @@ export class EdgeConnection {
     return first === 0x10;
   }
 
-  /** False where the device sends too many packets. */
-  #mayReceive({ edgePacketBurst, edgePacketsPerSecond }: Limits, nowMs: number): boolean {
-    const refilled = ((nowMs - this.#tokensAtMs) / 1000) * edgePacketsPerSecond;
-    const tokens = Math.min(edgePacketBurst, (this.#tokens ?? edgePacketBurst) + Math.max(0, refilled));
-    this.#tokens = Math.max(0, tokens - 1);
-    this.#tokensAtMs = nowMs;
-    return tokens >= 1;
+  #mayReceive(perSecond: number, nowMs: number): boolean {
+    const rate = { burst: directLimits.packetBurst, perSecond };
+    return takeToken((this.#bucket ??= fullBucket(rate, nowMs)), rate, nowMs);
   }
 
   /** The type of the packet that may be read; undefined where none is whole. */

@@ -9,7 +9,6 @@ import {
   type EdgeStep,
 } from '../../../domain/direct/session.ts';
 import type { EdgeTaken } from '../../../domain/device/core/events.ts';
-import type { Limits } from '../../../limits.ts';
 import { droppedReason } from '../../../protocol/bridge.ts';
 import {
   maxConnectBytes,
@@ -20,6 +19,7 @@ import {
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeConnection } from './connection.ts';
 import type { RelayRun } from '../../calls/push-to-relays.ts';
+import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 type First =
   ConnectPacket | { level: ProtocolLevel; refusal: ConnectRefusal } | { drop: { code: number; cause: string } };
@@ -94,18 +94,17 @@ export function deliver(
   connection: EdgeConnection,
   session: EdgeSession,
   { topic, payload, commandId }: { topic: string; payload: string; commandId: string | null },
-  { edgeInFlight, edgeUnreadBytes }: Limits,
 ): EdgeDelivery | 'too_much_unread' {
   const { level, maxPacketBytes } = session;
   const qos = grantedQos(session, topic);
   if (qos === undefined) return 'not_subscribed';
-  const noted = qos === 1 ? notePublished(session, commandId, edgeInFlight) : undefined;
+  const noted = qos === 1 ? notePublished(session, commandId, directLimits.inFlight) : undefined;
   if (qos === 1 && noted === undefined) return 'busy';
   const bytes = encodePublish(level, topic, payload, noted?.packetId ?? 0);
   // MQTT5-3.1.2-24
   if (bytes.length > maxPacketBytes) return 'busy';
   const unreadBytes = session.unreadBytes + (qos === 0 ? bytes.length : 0);
-  if (unreadBytes > edgeUnreadBytes) return 'too_much_unread';
+  if (unreadBytes > directLimits.unreadBytes) return 'too_much_unread';
   connection.session = { ...(noted?.session ?? session), unreadBytes };
   connection.save();
   return connection.send(bytes) ? 'written' : undefined;

@@ -26,7 +26,7 @@ import type { EdgeTaken } from '../../../domain/device/core/events.ts';
 import { describeError, log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
 import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
-import { publishType, pubackType } from '../../../protocol/mqtt-codec/packet-reader.ts';
+import { pubackType, publishType } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
 import { answer, deliver, readConnect, runsOf, sortMessages, type EdgeDelivery } from './exchange.ts';
@@ -34,6 +34,7 @@ import { EdgeConnection } from './connection.ts';
 import { answerClose, closeIfOpen } from '../../calls/open-socket.ts';
 import type { RelayPushes } from '../relay-pushes.ts';
 import type { StoredDevice } from '../stored-device.ts';
+import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */
 export const edgeAddressHeader = 'X-Edge-Client-Address';
@@ -75,7 +76,7 @@ export class EdgeSockets {
     this.#connections.set(server, connection);
     this.#awaitRest(connection);
     const unconnected = [...this.#connections.values()].filter(({ phase }) => phase === 'connecting');
-    const excess = unconnected.length - this.#config.limits.edgeUnconnectedPerDevice;
+    const excess = unconnected.length - directLimits.unconnectedPerDevice;
     for (const oldest of unconnected.slice(0, Math.max(0, excess))) {
       this.#drop(oldest, 1013, 'too many connections without CONNECT');
     }
@@ -95,7 +96,7 @@ export class EdgeSockets {
     const open = this.#open();
     if (open === undefined) return undefined;
     const { connection, session } = open;
-    const delivery = deliver(connection, session, { topic, payload, commandId }, this.#config.limits);
+    const delivery = deliver(connection, session, { topic, payload, commandId });
     if (delivery !== 'too_much_unread') return delivery;
     this.#endByService(connection, { reason: delivery });
     return 'busy';
@@ -121,7 +122,7 @@ export class EdgeSockets {
   }
 
   #takeOrGather(connection: EdgeConnection): void {
-    const { edgePacketBytes, edgeGatherMs } = this.#config.limits;
+    const { edgePacketBytes } = this.#config.limits;
     const type = connection.nextType(edgePacketBytes);
     if (type === undefined) {
       if (!connection.hasDeadline) this.#awaitRest(connection);
@@ -130,7 +131,7 @@ export class EdgeSockets {
     // Where more is in flight the next command may need the room.
     const isDelivery = type === pubackType && connection.session?.inFlight.length === 1;
     const first = type === publishType ? 'message' : isDelivery ? 'delivery' : 'other';
-    connection.gathering.come(first, edgeGatherMs, () => this.#drain(connection));
+    connection.gathering.come(first, directLimits.gatherMs, () => this.#drain(connection));
   }
 
   /** The connection is gone: cleanly only where a DISCONNECT came before. */
@@ -210,7 +211,8 @@ export class EdgeSockets {
     connection.session = beginSession(packet, login.will, outcome.value.startedAtMs);
     connection.clearDeadline();
     connection.save();
-    const { edgePacketBytes: maxPacketBytes, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
+    const { edgePacketBytes: maxPacketBytes } = this.#config.limits;
+    const { receiveMaximum } = directLimits;
     connection.send(encodeConnack(level, 0, { maxPacketBytes, receiveMaximum }));
     this.#log('info', 'edge session began', { mqttLevel: level, keepAliveSeconds: packet.keepAliveSeconds });
     this.#drain(connection);
@@ -280,7 +282,7 @@ export class EdgeSockets {
 
   /** Ten seconds for CONNECT, and for the rest of every packet. */
   #awaitRest(connection: EdgeConnection): void {
-    connection.setDeadline(this.#config.limits.edgeConnectSeconds * 1000, () => {
+    connection.setDeadline(directLimits.connectMs, () => {
       if (connection.phase === 'connecting') this.#drop(connection, 1008, 'CONNECT not received in time');
       else if (connection.phase === 'open') this.#endByService(connection, { reason: 'packet_unfinished' });
     });
@@ -341,8 +343,7 @@ export class EdgeSockets {
   #rulesOf(): EdgeRules | undefined {
     const device = this.#device.identity();
     if (device === undefined) return undefined;
-    const { edgeSubscriptions: maxSubscriptions, edgeReceiveMaximum: receiveMaximum } = this.#config.limits;
-    return (this.#rules ??= rulesOf(device, { maxSubscriptions, receiveMaximum }));
+    return (this.#rules ??= rulesOf(device));
   }
 
   #log(level: 'info' | 'error', event: string, fields: object): void {
