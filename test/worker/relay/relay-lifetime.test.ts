@@ -1,10 +1,12 @@
 // The WebSocket relay (contract 6, decision: relay): hibernation, retries, races and deletions neither lose nor double a
 // push.
+import { readConfig } from '../../../src/config.ts';
+import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
-import { createSecret, digestOf } from '../../../src/crypto/secrets.ts';
+import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';
 import {
@@ -154,7 +156,7 @@ describe('what outlives what', () => {
   it('ends the sockets of one credential, and leaves those of others, also where it missed that one ended', async () => {
     const device = await provisionDevice();
     const topic = topicOf(device, 'status');
-    const password = createSecret('tk_', 48);
+    const password = await createMessagingPassword(readConfig(env).messagingSecrets, device);
     await sessionOf(device.deviceId).provision({
       ...{ productKey: device.productKey, ownerId: 1, productOwnerId: 1, claimedAtMs: null, name: 'A switch' },
       ...{ controlMode: 'toggle', offlineGraceSeconds: 0, productChangedAtMs: 0, secretDigest: 'x' },
