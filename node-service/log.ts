@@ -2,12 +2,14 @@
 // Callers must not pass secrets, payloads of devices or whole error objects of the MQTT library.
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
-export type LogLevel = (typeof levels)[number];
+type LogLevel = (typeof levels)[number];
 type LogFields = Record<string, string | number | boolean | null | undefined>;
 
 export type Log = Record<LogLevel, (message: string, fields?: LogFields) => void>;
 
-export function createLog(options: { level: LogLevel; format: 'json' | 'pretty' }): Log {
+export type LogOptions = { level: LogLevel; format: 'json' | 'pretty' };
+
+export function createLog(options: LogOptions): Log {
   const lowest = levels.indexOf(options.level);
   const render = options.format === 'json' ? JSON.stringify : renderText;
   const at =

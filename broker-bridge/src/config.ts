@@ -20,6 +20,15 @@ export type BridgeConfig = ReturnType<typeof toConfig>;
 export type MqttConfig = BridgeConfig['mqtt'];
 type TlsOptions = { ca?: Buffer; cert?: Buffer; key?: Buffer; servername?: string };
 
+/** Announced to a broker with MQTT 5, which drops what is larger: a device's topic and payload fit into it many times. */
+const maxPacketBytes = 262_144;
+/** A device may send the messages of so many seconds at once, as it does after it was away. */
+const burstSeconds = 20;
+/** Of dead letters, for a human to read: years of single mistakes, or the last hours of a wrong firmware. */
+const deadLettersMaxBytes = 52_428_800;
+/** Of a message that fails by itself while others are taken: with the back-off of its device about a minute. */
+const maxTries = 10;
+
 const environmentSchema = z.object({
   WORKER_URL: address(
     'base address of the Worker, such as https://api.example.com',
@@ -41,15 +50,11 @@ const environmentSchema = z.object({
   MQTT_PASSWORD: z.string().optional(),
   MQTT_CHECK_USERNAME: z.string().optional(),
   MQTT_PROTOCOL: oneOf(['auto', '5', '3.1.1']).default('auto'),
-  MQTT_MAX_PACKET_BYTES: wholeNumber(131_072, 268_435_455).default(262_144),
   SPOOL_DIR: z.string({
     error: 'is missing: set it to a folder on storage that survives restarts; unsent messages are kept there',
   }),
   SPOOL_MAX_BYTES: wholeNumber(262_144, Number.MAX_SAFE_INTEGER).default(1_073_741_824),
   DEVICE_MESSAGES_PER_SECOND: wholeNumber(1, 1_000_000).default(50),
-  DEVICE_MESSAGES_BURST: wholeNumber(1, 1_000_000).default(1000),
-  DEAD_LETTERS_MAX_BYTES: wholeNumber(1_048_576, Number.MAX_SAFE_INTEGER).default(52_428_800),
-  UPLINK_MAX_TRIES: wholeNumber(2, 1000).default(10),
   UPLINK_STALLED_AFTER_SECONDS: wholeNumber(1, 86_400).default(60),
   STANDBY_LOGIN_CHECK_SECONDS: wholeNumber(0, 86_400).default(300),
   HEALTH_PORT: wholeNumber(0, 65_535).optional(),
@@ -131,11 +136,11 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     workerUrl: env.WORKER_URL,
     bridgeSecret: env.BRIDGE_SECRET,
     bridgeId: env.BRIDGE_ID,
-    mqtt: { url, clientId, username, password, tls, protocol, maxPacketBytes: env.MQTT_MAX_PACKET_BYTES },
+    mqtt: { url, clientId, username, password, tls, protocol, maxPacketBytes },
     spool: { dir: env.SPOOL_DIR, maxBytes: env.SPOOL_MAX_BYTES },
-    rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_BURST },
-    deadLetters: { dir: env.SPOOL_DIR, maxBytes: env.DEAD_LETTERS_MAX_BYTES },
-    uplink: { maxTries: env.UPLINK_MAX_TRIES, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
+    rates: { messagesPerSecond: env.DEVICE_MESSAGES_PER_SECOND, burst: env.DEVICE_MESSAGES_PER_SECOND * burstSeconds },
+    deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
+    uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
     loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
     health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
     log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },

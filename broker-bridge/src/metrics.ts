@@ -1,17 +1,13 @@
-// Metrics and their names. Counters are raised where things happen; gauges are read when Prometheus asks. No behaviour
-// depends on them.
-import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client';
+// The bridge's metrics and their names.
+import { createRegistry } from '../../node-service/metrics.ts';
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export function createMetrics() {
-  const registry = new Registry();
-  const registers = [registry];
-  collectDefaultMetrics({ register: registry, prefix: 'bridge_' });
-  const counter = <T extends string = never>(name: string, help: string, labelNames: T[] = []) =>
-    new Counter<T>({ name: `bridge_${name}`, help, labelNames, registers });
+  const { registry, counter, gauge, observe } = createRegistry('bridge_');
   return {
     registry,
+    observe,
     messagesReceived: counter('messages_received_total', 'Messages from the broker, redeliveries included'),
     redeliveriesKnown: counter('redeliveries_known_total', 'Redeliveries of what this spool holds or held'),
     batches: counter('batches_total', 'Batches sent to the Worker, by outcome', ['outcome']),
@@ -21,19 +17,6 @@ export function createMetrics() {
     deadLetters: counter('dead_letters_total', 'Messages that the Worker will never take'),
     reconnects: counter('reconnects_total', 'Connections lost or refused, by peer', ['peer']),
     commands: counter('commands_total', 'Commands from the Worker, by outcome', ['outcome']),
-    lastWorkerStatus: new Gauge({
-      name: 'bridge_last_worker_status',
-      help: 'HTTP status of the last answer to a batch, 0 when there was none',
-      registers,
-    }),
-    /** Read when Prometheus asks. */
-    observe: (name: string, help: string, read: () => number | boolean): void => {
-      const gauge: Gauge = new Gauge({
-        name: `bridge_${name}`,
-        help,
-        registers,
-        collect: () => gauge.set(Number(read())),
-      });
-    },
+    lastWorkerStatus: gauge('last_worker_status', 'HTTP status of the last answer to a batch, 0 when there was none'),
   };
 }

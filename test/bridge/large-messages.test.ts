@@ -30,7 +30,6 @@ describe.each(brokers)('%s', (_, isMissing, startBroker, protocol) => {
     const port = await findFreePort();
     const bridge = rig.startBridge({
       MQTT_PROTOCOL: protocol,
-      MQTT_MAX_PACKET_BYTES: '131072',
       HEALTH_PORT: String(port),
     });
     await bridge.untilReady();

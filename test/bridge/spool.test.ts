@@ -1,7 +1,7 @@
 // The spool on its own: what it promises about order, restarts, damage, a full spool and a disk that refuses.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { makeSpoolDir } from '../../rig/services/processes.ts';
@@ -257,16 +257,6 @@ describe('a folder that must not be used', () => {
     const dir = makeSpoolDir();
     mkdirSync(join(dir, 'spool.sqlite'));
     await expect(openSpool(dir)).rejects.toThrow(/spool\.sqlite cannot be opened .*: see to it that this process can/);
-  });
-
-  test('one with files of an earlier version is refused where they can hold messages', async () => {
-    const dir = makeSpoolDir();
-    const path = join(dir, '0000000007-000000000000001-bridge-1-00.segment');
-    writeFileSync(path, 'x');
-    await expect(openSpool(dir)).rejects.toThrow('SPOOL_DIR holds 1 files of an earlier version');
-    expect(existsSync(path)).toBe(true);
-    truncateSync(path);
-    await openSpool(dir);
   });
 });
 

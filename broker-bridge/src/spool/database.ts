@@ -1,7 +1,6 @@
 // The spool's tables in SQLite, one transaction a call. Runs in the spool's thread, because every call blocks until the
 // disk has answered. It must not decide when to write, retry or stop.
 import { randomBytes } from 'node:crypto';
-import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describeError } from '../../../node-service/log.ts';
@@ -59,7 +58,7 @@ export const itemOverheadBytes = 64;
 /** As many as MQTT can have under way: mosquitto 2.0.11 exceeds the limit it is given, and delivers all of them again. */
 const maxDeliveries = 65_535;
 const numbersPerDelivery = 3;
-const formatVersion = 2;
+const formatVersion = 1;
 const walPages = 2000;
 const sqliteBusy = 5;
 const sqliteDamaged: unknown[] = [11, 26];
@@ -69,7 +68,7 @@ const schema = `
     spool_id TEXT NOT NULL,
     bridge_id TEXT NOT NULL,
     last_seq INTEGER NOT NULL,
-    last_received_at_ms INTEGER NOT NULL DEFAULT 0
+    last_received_at_ms INTEGER NOT NULL
   );
   CREATE TABLE message (
     seq INTEGER PRIMARY KEY,
@@ -88,12 +87,6 @@ const schema = `
 
 const selectMessages = `SELECT seq, received_at_ms AS receivedAtMs, topic, payload, retain, dup,
   sole_reader AS soleReader, redelivery_of AS redeliveryOf, true_bytes AS trueBytes FROM message`;
-
-/** From the format of each number to the next one. */
-const upgrades: Record<number, string> = {
-  1: `ALTER TABLE message ADD COLUMN true_bytes INTEGER;
-    ALTER TABLE spool ADD COLUMN last_received_at_ms INTEGER NOT NULL DEFAULT 0`,
-};
 
 export class SpoolDatabase {
   readonly #database: DatabaseSync;
@@ -121,7 +114,6 @@ export class SpoolDatabase {
    * @throws Error that says what to do
    */
   static open(dir: string): SpoolDatabase | null {
-    refuseEarlierFormat(dir);
     const path = join(dir, 'spool.sqlite');
     let database: DatabaseSync | null = null;
     try {
@@ -129,7 +121,7 @@ export class SpoolDatabase {
       // Exclusive from the first access on. FULL: a commit returns when it would survive a power cut.
       database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       database.exec(`PRAGMA wal_autocheckpoint = ${walPages}`);
-      upgrade(database);
+      createTables(database);
       const check = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
       if (check !== 'ok') throw new DamageError(String(check));
       return new SpoolDatabase(database);
@@ -165,7 +157,7 @@ export class SpoolDatabase {
     this.#inTransaction(() => {
       this.#database.exec('DELETE FROM spool; DELETE FROM delivery_group');
       this.#database
-        .prepare('INSERT INTO spool (spool_id, bridge_id, last_seq) VALUES (?, ?, 0)')
+        .prepare('INSERT INTO spool (spool_id, bridge_id, last_seq, last_received_at_ms) VALUES (?, ?, 0, 0)')
         .run(spoolId, bridgeId);
     });
     return { spoolId, lastSeq: 0, lastReceivedAtMs: 0, depth, bytes, deliveries: new Float64Array() };
@@ -281,27 +273,11 @@ function itemOf(row: MessageRow): SpoolItem {
 
 class DamageError extends Error {}
 
-/** @throws Error where a later version wrote it */
-function upgrade(database: DatabaseSync): void {
-  const found = database.prepare('PRAGMA user_version').get()?.['user_version'];
-  if (found === 0) {
-    database.exec(`BEGIN; ${schema} COMMIT`);
-    return;
-  }
-  for (let version = Number(found); version !== formatVersion; version += 1) {
-    const statements = upgrades[version];
-    if (statements === undefined) throw new Error(`its format ${version} is not known`);
-    database.exec(`BEGIN; ${statements}; PRAGMA user_version = ${version + 1}; COMMIT`);
-  }
-}
-
-/** @throws Error where messages may lie in the files that the spool was made of before */
-function refuseEarlierFormat(dir: string): void {
-  const earlier = readdirSync(dir).filter((name) => name.endsWith('.segment') && statSync(join(dir, name)).size > 0);
-  if (earlier.length === 0) return;
-  throw new Error(
-    `SPOOL_DIR holds ${earlier.length} files of an earlier version (${String(earlier[0])}) that may hold unsent messages: let that version send them, or remove the files`,
-  );
+/** @throws Error if another version wrote it */
+function createTables(database: DatabaseSync): void {
+  const version = database.prepare('PRAGMA user_version').get()?.['user_version'];
+  if (version === 0) database.exec(`BEGIN; ${schema} COMMIT`);
+  else if (version !== formatVersion) throw new Error(`its format ${String(version)} is not known`);
 }
 
 function explainUnopened(path: string, error: unknown): string {

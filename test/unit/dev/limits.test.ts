@@ -48,15 +48,11 @@ describe('limits', () => {
       bridgeEnvironment({ workerUrl: 'https://api.test', mqttUrl: 'mqtt://b.test', spoolDir: makeSpoolDir() }),
     );
     if ('problems' in config) throw new Error(config.problems.join());
-    const { spool, deadLetters, mqtt, rates, uplink } = config;
+    const { spool, rates, uplink } = config;
     expect(settingsIn('broker-bridge')).toMatchObject(
       Object.fromEntries([
         ['SPOOL_MAX_BYTES', spool.maxBytes],
-        ['DEAD_LETTERS_MAX_BYTES', deadLetters.maxBytes],
-        ['MQTT_MAX_PACKET_BYTES', mqtt.maxPacketBytes],
         ['DEVICE_MESSAGES_PER_SECOND', rates.messagesPerSecond],
-        ['DEVICE_MESSAGES_BURST', rates.burst],
-        ['UPLINK_MAX_TRIES', uplink.maxTries],
         ['UPLINK_STALLED_AFTER_SECONDS', uplink.stalledAfterMs / 1000],
       ]),
     );
