@@ -25,7 +25,8 @@ it('are private, and let the Worker start', () => {
   expect(statSync(path).mode & 0o777).toBe(0o600);
   const { BROKER, ...written } = parseEnv(readFileSync(path, 'utf8'));
   const toml = readFileSync(join(root, 'wrangler.toml'), 'utf8');
-  const vars = Object.fromEntries([...toml.matchAll(/^([A-Z_]+) = "(.*)"$/gm)].map(([, name, value]) => [name, value]));
+  const pairs = [...toml.matchAll(/^([A-Z_]+) = "(.*)"$/gm)].map(([, name = '', value = '']) => [name, value] as const);
+  const vars: Record<string, string> = Object.fromEntries(pairs);
   expect(findSettingProblems({ ...vars, ...written, BROKER })).toEqual([]);
 });
 
