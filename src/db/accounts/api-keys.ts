@@ -21,12 +21,12 @@ export async function findApiKey(database: Database, keyId: string): Promise<Api
 /** Which of them there are; not those of disabled accounts. */
 export async function findApiKeys(database: Database, keyIds: readonly string[]): Promise<string[]> {
   // One binding, however many there are.
-  const asked = sql`(select value from json_each(${JSON.stringify(keyIds)}))`;
+  const wanted = sql`(select value from json_each(${JSON.stringify(keyIds)}))`;
   const rows = await database
     .select({ keyId: apiKeys.keyId })
     .from(apiKeys)
     .innerJoin(users, and(eq(users.id, apiKeys.userId), isNull(users.disabledAt)))
-    .where(sql`${apiKeys.keyId} in ${asked}`);
+    .where(sql`${apiKeys.keyId} in ${wanted}`);
   return rows.map(({ keyId }) => keyId);
 }
 

@@ -101,8 +101,8 @@ export async function findRecordOf(
       select exists (select 1 from ${devices} where device_id = ${deviceId}) as record,
         exists (select 1 from ${products} where product_key = ${productKey}) as product`,
   ]);
-  const found = results[0];
-  return { hasRecord: found?.record === 1, hasProduct: found?.product === 1 };
+  const row = results[0];
+  return { hasRecord: row?.record === 1, hasProduct: row?.product === 1 };
 }
 
 /** A registered serial activates for the first time. False where it has, or where it was removed. */

@@ -36,11 +36,11 @@ export async function listDevices(
   const begin = after ?? first?.position ?? 'begin';
   const start = begin === 'begin' ? undefined : { ...begin, isIncluded: after === undefined };
   const roles = rolesOf(filter);
-  const [counted, ...found] = await db.batch([
+  const [counted, ...lists] = await db.batch([
     totalOf(db, filter),
     ...roles.map((role) => selectOf(db, filter, role, start).limit(page.size)),
   ]);
-  const rows = roles.flatMap((role, index) => (found[index] ?? []).map((row) => ({ ...row, role })));
+  const rows = roles.flatMap((role, index) => (lists[index] ?? []).map((row) => ({ ...row, role })));
   rows.sort((a, b) => b.device.createdAt - a.device.createdAt || b.device.id - a.device.id);
   return { total: sumOf(counted), rows: rows.slice(0, page.size) };
 }
@@ -132,8 +132,8 @@ async function findFirstOf(
     sql`${sql.join(parts, sql` union all `)} order by created_at desc, id desc limit 1 offset ${offsetOf(page)}`,
     totalOf(db, filter),
   ]);
-  const [found] = results;
-  const position = found && { createdAt: found.created_at, id: found.id };
+  const [first] = results;
+  const position = first && { createdAt: first.created_at, id: first.id };
   return { position, total: sumOf(counted.results) };
 }
 

@@ -39,7 +39,7 @@ export async function searchDevices(
       .where(and(eq(ownerId, userId), wanted));
   const serial = sql`${deviceSN} collate nocase`;
   const startsSerial = sql`${serial} >= ${text} and ${serial} < ${text + last}`;
-  const [asked, byName, bySerial, byId, operated, viewed] = await db.batch([
+  const [product, byName, bySerial, byId, operated, viewed] = await db.batch([
     db
       .select({ id: products.id })
       .from(products)
@@ -51,25 +51,23 @@ export async function searchDevices(
     own(eq(deviceId, text)),
     ...sharedWith(db, userId, text),
   ]);
-  const isWanted = (found: Candidate) =>
-    (productKey === undefined || found.productId === asked[0]?.id) &&
-    (statusCode === undefined || found.status === statusCode);
+  const isWanted = (row: Candidate) =>
+    (productKey === undefined || row.productId === product[0]?.id) &&
+    (statusCode === undefined || row.status === statusCode);
   const roles = new Map<number, ListedDevice['role']>();
   const names = new Map<number, string>();
   const take = (list: readonly Candidate[], as: ListedDevice['role']): void => {
-    for (const found of list) {
-      if ((role !== undefined && role !== as) || !isWanted(found)) continue;
-      roles.set(found.id, as);
-      names.set(found.id, found.searchName ?? '');
+    for (const row of list) {
+      if ((role !== undefined && role !== as) || !isWanted(row)) continue;
+      roles.set(row.id, as);
+      names.set(row.id, row.searchName ?? '');
     }
   };
   take([...byName, ...bySerial, ...byId], 'owner');
   take(operated, 'operator');
   take(viewed, 'viewer');
-  const sorted = [...names].sort(
-    ([oneId, one], [otherId, other]) => (one < other ? -1 : one > other ? 1 : 0) || oneId - otherId,
-  );
-  const ids = sorted.slice((page - 1) * size, page * size).map(([found]) => found);
+  const sorted = [...names].sort(([aId, a], [bId, b]) => (a < b ? -1 : a > b ? 1 : 0) || aId - bId);
+  const ids = sorted.slice((page - 1) * size, page * size).map(([rowId]) => rowId);
   const rows = await readRows(db, ids);
   return {
     total: sorted.length,
@@ -80,7 +78,7 @@ export async function searchDevices(
 
 /** Among the newest devices that are shared with the user, for each role. */
 function sharedWith(db: Database, userId: number, text: string) {
-  const found = memberRoles.map((role) => {
+  const queries = memberRoles.map((role) => {
     const newest = db
       .select({ deviceRow: deviceMembers.deviceRow })
       .from(deviceMembers)
@@ -95,7 +93,7 @@ function sharedWith(db: Database, userId: number, text: string) {
       .innerJoin(devices, eq(devices.id, newest.deviceRow))
       .where(sql`${starts(searchName)} or ${starts(sql`lower(${deviceSN})`)} or ${deviceId} = ${text}`);
   });
-  return found as [(typeof found)[number], (typeof found)[number]];
+  return queries as [(typeof queries)[number], (typeof queries)[number]];
 }
 
 /** In the order of their ids in the list. */
@@ -106,5 +104,5 @@ async function readRows(db: Database, ids: readonly number[]) {
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
     .where(inArray(id, [...ids]));
-  return rows.sort((one, other) => ids.indexOf(one.device.id) - ids.indexOf(other.device.id));
+  return rows.sort((a, b) => ids.indexOf(a.device.id) - ids.indexOf(b.device.id));
 }

@@ -40,11 +40,11 @@ export async function insertSerials(
 
 /** Those of the serials that the product has. */
 export async function findSerials(db: Database, productId: number, serials: readonly string[]) {
-  const given = sql`(select value from json_each(${JSON.stringify(serials)}))`;
+  const wanted = sql`(select value from json_each(${JSON.stringify(serials)}))`;
   const rows = await db
     .select({ deviceSN: devices.deviceSN, deviceId: devices.deviceId })
     .from(devices)
-    .where(and(eq(devices.productId, productId), inArray(devices.deviceSN, given)));
+    .where(and(eq(devices.productId, productId), inArray(devices.deviceSN, wanted)));
   return new Map(rows.map(({ deviceSN, deviceId }) => [deviceSN, deviceId]));
 }
 

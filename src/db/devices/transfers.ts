@@ -45,12 +45,12 @@ export async function findTransfer(
   deviceId: string,
   toUserId: number,
 ): Promise<string | undefined> {
-  const found = await database
+  const row = await database
     .select({ offerId: deviceTransfers.offerId })
     .from(deviceTransfers)
     .where(and(eq(deviceTransfers.deviceId, deviceId), eq(deviceTransfers.toUserId, toUserId)))
     .get();
-  return found?.offerId;
+  return row?.offerId;
 }
 
 /** The open offer of the device by that user, where somebody has the e-mail. */

@@ -14,7 +14,7 @@ import { toIso } from '../../domain/time.ts';
 
 const minPasswordLength = 8;
 
-/** @throws RefusedError weak_password, email_exists, username_exists, forbidden while sign-up is closed */
+/** @throws RefusedError weak_password, name_taken, sign_up_closed */
 export async function registerUser(
   context: ServiceContext,
   { username, email, password }: { username: string; email: string; password: string },
@@ -40,7 +40,7 @@ export async function registerUser(
   return { userId, username, email };
 }
 
-/** @throws RefusedError unauthorized where the account is gone */
+/** @throws RefusedError credential_refused if the account is gone */
 export async function readAccount(context: ServiceContext, userId: number) {
   const user = await findUser(context.primary(), userId);
   if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
@@ -50,7 +50,7 @@ export async function readAccount(context: ServiceContext, userId: number) {
 
 /**
  * Ends all other sessions of the user, and forgets the devices on which they began.
- * @throws RefusedError weak_password, invalid_password, too_many_requests, unauthorized
+ * @throws RefusedError weak_password, credential_refused, rate_limited
  */
 export async function changePassword(
   context: ServiceContext,

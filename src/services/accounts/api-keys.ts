@@ -45,14 +45,14 @@ const unknownUntilMs = new Map<string, number>();
 const blocked = new BlockedAddresses();
 let deletionCount = 0;
 
-/** @throws RefusedError not_found for the product, too_many_api_keys, unauthorized where the account is gone */
+/** @throws RefusedError not_found, limit_reached, credential_refused */
 export async function createApiKey(
   context: ServiceContext,
   userId: number,
-  { description, scopes: asked, productKey = null }: ApiKeyBody,
+  { description, scopes: requested, productKey = null }: ApiKeyBody,
 ) {
   // In the order of the table, each once.
-  const granted = scopes.filter((scope) => asked?.includes(scope) ?? true);
+  const granted = scopes.filter((scope) => requested?.includes(scope) ?? true);
   // Of any owner: a user may have devices of somebody else's product.
   if (productKey !== null && (await findProduct(context.primary(), productKey)) === undefined) {
     throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
@@ -67,7 +67,7 @@ export async function createApiKey(
     throw limitReached('apiKeysPerUser', outcome.max);
   }
   // The members of the contract alone, where nothing more was asked for.
-  if (asked === undefined && productKey === null) return { keyId, apiKey, description };
+  if (requested === undefined && productKey === null) return { keyId, apiKey, description };
   return { keyId, apiKey, description, scopes: granted, productKey };
 }
 
@@ -84,7 +84,7 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
   return { list, total, ...page };
 }
 
-/** @throws RefusedError not_found, forbidden */
+/** @throws RefusedError not_found */
 export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
   const database = context.primary();
   const isDeleted = await deleteApiKey(database, userId, keyId);
@@ -146,13 +146,13 @@ export async function authenticateKey(
 
 async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
   const nowMs = Date.now();
-  const known = knownKeys.get(keyId);
-  if (known !== undefined && nowMs - known.readAtMs < cacheMs) {
-    if (nowMs - known.readAtMs >= refreshAfterMs && !known.isRefreshing) {
-      known.isRefreshing = true;
+  const remembered = knownKeys.get(keyId);
+  if (remembered !== undefined && nowMs - remembered.readAtMs < cacheMs) {
+    if (nowMs - remembered.readAtMs >= refreshAfterMs && !remembered.isRefreshing) {
+      remembered.isRefreshing = true;
       runInBackground('read API key again', fetchKey(context, keyId));
     }
-    return known;
+    return remembered;
   }
   if ((unknownUntilMs.get(keyId) ?? 0) > nowMs) return undefined;
   return fetchKey(context, keyId);

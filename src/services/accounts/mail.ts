@@ -9,7 +9,7 @@ const answerWithinMs = 10_000;
 
 /** undefined where the deployment sends no mails. */
 export function openMailSender({ mail }: Pick<Config, 'mail'>): MailSender | undefined {
-  return mail && ((one) => sendOverHttp(mail, one));
+  return mail && ((message) => sendOverHttp(mail, message));
 }
 
 async function sendOverHttp({ url, from, secret }: NonNullable<Config['mail']>, mail: Mail): Promise<void> {

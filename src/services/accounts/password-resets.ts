@@ -51,7 +51,7 @@ export async function issuePasswordReset(
 
 /**
  * Ends all sessions of the user and every other token.
- * @throws RefusedError weak_password, invalid_request for a token that is unknown, used or expired, too_many_requests
+ * @throws RefusedError weak_password, invalid_input for a token that is unknown, used or expired, rate_limited
  */
 export async function resetPassword(
   context: ServiceContext,

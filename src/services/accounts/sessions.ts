@@ -33,7 +33,7 @@ type Login = SessionClient & { name: string; password: string; deviceToken?: str
 
 /**
  * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
- * @throws RefusedError invalid_password, too_many_requests
+ * @throws RefusedError credential_refused, rate_limited
  */
 export async function logIn(context: ServiceContext, login: Login) {
   const { name, password, clientAddress, deviceToken } = login;
@@ -68,7 +68,7 @@ export async function logIn(context: ServiceContext, login: Login) {
 /**
  * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago: then the
  * answer has the same refresh token as the first one, which may be lost.
- * @throws RefusedError unauthorized
+ * @throws RefusedError credential_refused
  */
 export async function refreshSession(context: ServiceContext, refreshToken: string, client: SessionClient) {
   const family = familyOf(refreshToken);
@@ -80,7 +80,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
     const session = await findSession(database, family);
     if (session === undefined) throw new RefusedError(credentialRefused('refresh_token', 'wrong'));
     if (session.expiresAt <= nowMs) throw new RefusedError(credentialRefused('refresh_token', 'expired'));
-    const judgement = judgeToken(session, (known) => isEqualDigest(known, digest), nowMs);
+    const judgement = judgeToken(session, (stored) => isEqualDigest(stored, digest), nowMs);
     if (judgement.kind === 'reused') {
       await deleteFamily(database, family);
       log('warn', 'refresh token reused, session ended', { userId: session.userId });
@@ -107,7 +107,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
 
 /**
  * Ends the session of the refresh token, or else that of the bearer token.
- * @throws RefusedError unauthorized when neither names a session
+ * @throws RefusedError credential_refused when neither names a session
  */
 export async function logOut(
   context: ServiceContext,
@@ -116,11 +116,11 @@ export async function logOut(
 ): Promise<void> {
   const database = context.primary();
   const named = refreshToken === undefined ? undefined : familyOf(refreshToken);
-  const known = named === undefined ? undefined : await findSession(database, named);
-  if (known === undefined && !bearer.ok) {
+  const stored = named === undefined ? undefined : await findSession(database, named);
+  if (stored === undefined && !bearer.ok) {
     throw new RefusedError(refreshToken === undefined ? bearer.refusal : credentialRefused('refresh_token', 'wrong'));
   }
-  const family = known?.family ?? (bearer.ok ? bearer.value.sessionId : undefined);
+  const family = stored?.family ?? (bearer.ok ? bearer.value.sessionId : undefined);
   if (family !== undefined) await deleteFamily(database, family);
 }
 

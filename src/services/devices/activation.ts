@@ -37,8 +37,8 @@ const maxAttempts = 5;
 type Origin = { clientAddress: string; claimToken?: string };
 
 /**
- * @throws RefusedError invalid_product_key, product_disabled, invalid_claim_token, activation_not_allowed, device_disabled,
- *   reactivation_not_allowed, too_many_devices, too_many_requests, broker_unavailable
+ * @throws RefusedError unknown_product_key, product_disabled, claim_token_refused, activation_refused, device_disabled,
+ *   reactivation_refused, limit_reached, rate_limited, not_published
  */
 export async function activateDevice(context: ServiceContext, request: ActivateBody, origin: Origin) {
   const startedAtMs = Date.now();
@@ -46,12 +46,12 @@ export async function activateDevice(context: ServiceContext, request: ActivateB
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(context, request.productKey);
     const claimantId = await findClaimant(context, product, request, origin);
-    const known = await findDeviceBySerial(db, product.id, request.deviceSN);
-    refuseFirst(product, known);
+    const record = await findDeviceBySerial(db, product.id, request.deviceSN);
+    refuseFirst(product, record);
     const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
     // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
     const answer =
-      known === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, known);
+      record === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, record);
     if (answer !== undefined) return answer;
   }
   throw new Error('activation failed: the device was deleted during each attempt');
@@ -73,12 +73,12 @@ async function activateNew(context: ServiceContext, activation: Activation) {
 }
 
 /** A registered serial becomes a device here; undefined where it was removed, or activated, at the same moment. */
-async function activateKnown(context: ServiceContext, activation: Activation, known: DeviceRow) {
+async function activateKnown(context: ServiceContext, activation: Activation, record: DeviceRow) {
   const db = context.primary();
-  if (known.activatedAt === null && !(await activateRegistered(db, known.deviceId, Date.now()))) return undefined;
-  const answer = await issueCredentials(context, activation, known);
+  if (record.activatedAt === null && !(await activateRegistered(db, record.deviceId, Date.now()))) return undefined;
+  const answer = await issueCredentials(context, activation, record);
   // A refused activation changes nothing.
-  if (answer !== undefined) await noteVersions(db, known, activation.request);
+  if (answer !== undefined) await noteVersions(db, record, activation.request);
   return answer;
 }
 
@@ -93,8 +93,8 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   const identity = { productKey, deviceId };
   const password = await createMessagingPassword(config.messagingSecrets, identity);
   const digests = { secretDigest: await digestOf(deviceSecret), passwordDigest: await digestOf(password) };
-  const { deviceSecret: given } = request;
-  const givenSecretDigest = typeof given === 'string' ? await digestOf(given) : undefined;
+  const { deviceSecret: shownSecret } = request;
+  const givenSecretDigest = typeof shownSecret === 'string' ? await digestOf(shownSecret) : undefined;
   const defaultName = nameOf(product.name, device.deviceSN);
   const proof = { policy: product.reactivation, givenSecretDigest, claimantId, address, defaultName };
   const provision = (wasActivated: boolean) =>
@@ -139,9 +139,9 @@ async function findClaimant(
 }
 
 /** Of a serial that has never activated. */
-function refuseFirst({ activation: policy, productKey }: ProductRow, known: DeviceRow | undefined): void {
-  if (policy === 'open' || (known !== undefined && known.activatedAt !== null)) return;
-  const isRegistered = known !== undefined;
+function refuseFirst({ activation: policy, productKey }: ProductRow, record: DeviceRow | undefined): void {
+  if (policy === 'open' || (record !== undefined && record.activatedAt !== null)) return;
+  const isRegistered = record !== undefined;
   if (policy === 'closed' || !isRegistered) throw new RefusedError({ kind: 'activation_refused', productKey, policy });
 }
 
@@ -199,10 +199,10 @@ async function makeDevice(
   return made;
 }
 
-async function noteVersions(db: Database, known: DeviceRow, reported: ActivateBody): Promise<void> {
-  const { firmwareVersion = known.firmwareVersion, chipModel = known.chipModel } = reported;
-  const isNews = known.firmwareVersion !== firmwareVersion || known.chipModel !== chipModel;
-  if (isNews) await updateActivation(db, known.deviceId, { firmwareVersion, chipModel });
+async function noteVersions(db: Database, record: DeviceRow, reported: ActivateBody): Promise<void> {
+  const { firmwareVersion = record.firmwareVersion, chipModel = record.chipModel } = reported;
+  const isNews = record.firmwareVersion !== firmwareVersion || record.chipModel !== chipModel;
+  if (isNews) await updateActivation(db, record.deviceId, { firmwareVersion, chipModel });
 }
 
 /** A count that is reached does not end by waiting, an hour does. */

@@ -1,4 +1,5 @@
-// The connection data of an activation result (contract 2.7, `mqtt`): of the broker, or of the gateway where there is none. The password is shown this once.
+// The connection data of an activation result (contract 2.7, `mqtt`): of the broker, or of the gateway if there is no broker.
+// The password is shown this once.
 import type { Config } from '../../config.ts';
 import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 

@@ -22,8 +22,8 @@ export type ControlOptions = {
 
 /**
  * Answers when the broker has the command, or, with `waitSeconds`, the device.
- * @throws RefusedError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
- *   device_not_activated, device_disabled, broker_unavailable (then it will not be delivered later, not even with `ttlSeconds`)
+ * @throws RefusedError no_control_params, invalid_control_params, invalid_input, device_disabled, not_published: then it will
+ *   not be delivered later, not even with `ttlSeconds`
  */
 export async function controlDevice(
   context: ServiceContext,
@@ -54,7 +54,6 @@ export async function controlDevice(
   };
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function pageCommands(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<Page<CommandView>>(context, actor, deviceId, {
     action: 'readCommands',
@@ -65,14 +64,14 @@ export async function pageCommands(context: ServiceContext, actor: Actor, device
   return { list: list.map(describeCommand), ...rest };
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found */
+/** @throws RefusedError not_found */
 export async function readCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
     await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(actor, commandId)),
   );
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found, invalid_request where it no longer waits */
+/** @throws RefusedError not_found, invalid_input where it no longer waits */
 export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
     await askDevice(context, deviceId, 'cancelCommand', (device) =>

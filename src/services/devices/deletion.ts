@@ -21,7 +21,6 @@ const endedAtOnce = 5;
 /** Counting what is left reads that many rows at most. */
 const maxCounted = 10_000;
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function deleteDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'delete');
@@ -32,7 +31,7 @@ export async function deleteDevice(context: ServiceContext, actor: Actor, device
 
 /**
  * One slice, the newest first. A device that cannot be ended now keeps its record and stops none of the others.
- * @throws RefusedError not_found, forbidden, too_many_requests, invalid_request without a filter: it would name all devices by
+ * @throws RefusedError not_found, rate_limited, invalid_input without a filter: it would name all devices by
  * mistake
  */
 export async function deleteDevicesOf(
@@ -43,7 +42,7 @@ export async function deleteDevicesOf(
 ): Promise<{ deleted: number; failed: number; remaining: number }> {
   const db = context.primary();
   const { id: productId, ownerId } = await findOwnProduct(db, actor, productKey, 'manageProducts');
-  if (Object.values(filter).every((one) => one === undefined)) {
+  if (Object.values(filter).every((value) => value === undefined)) {
     throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
   }
   const wanted = { ...filter, productId, ownerId };

@@ -9,7 +9,7 @@ import { isDeviceId } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import { restoreById } from './lost-sessions.ts';
 
-/** @throws RefusedError device_not_found, forbidden */
+/** @throws RefusedError not_found, not_owner, role_lacks_right, key_lacks_right */
 export async function requireDevice(
   context: ServiceContext,
   actor: Actor,
@@ -17,9 +17,9 @@ export async function requireDevice(
   action: DeviceAction,
 ): Promise<DeviceWithProduct & { role: Role }> {
   const db = context.primary();
-  const found = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
-  if (found === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
-  const { device, product } = found;
+  const row = isDeviceId(deviceId) ? await findDevice(db, deviceId) : undefined;
+  if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
+  const { device, product } = row;
   const { userId } = actor;
   const memberRole = device.ownerId === userId ? undefined : await findMemberRole(db, device.id, userId);
   const ownership = {
@@ -29,12 +29,12 @@ export async function requireDevice(
   };
   const refusal = refusalOf({ deviceId, productKey: product.productKey, ...ownership }, actor, action);
   if (refusal !== undefined) throw new RefusedError(refusal);
-  return { ...found, role: roleOf(ownership, userId) ?? 'owner' };
+  return { ...row, role: roleOf(ownership, userId) ?? 'owner' };
 }
 
 /**
  * An idempotent call to a device's object. One whose session was lost gets it back first.
- * @throws RefusedError device_not_found, and what the object refuses
+ * @throws RefusedError not_found, object_failed, and what the object refuses
  */
 export async function askDevice<T>(
   context: ServiceContext,
@@ -48,7 +48,7 @@ export async function askDevice<T>(
   return unwrap<T>(isAbsent && (await restoreById(context, deviceId)) ? await call() : outcome);
 }
 
-/** @throws RefusedError device_not_found for text that is no device id: each would wake an object of its own. */
+/** @throws RefusedError not_found for text that is no device id: each would wake an object of its own. */
 export function requireDeviceId(deviceId: string): string {
   if (!isDeviceId(deviceId)) throw new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   return deviceId;
@@ -66,7 +66,7 @@ type Call<T> = {
 
 /**
  * A call to a device's object that `actor` makes.
- * @throws RefusedError device_not_found, forbidden, device_not_activated, and what the object refuses
+ * @throws RefusedError as `requireDevice`, device_not_activated, object_failed, and what the object refuses
  */
 export async function askDeviceAs<T>(
   context: ServiceContext,

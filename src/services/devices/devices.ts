@@ -31,19 +31,19 @@ export type DeviceView = ReturnType<typeof describeDevice>;
  * @param asked an empty `search` is none
  * @param after where another page ended, in place of `page.page`; then the answer has `next`, and the members of the
  *   contract alone otherwise
- * @throws RefusedError invalid_request for a page that only a cursor reaches
+ * @throws RefusedError invalid_input for a page that only a cursor reaches
  */
 export async function pageDevices(
   context: ServiceContext,
   actor: Actor,
-  { search, ...asked }: Omit<DeviceFilter, 'userId'> & { search: string | undefined },
+  { search, ...wanted }: Omit<DeviceFilter, 'userId'> & { search: string | undefined },
   page: PageRequest,
   after: ListPosition | 'begin' | undefined,
 ): Promise<Page<DeviceView> & { next?: string | null; isCut?: boolean }> {
   const db = context.replica();
-  const filter = { ...asked, userId: actor.userId };
+  const filter = { ...wanted, userId: actor.userId };
   // A key that is for one product sees its devices alone.
-  if (actor.productKey !== null && asked.productKey !== undefined && asked.productKey !== actor.productKey)
+  if (actor.productKey !== null && wanted.productKey !== undefined && wanted.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
   if (search !== undefined && search !== '') {
@@ -64,16 +64,14 @@ export async function pageDevices(
   return { list, total, ...page, next: last === undefined ? null : formatCursor(last.device) };
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function readDevice(context: ServiceContext, actor: Actor, deviceId: string): Promise<DeviceView> {
-  const found = await requireDevice(context, actor, deviceId, 'readDevice');
-  return describeDevice(found, found.role);
+  const device = await requireDevice(context, actor, deviceId, 'readDevice');
+  return describeDevice(device, device.role);
 }
 
 /**
  * Changes the session, which decides, and through it the record. When this answers, a disabled device has no relay
  * sessions and its messages change nothing; its broker session is ended where the broker has a call for that.
- * @throws RefusedError device_not_found, forbidden
  */
 export async function changeDevice(
   context: ServiceContext,
@@ -105,10 +103,7 @@ export async function changeDevice(
   return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
 }
 
-/**
- * A new messaging password, shown this once. The old ones and their sessions end at once.
- * @throws RefusedError device_not_found, forbidden
- */
+/** A new messaging password, shown this once. The old ones and their sessions end at once. */
 export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'replaceCredentials');

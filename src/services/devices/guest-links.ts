@@ -28,20 +28,19 @@ const blocked = new BlockedAddresses();
 
 /**
  * @param base origin of the service as the caller sees it
- * @throws RefusedError no_control_params, invalid_control_params, invalid_request, device_not_found, forbidden,
- *   device_not_activated, device_disabled, too_many_guest_links
+ * @throws RefusedError no_control_params, invalid_control_params, invalid_input, device_disabled, limit_reached
  */
 export async function makeGuestLink(
   context: ServiceContext,
   actor: Actor,
   deviceId: string,
-  asked: { command?: unknown; maxUses?: number | undefined; expiresAt: string },
+  body: { command?: unknown; maxUses?: number | undefined; expiresAt: string },
   { base, address }: { base: string; address: string },
 ) {
   requireDeviceId(deviceId);
-  const params = unwrap(parseControl(asked.command));
+  const params = unwrap(parseControl(body.command));
   const linkId = createId('', linkIdLength);
-  const link = { linkId, params, maxUses: asked.maxUses, expiresAtMs: Date.parse(asked.expiresAt) };
+  const link = { linkId, params, maxUses: body.maxUses, expiresAtMs: Date.parse(body.expiresAt) };
   // Once: repeated after a lost answer it would make a second link that nobody has.
   const made = await askDeviceAs<GuestLinkView>(context, actor, deviceId, {
     action: 'share',
@@ -53,7 +52,7 @@ export async function makeGuestLink(
   return { ...describeLink(made), url: `${base}/g/${token}` };
 }
 
-/** Newest first. @throws RefusedError device_not_found, forbidden */
+/** Newest first. */
 export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<Page<GuestLinkView>>(context, actor, deviceId, {
     action: 'share',
@@ -64,7 +63,7 @@ export async function pageGuestLinks(context: ServiceContext, actor: Actor, devi
   return { list: list.map(describeLink), ...rest };
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found */
+/** @throws RefusedError not_found */
 export async function revokeGuestLink(
   context: ServiceContext,
   actor: Actor,
@@ -80,7 +79,7 @@ export async function revokeGuestLink(
   return { linkId };
 }
 
-/** Changes nothing. @throws RefusedError guest_link_refused, too_many_requests */
+/** Changes nothing. @throws RefusedError guest_link_refused, rate_limited */
 export async function viewAsGuest(context: ServiceContext, token: string, address: string): Promise<GuestView> {
   const { deviceId, linkId } = await requireLink(context, token, address);
   return orRevoked(() =>
@@ -90,7 +89,7 @@ export async function viewAsGuest(context: ServiceContext, token: string, addres
 
 /**
  * Sends the command of the link. The same `requestId` again is the same use.
- * @throws RefusedError guest_link_refused, too_many_requests, device_disabled, forbidden, broker_unavailable
+ * @throws RefusedError guest_link_refused, rate_limited, device_disabled, not_published
  */
 export async function useGuestLink(
   context: ServiceContext,

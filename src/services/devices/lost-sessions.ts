@@ -36,10 +36,10 @@ export async function restoreSession(context: ServiceContext, device: DeviceRow,
 /** False where D1 knows of no session that the device had. */
 export async function restoreById(context: ServiceContext, deviceId: string): Promise<boolean> {
   const db = context.primary();
-  const found = await findDevice(db, deviceId);
-  if (found === undefined || !hadSession(found.device)) return false;
-  const product = await findProduct(db, found.product.productKey);
+  const record = await findDevice(db, deviceId);
+  if (record === undefined || !hadSession(record.device)) return false;
+  const product = await findProduct(db, record.product.productKey);
   if (product === undefined) return false;
-  await restoreSession(context, found.device, product);
+  await restoreSession(context, record.device, product);
   return true;
 }

@@ -15,7 +15,6 @@ import { askDevice, askDeviceAs, requireDevice, requireDeviceId } from './device
 
 const offerMs = 7 * dayMs;
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function releaseDevice(context: ServiceContext, actor: Actor, deviceId: string) {
   const requestedAtMs = Date.now();
   const { device, product } = await requireDevice(context, actor, deviceId, 'transfer');
@@ -34,7 +33,7 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
 
 /**
  * Whether somebody has the e-mail is not told.
- * @throws RefusedError device_not_found, forbidden, invalid_request, too_many_transfers
+ * @throws RefusedError invalid_input, limit_reached
  */
 export async function offerDevice(
   context: ServiceContext,
@@ -71,7 +70,7 @@ export async function offerDevice(
   return { deviceId, email, expiresAt: toIso(expiresAtMs) };
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found where there is none */
+/** @throws RefusedError not_found where there is none */
 export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   await askDeviceAs(context, actor, deviceId, {
     action: 'transfer',
@@ -87,13 +86,13 @@ export async function answerOffer(
   context: ServiceContext,
   userId: number,
   deviceId: string,
-  given: { isAccepted: boolean; address: string },
+  answer: { isAccepted: boolean; address: string },
 ) {
   const db = context.primary();
   const offerId = await findTransfer(db, requireDeviceId(deviceId), userId);
   if (offerId === undefined) throw new RefusedError({ kind: 'not_found', what: 'transfer', id: deviceId });
   await askDevice(context, deviceId, 'answerTransfer', (session) =>
-    session.decide({ kind: 'transfer_answered', userId, offerId, ...given }),
+    session.decide({ kind: 'transfer_answered', userId, offerId, ...answer }),
   );
   await deleteTransfer(db, deviceId, offerId);
   return { deviceId };
@@ -109,7 +108,6 @@ export async function pageOffers(context: ServiceContext, userId: number, page: 
   return { list, total, ...page };
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function readOwnership(context: ServiceContext, actor: Actor, deviceId: string) {
   const { claimedAtMs, pairingUntilMs, offer } = await askDeviceAs(context, actor, deviceId, {
     action: 'transfer',
@@ -124,7 +122,6 @@ export async function readOwnership(context: ServiceContext, actor: Actor, devic
   };
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function setPairingWindow(
   context: ServiceContext,
   actor: Actor,

@@ -17,7 +17,7 @@ export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 't
 const maxSerials = 1_000;
 const serialsAtOnce = 50;
 
-/** A result for each, in their order. @throws RefusedError not_found, forbidden, invalid_request, too_many_requests */
+/** A result for each, in their order. @throws RefusedError not_found, invalid_input, rate_limited */
 export async function registerSerials(
   context: ServiceContext,
   actor: Actor,
@@ -36,13 +36,13 @@ export async function registerSerials(
   const wanted = [...new Set(serials.filter(isDeviceSN))];
   const { deviceIds, made } = await registerInSteps(context, product, wanted);
   const seen = new Set<string>();
-  const list = serials.map((given, index) => {
+  const list = serials.map((serial, index) => {
     const line = index + 1;
-    if (!isDeviceSN(given)) return { line, deviceSN: null, deviceId: null, result: 'invalid' as SerialResult };
-    const deviceId = deviceIds.get(given) ?? null;
-    const result = seen.has(given) ? 'repeated' : resultOf(made.has(given), deviceId);
-    seen.add(given);
-    return { line, deviceSN: given, deviceId, result };
+    if (!isDeviceSN(serial)) return { line, deviceSN: null, deviceId: null, result: 'invalid' as SerialResult };
+    const deviceId = deviceIds.get(serial) ?? null;
+    const result = seen.has(serial) ? 'repeated' : resultOf(made.has(serial), deviceId);
+    seen.add(serial);
+    return { line, deviceSN: serial, deviceId, result };
   });
   return { registered: made.size, list };
 }
@@ -73,7 +73,7 @@ async function registerInSteps(
   return { deviceIds, made };
 }
 
-/** @throws RefusedError not_found, forbidden, invalid_request for a page too far */
+/** @throws RefusedError not_found, invalid_input for a page too far */
 export async function pageSerials(context: ServiceContext, actor: Actor, productKey: string, page: PageRequest) {
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'readProducts');
@@ -90,7 +90,7 @@ export async function pageSerials(context: ServiceContext, actor: Actor, product
   return { list, total, ...page };
 }
 
-/** Of a serial that has not activated. @throws RefusedError not_found, forbidden, invalid_request */
+/** Of a serial that has not activated. @throws RefusedError not_found, invalid_input */
 export async function removeSerial(context: ServiceContext, actor: Actor, productKey: string, deviceSN: string) {
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');

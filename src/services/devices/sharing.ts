@@ -24,7 +24,7 @@ import { askDevice, requireDevice } from './device-access.ts';
 
 const invitationMs = 7 * dayMs;
 
-/** @throws RefusedError invalid_request, device_not_found, forbidden, too_many_members */
+/** @throws RefusedError invalid_input, limit_reached */
 export async function inviteMember(
   context: ServiceContext,
   actor: Actor,
@@ -62,14 +62,14 @@ export async function inviteMember(
   return describeInvitation(invitation);
 }
 
-/** Open invitations of a device. @throws RefusedError device_not_found, forbidden */
+/** Open invitations of a device. */
 export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const { total, rows } = await listInvitationsOf(context.primary(), device.id, page);
   return { list: rows.map(describeInvitation), total, ...page };
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found */
+/** @throws RefusedError not_found */
 export async function withdrawInvitation(
   context: ServiceContext,
   actor: Actor,
@@ -94,13 +94,13 @@ export async function pageIncoming(context: ServiceContext, userId: number, page
   return { list, total, ...page };
 }
 
-/** The same answer where it is repeated before the invitation is gone. @throws RefusedError not_found, too_many_members */
+/** The same answer where it is repeated before the invitation is gone. @throws RefusedError not_found, limit_reached */
 export async function acceptInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
   const { foldedEmail, email } = await requireUser(context, userId);
-  const found = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
-  if (found === undefined) throw noInvitation(id);
-  const { deviceId, invitation, maxMembers } = found;
+  const open = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
+  if (open === undefined) throw noInvitation(id);
+  const { deviceId, invitation, maxMembers } = open;
   const { role, invitedBy } = invitation;
   await askDevice(context, deviceId, 'join', (session) =>
     session.decide({ kind: 'member_joined', userId, role, invitedBy, ...{ email, address }, maxMembers }),
@@ -113,23 +113,22 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
 export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
   const { foldedEmail, email } = await requireUser(context, userId);
-  const found = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
+  const open = await findInvitation(db, id, foldedEmail, Date.now(), context.config.limits);
   if ((await deleteInvitation(db, id, { foldedEmail })) === undefined) throw noInvitation(id);
-  if (found !== undefined) {
+  if (open !== undefined) {
     const party = { email, address };
-    await noteInvitation(context, inPerson(userId), found.deviceId, 'invitation_declined', null, party);
+    await noteInvitation(context, inPerson(userId), open.deviceId, 'invitation_declined', null, party);
   }
   return { invitationId: id };
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export async function pageMembers(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const { total, rows } = await listMembers(context.primary(), device.id, page);
   return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
 
-/** @throws RefusedError device_not_found, forbidden, not_found */
+/** @throws RefusedError not_found */
 export async function changeMember(
   context: ServiceContext,
   actor: Actor,
@@ -144,7 +143,7 @@ export async function changeMember(
   );
 }
 
-/** By an owner, or of one's own membership. @throws RefusedError device_not_found, forbidden, not_found */
+/** By an owner, or of one's own membership. @throws RefusedError not_found */
 export async function removeMember(
   context: ServiceContext,
   actor: Actor,

@@ -8,7 +8,6 @@ import { askDeviceAs } from './device-access.ts';
 
 const action = 'readReports';
 
-/** @throws RefusedError device_not_found, forbidden */
 export function readStatus(context: ServiceContext, actor: Actor, deviceId: string): Promise<StatusView> {
   return askDeviceAs<StatusView>(context, actor, deviceId, {
     action,
@@ -20,7 +19,6 @@ export function readStatus(context: ServiceContext, actor: Actor, deviceId: stri
   });
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export function pageEvents(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   return askDeviceAs<Page<EventView>>(context, actor, deviceId, {
     action,
@@ -30,7 +28,6 @@ export function pageEvents(context: ServiceContext, actor: Actor, deviceId: stri
   });
 }
 
-/** @throws RefusedError device_not_found, forbidden */
 export function readProperties(context: ServiceContext, actor: Actor, deviceId: string) {
   return askDeviceAs<PropertiesView>(context, actor, deviceId, {
     action,

@@ -76,7 +76,7 @@ async function checkBrokerSide({ env }: ServiceContext): Promise<string[]> {
 
 /** Newer ones than this Worker knows harm nothing: it may be the version before, rolled back to. */
 async function findMissingMigrations(context: ServiceContext): Promise<string[]> {
-  const known = journal.entries.map(({ tag }) => tag);
+  const tags = journal.entries.map(({ tag }) => tag);
   const applied = await context
     .primary()
     .all<{ name: string }>(sql`select name from d1_migrations`)
@@ -86,7 +86,7 @@ async function findMissingMigrations(context: ServiceContext): Promise<string[]>
       throw error;
     });
   const names = new Set(applied.map(({ name }) => name.replace(/\.sql$/, '')));
-  return known.filter((name) => !names.has(name));
+  return tags.filter((name) => !names.has(name));
 }
 
 /** undefined where the answer fails or does not come in time. */

@@ -22,7 +22,7 @@ export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): 
   log('warn', 'operator: sign-up changed', { isOpen });
 }
 
-/** @throws RefusedError not_found, too_many_requests; forbidden for a disabled account */
+/** @throws RefusedError not_found, rate_limited, account_disabled */
 export async function issueResetFor(context: ServiceContext, name: string) {
   const user = await findAccount(context, name);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
