@@ -5,27 +5,25 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { eventually } from '../../rig/changes.ts';
 import { addProduct, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
-import { ApiError, connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
+import { connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
 import { RelayFollower } from '../../rig/clients/relay-client.ts';
 import { say, shorten, warn } from '../terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from '../virtual-device.ts';
 import { writePrivateFile } from './secrets.ts';
 
-const serial = 'DEMO-SWITCH-1';
+const [productKey, serial] = ['demo-switch', 'DEMO-SWITCH-1'];
 const stepTimeoutMs = 10_000;
 const reconnectEveryMs = 1_000;
 
-type DemoAccount = Account & { productKey: string };
-type Owner = Session & DemoAccount;
 export type DemoOptions = { apiUrl: string; stateDir: string; signal: AbortSignal };
-export type Demo = { account: Owner; activation: Activation };
+export type Demo = { account: Session; productKey: string; activation: Activation };
 
 /** Resolves when the command has been sent; device and subscriber go on until `signal` says stop. */
 export async function runDemo({ apiUrl, stateDir, signal }: DemoOptions): Promise<Demo> {
   const account = await openAccount(apiUrl, stateDir);
   const startedAtMs = performance.now();
   const onEvent = (event: DeviceEvent) => showDevice(event, startedAtMs);
-  const device = new VirtualDevice({ apiUrl, productKey: account.productKey, serial, onEvent });
+  const device = new VirtualDevice({ apiUrl, productKey, serial, onEvent });
   signal.addEventListener('abort', () => {
     device.stop().catch((error: unknown) => warn('device', `did not disconnect in order: ${describeFailure(error)}`));
   });
@@ -33,23 +31,20 @@ export async function runDemo({ apiUrl, stateDir, signal }: DemoOptions): Promis
   await subscribe(apiUrl, activation, signal);
   await showOnline(account, activation.deviceId);
   await sendCommand(account, activation.deviceId);
-  return { account, activation };
+  return { account, productKey, activation };
 }
 
 /** User and product: made at the first start, found again later. The password is random and kept in the state folder. */
-async function openAccount(apiUrl: string, stateDir: string): Promise<Owner> {
+async function openAccount(apiUrl: string, stateDir: string): Promise<Session> {
   const path = join(stateDir, 'demo.json');
-  const open = (known: Account) => signUp((credentials) => connectApi(apiUrl, credentials), known);
-  const isNew = !existsSync(path);
-  let account = isNew ? makeAccount('') : (JSON.parse(readFileSync(path, 'utf8')) as DemoAccount);
-  const session = await open(account).catch((error: unknown) => {
-    if (!(error instanceof ApiError && error.reason === 'invalid_password')) throw error;
-    // The database has an earlier demo user, whose password was lost with its file.
-    account = makeAccount(`-${randomBytes(3).toString('hex')}`);
-    return open(account);
-  });
-  writePrivateFile(path, `${JSON.stringify(account, null, 2)}\n`);
-  const { productKey, email } = account;
+  if (!existsSync(path)) {
+    writePrivateFile(
+      path,
+      JSON.stringify({ email: 'demo@example.com', password: randomBytes(12).toString('base64url') }),
+    );
+  }
+  const account = JSON.parse(readFileSync(path, 'utf8')) as Account;
+  const session = await signUp((credentials) => connectApi(apiUrl, credentials), account);
   await addProduct(session, {
     ...{ productKey, name: 'Demo switch', description: 'The virtual switch of the local demo', model: 'LW-DEMO' },
     ...{
@@ -60,13 +55,9 @@ async function openAccount(apiUrl: string, stateDir: string): Promise<Owner> {
       manufacturer: 'Latchwork',
     },
   });
-  say('api', `demo user ${email} ${isNew ? 'registered' : 'signed in'}, product ${productKey}`);
-  return { ...session, productKey };
-}
-
-function makeAccount(suffix: string): DemoAccount {
-  const password = randomBytes(12).toString('base64url');
-  return { email: `demo${suffix}@example.com`, password, productKey: `demo-switch${suffix}` };
+  const isNew = session.isNew ? 'registered' : 'signed in';
+  say('api', `demo user ${account.email} ${isNew}, product ${productKey}`);
+  return session;
 }
 
 /** Resolves when the subscription is active. */
@@ -101,13 +92,13 @@ function showDevice(event: DeviceEvent, startedAtMs: number): void {
   } else if (event.type === 'replied') say('device', `replied to ${event.id}`);
 }
 
-async function showOnline({ api }: Owner, deviceId: string): Promise<void> {
+async function showOnline({ api }: Session, deviceId: string): Promise<void> {
   const isOnline = async () => (await dataOf(api.devices[':deviceId'].status.$get({ param: { deviceId } }))).online;
   await eventually('a status view that shows the device online', isOnline, stepTimeoutMs);
   say('api', `status view: ${deviceId} is online`);
 }
 
-async function sendCommand({ api }: Owner, deviceId: string): Promise<void> {
+async function sendCommand({ api }: Session, deviceId: string): Promise<void> {
   const json = { action: 'toggle' as const, position: 'down' as const };
   say('api', `command sent to ${deviceId}: ${JSON.stringify(json)}`);
   const sentAtMs = performance.now();

@@ -3,6 +3,7 @@
 import { join, relative } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { styleText } from 'node:util';
+import { eventually } from '../../rig/changes.ts';
 import { askHealth, describeFailure } from '../../rig/clients/api.ts';
 import { readCommandLine } from '../../rig/command-line.ts';
 import { bridgePart, brokerPart, gatewayPart, type Place, workerPart } from '../../rig/services/parts.ts';
@@ -32,7 +33,6 @@ const usage = `Usage: npm start
   CORS_ORIGINS       origins of browser applications (http://localhost:*,http://127.0.0.1:*)
   LIMITS, RATE_LIMITS  see docs/limits.md`;
 
-const healthEveryMs = 100;
 const patienceMs = 20_000;
 const doubleSignalMs = 250;
 
@@ -137,18 +137,10 @@ async function showDemo(apiUrl: string, stateDir: string, addresses: Addresses):
   }
 }
 
-/** Shows what is missing every few seconds until nothing is. */
 async function waitForHealth(api: string): Promise<void> {
-  const deadlineMs = Date.now() + patienceMs;
-  let toldAtMs = Date.now();
-  for (let missing = await askHealth(api); missing !== undefined && !isStopping(); missing = await askHealth(api)) {
-    if (Date.now() > deadlineMs) throw new Error(`Not ready after ${patienceMs / 1000} s: ${missing}`);
-    if (Date.now() - toldAtMs > 3_000) {
-      warn('health', missing);
-      toldAtMs = Date.now();
-    }
-    await sleep(healthEveryMs);
-  }
+  let missing: string | undefined;
+  const isHealthy = async () => isStopping() || (missing = await askHealth(api)) === undefined;
+  await eventually(() => `all parts are connected: ${missing}`, isHealthy, patienceMs);
 }
 
 function reportHealed(api: string, name: string): void {

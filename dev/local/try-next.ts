@@ -8,11 +8,11 @@ const json = "-H 'Content-Type: application/json'";
 
 export function describeDemoSteps(
   { api, relay, mqttHost, mqttPort }: Addresses,
-  { activation, account }: Demo,
+  { activation, productKey, account }: Demo,
 ): string {
   const device = `${api}/api/v1/devices/${activation.deviceId}`;
   const authorization = '-H "Authorization: Bearer $TOKEN"';
-  const activationBody = JSON.stringify({ productKey: account.productKey, deviceSN: 'MY-BOARD-1' });
+  const activationBody = JSON.stringify({ productKey, deviceSN: 'MY-BOARD-1' });
   const credentials = [account.email, account.password].map(encodeURIComponent).join('/');
   return `
 ${title('Open the console as the demo user, and press its switch')}

@@ -19,7 +19,7 @@ export const localLoad: Scenario = {
   run: async ({ count, say }) => {
     const [seconds, scheduleSeconds, wantedRuns] = [count(180, 8), count(20, 2), count(6, 3)];
     // The same path as the minute's, more often.
-    const run = new LocalRun(await chooseLocalPlace(), { DEMO: '0', SCHEDULE_SECONDS: String(scheduleSeconds) });
+    const run = new LocalRun(await chooseLocalPlace(), { DEMO: 'no', SCHEDULE_SECONDS: String(scheduleSeconds) });
     try {
       await run.untilTold(/Try next/);
       const pids = JSON.stringify(run.parts);
