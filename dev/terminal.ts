@@ -1,7 +1,7 @@
 // The output of `npm start`: one line an event, with milliseconds. Colours only on a terminal. Formats only.
 import { styleText } from 'node:util';
 import { describeFailure } from '../rig/clients/api.ts';
-import { refusedLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
+import { refusedDirectLoginEvent, rejectedMessageEvent } from '../src/protocol/log-events.ts';
 
 const colours = {
   api: 'cyan',
@@ -74,15 +74,19 @@ function describeTrouble(part: string, line: string): { who: string; kind: strin
 }
 
 function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>): string | undefined {
-  const { deviceId, reason, topic, text, dropped, countInHour, address } = fields;
-  const [id, why] = [String(deviceId), String(reason).replaceAll('_', ' ')];
+  const { deviceId, reason, topic, text, dropped, username, peerhost, refusal, problem, credential } = fields;
+  const words = (...parts: unknown[]): string => parts.join(' ').replaceAll('_', ' ');
   if (event === rejectedMessageEvent) {
     const members = Array.isArray(dropped) && dropped.length > 0 ? ` (${dropped.join(', ')})` : '';
-    return `${id}: ${String(topic)} not understood, ${why}${members}: ${shorten(text ?? '')}`;
+    return `${String(deviceId)}: ${String(topic)} not understood, ${words(reason)}${members}: ${shorten(text ?? '')}`;
   }
-  if (event !== refusedLoginEvent) return undefined;
-  const from = typeof address === 'string' ? ` from ${address}` : '';
-  return `${id}: login${from} refused, ${why}, ${String(countInHour)} in this hour`;
+  // Of the local broker, whose user names end with the device id.
+  if (event === 'login_refused') {
+    return `${String(username).replace(/^.*&/, '')}: login from ${String(peerhost)} refused, ${words(reason)}`;
+  }
+  if (event !== refusedDirectLoginEvent) return undefined;
+  const why = problem === undefined ? words(refusal) : words(problem, credential);
+  return `${String(deviceId)}: login over WebSocket refused, ${why}`;
 }
 
 /** Nothing of a line that is text, or was cut off. */

@@ -63,7 +63,7 @@ test.each([
   const secure = await connectAsync({ ...login, ...tls, password });
   await secure.endAsync();
   await expect(connectAsync({ ...login, password: `${password}x` })).rejects.toThrow();
-  await run.untilTold(new RegExp(`device +${id}: login from 127.0.0.1 refused, wrong password`));
+  await run.untilTold(new RegExp(`device +${id}: login .* refused, (invalid password|wrong messaging password)`));
   const mistaken = await connectAsync({ ...login, password });
   await mistaken.publishAsync(topics.propertyPost, '{"params":{"position":"sideways"}}', { qos: 1 });
   await run.untilTold(

@@ -4,7 +4,7 @@ import type { LastRejected } from '../../domain/device/messages/messages.ts';
 import type { LoginRefusal } from '../../domain/device/core/counts.ts';
 import type { DeviceState } from '../../domain/device/core/state.ts';
 import { log } from '../../log.ts';
-import { refusedLoginEvent, rejectedMessageEvent } from '../../protocol/log-events.ts';
+import { rejectedMessageEvent } from '../../protocol/log-events.ts';
 
 const lineEveryMs = 10_000;
 
@@ -32,7 +32,7 @@ export class DeviceTrouble {
   }
 
   #noteRefused({ reason, count, address }: LoginRefusal, nowMs: number): void {
-    this.#line(refusedLoginEvent, { reason, countInHour: count, address }, nowMs);
+    this.#line('device login refused', { reason, countInHour: count, address }, nowMs);
   }
 
   #line(event: string, fields: Record<string, unknown>, nowMs: number): void {

@@ -16,19 +16,22 @@ beforeEach(() => {
 
 const refused = (deviceId: string) =>
   JSON.stringify({
-    ...{ level: 'info', event: 'device login refused', deviceId },
-    ...{ reason: 'wrong_password', countInHour: 3, address: '192.168.1.7' },
+    ...{ level: 'info', event: 'login_refused', username: `pk&${deviceId}` },
+    ...{ reason: 'invalid_password', peerhost: '192.168.1.7' },
   });
 
 test('a refused login and a message that was not understood are one line each', () => {
   show(refused('dev_1'));
+  const refusal = { deviceId: 'dev_1', kind: 'credential_refused', problem: 'wrong', credential: 'messaging_password' };
+  show(JSON.stringify({ level: 'info', event: 'edge login refused', ...refusal }));
   const fields = { deviceId: 'dev_1', topic: 'status', reason: 'not_json', dropped: [], text: 'on\nline' };
   show(JSON.stringify({ level: 'info', event: 'device message not understood', ...fields }));
   show(JSON.stringify({ level: 'info', event: 'request' }));
   show('text');
   show('{"level":"warn","event":"cut o');
   expect(shown).toEqual([
-    'device dev_1: login from 192.168.1.7 refused, wrong password, 3 in this hour',
+    'device dev_1: login from 192.168.1.7 refused, invalid password',
+    'device dev_1: login over WebSocket refused, wrong messaging password',
     'device dev_1: status not understood, not json: on line',
   ]);
 });

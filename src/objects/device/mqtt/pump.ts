@@ -17,6 +17,7 @@ import {
   type ConnectPacket,
   type ProtocolLevel,
 } from '../../../protocol/mqtt-codec/client-packets.ts';
+import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
 import { edgeAddressHeader, takenCheck } from './sockets.ts';
@@ -198,7 +199,7 @@ export class MqttPump {
   #refuse(level: ProtocolLevel, refusal: ConnectRefusal, cause?: Refusal): void {
     if (this.#isEnded()) return;
     sendIfOpen(this.#client.socket, encodeConnack(level, connackCodeOf(level, refusal)));
-    log('info', 'edge login refused', { refusal, ...cause });
+    log('info', refusedDirectLoginEvent, { deviceId: this.#client.deviceId, refusal, ...cause });
     this.#end(1008, refusal);
   }
 

@@ -25,6 +25,7 @@ import type { EdgeSessionEnd, OpenSession } from '../../../domain/device/presenc
 import type { EdgeTaken } from '../../../domain/device/core/events.ts';
 import { describeError, log } from '../../../log.ts';
 import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
+import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
 import { pubackType, publishType } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
@@ -302,7 +303,7 @@ export class EdgeSockets {
 
   #refuse(connection: EdgeConnection, level: ProtocolLevel, refusal: ConnectRefusal, cause?: object): void {
     connection.send(encodeConnack(level, connackCodeOf(level, refusal)));
-    this.#log('info', 'edge login refused', { refusal, ...cause });
+    this.#log('info', refusedDirectLoginEvent, { refusal, ...cause });
     this.#leave(connection);
     closeIfOpen(connection.socket, 1008, refusal);
   }
