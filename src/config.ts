@@ -98,7 +98,7 @@ const settingsSchema = z.object({
     .transform((list) => partsOf(list.replaceAll(/\s*,\s*/g, ',').trim()))
     .pipe(z.array(z.string().regex(/^(\*|https?:\/\/[^/\s]+)$/, { error: 'has the form https://host or *' }))),
   RATE_LIMITS: choice(['production', 'relaxed']),
-  LIMITS: text.transform((list, { addIssue }) => readLimits(list, (problem) => addIssue(problem))),
+  LIMITS: text.transform((list, context) => readLimits(list, (problem) => context.addIssue(problem))),
   LOCATION_HINT: choice(['', ...locationHints]),
   LOG_REJECTED_TEXT: yesOrNo,
   LOG_INFO_SHARE: number(0, 1),

@@ -63,8 +63,11 @@ export type RunningWorker = { url: URL; stop: () => Promise<void> };
 
 export async function runWorker(options: RuntimeOptions): Promise<RunningWorker> {
   const { root, buildDir, persistDir, host, port, onLog, onRestart } = options;
-  const config = readWranglerConfig({ config: join(root, 'wrangler.toml') }, { hideWarnings: true });
-  const { workerOptions, main } = getWorkerOptions(config);
+  const configPath = join(root, 'wrangler.toml');
+  const { workerOptions, main } = getWorkerOptions(configPath);
+  const { vars } = readWranglerConfig({ config: configPath }, { hideWarnings: true }) as {
+    vars: Record<string, unknown>;
+  };
   const assets = workerOptions.assets as { directory: string; binding: string };
   // Rules say how a bundler reads files; the bundle has its modules already, and Miniflare refuses both together.
   const foreign = ['modulesRules', 'assets', 'ratelimits'];
@@ -74,7 +77,7 @@ export async function runWorker(options: RuntimeOptions): Promise<RunningWorker>
     modules: listModules(buildDir, basename(main ?? 'index.ts').replace(/\.\w+$/, '.js'), options.frontModule),
     modulesRoot: buildDir,
     // The vars of the file alone: a .dev.vars is for `wrangler dev`.
-    bindings: { ...overrideVars(config.vars, options.env), ...options.bindings },
+    bindings: { ...overrideVars(vars, options.env), ...options.bindings },
     // Straight to the Worker: Miniflare's own entry in front of it takes half of the requests a second.
     unsafeDirectSockets: [{ host, port }],
     serviceBindings: { ...bindRateLimits((workerOptions as V4WorkerOptions).ratelimits), [assets.binding]: assetsName },

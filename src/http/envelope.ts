@@ -12,6 +12,9 @@ export const maxMessageBytes = 200;
 
 type ErrorStatus = (typeof statusByError)[ErrorMessage];
 
+/** What a route about one device can refuse for its caller. */
+export const deviceErrors = ['invalid_request', 'unauthorized', 'forbidden', 'device_not_found'] as const;
+
 /** The responses of a route for `createRoute`: its data, and the errors it can raise. */
 export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessage[]) {
   const code = z.literal(200).openapi({ type: 'integer', enum: [200], example: 200 });

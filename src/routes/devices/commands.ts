@@ -1,7 +1,7 @@
 // Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
 import { createRoute } from '@hono/zod-openapi';
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter } from '../../http/router.ts';
@@ -60,7 +60,7 @@ const listCommandsRoute = createRoute({
   tags,
   ...signedInFor('readCommands'),
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
-  responses: responsesOf(commandPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(commandPageSchema, ...deviceErrors),
 });
 
 const readCommandRoute = createRoute({
@@ -81,14 +81,7 @@ const cancelCommandRoute = createRoute({
   tags,
   ...mayControl,
   request: { params: commandParamSchema },
-  responses: responsesOf(
-    commandSchema,
-    'invalid_request',
-    'unauthorized',
-    'forbidden',
-    'device_not_found',
-    'not_found',
-  ),
+  responses: responsesOf(commandSchema, ...deviceErrors, 'not_found'),
 });
 
 export const deviceCommandRoutes = createRouter()

@@ -2,7 +2,7 @@
 import { createRoute } from '@hono/zod-openapi';
 import { signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter } from '../../http/router.ts';
@@ -93,14 +93,7 @@ const changeRoute = createRoute({
     'commands. Enabling it restores all of that with the credentials it has.',
   ...signedInFor('rename', 'disable'),
   request: { params: deviceIdParamSchema, body: jsonBody(changeDeviceBodySchema) },
-  responses: responsesOf(
-    deviceSchema,
-    'invalid_request',
-    'unauthorized',
-    'forbidden',
-    'device_not_found',
-    'device_not_activated',
-  ),
+  responses: responsesOf(deviceSchema, ...deviceErrors, 'device_not_activated'),
 });
 
 const credentialsRoute = createRoute({
@@ -111,14 +104,7 @@ const credentialsRoute = createRoute({
   description: 'Shown this once. The old ones end at once, and with them the sessions that were opened with them.',
   ...signedInFor('replaceCredentials'),
   request: { params: deviceIdParamSchema },
-  responses: responsesOf(
-    credentialsSchema,
-    'invalid_request',
-    'unauthorized',
-    'forbidden',
-    'device_not_found',
-    'device_not_activated',
-  ),
+  responses: responsesOf(credentialsSchema, ...deviceErrors, 'device_not_activated'),
 });
 
 const deleteRoute = createRoute({
@@ -129,7 +115,7 @@ const deleteRoute = createRoute({
   description: 'Its credentials end, its relay sessions are closed; the same serial activates as a new device.',
   ...signedInFor('delete'),
   request: { params: deviceIdParamSchema },
-  responses: responsesOf(deletedDeviceSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(deletedDeviceSchema, ...deviceErrors),
 });
 
 const statusRoute = createRoute({
@@ -151,7 +137,7 @@ const eventsRoute = createRoute({
     'grace of its product are listed as well. Refused logins are one event for each reason and hour.',
   ...signedInFor('readReports'),
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
-  responses: responsesOf(deviceEventPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(deviceEventPageSchema, ...deviceErrors),
 });
 
 const propertiesRoute = createRoute({

@@ -3,7 +3,7 @@
 import { createRoute } from '@hono/zod-openapi';
 import { signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -17,7 +17,7 @@ import {
 import { makeGuestLink, pageGuestLinks, revokeGuestLink } from '../../services/devices/guest-links.ts';
 
 const mayShare = { tags: ['Sharing'], ...signedInFor('share') };
-const refusals = ['invalid_request', 'unauthorized', 'forbidden', 'device_not_found'] as const;
+const refusals = [...deviceErrors] as const;
 
 const makeRoute = createRoute({
   method: 'post',

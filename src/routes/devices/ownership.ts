@@ -2,7 +2,7 @@
 import { createRoute } from '@hono/zod-openapi';
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -30,7 +30,7 @@ import {
 } from '../../services/devices/ownership.ts';
 
 const tags = ['Ownership'];
-const refusals = ['invalid_request', 'unauthorized', 'forbidden', 'device_not_found'] as const;
+const refusals = [...deviceErrors] as const;
 
 const claimTokenRoute = createRoute({
   method: 'post',

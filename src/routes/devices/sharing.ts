@@ -2,7 +2,7 @@
 import { createRoute } from '@hono/zod-openapi';
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -47,14 +47,7 @@ const inviteRoute = createRoute({
     'it changes the role.',
   ...mayShare,
   request: { params: deviceIdParamSchema, body: jsonBody(inviteBodySchema) },
-  responses: responsesOf(
-    invitationSchema,
-    'invalid_request',
-    'unauthorized',
-    'forbidden',
-    'device_not_found',
-    'too_many_members',
-  ),
+  responses: responsesOf(invitationSchema, ...deviceErrors, 'too_many_members'),
 });
 
 const listMembersRoute = createRoute({
@@ -63,7 +56,7 @@ const listMembersRoute = createRoute({
   summary: 'List the members of a device',
   ...mayShare,
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
-  responses: responsesOf(memberPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(memberPageSchema, ...deviceErrors),
 });
 
 const changeMemberRoute = createRoute({
@@ -72,7 +65,7 @@ const changeMemberRoute = createRoute({
   summary: 'Change the role of a member',
   ...mayShare,
   request: { params: memberParamSchema, body: jsonBody(changeMemberBodySchema) },
-  responses: responsesOf(memberSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found', 'not_found'),
+  responses: responsesOf(memberSchema, ...deviceErrors, 'not_found'),
 });
 
 const removeMemberRoute = createRoute({
@@ -84,14 +77,7 @@ const removeMemberRoute = createRoute({
   tags,
   ...signedInFor('share', 'leave'),
   request: { params: memberParamSchema },
-  responses: responsesOf(
-    removedMemberSchema,
-    'invalid_request',
-    'unauthorized',
-    'forbidden',
-    'device_not_found',
-    'not_found',
-  ),
+  responses: responsesOf(removedMemberSchema, ...deviceErrors, 'not_found'),
 });
 
 const listInvitationsRoute = createRoute({
@@ -100,7 +86,7 @@ const listInvitationsRoute = createRoute({
   summary: 'List the open invitations of a device',
   ...mayShare,
   request: { params: deviceIdParamSchema, query: pageQuerySchema },
-  responses: responsesOf(invitationPageSchema, 'invalid_request', 'unauthorized', 'forbidden', 'device_not_found'),
+  responses: responsesOf(invitationPageSchema, ...deviceErrors),
 });
 
 const withdrawRoute = createRoute({
@@ -109,14 +95,7 @@ const withdrawRoute = createRoute({
   summary: 'Withdraw an invitation',
   ...mayShare,
   request: { params: deviceInvitationParamSchema },
-  responses: responsesOf(
-    endedInvitationSchema,
-    'invalid_request',
-    'unauthorized',
-    'forbidden',
-    'device_not_found',
-    'not_found',
-  ),
+  responses: responsesOf(endedInvitationSchema, ...deviceErrors, 'not_found'),
 });
 
 const incomingRoute = createRoute({
