@@ -48,11 +48,6 @@ export function spend(spent: Spent, perMinute: number, atMs: number): Readonly<B
   return takeToken(bucket, rate, atMs) ? bucket : undefined;
 }
 
-/** What was spent turned out not to count. */
-export function giveBack(spent: Spent, perMinute: number): Spent {
-  return spent && { ...spent, tokens: Math.min(perMinute, spent.tokens + 1) };
-}
-
 /** When there is a token. */
 export function roomAtMs(spent: Spent, perMinute: number, nowMs: number): number {
   return spent === null ? nowMs : nowMs + Math.ceil(waitForTokenMs({ ...spent }, minuteRate(perMinute), nowMs));

@@ -55,3 +55,6 @@ export const relayReadingCheckSchema = z.object({ action: z.literal('ping'), id:
 /** The answer to it, which is not replied to. Any other pong is a frame that cannot be read. */
 export const relayReadingPongSchema = z.object({ action: z.literal('pong'), id: z.string().max(64) });
 export type RelayReadingCheck = z.infer<typeof relayReadingCheckSchema>;
+
+/** Why the relay ends the sessions of a device: the reason of the close frame. */
+export type RevokeCause = 'deleted' | 'owner_changed' | 'disabled' | 'credentials_rotated';

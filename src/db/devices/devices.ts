@@ -1,4 +1,4 @@
-// Queries on single rows of `devices`; lists are in device-lists.ts. Name, disabled and presence are a projection of the
+// Queries on single rows of `devices`; lists are in lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';

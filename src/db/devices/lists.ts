@@ -1,5 +1,5 @@
-// Lists of a user's own and shared devices, newest first. What a list costs depends on the size of its page and, up to a limit, on its
-// number, never on how many devices there are: the total comes from `device_counts` and `member_counts`, the rows by an index on each filter.
+// Lists of a user's own and shared devices, newest first. A list costs what its page costs and, up to a limit, what stands before
+// it, however many devices there are: counters give the total (`device_counts`, `member_counts`), an index on each filter the rows.
 import { and, count, desc, eq, gte, lt, sql, type SQL } from 'drizzle-orm';
 import { unionAll, type SQLiteColumn } from 'drizzle-orm/sqlite-core';
 import type { DeviceStatusCode } from '../../domain/device-status.ts';

@@ -1,5 +1,5 @@
 // One client socket of the relay: its attachment, which survives hibernation, and the codes it is answered with.
-import type { RevokeCause } from '../../domain/revoke-cause.ts';
+import type { RevokeCause } from '../../protocol/relay.ts';
 import type { ErrorMessage } from '../../protocol/vocabulary.ts';
 import { relayClientSchema, type RelayClient } from './rules.ts';
 

@@ -1,5 +1,5 @@
-// Device records for who has a right on them: list, read, change, new credentials; device-deletion.ts deletes them. Presence in here is the projection in
-// D1; views.ts reads the present state, control.ts sends commands.
+// Device records for users who have a right on them: list, read, change, new credentials; deletion.ts deletes them. Presence here
+// is the projection in D1; views.ts reads the present state, control.ts sends commands.
 import { createMessagingPassword } from '../../crypto/messaging-password.ts';
 import { digestOf } from '../../crypto/secrets.ts';
 import { countDevices, listDevices, type DeviceFilter } from '../../db/devices/lists.ts';

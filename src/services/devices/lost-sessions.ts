@@ -1,5 +1,5 @@
-// A device whose session was lost while D1 still has its record: its object gets back from D1 whose it is, with whom it is
-// shared, to whom it is offered and what it is called. Credentials and history are lost: it has to activate again. No hot path comes here.
+// A device whose session was lost while D1 still has its record: its object gets back from D1 its owner, members, transfer offer
+// and name. Credentials and history are lost: it has to activate again. No hot path comes here.
 import { findMembers } from '../../db/devices/members.ts';
 import { findOpenOffer } from '../../db/devices/transfers.ts';
 import { findDevice, type DeviceRow } from '../../db/devices/devices.ts';

@@ -5,7 +5,7 @@
 // cannot be told learn it from the generations that each push carries.
 import type { Slice } from '../core/slice.ts';
 import { loginRefusalReasonOf, type Refusal } from '../../refusal.ts';
-import type { RevokeCause } from '../../revoke-cause.ts';
+import type { RevokeCause } from '../../../protocol/relay.ts';
 import { countLoginRefusal } from '../core/counts.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
