@@ -1,13 +1,15 @@
 // One network connection to the broker, from its attempt to its end. It acknowledges a message only on request and
 // stores nothing: what is unacknowledged when it closes is redelivered by the broker, or reported as unanswered.
 import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import mqtt, { type IClientOptions, type IPublishPacket, type MqttClient } from 'mqtt';
+import { MqttClient, type IClientOptions, type IPublishPacket } from 'mqtt';
 import { generate, type IConnackPacket } from 'mqtt-packet';
 import { maxPayloadBytes, uplinkFilters, type NotPublishedReason } from '../../../src/protocol/bridge.ts';
 import type { MqttConfig } from '../config.ts';
 import { describeError } from '../../../node-service/log.ts';
 import { Replies } from '../downlink/replies.ts';
+import { openStream } from './open-stream.ts';
 import { PacketLimit, readCutPayload } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
@@ -88,9 +90,8 @@ export class MqttConnection {
     this.#version = version;
     this.#events = events;
     // `manualConnect`, so that handleMessage is in place before the first packet can arrive.
-    this.#client = mqtt.connect(config.url, connectOptions(config, version));
+    this.#client = new MqttClient(() => this.#openLimited(config), connectOptions(config, version));
     this.#client.handleMessage = (packet, callback) => this.#takeMessage(packet, callback);
-    this.#limitPackets();
     this.#listen();
     this.#client.connect();
     this.#client.stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -178,17 +179,13 @@ export class MqttConnection {
   }
 
   /** The library pipes the stream into its parser: the limit goes in between. */
-  #limitPackets(): void {
-    const client = this.#client as unknown as { streamBuilder: (client: MqttClient) => MqttClient['stream'] };
-    const build = client.streamBuilder;
-    client.streamBuilder = (owner) => {
-      const stream = build(owner);
-      const limit = new PacketLimit({ isMqtt5: this.#version === '5', maxPayloadBytes });
-      limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
-      const pipe = stream.pipe.bind(stream);
-      stream.pipe = (parser) => pipe(limit).pipe(parser);
-      return stream;
-    };
+  #openLimited(config: MqttConfig): Duplex {
+    const stream = openStream(config);
+    const limit = new PacketLimit({ isMqtt5: this.#version === '5', maxPayloadBytes });
+    limit.on('error', (error) => this.#fail(`the broker sends what is not MQTT: ${error.message}`));
+    const pipe = stream.pipe.bind(stream);
+    stream.pipe = (parser) => pipe(limit).pipe(parser);
+    return stream;
   }
 
   #listen(): void {
