@@ -8,9 +8,8 @@ type ListedKey = { keyId: string; description: string; createdAt: string; lastUs
 type Page<T> = { list: T[]; total: number; page: number; size: number };
 
 let user: TestUser;
-let stranger: TestUser;
 beforeAll(async () => {
-  [user, stranger] = await Promise.all([createUser(), createUser()]);
+  user = await createUser();
 });
 
 async function createKey(owner = user, description = 'automation'): Promise<Key> {
@@ -26,14 +25,6 @@ function deleteKey(keyId: string, owner = user) {
 }
 
 describe('POST /users/api-keys', () => {
-  it('answers the id, the value and the description', async () => {
-    expect(await createKey()).toEqual({
-      keyId: expect.stringMatching(/^ak_[A-Za-z0-9]{20}$/) as string,
-      apiKey: expect.stringMatching(/^sk_[A-Za-z0-9]{40}$/) as string,
-      description: 'automation',
-    });
-  });
-
   it('holds a key to the scopes and the product that were asked for', async () => {
     const body = { productKey: `lamp-${crypto.randomUUID()}`, name: 'Lamp' };
     await call('POST', '/products', { token: user.token, body });
@@ -53,13 +44,6 @@ describe('POST /users/api-keys', () => {
     ['a product that is none', { productKey: 'no-such-product' }, 404],
   ])('makes none for %s', async (_, body, code) => {
     expect(await call('POST', '/users/api-keys', { token: user.token, body })).toMatchObject({ code });
-  });
-
-  it('makes a key without a description from a body without one, or from none', async () => {
-    for (const body of [{}, undefined]) {
-      const answer = await call<Key>('POST', '/users/api-keys', { token: user.token, body });
-      expect(answer.data.description).toBe('');
-    }
   });
 
   // No answer shows what is stored.
@@ -109,31 +93,9 @@ describe('GET /users/api-keys', () => {
     const answer = await call<Page<ListedKey>>('GET', '/users/api-keys?page=2&size=1', { token: owner.token });
     expect(answer.data).toMatchObject({ list: [{ description: 'second' }], total: 3, page: 2, size: 1 });
   });
-
-  it('refuses a page that is none', async () => {
-    expect((await call('GET', '/users/api-keys?page=0', { token: user.token })).status).toBe(400);
-  });
 });
 
 describe('DELETE /users/api-keys/:keyId', () => {
-  it('answers the id and ends the key at once, also while it is in use', async () => {
-    const key = await createKey();
-    const uses = Array.from({ length: 20 }, () => call('GET', '/products', { key }));
-    const [deletion] = await Promise.all([deleteKey(key.keyId), ...uses]);
-    expect(deletion).toMatchObject({ status: 200, data: { keyId: key.keyId } });
-    expect((await call('GET', '/products', { key })).status).toBe(401);
-    expect((await listKeys()).list.map(({ keyId }) => keyId)).not.toContain(key.keyId);
-    for (const use of await Promise.all(uses)) expect([200, 401]).toContain(use.status);
-  });
-
-  it('refuses somebody else’s key, and does not find one that is none', async () => {
-    const { keyId } = await createKey();
-    expect(await deleteKey(keyId, stranger)).toMatchObject({ status: 403, message: 'forbidden' });
-    expect(await deleteKey('ak_00000000000000000000')).toMatchObject({ status: 404, message: 'not_found' });
-    expect((await deleteKey(keyId)).status).toBe(200);
-    expect((await deleteKey(keyId)).status).toBe(404);
-  });
-
   it('ends a key that another isolate deleted within a second', async () => {
     const key = await createKey();
     expect((await call('GET', '/products', { key })).status).toBe(200);
@@ -146,34 +108,9 @@ describe('DELETE /users/api-keys/:keyId', () => {
 });
 
 describe('an API key', () => {
-  it('manages neither keys nor the session nor the password', async () => {
-    const key = await createKey();
-    const attempts = await Promise.all([
-      call('POST', '/users/api-keys', { key, body: {} }),
-      call('GET', '/users/api-keys', { key }),
-      call('DELETE', `/users/api-keys/${key.keyId}`, { key }),
-      call('PUT', '/users/password', { key, body: { oldPassword: 'x', newPassword: 'correct horse' } }),
-      call('POST', '/users/logout', { key }),
-    ]);
-    for (const answer of attempts) expect(answer).toMatchObject({ status: 401, message: 'unauthorized' });
-  });
-
   it('does not stand in for a bearer token that is bad', async () => {
     const key = await createKey();
     expect((await call('GET', '/products', { key, token: 'stale' })).status).toBe(401);
-  });
-
-  it('is refused with the value of another key, twice the same part, or an overlong one', async () => {
-    const [one, other] = [await createKey(), await createKey()];
-    const pairs = [
-      { keyId: one.keyId, apiKey: other.apiKey },
-      { keyId: one.keyId, apiKey: one.keyId },
-      { keyId: one.apiKey, apiKey: one.apiKey },
-      { keyId: one.keyId, apiKey: '' },
-      { keyId: one.keyId, apiKey: `${one.apiKey}${'x'.repeat(5000)}` },
-      { keyId: one.keyId.toLowerCase(), apiKey: one.apiKey },
-    ];
-    for (const key of pairs) expect((await call('GET', '/products', { key })).status).toBe(401);
   });
 
   it('says when it was last used, to the minute', async () => {

@@ -35,34 +35,11 @@ async function ageRotations(byMs: number): Promise<void> {
     .run();
 }
 
-let user: User;
 beforeAll(async () => {
-  user = (await call<User>('POST', '/users/register', { body: { username: 'ada', email, password } })).data;
+  await call('POST', '/users/register', { body: { username: 'ada', email, password } });
 });
 
 describe('POST /users/login', () => {
-  it.each([
-    ['the email in `username`', { username: email }],
-    ['the email in another case', { username: 'ADA@Example.Test' }],
-    ['the email in `email`', { email }],
-    ['the username in another case', { username: 'ADA' }],
-    ['a null username beside the email', { username: null, email }],
-  ])('takes %s', async (_, names) => {
-    expect((await logIn({ ...names, password })).data.user).toEqual(user);
-  });
-
-  it.each([
-    ['no name', { password }],
-    ['no password', { email }],
-    ['a password that is no text', { email, password: { $ne: '' } }],
-    ['a name that is no text', { username: ['ada'], password }],
-    ['no body', undefined],
-  ])('refuses %s', async (_, body) => {
-    const answer = await call('POST', '/users/login', { body });
-    expect(answer).toMatchObject({ status: 400, data: null });
-    expect(answer.message).toMatch(/^invalid_request: /);
-  });
-
   // No answer shows what is stored.
   it('stores neither the password nor a refresh token', async () => {
     const { refreshToken } = await startSession();
@@ -171,20 +148,6 @@ describe('POST /users/refresh-token', () => {
       .first<{ n: number }>();
     expect(row!.n).toBe(0);
   });
-
-  it('refuses tokens that were never issued', async () => {
-    for (const refreshToken of ['', 'rt_', `rt_${'0'.repeat(43)}`, `rt_${'0'.repeat(65)}`, "' or 1=1 --"]) {
-      expect(await refresh(refreshToken)).toMatchObject({ status: 401, message: 'unauthorized' });
-    }
-    const { token } = await startSession();
-    expect((await refresh(token)).status).toBeGreaterThanOrEqual(400);
-  });
-
-  it('refuses a body without a token, or with something else for one', async () => {
-    for (const refreshToken of [undefined, null, 1, [], {}, 'x'.repeat(300)]) {
-      expect((await refresh(refreshToken)).status).toBe(400);
-    }
-  });
 });
 
 describe('POST /users/logout', () => {
@@ -209,11 +172,6 @@ describe('POST /users/logout', () => {
     const answer = await logOut({ token: staleBearer, body: { refreshToken: session.refreshToken } });
     expect(answer.status).toBe(200);
     expect((await refresh(next.refreshToken)).status).toBe(401);
-  });
-
-  it('takes a JSON content type without a body', async () => {
-    const { token } = await startSession();
-    expect((await logOut({ token, headers: { 'Content-Type': 'application/json' } })).status).toBe(200);
   });
 
   it('refuses a caller who names no session', async () => {

@@ -6,7 +6,6 @@ type User = { userId: number; username: string; email: string };
 type Session = { user: User; token: string; refreshToken: string; expiresIn: number };
 
 const password = 'correct horse';
-const staleBearer = 'eyJhbGciOiJIUzI1NiJ9.e30.c3RhbGU';
 
 function register(body: object): Promise<Answer<User>> {
   return call('POST', '/users/register', { body });
@@ -19,14 +18,6 @@ function logIn(body: object): Promise<Answer<Session>> {
 describe('POST /users/register', () => {
   beforeAll(async () => {
     await register({ username: 'ada', email: 'Ada@Example.test', password });
-  });
-
-  it('uses the email where no username is given, and ignores other members and a stale bearer token', async () => {
-    const body = { email: 'grace@example.test', password, name: 'Grace', userId: 1, role: 'admin' };
-    const answer = await call<User>('POST', '/users/register', { body, token: staleBearer });
-    expect(answer).toMatchObject({ status: 200, code: 200, message: 'success' });
-    expect(answer.data).toMatchObject({ username: 'grace@example.test', email: 'grace@example.test' });
-    expect(answer.data.userId).not.toBe(1);
   });
 
   it.each([
@@ -57,36 +48,6 @@ describe('POST /users/register', () => {
     expect((await logIn({ username: 'ÆVAR Ö', password })).status).toBe(200);
   });
 
-  it('refuses a password of fewer than eight characters, however many bytes they have', async () => {
-    for (const weak of ['', '1234567', 'äöüäöüä', '😀😀😀😀😀😀😀']) {
-      expect(await register({ email: 'weak@example.test', password: weak })).toMatchObject({
-        status: 400,
-        message: 'weak_password',
-        data: null,
-      });
-    }
-    expect((await register({ email: 'weak@example.test', password: '12345678' })).status).toBe(200);
-  });
-
-  it.each([
-    ['no body', undefined],
-    ['no password', { email: 'x@example.test' }],
-    ['no email', { username: 'somebody', password }],
-    ['an email that is none', { email: 'x@', password }],
-    ['an email that is too long', { email: `${'x'.repeat(250)}@example.test`, password }],
-    ['a username that is too short', { username: 'ab', email: 'x@example.test', password }],
-    ['a username that is too long', { username: 'x'.repeat(255), email: 'x@example.test', password }],
-    ['a username of spaces', { username: '    ', email: 'x@example.test', password }],
-    ['a username with a line break', { username: 'a\nb\nc', email: 'x@example.test', password }],
-    ['a password that is too long', { email: 'x@example.test', password: 'x'.repeat(129) }],
-    ['a password that is no text', { email: 'x@example.test', password: 12345678 }],
-    ['a list', [{ email: 'x@example.test', password }]],
-  ])('refuses %s', async (_, body) => {
-    const answer = await call('POST', '/users/register', { body });
-    expect(answer).toMatchObject({ status: 400, code: 400, data: null });
-    expect(answer.message).toMatch(/^invalid_request: \w+: /);
-  });
-
   it('makes one user of many simultaneous registrations of one email', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, index) =>
@@ -96,21 +57,6 @@ describe('POST /users/register', () => {
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     const refusals = answers.filter(({ status }) => status !== 200);
     expect(new Set(refusals.map(({ message }) => message))).toEqual(new Set(['email_exists']));
-  });
-});
-
-describe('GET /users/me', () => {
-  it.each([
-    ['no credentials', {}],
-    ['a token that is none', { Authorization: 'Bearer nonsense' }],
-    ['a stale token', { Authorization: `Bearer ${staleBearer}` }],
-    ['another scheme', { Authorization: 'Basic dXNlcjpwYXNz' }],
-    ['an empty header', { Authorization: '' }],
-    ['an API key that does not exist', { 'X-API-Key': 'ak_00000000000000000000', 'X-API-Secret': 'sk_0' }],
-    ['half a pair', { 'X-API-Key': 'ak_00000000000000000000' }],
-  ])('refuses %s', async (_, headers) => {
-    const answer = await call('GET', '/users/me', { headers });
-    expect(answer).toMatchObject({ status: 401, code: 401, message: 'unauthorized', data: null });
   });
 });
 
@@ -124,13 +70,6 @@ describe('PUT /users/password', () => {
   });
 
   const change = (body: object, token?: string) => call('PUT', '/users/password', { body, token });
-
-  it('refuses a caller without a bearer token', async () => {
-    expect(await change({ oldPassword: password, newPassword: 'another horse' })).toMatchObject({
-      status: 401,
-      message: 'unauthorized',
-    });
-  });
 
   it('refuses a new password that is weak, too long or missing', async () => {
     const { token } = session;

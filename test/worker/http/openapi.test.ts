@@ -57,21 +57,6 @@ describe('the OpenAPI document', () => {
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
   });
 
-  it('gives operations names that read', () => {
-    const ids = operations.map(({ operationId }) => operationId);
-    expect(ids).toEqual(
-      expect.arrayContaining(['sendCommand', 'listDevices', 'readDeviceStatus', 'activateDevice', 'loginUser']),
-    );
-    for (const id of ids) expect(id).toMatch(/^[a-z][A-Za-z]{3,40}$/);
-  });
-
-  it('fills in no parameter that may be left out', () => {
-    const parameters = operations.flatMap(({ parameters = [] }) => parameters);
-    const optional = parameters.filter(({ required }) => !required);
-    expect(optional.length).toBeGreaterThan(5);
-    for (const { example, schema } of optional) expect([example, schema['example']]).toEqual([undefined, undefined]);
-  });
-
   it('knows both authentication schemes, and lets keys do all but what a user does in person', () => {
     expect(Object.keys(document.components.securitySchemes)).toEqual(['bearerAuth', 'apiKeyId', 'apiKeySecret']);
     const schemesOf = ({ security = [] }: Operation) => security.map((scheme) => Object.keys(scheme).join('+'));

@@ -96,12 +96,6 @@ describe('devices of a product', () => {
     expect((await activate(otherKey, 'SN-1', limits)).status).toBe(200);
   });
 
-  it('get one record for one serial that activates many times at once, the last that there is room for', async () => {
-    const { productKey } = (await createProduct(await createUser())).data;
-    const answers = await inParallel(6, () => activate(productKey, 'SN-1', 'devicesPerProduct=1'));
-    expect(new Set(answers.map(({ data }) => data.deviceId)).size).toBe(1);
-  });
-
   it('have a limit of their own where the operator has set one for their owner', async () => {
     const owner = await createUser();
     const { productKey } = (await createProduct(owner)).data;
@@ -115,11 +109,6 @@ describe('devices of a product', () => {
 
 describe('new serials of a product within an hour', () => {
   const limits = 'newSerialsPerProductHour=3';
-
-  /** As if all records had been made an hour earlier. */
-  async function passAnHour(): Promise<void> {
-    await env.DB.prepare('update product_device_counts set hour = hour - 1').run();
-  }
 
   it('are bounded, and those that are known are not counted', async () => {
     const { productKey } = (await createProduct(await createUser())).data;
@@ -155,15 +144,6 @@ describe('new serials of a product within an hour', () => {
       .bind(owner.userId)
       .run();
     expect((await activate(productKey, 'SN-1', limits)).status).toBe(200);
-  });
-
-  it('are counted anew with each hour', async () => {
-    const { productKey } = (await createProduct(await createUser())).data;
-    for (let hour = 0; hour < 3; hour++) {
-      const one = 'newSerialsPerProductHour=1';
-      await passAnHour();
-      expect((await activate(productKey, `SN-${hour}`, one)).status).toBe(200);
-    }
   });
 
   it('have a limit of their own where the operator has set one for their owner', async () => {
@@ -222,61 +202,4 @@ describe('for a user for whom the operator has set another limit', () => {
     };
     expect([await offer('SN-1'), await offer('SN-2')]).toEqual(['success', 'too_many_transfers']);
   });
-});
-
-describe('claim tokens of a user', () => {
-  it('are bounded, also when they are made at once, and one that is used makes room', async () => {
-    const [owner, maker] = [await createUser(), await createUser()];
-    const make = () =>
-      callLimited<{ token: string }>('claimTokensPerUser=2', 'POST', '/devices/claim-tokens', { token: owner.token });
-    const answers = await inParallel(4, make);
-    expect(statusesOf(answers)).toEqual([200, 200, 400, 400]);
-    const refused = answers.find(({ status }) => status === 400);
-    expect(refused).toMatchObject({ message: 'too_many_claim_tokens', data: null });
-    const { productKey } = (await createProduct(maker)).data;
-    const { token } = answers.find(({ status }) => status === 200)!.data;
-    const body = { productKey, deviceSN: 'SN-1' };
-    const path = `/t/${token}/api/v1/devices/activate`;
-    expect((await call('POST', path, { body })).status).toBe(200);
-    expect(statusesOf(await inParallel(2, make))).toEqual([200, 400]);
-  });
-});
-
-describe('devices that a user offers to others', () => {
-  it('are bounded, and an offer of the same device takes the place of the one before', async () => {
-    const [owner, other] = [await createUser(), await createUser()];
-    const { productKey } = (await createProduct(owner)).data;
-    const devices = [(await activate(productKey, '1')).data, (await activate(productKey, '2')).data];
-    const offer = (of: { deviceId: string }) =>
-      callLimited('transferOffersPerUser=1', 'POST', `/devices/${of.deviceId}/transfer`, {
-        token: owner.token,
-        body: { email: other.email },
-      });
-    expect(statusesOf(await Promise.all(devices.map(offer)))).toEqual([200, 400]);
-    const offered = (await call<{ list: { deviceId: string }[] }>('GET', '/devices/transfers', { token: other.token }))
-      .data.list[0]!;
-    const rest = devices.find(({ deviceId }) => deviceId !== offered.deviceId)!;
-    expect(await offer(rest)).toMatchObject({ status: 400, message: 'too_many_transfers', data: null });
-    expect((await offer(offered)).status).toBe(200);
-  });
-});
-
-it('an invitation and a pairing window are open for their time', async () => {
-  const [owner, guest] = [await createUser(), await createUser()];
-  const { productKey } = (await createProduct(owner)).data;
-  const { deviceId } = (await activate(productKey, 'SN-1')).data;
-  const { token } = owner;
-  const body = { email: guest.email, role: 'viewer' };
-  const path = `/devices/${deviceId}`;
-  const before = Date.now();
-  const invited = await call<{ expiresAt: string }>('POST', `${path}/members`, { token, body });
-  const limits = 'pairingWindowSeconds=10';
-  const opened = await callLimited<{ pairingUntil: string }>(limits, 'POST', `${path}/pairing-window`, { token });
-  for (const [until, openMs] of [
-    [invited.data.expiresAt, 7 * 24 * 3_600_000],
-    [opened.data.pairingUntil, 10_000],
-  ] as const) {
-    expect(Date.parse(until) - openMs).toBeGreaterThanOrEqual(before);
-    expect(Date.parse(until) - openMs).toBeLessThanOrEqual(Date.now());
-  }
 });
