@@ -132,7 +132,8 @@ async function connect(way: Way, device: Activation): Promise<Connection> {
   }
   const name = { deviceId: device.deviceId, name: username, productKey: username.split('&')[0] ?? '' };
   const login = async (given: string) => {
-    const client = way === 'at the edge' ? await EdgeClient.open(device.deviceId) : await openAsGateway();
+    const client =
+      way === 'at the edge' ? await EdgeClient.open(device.deviceId) : await openAsGateway(device.deviceId);
     client.send(connectPacket({ ...name, password: given }));
     return { client, answer: await client.next() };
   };
@@ -152,13 +153,15 @@ async function connect(way: Way, device: Activation): Promise<Connection> {
   return { isLetIn, close: () => holding.drop() };
 }
 
-async function openAsGateway(): Promise<EdgeClient> {
+async function openAsGateway(deviceId: string): Promise<EdgeClient> {
   const headers = {
     ...{ Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt' },
     Authorization: `Bearer ${readConfig(env).gatewaySecrets[0]}`,
     [deviceAddressHeader]: '198.51.100.9',
   };
-  const { webSocket } = await exports.default.fetch(new Request('https://latchwork.test/mqtt', { headers }));
+  const { webSocket } = await exports.default.fetch(
+    new Request(`https://latchwork.test/mqtt/${deviceId}`, { headers }),
+  );
   if (webSocket === null) throw new Error('not upgraded');
   return EdgeClient.over(webSocket);
 }
