@@ -59,7 +59,7 @@ function tlsEnvironment(tls: Place['tls']): Record<string, string> {
 }
 
 /** Browser applications under development. */
-export const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
+const localOrigins = 'http://localhost:*,http://127.0.0.1:*';
 
 /** Vars and secrets of a Worker beside the local broker or the gateway. */
 function workerBindings({ shownHost, hasBroker, ports, tls, secrets }: Place): Record<string, string> {

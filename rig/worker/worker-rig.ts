@@ -20,7 +20,7 @@ import type { Neighbour } from './worker-runtime.ts';
 import { RelayClient } from '../clients/relay-client.ts';
 
 export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
-export const messagingSecret = 'messaging-secret-of-the-rig-for-tests';
+const messagingSecret = 'messaging-secret-of-the-rig-for-tests';
 export const jwtSecrets = 'rig:access-token-secret-of-the-rig-for-tests';
 
 const patienceMs = 60_000;

@@ -8,7 +8,7 @@ import { statusByError } from './error-status.ts';
 import type { AppEnv } from './app-env.ts';
 import { noteRefusal } from './request-log.ts';
 
-export const maxMessageBytes = 200;
+const maxMessageBytes = 200;
 
 type ErrorStatus = (typeof statusByError)[ErrorMessage];
 
