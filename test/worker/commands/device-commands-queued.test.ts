@@ -1,8 +1,7 @@
 // Commands for a device that is away: queued with ?ttl, published when it returns, cancelled; never without ?ttl.
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
-import { call, createUser } from '../rig/clients/client.ts';
 import {
   activate,
   activateOnline,
@@ -13,7 +12,6 @@ import {
   control,
   disconnect,
   down,
-  listOf,
   nextCommand,
   openBridge,
   read,
@@ -63,39 +61,6 @@ describe('?ttl', () => {
     await expect.poll(() => read(device, commandId)).toMatchObject({ state: 'sent' });
   });
 
-  it('publishes it once more two seconds later, because devices subscribe late, and then rests', async () => {
-    const device = await activate();
-    await control(device, up, '?ttl=3600');
-    await nextCommand(device);
-    await connect(device);
-    await nextCommand(device);
-    await sleep(device);
-    setClock(Date.now() + 2_001);
-    await ring(device);
-    await nextCommand(device);
-    setClock(Date.now() + 60_000);
-    await ring(device);
-    await bringUp(device, report({ angle: 3 }));
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('never publishes it again once the device replied, whatever the code', async () => {
-    for (const code of [200, 500]) {
-      const device = await activate();
-      const { commandId } = (await control(device, up, '?ttl=60')).data;
-      await nextCommand(device);
-      await connect(device);
-      await nextCommand(device);
-      await bringUp(device, reply(commandId, code));
-      setClock(Date.now() + 2_001);
-      await ring(device);
-      await disconnect(device);
-      await connect(device);
-      expect(unheard(device)).toEqual([]);
-      vi.restoreAllMocks();
-    }
-  });
-
   it('does not publish it where the device returns with the reply', async () => {
     const device = await activateOnline();
     const { commandId } = (await control(device, up, '?ttl=60')).data;
@@ -112,16 +77,6 @@ describe('?ttl', () => {
     await nextCommand(device);
     await connect(device);
     expect((await nextCommand(device)).params).toEqual(up);
-  });
-
-  it('ends with its time', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    setClock(Date.now() + 60_001);
-    await connect(device);
-    expect(unheard(device)).toEqual([]);
-    expect(await read(device, commandId)).toMatchObject({ state: 'expired' });
   });
 
   it('gives way to a newer command, kept or not', async () => {
@@ -149,15 +104,6 @@ describe('?ttl', () => {
     expect(await nextCommand(device)).toMatchObject({ id: commandId, params: up });
   });
 
-  it('is not called undelivered where the broker may have it', async () => {
-    const device = await activateOnline();
-    bridge.hasSubscribers = 'cancelled';
-    expect((await control(device, up)).status).toBe(500);
-    bridge.hasSubscribers = null;
-    const { list } = await listOf(device);
-    expect(list).toMatchObject([{ state: 'expired', reason: 'outcome_unknown' }]);
-  });
-
   it('is kept by the broker no longer than it lives', async () => {
     const device = await activate();
     const nowMs = Date.now();
@@ -168,15 +114,6 @@ describe('?ttl', () => {
     const again = await bridge.nextFor(device, propertySet);
     expect(again.body).toMatchObject({ id: commandId });
     expect(again.messageExpirySeconds).toBeLessThanOrEqual(3);
-  });
-
-  it('is not kept when no broker took it: broker_unavailable is the whole truth', async () => {
-    const device = await activate();
-    bridge.hasSubscribers = 'refused';
-    expect((await control(device, up, '?ttl=60')).status).toBe(500);
-    bridge.hasSubscribers = null;
-    await connect(device);
-    expect(unheard(device)).toEqual([]);
   });
 });
 
@@ -203,16 +140,5 @@ describe('DELETE /devices/:deviceId/commands/:commandId', () => {
     await bringUp(device, reply(commandId, 200));
     expect((await cancel(device, commandId)).message).toBe('invalid_request: commandId: is acknowledged already');
     expect(await cancel(device, 'no-such-command')).toMatchObject({ status: 404, message: 'not_found' });
-  });
-
-  it('is refused to others', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    const stranger = await createUser();
-    for (const method of ['GET', 'DELETE']) {
-      const path = `/devices/${device.deviceId}/commands/${commandId}`;
-      expect((await call(method, path, { token: stranger.token })).status).toBe(403);
-      expect((await call(method, path)).status).toBe(401);
-    }
   });
 });

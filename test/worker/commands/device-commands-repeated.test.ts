@@ -49,13 +49,6 @@ describe('?wait', () => {
     expect(data).toMatchObject({ state: 'undelivered' });
     expect(data.elapsedMs).toBeLessThan(5_000);
   });
-
-  it('says that the device refused', async () => {
-    const device = await activateOnline();
-    const answering = control(device, up, '?wait=5');
-    await bringUp(device, reply((await nextCommand(device)).id, 400));
-    expect((await answering).data).toMatchObject({ state: 'failed' });
-  });
 });
 
 describe('Idempotency-Key', () => {

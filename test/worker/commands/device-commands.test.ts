@@ -5,7 +5,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
-import { call, createUser } from '../rig/clients/client.ts';
+import { call } from '../rig/clients/client.ts';
 import { openSocket } from '../rig/clients/socket.ts';
 import {
   activate,
@@ -25,7 +25,6 @@ import {
   replyOf,
   report,
   ring,
-  setClock,
   signUpOwner,
   sleep,
   unheard,
@@ -67,29 +66,6 @@ describe('POST /devices/:deviceId/control', () => {
   });
 
   it.each([
-    [{}, 400, 'no_control_params'],
-    [{ power: 1 }, 400, 'no_control_params'],
-    [{ action: 'open' }, 400, 'invalid_control_params: action: must be toggle, pulse or trigger'],
-    [{ action: 'toggle', angle: 5 }, 400, 'invalid_control_params: angle: does not belong to the other members'],
-    [{ angle: 181 }, 400, 'invalid_control_params: angle: Too big: expected number to be <=180'],
-  ])('answers %j with %i %s and sends nothing', async (body, code, message) => {
-    const device = await activateOnline();
-    expect(await control(device, body)).toMatchObject({ status: code, message, data: null });
-    expect((await listOf(device)).total).toBe(0);
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it.each(['?wait=0', '?wait=11', '?wait=1.5', '?wait=x', '?wait=', '?ttl=0', '?ttl=86401', '?ttl=-1', '?ttl=1h'])(
-    'refuses %s',
-    async (query) => {
-      const device = await activateOnline();
-      const { status: code, message } = await control(device, up, query);
-      expect(code).toBe(400);
-      expect(message).toMatch(/^invalid_request: (wait|ttl): /);
-    },
-  );
-
-  it.each([
     { action: 'pulse' },
     { action: 'trigger' },
     { action: 'toggle' },
@@ -101,16 +77,6 @@ describe('POST /devices/:deviceId/control', () => {
     expect(code).toBe(400);
     expect(message).toMatch(/^invalid_request: ttl: /);
     expect(unheard(device)).toEqual([]);
-  });
-
-  it('is refused for a product that only reports, for others and for nobody', async () => {
-    const device = await activate('readonly');
-    expect(await control(device, up)).toMatchObject({ status: 403, message: 'forbidden' });
-    const stranger = await createUser();
-    const path = `/devices/${device.deviceId}/control`;
-    expect((await call('POST', path, { token: stranger.token, body: up })).status).toBe(403);
-    expect((await call('POST', path, { body: up })).status).toBe(401);
-    expect((await call('POST', '/devices/dev_00000000/control', { token: owner.token, body: up })).status).toBe(404);
   });
 
   it('answers broker_unavailable when no bridge takes it in time, and never delivers it later', async () => {
@@ -163,33 +129,6 @@ describe('the life of a command', () => {
     const second = (await control(device, down)).data.commandId;
     await bringUp(device, reply('0123456789abcdef', 500), { action: propertyPost, payload: replyOf(second) });
     expect(await read(device, second)).toMatchObject({ state: 'acknowledged', replyCode: null });
-  });
-
-  it('fails with the code of the device', async () => {
-    const device = await activateOnline();
-    const { commandId } = (await control(device, up)).data;
-    await bringUp(device, reply(commandId, 500), report({ position: 'up' }));
-    expect(await read(device, commandId)).toMatchObject({
-      state: 'failed',
-      replyCode: 500,
-      reason: 'device replied 500',
-    });
-  });
-
-  it('is undelivered where the broker knows of no subscriber', async () => {
-    const device = await activateOnline();
-    bridge.hasSubscribers = false;
-    const { commandId } = (await control(device, up)).data;
-    expect(await read(device, commandId)).toMatchObject({ state: 'undelivered', reason: 'no_subscriber' });
-  });
-
-  it('expires after ten seconds; a reply that comes later is still the truth', async () => {
-    const device = await activateOnline();
-    const { commandId } = (await control(device, up)).data;
-    setClock(Date.now() + 10_001);
-    expect(await read(device, commandId)).toMatchObject({ state: 'expired', reason: 'no_reply' });
-    await bringUp(device, reply(commandId, 200));
-    expect(await read(device, commandId)).toMatchObject({ state: 'acknowledged' });
   });
 
   it('goes on over sleep', async () => {

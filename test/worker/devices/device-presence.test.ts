@@ -1,6 +1,6 @@
 // Presence of the real object: what subscribers, D1 and the history learn, and when, over sleep and wrong clocks.
 import { env } from 'cloudflare:workers';
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../../src/db/client.ts';
 import { writeProjections } from '../../../src/db/devices/devices.ts';
@@ -108,50 +108,7 @@ describe('a change that the device did not announce', () => {
   });
 });
 
-describe('what the device announced itself', () => {
-  it('is not repeated by the service', async () => {
-    const device = await activate(0);
-    await bringUp(device, { action: status, payload: { status: 'online' } });
-    await connect(device);
-    await bringUp(device, { action: status, payload: { status: 'offline' } });
-    await disconnect(device);
-    expect(await isOnline(device)).toBe(false);
-    expect(bridge.waitingFor(device, status)).toEqual([]);
-  });
-
-  it('counts without a time, with a time of any type, and with a clock wrong by ten years', async () => {
-    const device = await activate();
-    const tenYearsMs = 10 * 365 * 24 * 3_600_000;
-    const times = [undefined, 0, -1, 'noon', Date.now() - tenYearsMs, Date.now() + tenYearsMs];
-    for (const time of times) {
-      await bringUp(device, { action: status, payload: { status: 'online', time } });
-      expect(await isOnline(device)).toBe(true);
-      await bringUp(device, { action: status, payload: { status: 'offline', time } });
-      expect(await isOnline(device)).toBe(false);
-    }
-    const events = await eventsOf(device);
-    expect(events).toHaveLength(2 * times.length);
-    for (const { time } of events) expect(Math.abs(Date.parse(time) - Date.now())).toBeLessThan(60_000);
-    await bringUp(device, { action: propertyPost, payload: { params: { position: 'up' }, time: times.at(-1) } });
-    await bringUp(device, { action: propertyPost, payload: { params: { position: 'down' }, time: times.at(-2) } });
-    expect(await read(device, '/status')).toMatchObject({ position: 'down' });
-  });
-});
-
 describe('flapping', () => {
-  it('within the grace is in the status view and the history at once, and announced to nobody', async () => {
-    const device = await activate(5);
-    await connect(device, Date.now() - 60_000);
-    await said(device);
-    await disconnect(device, null);
-    expect(await isOnline(device)).toBe(false);
-    await connect(device);
-    expect(await isOnline(device)).toBe(true);
-    await ring(device);
-    expect((await eventsOf(device)).map((event) => event.status)).toEqual(['online', 'offline', 'online']);
-    expect(bridge.waitingFor(device, status)).toEqual([]);
-  });
-
   it('that turns out to be none is announced when the grace is over, also after sleep', async () => {
     const device = await activate(5);
     await connect(device);
@@ -199,46 +156,9 @@ describe('GET /devices/:deviceId/events', () => {
     expect(events).toHaveLength(100);
     expect(events[0]?.status).toBe('offline');
   });
-
-  it('is refused to others', async () => {
-    const { deviceId } = await activate();
-    const stranger = await createUser();
-    for (const path of ['events', 'properties', 'commands']) {
-      expect((await call('GET', `/devices/${deviceId}/${path}`, { token: stranger.token })).status).toBe(403);
-      expect((await call('GET', `/devices/dev_00000000/${path}`, { token: owner.token })).status).toBe(404);
-      expect((await call('GET', `/devices/${deviceId}/${path}`)).status).toBe(401);
-    }
-    expect((await call('GET', `/devices/${deviceId}/events?page=0`, { token: owner.token })).status).toBe(400);
-  });
 });
 
 describe('silence', () => {
-  it('of a device that only its own word put online ends it, and its last moment is kept over sleep', async () => {
-    const device = await activate();
-    const session = sessionOf(device.deviceId);
-    const startMs = Date.now();
-    await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
-    expect((await said(device)).status).toBe('online');
-    const alarmAtMs = () => runInDurableObject(session, (_, { storage }) => storage.getAlarm());
-    // First comes the alarm that would try again what D1 and the broker have not taken.
-    await expect.poll(async () => (await ring(device)) && (await alarmAtMs())).toBeGreaterThan(startMs + 100_000);
-    // Reports once a minute, each after the object slept: the alarm moves along and no row is written for them.
-    for (let minute = 1; minute <= 3; minute++) {
-      await evictDurableObject(session);
-      setClock(startMs + minute * 60_000);
-      await bringUp(device, { action: propertyPost, payload: { position: 'up' } });
-      expect(await alarmAtMs()).toBe(startMs + minute * 60_000 + 120_000);
-    }
-    await evictDurableObject(session);
-    setClock(startMs + 3 * 60_000 + 120_000);
-    await ring(device);
-    expect((await said(device)).status).toBe('offline');
-    const { online, lastOnlineAt } = await read<{ online: boolean; lastOnlineAt: string }>(device, '/status');
-    expect(online).toBe(false);
-    expect(Math.abs(Date.parse(lastOnlineAt) - (startMs + 3 * 60_000))).toBeLessThan(60_000);
-    expect((await eventsOf(device))[0]).toMatchObject({ status: 'offline', reason: 'silence' });
-  });
-
   it('ends a device that its broker holds only after a day, counted from its last message over sleep', async () => {
     const device = await activate();
     const hourMs = 3_600_000;

@@ -118,28 +118,6 @@ describe('the relay action publish', () => {
     socket.close();
   });
 
-  it("is not a user's: 403 with an access token, 401 without a name", async () => {
-    const device = await activate();
-    const socket = await openSocket('/mqtt');
-    const frame = publish(device, propertyPost, { position: 'up' });
-    expect(await socket.ask(frame)).toMatchObject({ action: 'publish', code: 401, message: 'unauthorized' });
-    await socket.ask({ action: 'auth', token: owner.token });
-    expect(await socket.ask(frame)).toMatchObject({ action: 'publish', code: 403, message: 'forbidden' });
-    expect(await read(device, '/status')).toMatchObject({ position: null });
-    socket.close();
-  });
-
-  it.each([
-    ['nonsense', 'invalid_request: payload: not_json'],
-    [[1], 'invalid_request: payload: not_an_object'],
-    [{ method: 'thing.event.alarm.post' }, 'invalid_request: payload: unknown_method'],
-  ])('says why %j is no message', async (payload, message) => {
-    const device = await activate();
-    const socket = await signIn(device);
-    expect(await socket.ask(publish(device, propertyPost, payload))).toMatchObject({ code: 400, message });
-    socket.close();
-  });
-
   it('needs a payload and a topic', async () => {
     const device = await activate();
     const socket = await signIn(device);

@@ -11,7 +11,7 @@ import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
 import { RefusedError } from '../../../src/domain/refusal.ts';
 
-const { propertyPost, propertySetReply, status } = topicActions;
+const { propertyPost, status } = topicActions;
 
 type Message = Partial<{ spoolId: string; seq: number; isDup: boolean; isRetained: boolean; receivedAtMs: number }>;
 
@@ -193,14 +193,6 @@ describe('a session', () => {
     expect(await heard(`${own}/status`)).toEqual([false]);
   });
 
-  it('merges what a report says and leaves the rest, whatever ids the device starts again with', async () => {
-    const device = await provisionDevice();
-    await say(device, propertyPost, { id: '1', params: { position: 'up', angle: 10 } });
-    await say(device, propertyPost, { id: '1', params: { position: 'down' } });
-    await say(device, propertyPost, { id: '1', params: { angle: 20 } });
-    expect(await statusOf(device)).toMatchObject({ position: 'down' });
-  });
-
   it('takes each message of a spool once, also after sleep', async () => {
     const device = await provisionDevice();
     expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'accepted' });
@@ -208,53 +200,6 @@ describe('a session', () => {
     await evictDurableObject(sessionOf(device.deviceId));
     expect(await report(device, { position: 'up' }, { seq: 5_000_001 })).toEqual({ result: 'duplicate' });
     expect(await statusOf(device)).toMatchObject({ position: 'down' });
-  });
-
-  it('takes a message that the broker delivers again for the one it is', async () => {
-    const device = await provisionDevice();
-    await report(device, { position: 'up' });
-    await report(device, { position: 'down' });
-    expect(await report(device, { position: 'up' }, { isDup: true })).toEqual({ result: 'redelivery' });
-    expect(await report(device, { position: 'up' }), 'not flagged: the device means it').toEqual({
-      result: 'accepted',
-    });
-  });
-
-  it('takes what a dead bridge brings late for what another one was given again, and nothing else', async () => {
-    const device = await provisionDevice();
-    const earlier = { spoolId: 'dead', receivedAtMs: Date.now() - 61_000 };
-    const redelivered = { spoolId: 'next', isDup: true, receivedAtMs: Date.now() - 60_000 };
-    await report(device, { position: 'up' }, redelivered);
-    await report(device, { position: 'down' }, { spoolId: 'next' });
-    await evictDurableObject(sessionOf(device.deviceId));
-    expect(await report(device, { position: 'up' }, earlier)).toEqual({ result: 'redelivery' });
-    expect(await report(device, { position: 'middle' }, earlier)).toEqual({ result: 'accepted' });
-    const anew = { spoolId: 'dead', receivedAtMs: Date.now() };
-    expect(await report(device, { position: 'up' }, anew)).toEqual({ result: 'accepted' });
-  });
-
-  it.each([
-    ['text', 'position=up', 'not_json'],
-    ['a list', '[]', 'not_an_object'],
-    ['17 KiB', JSON.stringify({ position: 'up', filler: 'x'.repeat(17 * 1024) }), 'too_large'],
-    ['17 KiB in few characters', JSON.stringify({ position: 'up', filler: '€'.repeat(6 * 1024) }), 'too_large'],
-    ['another method', '{"method":"thing.event.alarm.post","params":{"position":"up"}}', 'unknown_method'],
-  ])('refuses %s without a change of state, and takes the next valid report', async (_, payload, reason) => {
-    const device = await provisionDevice();
-    expect(await say(device, propertyPost, payload)).toEqual({ result: 'rejected', reason });
-    expect(await statusOf(device)).toMatchObject({ position: null });
-    expect(await report(device, { position: 'down' })).toEqual({ result: 'accepted' });
-    expect(await statusOf(device)).toMatchObject({ position: 'down' });
-  });
-
-  it('lets no reply change what is known, on either topic', async () => {
-    const device = await provisionDevice();
-    await report(device, { position: 'up' });
-    const reply = { method: 'thing.service.property.set_reply', id: 'x', code: 200, params: { position: 'down' } };
-    for (const topic of [propertyPost, propertySetReply] as const) {
-      expect(await say(device, topic, reply)).toEqual({ result: 'accepted' });
-    }
-    expect(await statusOf(device)).toMatchObject({ position: 'up' });
   });
 
   it('ignores what is retained', async () => {
@@ -265,20 +210,6 @@ describe('a session', () => {
 });
 
 describe('rows', () => {
-  it('are written for no report that says nothing new', async () => {
-    const device = await provisionDevice();
-    await connect(device);
-    await report(device, { position: 'up', angle: 90, wifi_rssi: -60 });
-    await untilSettled(device.deviceId);
-    const before = await rowsWritten(device.deviceId);
-    for (let number = 0; number < 50; number++) {
-      await report(device, { position: 'up', angle: 90, wifi_rssi: -60 - (number % 7) });
-    }
-    expect(await rowsWritten(device.deviceId)).toBe(before);
-    await report(device, { angle: 91 });
-    expect(await rowsWritten(device.deviceId)).toBe(before + 1);
-  });
-
   it('are one for a batch of many changes', async () => {
     const device = await provisionDevice();
     await connect(device);
