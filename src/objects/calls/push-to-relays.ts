@@ -14,24 +14,55 @@ export type RelayRun = {
   topic: string;
   /** As they came: JSON text, or any other text. */
   payloads: string[];
+  /** They were read as JSON. Absent: not known. */
+  areJson?: boolean;
   /** Of the device's valid credentials: relay sessions that were opened with others get nothing. */
   generations: readonly number[];
   /** The users who may follow the device: those with a subscription to all their devices get its messages. Absent: none. */
   readers?: readonly number[];
-  /** They were read as JSON. Absent: who pushes them does not know. */
-  areJson?: boolean;
-  /**
-   * Where a bridge brought them, which may bring them again: the spool with its numbers, when each came to it, and the device's
-   * result for each. `accepted` ones were read as JSON.
-   */
-  origin?: {
-    spoolId: string;
-    seqs: number[];
-    /** Absent: a Worker of an older version pushes. */
-    receivedAtMs?: number[];
-    results: Exclude<MessageResult['result'], 'ignored'>[];
-  };
+  /** A bridge brought them and may bring them again: the spool with its numbers and times, and the device's results. */
+  origin?: { spoolId: string; seqs: number[]; receivedAtMs: number[]; results: BridgeMessage['result'][] };
 };
+
+export type RelayMessage = { topic: string; payload: string; isJson: boolean };
+export type BridgeMessage = RelayMessage & {
+  seq: number;
+  receivedAtMs: number;
+  result: Exclude<MessageResult['result'], 'ignored'>;
+};
+type Rights = Pick<RelayRun, 'generations' | 'readers'>;
+
+/** Messages that follow each other on one topic together, those that were read as JSON apart. */
+export function runsOf(deviceId: string, rights: Rights, messages: readonly RelayMessage[]): RelayRun[];
+export function runsOf(
+  deviceId: string,
+  rights: Rights,
+  messages: readonly BridgeMessage[],
+  spoolId: string,
+): RelayRun[];
+export function runsOf(
+  deviceId: string,
+  { generations, readers }: Rights,
+  messages: readonly (RelayMessage | BridgeMessage)[],
+  spoolId?: string,
+): RelayRun[] {
+  const runs: RelayRun[] = [];
+  for (const message of messages) {
+    const { topic, payload, isJson } = message;
+    let run = runs.at(-1);
+    if (run?.topic !== topic || run.areJson !== isJson) {
+      run = { deviceId, topic, payloads: [], areJson: isJson, generations, readers: readers ?? [] };
+      if (spoolId !== undefined) run.origin = { spoolId, seqs: [], receivedAtMs: [], results: [] };
+      runs.push(run);
+    }
+    run.payloads.push(payload);
+    if (run.origin === undefined || !('seq' in message)) continue;
+    run.origin.seqs.push(message.seq);
+    run.origin.receivedAtMs.push(message.receivedAtMs);
+    run.origin.results.push(message.result);
+  }
+  return runs;
+}
 
 export type RelayDelivery = {
   run: RelayRun;

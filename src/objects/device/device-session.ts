@@ -7,6 +7,7 @@ import type { Activation, LostDevice, Provisioned } from '../../domain/device/ow
 import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
 import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
 import type { EventOf, Ingested, RequestKind, Results } from '../../domain/device/core/events.ts';
+import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
 import {
   viewGuestLinks,
   type GuestLinkView,
@@ -42,7 +43,6 @@ import { RelayPushes } from './relay-pushes.ts';
 import { inBackground } from './background.ts';
 import { describeError, log } from '../../log.ts';
 import { DeviceCommands, type CommandReceipt } from './commands.ts';
-import { unpackMessages, type MessageColumns } from '../calls/message-columns.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
@@ -150,9 +150,8 @@ export class DeviceSession extends DurableObject<Env> {
   async ingest(
     productKey: string,
     spoolId: string,
-    columns: MessageColumns,
+    messages: InboundMessage[],
   ): Promise<Ingested & Pick<RelayDelivery, 'fleets'>> {
-    const messages = unpackMessages(columns);
     const taken = this.#takeBatch({ productKey, spoolId, messages });
     await this.#fleets.learn(taken.readers);
     return { ...taken, fleets: this.#fleets.known(taken.readers) };

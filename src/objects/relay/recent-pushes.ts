@@ -33,7 +33,7 @@ export class RecentPushes {
     for (const [position, seq] of seqs.entries()) {
       // Nothing is known here of the spool, but the session took it before: it was pushed before the eviction. Another spool
       // may have brought messages since.
-      const isOld = (receivedAtMs?.[position] ?? 0) <= this.#knownSinceMs;
+      const isOld = (receivedAtMs[position] ?? 0) <= this.#knownSinceMs;
       const isForgotten = !isKnown && isOld && highest === 0 && results[position] === 'duplicate';
       if (isForgotten || seq <= highest || isAtOrBelow(marks ?? noHighWaterMarks, spoolId, seq)) continue;
       // Raised by a redelivery too: the bridge may retry it, and then the session calls it a duplicate.
@@ -55,11 +55,11 @@ export class RecentPushes {
 }
 
 /** What goes to the sockets for the messages at `positions`. */
-export function framesOf({ topic, payloads, origin, areJson = false }: RelayRun, positions: number[]): string[] {
+export function framesOf({ topic, payloads, areJson = false }: RelayRun, positions: number[]): string[] {
   const start = `{"topic":${JSON.stringify(topic)},"payload":`;
   return positions.map((position) => {
     const payload = payloads[position] ?? '';
-    const isJson = areJson || origin?.results[position] === 'accepted' || parseJson(payload) !== undefined;
+    const isJson = areJson || parseJson(payload) !== undefined;
     // JSON goes as it came, without being written anew; anything else goes as a string.
     return `${start}${isJson ? payload : JSON.stringify(payload)}}`;
   });

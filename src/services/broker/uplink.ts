@@ -1,8 +1,7 @@
 // Takes a batch from a bridge: one DeviceSession call per device, all in parallel, then one push per relay shard. Answers
 // each message by itself, so that a bad message or device never holds up another. Must not touch D1.
 import type { InboundMessage, RejectionReason } from '../../domain/device/messages/inbox.ts';
-import { packMessages } from '../../objects/calls/message-columns.ts';
-import { pushToRelays, type RelayDelivery, type RelayRun } from '../../objects/calls/push-to-relays.ts';
+import { pushToRelays, runsOf, type BridgeMessage, type RelayDelivery } from '../../objects/calls/push-to-relays.ts';
 import { callDevice } from '../../objects/calls/stubs.ts';
 import { objectAnswerMs, within } from '../../objects/calls/within.ts';
 import { RefusedError, type ObjectFailure } from '../../domain/refusal.ts';
@@ -106,9 +105,9 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
   const { entries } = group;
   let ingested;
   try {
-    const columns = packMessages(entries.map(({ message }) => message));
+    const messages = entries.map(({ message }) => message);
     ingested = await callDevice(env, deviceId, 'ingest', 'idempotent', (session) =>
-      session.ingest(productKey, spoolId, columns),
+      session.ingest(productKey, spoolId, messages),
     );
   } catch (error) {
     // Nothing of this device is lost: the bridge sends it again.
@@ -121,27 +120,19 @@ async function takeForDevice(env: Env, spoolId: string, group: Group): Promise<T
   }
   const others = new Map(ingested.others.map((other) => [other.position, other]));
   const results: [number, ItemResult][] = [];
-  const runs: Required<Omit<RelayRun, 'areJson'>>[] = [];
+  const heard: BridgeMessage[] = [];
   for (const [position, { index, topic, message }] of entries.entries()) {
-    const { seq, payload } = message;
+    const { seq, payload, receivedAtMs } = message;
     const taken = others.get(position) ?? { result: 'accepted' as const };
     const reason = 'reason' in taken ? taken.reason : undefined;
     results.push([index, reason === undefined ? { seq, result: 'accepted' } : { seq, result: 'rejected', reason }]);
     // Subscribers get what the device sent, also what the service cannot read, but not the echo of an announcement,
     // nor one of too many.
     if (taken.result === 'ignored' || reason === droppedReason) continue;
-    let run = runs.at(-1);
-    if (run?.topic !== topic) {
-      const origin = { spoolId, seqs: [], receivedAtMs: [], results: [] };
-      runs.push(
-        (run = { deviceId, topic, payloads: [], generations: ingested.generations, readers: ingested.readers, origin }),
-      );
-    }
-    run.payloads.push(payload);
-    run.origin.seqs.push(seq);
-    run.origin.receivedAtMs?.push(message.receivedAtMs);
-    run.origin.results.push(taken.result);
+    const { result } = taken;
+    heard.push({ topic, payload, isJson: result === 'accepted', seq, receivedAtMs, result });
   }
+  const runs = runsOf(deviceId, ingested, heard, spoolId);
   const { subscriptions, fleets } = ingested;
   return { results, deliveries: runs.map((run) => ({ run, subscriptions, fleets })) };
 }

@@ -119,7 +119,7 @@ describe('an object that fails', () => {
   it('with one message is told from one that fails altogether', async () => {
     const device = await provisionDevice();
     const failing = vi.fn<Ingest>(async (...call) => {
-      if (call[2].payloads.some((payload) => payload.includes('middle'))) throw new Error('the object failed');
+      if (call[2].some(({ payload }) => payload.includes('middle'))) throw new Error('the object failed');
       return sessionOf(device.deviceId).ingest(...call);
     });
     const context = overrideIngest(device, failing);

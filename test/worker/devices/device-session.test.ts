@@ -5,7 +5,6 @@ import { inPerson } from '../../../src/domain/access.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicActions, type TopicAction } from '../../../src/protocol/mqtt.ts';
 import type { InboundMessage } from '../../../src/domain/device/messages/inbox.ts';
-import { packMessages } from '../../../src/objects/calls/message-columns.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
 import { ingest, provisionDevice, sessionOf, type TestDevice } from '../rig/provision.ts';
@@ -164,11 +163,7 @@ describe('a session', () => {
     const passwordDigest = await digestOf(device.password);
     const login = await sessionOf(device.deviceId).authenticate({ productKey: device.productKey, passwordDigest });
     expect(login.ok).toBe(true);
-    const { subscriptions: listeners } = await sessionOf(device.deviceId).ingest(
-      device.productKey,
-      'spool',
-      packMessages([]),
-    );
+    const { subscriptions: listeners } = await sessionOf(device.deviceId).ingest(device.productKey, 'spool', []);
     expect(listeners).toMatchObject([{ shard: 'relay-3' }]);
   });
 
@@ -184,7 +179,7 @@ describe('a session', () => {
         shard: 'relay-3',
         filter,
       });
-      const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', packMessages([]));
+      const { subscriptions: listeners } = await session.ingest(device.productKey, 'spool', []);
       return listeners.map(({ ignoresCommands }) => ignoresCommands);
     };
     expect(await heard(`${own}/thing/event/property/post`)).toEqual([true]);

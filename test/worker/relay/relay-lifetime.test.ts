@@ -1,11 +1,11 @@
 // The WebSocket relay (contract 6, decision: relay): hibernation, retries, races and deletions neither lose nor double a
 // push.
-import { readConfig } from '../../../src/config.ts';
-import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { evictDurableObject, runInDurableObject } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
+import { readConfig } from '../../../src/config.ts';
+import { createMessagingPassword } from '../../../src/crypto/messaging-password.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { provisionDevice, sessionOf } from '../rig/provision.ts';

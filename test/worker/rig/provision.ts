@@ -5,7 +5,6 @@ import { createMessagingPassword } from '../../../src/crypto/messaging-password.
 import { createId, digestOf } from '../../../src/crypto/secrets.ts';
 import { messagingName, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import type { InboundMessage, MessageResult } from '../../../src/domain/device/messages/inbox.ts';
-import { packMessages } from '../../../src/objects/calls/message-columns.ts';
 
 export type TestDevice = DeviceIdentity & { name: string; password: string };
 
@@ -47,7 +46,7 @@ export async function ingest(
   const { others } = await session.ingest(
     productKey,
     spoolId,
-    packMessages(messages.map((message) => ({ isSoleReader: false, ...message }))),
+    messages.map((message) => ({ isSoleReader: false, ...message })),
   );
   return messages.map((_, position) => {
     const other = others.find((one) => one.position === position);

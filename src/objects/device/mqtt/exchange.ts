@@ -18,7 +18,7 @@ import {
 } from '../../../protocol/mqtt-codec/client-packets.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeConnection } from './connection.ts';
-import type { RelayRun } from '../../calls/push-to-relays.ts';
+import type { RelayMessage } from '../../calls/push-to-relays.ts';
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
 type First =
@@ -54,11 +54,9 @@ export function answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTa
   if (parts.length > 0) connection.send(joined(parts));
 }
 
-type Heard = { topic: string; payload: string; isJson: boolean };
-
 /** Subscribers get what the device sent, also what the service cannot read, but nothing of too many. */
-export function sortMessages(step: EdgeStep, taken: EdgeTaken): { heard: Heard[]; refusedBecause: string[] } {
-  const heard: Heard[] = [];
+export function sortMessages(step: EdgeStep, taken: EdgeTaken): { heard: RelayMessage[]; refusedBecause: string[] } {
+  const heard: RelayMessage[] = [];
   const reasons = new Set<string>();
   for (const [index, { topic, payload }] of step.messages.entries()) {
     const reason = reasonOf(taken, index);
@@ -108,17 +106,4 @@ export function deliver(
   connection.session = { ...(noted?.session ?? session), unreadBytes };
   connection.save();
   return connection.send(bytes) ? 'written' : undefined;
-}
-
-/** For the relay: messages that follow each other on one topic together, those that were read as JSON apart. */
-export function runsOf(deviceId: string, heard: readonly Heard[], { generations, readers }: EdgeTaken): RelayRun[] {
-  const runs: RelayRun[] = [];
-  for (const { topic, payload, isJson: areJson } of heard) {
-    let run = runs.at(-1);
-    if (run?.topic !== topic || run.areJson !== areJson) {
-      runs.push((run = { deviceId, topic, payloads: [], generations, readers, areJson }));
-    }
-    run.payloads.push(payload);
-  }
-  return runs;
 }

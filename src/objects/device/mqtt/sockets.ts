@@ -30,7 +30,8 @@ import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
 import { pubackType, publishType } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
-import { answer, deliver, readConnect, runsOf, sortMessages, type EdgeDelivery } from './exchange.ts';
+import { runsOf } from '../../calls/push-to-relays.ts';
+import { answer, deliver, readConnect, sortMessages, type EdgeDelivery } from './exchange.ts';
 import { EdgeConnection } from './connection.ts';
 import { answerClose, closeIfOpen } from '../../calls/open-socket.ts';
 import type { RelayPushes } from '../relay-pushes.ts';
@@ -273,7 +274,7 @@ export class EdgeSockets {
   #pushOn(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken): void {
     const { heard, refusedBecause } = sortMessages(step, taken);
     if (refusedBecause.length > 0) this.#log('info', 'edge messages not accepted', { reasons: refusedBecause });
-    const runs = runsOf(this.#ctx.id.name ?? '', heard, taken);
+    const runs = runsOf(this.#ctx.id.name ?? '', taken, heard);
     for (const { topic, payloads } of runs) {
       if (!connection.isOpen() || grantedQos(step.session, topic, true) === undefined) continue;
       for (const payload of payloads) this.publish(topic, payload, null);

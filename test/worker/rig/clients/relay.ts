@@ -4,7 +4,6 @@ import { env } from 'cloudflare:workers';
 import { readConfig } from '../../../../src/config.ts';
 import { signAccessToken } from '../../../../src/crypto/tokens.ts';
 import { topicOf, type DeviceIdentity } from '../../../../src/domain/topics.ts';
-import { packMessages } from '../../../../src/objects/calls/message-columns.ts';
 import { relayShardOf } from '../../../../src/objects/calls/stubs.ts';
 import { uplinkPath } from '../../../../src/protocol/bridge.ts';
 import { call } from './client.ts';
@@ -65,6 +64,6 @@ export async function comeOnline(device: DeviceIdentity): Promise<void> {
 }
 
 export async function listenersOf({ productKey, deviceId }: DeviceIdentity) {
-  const { subscriptions } = await sessionOf(deviceId).ingest(productKey, 'spool', packMessages([]));
+  const { subscriptions } = await sessionOf(deviceId).ingest(productKey, 'spool', []);
   return [...subscriptions];
 }
