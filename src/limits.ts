@@ -64,8 +64,6 @@ export const limitSpecs = {
   productDevicesPerSecond: { default: 200, min: 1, max: 100_000 },
   /** Writes of presence into the device lists in a second, of all devices. Beyond: lists lag, status views do not. */
   projectionsPerSecond: { default: 500, min: 1, max: 100_000 },
-  // Limits without a description become constants beside their use.
-  projectionsWaiting: { default: 1_000, min: 1, max: 100_000 },
 } as const satisfies Record<string, LimitSpec>;
 
 type LimitName = keyof typeof limitSpecs;

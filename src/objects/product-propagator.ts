@@ -1,6 +1,6 @@
-// Tells the devices of one product what changed in it: one object per product, so that no product waits for another.
-// D1 records the pending change and how far it was delivered; here is only what D1 does not need to know: the devices
-// that could not be told, each of which is tried again by itself. Changes no product.
+// Tells the devices of one product what changed in it: one object per product, so that no product waits for another. D1 records
+// the pending change and the cursor. The object keeps the devices that could not be told, and tries each of them again by
+// itself. It must not change a product.
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
@@ -11,6 +11,7 @@ import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';
 import { log } from '../log.ts';
 import { callDevice } from './calls/stubs.ts';
+import { within } from './calls/within.ts';
 
 /** One invocation may call 1 000 objects; the next alarm, at once, continues. */
 const pageSize = 100;
@@ -22,7 +23,7 @@ const stepSize = 10;
 const patienceMs = 5_000;
 const firstBackOffMs = 10_000;
 const maxBackOffMs = 3_600_000;
-/** With more failures than this it is not the devices: delivery stands still until some of them answer. */
+/** With more failures the devices are not the cause: delivery stops until some of them answer. */
 const maxFailed = 1_000;
 
 type Failed = { device_id: string; attempts: number };
@@ -30,6 +31,14 @@ type Failed = { device_id: string; attempts: number };
 export class ProductPropagator extends DurableObject<Env> {
   readonly #productId = Number(this.ctx.id.name);
   #changes: Spent = unspent;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    ctx.storage.sql.exec(
+      `CREATE TABLE IF NOT EXISTS failed
+         (device_id TEXT PRIMARY KEY, attempts INTEGER NOT NULL, next_at INTEGER NOT NULL) WITHOUT ROWID`,
+    );
+  }
 
   /** Whether the product may change again already. */
   admitChange(): Outcome<null> {
@@ -115,10 +124,6 @@ export class ProductPropagator extends DurableObject<Env> {
     const answered = devices.filter(({ attempts }, index) => told[index] === true && attempts > 0);
     if (failed.length > 0) {
       log('warn', 'devices not told of a product change yet', { productId: this.#productId, devices: failed.length });
-      sql.exec(
-        `CREATE TABLE IF NOT EXISTS failed
-           (device_id TEXT PRIMARY KEY, attempts INTEGER NOT NULL, next_at INTEGER NOT NULL) WITHOUT ROWID`,
-      );
     }
     for (const { device_id, attempts } of failed) {
       const backOffMs = Math.min(firstBackOffMs * 2 ** attempts, maxBackOffMs) * (0.5 + Math.random());
@@ -134,27 +139,21 @@ export class ProductPropagator extends DurableObject<Env> {
 
   /** One that is gone has nothing to be told, and answers as well. */
   async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
-    const { promise: late, resolve } = Promise.withResolvers<false>();
-    const timer = setTimeout(() => resolve(false), patienceMs);
     const called = callDevice(this.env, deviceId, 'changeProduct', 'idempotent', async (device) => {
       await device.changeProduct(facts);
       return true;
     });
     try {
-      return await Promise.race([called, late]);
+      return (await within(patienceMs, called)) ?? false;
     } catch (error) {
       // The call has logged it.
       if (error instanceof RefusedError) return false;
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
   }
 
   #countFailed(): number {
-    const { sql } = this.ctx.storage;
-    if (sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'failed'").toArray().length === 0) return 0;
-    return sql.exec<{ count: number }>('SELECT count(*) AS count FROM failed').one().count;
+    return this.ctx.storage.sql.exec<{ count: number }>('SELECT count(*) AS count FROM failed').one().count;
   }
 
   /** An alarm that a new change has set meanwhile comes first. */

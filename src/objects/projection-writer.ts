@@ -1,5 +1,5 @@
 // Writes the projections of all devices to D1, in batches, one after the other and no faster than a limit: after a
-// mass reconnect D1 still has time for activations and logins. Keeps nothing: a device asks again until it is written.
+// mass reconnect D1 still has time for activations and logins. In memory: a device asks again until it is written.
 import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
@@ -11,6 +11,8 @@ import { describeError, log } from '../log.ts';
 type Waiting = { deviceId: string; projection: Projection; resolve: (outcome: ProjectionOutcome) => void };
 
 const maxBatch = 50;
+/** The calls of those devices stay open meanwhile. */
+const maxWaiting = 1_000;
 const maxPauseMs = 30_000;
 
 export class ProjectionWriter extends DurableObject<Env> {
@@ -21,8 +23,8 @@ export class ProjectionWriter extends DurableObject<Env> {
 
   /** Answers when D1 has it, or, where too many wait already, when it is this device's turn. */
   write(deviceId: string, projection: Projection): Promise<ProjectionOutcome> {
-    const { projectionsPerSecond, projectionsWaiting } = readConfig(this.env).limits;
-    if (this.#waiting.length >= projectionsWaiting) {
+    const { projectionsPerSecond } = readConfig(this.env).limits;
+    if (this.#waiting.length >= maxWaiting) {
       const nowMs = Date.now();
       const freeAtMs = nowMs + (this.#waiting.length * 1000) / projectionsPerSecond;
       this.#lastTurnMs = Math.max(this.#lastTurnMs, freeAtMs) + 1000 / projectionsPerSecond;

@@ -128,7 +128,7 @@ export function relayShardOf(address: string, shards: number): string {
   return `relay-${hashOf(address) % shards}`;
 }
 
-/** FNV-1a. */
+/** FNV-1a: stable over versions, and needs no promise. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
