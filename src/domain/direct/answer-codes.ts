@@ -1,5 +1,5 @@
 // What a device is told when the service refuses its CONNECT or ends its session: the codes of both versions of MQTT, and
-// the code that closes the WebSocket. One switch each, from the closed list of reasons.
+// the code that closes the WebSocket. One table each, over a closed list of reasons.
 import type { ProtocolLevel, Qos } from '../../protocol/mqtt-codec/client-packets.ts';
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import type { Refusal } from '../refusal.ts';
@@ -50,86 +50,39 @@ export function connectRefusalOf(refusal: Refusal): ConnectRefusal {
   }
 }
 
-/** DISCONNECT of MQTT 5 (MQTT5 3.14.2.1). */
+/** By the reason that ends a session: DISCONNECT of MQTT 5 (MQTT5 3.14.2.1), and the close code (RFC 6455 7.4.1). */
+const endCodes = {
+  clean: [0x00, 1000],
+  lost: [0x00, 1000],
+  with_will: [0x00, 1000],
+  deployed: [0x8b, 1012],
+  keep_alive: [0x8d, 1008],
+  taken_over: [0x8e, 1008],
+  revoked: [0x87, 1008],
+  disabled: [0x87, 1008],
+  topic_forbidden: [0x87, 1008],
+  malformed_packet: [0x81, 1002],
+  packet_unfinished: [0x81, 1002],
+  text_frame: [0x81, 1003],
+  protocol_error: [0x82, 1002],
+  packet_too_large: [0x95, 1009],
+  topic_invalid: [0x90, 1008],
+  qos_not_supported: [0x9b, 1008],
+  retain_not_supported: [0x9a, 1008],
+  topic_alias_invalid: [0x94, 1008],
+  subscription_ids_not_supported: [0xa1, 1008],
+  receive_maximum_exceeded: [0x93, 1008],
+  too_many_packets: [0x96, 1008],
+  too_much_unread: [0x97, 1008],
+  failed: [0x83, 1011],
+} as const satisfies Record<EdgeEndReason, readonly [disconnect: number, close: number]>;
+
 export function disconnectCodeOf(reason: EdgeEndReason): number {
-  switch (reason) {
-    case 'clean':
-    case 'lost':
-    case 'with_will':
-      return 0x00;
-    case 'deployed':
-      return 0x8b;
-    case 'keep_alive':
-      return 0x8d;
-    case 'taken_over':
-      return 0x8e;
-    case 'revoked':
-    case 'disabled':
-    case 'topic_forbidden':
-      return 0x87;
-    case 'malformed_packet':
-    case 'packet_unfinished':
-    case 'text_frame':
-      return 0x81;
-    case 'protocol_error':
-      return 0x82;
-    case 'packet_too_large':
-      return 0x95;
-    case 'topic_invalid':
-      return 0x90;
-    case 'qos_not_supported':
-      return 0x9b;
-    case 'retain_not_supported':
-      return 0x9a;
-    case 'topic_alias_invalid':
-      return 0x94;
-    case 'subscription_ids_not_supported':
-      return 0xa1;
-    case 'receive_maximum_exceeded':
-      return 0x93;
-    case 'too_many_packets':
-      return 0x96;
-    case 'too_much_unread':
-      return 0x97;
-    case 'failed':
-      return 0x83;
-  }
+  return endCodes[reason][0];
 }
 
-/** RFC 6455 7.4.1. */
 export function closeCodeOf(reason: EdgeEndReason): number {
-  switch (reason) {
-    case 'clean':
-    case 'lost':
-    case 'with_will':
-      return 1000;
-    case 'deployed':
-      return 1012;
-    case 'failed':
-      return 1011;
-    case 'packet_too_large':
-      return 1009;
-    case 'text_frame':
-      return 1003;
-    case 'malformed_packet':
-    case 'protocol_error':
-    case 'packet_unfinished':
-      return 1002;
-    case 'keep_alive':
-    case 'taken_over':
-    case 'revoked':
-    case 'disabled':
-    case 'topic_forbidden':
-    case 'topic_invalid':
-    case 'qos_not_supported':
-    case 'retain_not_supported':
-    case 'topic_alias_invalid':
-    case 'subscription_ids_not_supported':
-    case 'receive_maximum_exceeded':
-    case 'too_many_packets':
-    case 'too_much_unread':
-      return 1008;
-  }
+  return endCodes[reason][1];
 }
 
 /** Why a filter of SUBSCRIBE is refused. */

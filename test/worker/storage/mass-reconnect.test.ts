@@ -136,7 +136,11 @@ async function reconnect(
       const write = async (projection: Parameters<ProjectionWriter['write']>[1]): Promise<void> => {
         const outcome = await ask(`dev_${number}`, projection);
         if (!state.presence.isProjectionBehind) return;
-        state = noteProjectionEnd(state, { version: projection.version, outcome }, clock.nowMs);
+        state = noteProjectionEnd(
+          state,
+          { kind: 'projection_ended', version: projection.version, outcome },
+          { nowMs: clock.nowMs, effects: [] },
+        );
         if (state.presence.isProjectionBehind)
           clock.at(projectionSlice.dueAtMs?.(state, clock.nowMs) ?? Infinity, live);
         else fleet.written += 1;

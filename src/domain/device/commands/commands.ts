@@ -25,6 +25,7 @@ import {
   markUnpublished,
   type Command,
 } from './command-life.ts';
+import type { EventOf, Handled } from '../core/events.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
@@ -193,9 +194,9 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
 /** Ends a command that waits for its device; the refusal says why it cannot be ended otherwise. */
 export function cancelCommand(
   state: DeviceState,
-  commandId: string,
-  nowMs: number,
-): { state: DeviceState; result: Outcome<CommandView> } {
+  { commandId }: EventOf<'cancel_requested'>,
+  { nowMs }: Decision,
+): Handled<'cancel_requested'> {
   const command = state.commands.loaded.find((one) => one.commandId === commandId);
   if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
   const view = viewCommand(state, command, nowMs);

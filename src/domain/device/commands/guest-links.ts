@@ -3,15 +3,16 @@
 import { dayMs } from '../../time.ts';
 import type { Slice } from '../core/slice.ts';
 import type { CommandState, GuestLinkChange, GuestLinkState } from '../../../protocol/vocabulary.ts';
-import { hasRight, roleOf, type Actor } from '../../access.ts';
+import { hasRight, roleOf } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
 import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Decision } from '../core/effects.ts';
 import { appendHistory } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
-import { acceptRequest, refuseCommand, type AcceptedCommand } from './commands.ts';
+import { acceptRequest, refuseCommand } from './commands.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
+import type { EventOf, Handled } from '../core/events.ts';
 
 /** See guest-links.ts. */
 export type GuestLinksSlice = {
@@ -49,8 +50,6 @@ export type GuestUse = { linkId: string; commandId: string; number: number; addr
   requestId: string | undefined;
 };
 
-type Changed<T> = { state: DeviceState; result: Outcome<T> };
-
 /** A link is for a visit or a gate, not for a program. */
 export const maxUsesOfLink = 1_000;
 export const maxDaysOfLink = 30;
@@ -66,9 +65,9 @@ export const guestLinksSlice: Slice<GuestLinksSlice> = {
 /** Takes the place of links that have ended. */
 export function makeGuestLink(
   state: DeviceState,
-  { link, actor, address }: { link: NewGuestLink; actor: Actor; address: string | null },
+  { link, actor, address }: EventOf<'guest_link_made'>,
   { nowMs }: Decision,
-): Changed<GuestLinkView> {
+): Handled<'guest_link_made'> {
   const { guestLinksPerDevice: max } = state.settings.limits;
   const { linkId, params, expiresAtMs, maxUses = maxUsesOfLink } = link;
   const refusal = refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
@@ -96,9 +95,9 @@ function refuseRange(
 
 export function revokeGuestLink(
   state: DeviceState,
-  { linkId, address }: { linkId: string; address: string | null },
+  { linkId, address }: EventOf<'guest_link_revoked'>,
   { nowMs }: Decision,
-): Changed<null> {
+): Handled<'guest_link_revoked'> {
   const links = state.guests.links.filter((one) => one.linkId !== linkId);
   if (links.length === state.guests.links.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'guest_link', id: linkId }) };
@@ -118,9 +117,9 @@ export function endGuestLinks(state: DeviceState): DeviceState {
 /** Sends the link's command and counts the use: together, or neither. */
 export function applyGuestUse(
   state: DeviceState,
-  { linkId, commandId, number, address, requestId }: GuestUse,
+  { linkId, commandId, number, address, requestId }: EventOf<'guest_link_used'>,
   decision: Decision,
-): Changed<AcceptedCommand> {
+): Handled<'guest_link_used'> {
   const { nowMs } = decision;
   const found = findStanding(state, linkId);
   if (!found.ok) return { state, result: found };

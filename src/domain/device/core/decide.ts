@@ -52,11 +52,11 @@ import { addSubscription, removeSubscription } from '../messages/subscriptions.t
 import { countDropped } from './counts.ts';
 import type { Decision, Effect } from './effects.ts';
 import {
-  rejectAll,
-  resultOfAbsent,
   type DeviceEvent,
   type EventKind,
   type EventOf,
+  type ReportKind,
+  type RequestedKind,
   type Ingested,
   type Results,
 } from './events.ts';
@@ -83,50 +83,46 @@ type Handler<Kind extends EventKind> = (
 export function decide<Kind extends EventKind>(device: Device, event: EventOf<Kind>, nowMs: number): Decided<Kind> {
   const effects: Effect[] = [];
   const decision = { nowMs, effects };
-  const { state, result } = handle(device, event, decision);
+  const handled = typeof device === 'string' ? decideAbsent(device, event, nowMs) : handle(device, event, decision);
+  // The tables tie each kind to its result, which the compiler does not follow for a generic kind.
+  const result = handled.result as Results[Kind];
+  const { state } = handled;
   if (typeof state === 'string') return { state, effects, result };
   const planned = planProjection(planRetry(state, nowMs), decision);
   return { state: planAlarm(planSharing(planned, decision), nowMs), effects, result };
 }
 
-function handle<Kind extends EventKind>(
-  device: Device,
-  event: EventOf<Kind>,
-  decision: Decision,
-): { state: Device; result: Results[Kind] } {
-  // The table's type ties each kind to its handler, which the compiler does not follow for a generic kind.
-  if (typeof device !== 'string') return (handlers[event.kind] as unknown as Handler<Kind>)(device, event, decision);
-  const decided = decideAbsent(device, event, decision.nowMs);
-  return { ...decided, result: decided.result as Results[Kind] };
+function handle(state: DeviceState, event: DeviceEvent, decision: Decision) {
+  if (isReport(event)) {
+    const report = reports[event.kind] as (...args: [DeviceState, DeviceEvent, Decision]) => Device;
+    return { state: report(state, event, decision), result: null };
+  }
+  return (requests[event.kind] as unknown as Handler<RequestedKind>)(state, event, decision);
 }
 
-/** Only an activation makes a device, or a record of one whose session was lost; never again a deleted one. */
+/** Only an activation makes a device, or a record of a device whose session was lost; never again a deleted device. */
 function decideAbsent(device: 'unused' | 'deleted', event: DeviceEvent, nowMs: number) {
   if (event.kind === 'provisioned' && device === 'unused') return activateFirst(event, nowMs);
   if (event.kind === 'record_restored' && device === 'unused') return { state: restore(event, nowMs), result: null };
-  return { state: device, result: resultOfAbsent(event) };
+  if (isReport(event)) return { state: device, result: null };
+  if (event.kind === 'messages_received') return { state: device, result: rejectAll(event.messages.length) };
+  if (event.kind !== 'edge_packets_received') {
+    return { state: device, result: refuse({ kind: 'not_found', what: 'device' }) };
+  }
+  const results = event.messages.map(() => unknownDevice);
+  return { state: device, result: { results, subscriptions: [], generations: [], readers: [] } };
 }
 
-const handlers: { [Kind in EventKind]: Handler<Kind> } = {
+function isReport(event: DeviceEvent): event is EventOf<ReportKind> {
+  return Object.hasOwn(reports, event.kind);
+}
+
+/** Events that are answered. */
+const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   provisioned: activateAgain,
-
   login_attempted: logIn,
-
-  connection_reported: noteConnection,
-
   edge_connected: connectAtEdge,
-
   edge_packets_received: takeEdgePackets,
-
-  edge_ended: (state, { end }, decision) => ({
-    state: endEdgeSession(state, end, decision),
-    result: null,
-  }),
-
-  edge_checked: (state, { open }, decision) => ({
-    state: checkEdgeSession(state, open, decision),
-    result: null,
-  }),
 
   messages_received: (state, { productKey, spoolId, messages }, decision) => {
     if (productKey !== state.identity.productKey) return { state, result: rejectAll(messages.length) };
@@ -141,12 +137,6 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     const readers = mayBeHeard ? readersOf(taken.state) : [];
     return { state: taken.state, result: { others, subscriptions, generations, readers } };
   },
-
-  messages_dropped: (state, { count }, { nowMs }) => {
-    return { state: countDropped(state, count, nowMs), result: null };
-  },
-
-  message_put_aside: (state, { spoolId, seq }) => ({ state: putAside(state, spoolId, seq), result: null }),
 
   relay_message_received: (state, { productKey, generation, action, payload }, decision) => {
     const { identity, credentials } = state;
@@ -171,13 +161,7 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
   },
 
   command_requested: allowed('control', acceptRequest),
-
-  publication_ended: (state, event, decision) => ({
-    state: returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),
-    result: null,
-  }),
-
-  cancel_requested: allowed('control', (state, { commandId }, { nowMs }) => cancelCommand(state, commandId, nowMs)),
+  cancel_requested: allowed('control', cancelCommand),
 
   subscription_requested: (state, { actor, productKey, shard, filter }, { nowMs }) => {
     const refusal =
@@ -189,99 +173,93 @@ const handlers: { [Kind in EventKind]: Handler<Kind> } = {
     return { state: { ...state, subscriptions }, result: { ok: true, value: null } };
   },
 
-  subscription_ended: (state, { shard, registrationId }) => {
-    const subscriptions = removeSubscription(state.subscriptions, shard, registrationId);
-    return { state: { ...state, subscriptions }, result: null };
-  },
-
   administered: administer,
-
   credentials_replaced: allowed('replaceCredentials', replaceCredentials),
+  released: allowed('transfer', release),
 
-  released: allowed('transfer', (state, { defaultName }, decision) => release(state, defaultName, decision)),
+  transfer_offered: allowed('transfer', offerTransfer),
 
-  transfer_offered: allowed('transfer', (state, { offer, address }, { nowMs }) =>
-    offerTransfer(state, offer, address, nowMs),
-  ),
-
-  transfer_withdrawn: allowed('transfer', (state, { address }, { nowMs }) => withdrawTransfer(state, address, nowMs)),
-
+  transfer_withdrawn: allowed('transfer', withdrawTransfer),
   transfer_answered: answerTransfer,
 
-  pairing_window_set: allowed('pair', (state, { untilMs, address }, { nowMs }) =>
-    setPairingWindow(state, untilMs, address, nowMs),
-  ),
+  pairing_window_set: allowed('pair', setPairingWindow),
 
-  member_joined: (state, event, { nowMs }) => addMember(state, event, nowMs),
-
+  member_joined: addMember,
   member_changed: allowed('share', changeMember),
 
-  member_removed: (state, event, { nowMs }) => {
+  member_removed: (state, event, decision) => {
     const refusal = refuseUnless(state, event.actor, event.actor.userId === event.userId ? 'leave' : 'share');
-    return refusal === undefined ? removeMember(state, event, nowMs) : { state, result: refuse(refusal) };
+    return refusal === undefined ? removeMember(state, event, decision) : { state, result: refuse(refusal) };
   },
 
-  invitation_changed: (state, event, { nowMs }) => {
+  invitation_changed: (state, event, decision) => {
     // Whoever declines has no right on the device.
     const refusal = event.change === 'invitation_declined' ? undefined : refuseUnless(state, event.actor, 'share');
-    return refusal === undefined ? noteInvitation(state, event, nowMs) : { state, result: refuse(refusal) };
+    return refusal === undefined ? noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
   },
 
   guest_link_made: allowed('share', makeGuestLink),
-
   guest_link_revoked: allowed('share', revokeGuestLink),
-
   guest_link_used: applyGuestUse,
+};
 
-  members_written: (state, event, { nowMs }) => ({ state: noteMembersWritten(state, event, nowMs), result: null }),
+/** Events that only change the device. */
+const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
+  record_restored: (state) => state,
+  connection_reported: noteConnection,
+  edge_ended: (state, { end }, decision) => endEdgeSession(state, end, decision),
+  edge_checked: (state, { open }, decision) => checkEdgeSession(state, open, decision),
+  messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
+  message_put_aside: (state, { spoolId, seq }) => putAside(state, spoolId, seq),
 
-  subscriptions_ended: (state, event, { nowMs }) => ({
-    state: noteSubscriptionsEnded(state, event, nowMs),
-    result: null,
+  publication_ended: (state, event, decision) =>
+    returnGuestUse(state, applyPublication(state, event, decision), event.commandId, decision.nowMs),
+
+  subscription_ended: (state, { shard, registrationId }) => ({
+    ...state,
+    subscriptions: removeSubscription(state.subscriptions, shard, registrationId),
   }),
 
-  product_changed: (state, { facts }) => {
-    return { state: { ...state, identity: applyProductChange(state.identity, facts) }, result: null };
-  },
-
-  deleted: (state, _event, decision) => {
-    endSocket(state, decision);
-    endRelaySessions(state, 'deleted', decision);
-    return { state: 'deleted', result: null };
-  },
-
-  announcement_ended: (state, event, decision) => ({
-    state: noteAnnouncementEnd(state, event, decision),
-    result: null,
-  }),
-
-  projection_ended: (state, event, { nowMs }) => ({ state: noteProjectionEnd(state, event, nowMs), result: null }),
+  members_written: noteMembersWritten,
+  subscriptions_ended: noteSubscriptionsEnded,
+  product_changed: (state, { facts }) => ({ ...state, identity: applyProductChange(state.identity, facts) }),
+  announcement_ended: noteAnnouncementEnd,
+  projection_ended: noteProjectionEnd,
 
   record_checked: (state, { isThere }, decision) => {
     const next = noteRecord(state, isThere, decision.nowMs);
-    if (next === 'deleted') {
-      endSocket(state, decision);
-      endRelaySessions(state, 'deleted', decision);
-      decision.effects.push({ kind: 'delete_at_broker', productKey: state.identity.productKey });
-    }
-    return { state: next, result: null };
+    if (next !== 'deleted') return next;
+    const ended = endDevice(state, decision);
+    decision.effects.push({ kind: 'delete_at_broker', productKey: state.identity.productKey });
+    return ended;
   },
 
-  record_compared: (state, { projectionVersion, membersVersion }) => ({
-    state: compareMembers(compareProjection(state, projectionVersion), membersVersion),
-    result: null,
-  }),
+  record_compared: (state, { projectionVersion, membersVersion }) =>
+    compareMembers(compareProjection(state, projectionVersion), membersVersion),
 
-  record_restored: (state) => ({ state, result: null }),
+  deleted: (state, _event, decision) => endDevice(state, decision),
 
   alarm_fired: (state, { scheduledAtMs }, decision) => {
     const adopted = state.alarm.setAtMs === null ? adoptAlarm(state, scheduledAtMs, decision.nowMs) : state;
     const fired = endOutdated({ ...adopted, alarm: { ...adopted.alarm, setAtMs: null } }, decision);
-    const settled = applyDuePresence(applyCoalesced(fired, decision), decision);
-    const next = publishDue(settled, decision);
-    return { state: askWhereDue(planRecordCheck(next, decision.nowMs), decision), result: null };
+    const applied = applyDuePresence(applyCoalesced(fired, decision), decision);
+    const next = publishDue(applied, decision);
+    return askWhereDue(planRecordCheck(next, decision.nowMs), decision);
   },
 };
+
+function endDevice(state: DeviceState, decision: Decision): 'deleted' {
+  endSocket(state, decision);
+  endRelaySessions(state, 'deleted', decision);
+  return 'deleted';
+}
+
+const unknownDevice = { result: 'rejected', reason: 'device_not_found' } as const;
+
+function rejectAll(count: number): Ingested {
+  const others = Array.from({ length: count }, (_, position) => ({ ...unknownDevice, position }));
+  return { others, subscriptions: [], generations: [], readers: [] };
+}
 
 /** The handler, for who has the right. */
 function allowed<Kind extends AskedKind>(action: DeviceAction, handleIt: Handler<Kind>): Handler<Kind> {

@@ -1,10 +1,9 @@
 // What can happen to a device, and what each event answers: the input and the result of `decide`. Facts that the core
 // cannot find itself (fresh ids, compared digests, rows that are not loaded) are part of the event.
-// What each event answers where there is no device: never provisioned, or deleted. Changes nothing.
 import type { TopicAction } from '../../../protocol/mqtt.ts';
 import type { Actor, MemberRole } from '../../access.ts';
 import type { PublishOutcome } from '../../publish-outcome.ts';
-import { refuse, type Outcome } from '../../refusal.ts';
+import { type Outcome } from '../../refusal.ts';
 import type { DeviceIdentity } from '../../topics.ts';
 import type { AcceptedCommand, CommandRequest, CommandView } from '../commands/commands.ts';
 import type { GuestLinkView, GuestUse, NewGuestLink } from '../commands/guest-links.ts';
@@ -141,7 +140,8 @@ export type Ingested = {
 /** The results in the order of the messages. */
 export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
 
-export type Results = {
+/** What the events answer that are requests. */
+type Answers = {
   provisioned: Outcome<Provisioned>;
   released: Outcome<DeviceIdentity>;
   transfer_offered: Outcome<null>;
@@ -151,91 +151,23 @@ export type Results = {
   login_attempted: Outcome<DeviceIdentity & { generation: number }>;
   edge_connected: Outcome<{ startedAtMs: number }>;
   edge_packets_received: EdgeTaken;
-  edge_ended: null;
-  edge_checked: null;
-  connection_reported: null;
   messages_received: Ingested;
-  messages_dropped: null;
-  message_put_aside: null;
   relay_message_received: Outcome<MessageResult>;
   command_requested: Outcome<AcceptedCommand>;
-  publication_ended: null;
   cancel_requested: Outcome<CommandView>;
   subscription_requested: Outcome<null>;
-  subscription_ended: null;
   administered: Outcome<{ name: string; isDisabled: boolean }>;
   credentials_replaced: Outcome<DeviceIdentity>;
   member_joined: Outcome<Member>;
   member_changed: Outcome<Member>;
   member_removed: Outcome<null>;
   invitation_changed: Outcome<null>;
-  members_written: null;
-  subscriptions_ended: null;
   guest_link_made: Outcome<GuestLinkView>;
   guest_link_revoked: Outcome<null>;
   guest_link_used: Outcome<AcceptedCommand>;
-  product_changed: null;
-  deleted: null;
-  announcement_ended: null;
-  projection_ended: null;
-  record_checked: null;
-  record_compared: null;
-  record_restored: null;
-  alarm_fired: null;
 };
 
-const unknownDevice = { result: 'rejected', reason: 'device_not_found' } as const;
-
-export function resultOfAbsent(event: DeviceEvent): Results[EventKind] {
-  switch (event.kind) {
-    case 'provisioned':
-    case 'login_attempted':
-    case 'edge_connected':
-    case 'relay_message_received':
-    case 'command_requested':
-    case 'cancel_requested':
-    case 'subscription_requested':
-    case 'administered':
-    case 'credentials_replaced':
-    case 'member_joined':
-    case 'member_changed':
-    case 'member_removed':
-    case 'invitation_changed':
-    case 'released':
-    case 'transfer_offered':
-    case 'transfer_withdrawn':
-    case 'transfer_answered':
-    case 'pairing_window_set':
-    case 'guest_link_made':
-    case 'guest_link_revoked':
-    case 'guest_link_used':
-      return refuse({ kind: 'not_found', what: 'device' });
-    case 'messages_received':
-      return rejectAll(event.messages.length);
-    case 'edge_packets_received':
-      return { results: event.messages.map(() => unknownDevice), subscriptions: [], generations: [], readers: [] };
-    case 'edge_ended':
-    case 'edge_checked':
-    case 'connection_reported':
-    case 'messages_dropped':
-    case 'message_put_aside':
-    case 'publication_ended':
-    case 'subscription_ended':
-    case 'members_written':
-    case 'subscriptions_ended':
-    case 'product_changed':
-    case 'deleted':
-    case 'announcement_ended':
-    case 'projection_ended':
-    case 'record_checked':
-    case 'record_compared':
-    case 'record_restored':
-    case 'alarm_fired':
-      return null;
-  }
-}
-
-export function rejectAll(count: number): Ingested {
-  const others = Array.from({ length: count }, (_, position) => ({ ...unknownDevice, position }));
-  return { others, subscriptions: [], generations: [], readers: [] };
-}
+/** Events that only change the device answer nothing. */
+export type RequestedKind = keyof Answers;
+export type ReportKind = Exclude<EventKind, RequestedKind>;
+export type Results = Answers & Record<ReportKind, null>;

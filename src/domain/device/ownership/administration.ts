@@ -1,7 +1,6 @@
 // What its owner changes of a device: its name, whether it is disabled, its messaging credentials, its owner (decision:
 // ownership). A claim is activation.ts. Each new owner begins an ownership period: the slices, and storage, forget the one before.
 import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
-import type { DeviceIdentity } from '../../topics.ts';
 import { endGuestLinks } from '../commands/guest-links.ts';
 import type { Decision } from '../core/effects.ts';
 import type { EventOf, Handled } from '../core/events.ts';
@@ -17,7 +16,7 @@ import {
   keepSessionPassword,
   replacePasswords,
 } from './credentials.ts';
-import { note, openOffer, type IdentitySlice, type TransferOffer } from './ownership.ts';
+import { note, openOffer, type IdentitySlice } from './ownership.ts';
 import { refuseUnless } from './sharing.ts';
 
 export function administer(
@@ -59,10 +58,12 @@ export function replaceCredentials(
   };
 }
 
-type Changed<T> = { state: DeviceState; result: Outcome<T> };
-
 /** Given up: it belongs to its product's owner again, and nobody's credentials are valid. */
-export function release(state: DeviceState, defaultName: string, decision: Decision): Changed<DeviceIdentity> {
+export function release(
+  state: DeviceState,
+  { defaultName }: EventOf<'released'>,
+  decision: Decision,
+): Handled<'released'> {
   const { productKey, deviceId, productOwnerId } = state.identity;
   const ended = endSession(state, decision);
   const owner = { ownerId: productOwnerId, claimedAtMs: null, name: defaultName };
@@ -75,10 +76,9 @@ export function release(state: DeviceState, defaultName: string, decision: Decis
 /** Takes the place of an offer that was made before. */
 export function offerTransfer(
   state: DeviceState,
-  offer: TransferOffer,
-  address: string | null,
-  nowMs: number,
-): Changed<null> {
+  { offer, address }: EventOf<'transfer_offered'>,
+  { nowMs }: Decision,
+): Handled<'transfer_offered'> {
   if (offer.toUserId === state.identity.ownerId) {
     return { state, result: refuse({ kind: 'invalid_input', path: 'email', problem: 'is your own' }) };
   }
@@ -86,7 +86,11 @@ export function offerTransfer(
   return { state: note(offered, 'transfer_offered', address, nowMs), result: done(null) };
 }
 
-export function withdrawTransfer(state: DeviceState, address: string | null, nowMs: number): Changed<null> {
+export function withdrawTransfer(
+  state: DeviceState,
+  { address }: EventOf<'transfer_withdrawn'>,
+  { nowMs }: Decision,
+): Handled<'transfer_withdrawn'> {
   if (openOffer(state.ownership, nowMs) === undefined) return { state, result: refuse(noOffer(state)) };
   return { state: note(withoutOffer(state), 'transfer_withdrawn', address, nowMs), result: done(null) };
 }
@@ -94,14 +98,9 @@ export function withdrawTransfer(state: DeviceState, address: string | null, now
 /** By whom the device was offered to. The device goes on working: it keeps the password that it uses. */
 export function answerTransfer(
   state: DeviceState,
-  {
-    userId,
-    offerId,
-    isAccepted,
-    address,
-  }: { userId: number; offerId: string; isAccepted: boolean; address: string | null },
+  { userId, offerId, isAccepted, address }: EventOf<'transfer_answered'>,
   decision: Decision,
-): Changed<null> {
+): Handled<'transfer_answered'> {
   const { nowMs } = decision;
   const offer = openOffer(state.ownership, nowMs);
   if (offer?.offerId !== offerId || offer.toUserId !== userId) {
@@ -117,10 +116,9 @@ export function answerTransfer(
 /** @param untilMs null closes it */
 export function setPairingWindow(
   state: DeviceState,
-  untilMs: number | null,
-  address: string | null,
-  nowMs: number,
-): Changed<null> {
+  { untilMs, address }: EventOf<'pairing_window_set'>,
+  { nowMs }: Decision,
+): Handled<'pairing_window_set'> {
   const set = { ...state, ownership: { ...state.ownership, pairingUntilMs: untilMs } };
   const reason = untilMs === null ? 'pairing_closed' : 'pairing_opened';
   return { state: note(set, reason, address, nowMs), result: done(null) };

@@ -4,10 +4,11 @@
 import type { Slice } from '../core/slice.ts';
 import type { MembershipChange } from '../../../protocol/vocabulary.ts';
 import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type MemberRole } from '../../access.ts';
-import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { refuse, type Refusal } from '../../refusal.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
 import { noteMembership } from './ownership.ts';
+import type { EventOf, Handled } from '../core/events.ts';
 
 export type Member = { userId: number; role: MemberRole; sinceMs: number };
 
@@ -45,18 +46,18 @@ export type NewMember = { userId: number; role: MemberRole; invitedBy: number; m
 /** An invitation, which gives no right: it is in the events alone. */
 export function noteInvitation(
   state: DeviceState,
-  { change, role, email, address }: Party & { change: InvitationChange; role: MemberRole | null },
-  nowMs: number,
-): { state: DeviceState; result: Outcome<null> } {
+  { change, role, email, address }: EventOf<'invitation_changed'>,
+  { nowMs }: Decision,
+): Handled<'invitation_changed'> {
   return { state: noteMembership(state, change, { email, role, address }, nowMs), result: ok(null) };
 }
 
 /** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
 export function addMember(
   state: DeviceState,
-  { userId, role, invitedBy, maxMembers, email, address }: NewMember & Party,
-  nowMs: number,
-): { state: DeviceState; result: Outcome<Member> } {
+  { userId, role, invitedBy, maxMembers, email, address }: EventOf<'member_joined'>,
+  { nowMs }: Decision,
+): Handled<'member_joined'> {
   const { sharing, identity, settings } = state;
   const { deviceId } = identity;
   const inviter = roleOf(ownershipOf(state), invitedBy);
@@ -78,9 +79,9 @@ export function addMember(
 
 export function changeMember(
   state: DeviceState,
-  { userId, role, email, address }: { userId: number; role: MemberRole } & Party,
+  { userId, role, email, address }: EventOf<'member_changed'>,
   { nowMs }: Decision,
-): { state: DeviceState; result: Outcome<Member> } {
+): Handled<'member_changed'> {
   const member = state.sharing.members.find((one) => one.userId === userId);
   if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   const changed = { ...member, role };
@@ -93,9 +94,9 @@ export function changeMember(
 /** The member's subscriptions end at once. */
 export function removeMember(
   state: DeviceState,
-  { userId, actor, email, address }: { userId: number; actor: Actor } & Party,
-  nowMs: number,
-): { state: DeviceState; result: Outcome<null> } {
+  { userId, actor, email, address }: EventOf<'member_removed'>,
+  { nowMs }: Decision,
+): Handled<'member_removed'> {
   const members = state.sharing.members.filter((one) => one.userId !== userId);
   if (members.length === state.sharing.members.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
@@ -134,8 +135,8 @@ export function compareMembers(state: DeviceState, versionInD1: number): DeviceS
 /** D1 took the members of that version, or not. */
 export function noteMembersWritten(
   state: DeviceState,
-  { version, isWritten }: { version: number; isWritten: boolean },
-  nowMs: number,
+  { version, isWritten }: EventOf<'members_written'>,
+  { nowMs }: Decision,
 ): DeviceState {
   const { sharing } = state;
   if (!isWritten) return retryLater(state, nowMs);
@@ -145,8 +146,8 @@ export function noteMembersWritten(
 
 export function noteSubscriptionsEnded(
   state: DeviceState,
-  { userId, shard, isDone }: { userId: number; shard: string; isDone: boolean },
-  nowMs: number,
+  { userId, shard, isDone }: EventOf<'subscriptions_ended'>,
+  { nowMs }: Decision,
 ): DeviceState {
   if (!isDone) return retryLater(state, nowMs);
   const ending = state.sharing.ending.filter((one) => one.userId !== userId || one.shard !== shard);

@@ -35,17 +35,17 @@ export function noteConnection(
   state: DeviceState,
   { report }: EventOf<'connection_reported'>,
   decision: Decision,
-): Handled<'connection_reported'> {
+): DeviceState {
   if (report.kind !== 'connected') {
     // What a broker knows of the device's earlier sessions says nothing about the one here.
-    if (state.edge.session !== null) return { state, result: null };
-    return { state: applyPresenceAndReturn(state, report, decision), result: null };
+    if (state.edge.session !== null) return state;
+    return applyPresenceAndReturn(state, report, decision);
   }
   const isOverHere = state.edge.session === null || report.sessionStartedAtMs > state.edge.session.startedAtMs;
   // A revoked session may still end, but none may begin without a login.
-  if (state.credentials.isAwaitingLogin || !isOverHere) return { state, result: null };
+  if (state.credentials.isAwaitingLogin || !isOverHere) return state;
   const next = applyPresenceAndReturn(leaveEdge(state, decision), report, decision);
-  return { state: planRecordCheck(next, decision.nowMs), result: null };
+  return planRecordCheck(next, decision.nowMs);
 }
 
 function beginAtBroker(state: DeviceState, digest: string, address: string | null, decision: Decision): DeviceState {

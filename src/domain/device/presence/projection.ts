@@ -10,6 +10,7 @@ import { fingerprint } from '../../fingerprint.ts';
 import type { Decision, Projection } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
 import { isActivated } from '../ownership/credentials.ts';
+import type { EventOf } from '../core/events.ts';
 
 /** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
 export type ProjectionSlice = {
@@ -88,8 +89,8 @@ export function planProjection(state: DeviceState, { nowMs, effects }: Decision)
 /** A write that a newer change overtook was not the last one. */
 export function noteProjectionEnd(
   state: DeviceState,
-  { version, outcome }: { version: number; outcome: ProjectionOutcome },
-  nowMs: number,
+  { version, outcome }: EventOf<'projection_ended'>,
+  { nowMs }: Decision,
 ): DeviceState {
   const { projection, presence } = state;
   if (outcome === 'failed') {
