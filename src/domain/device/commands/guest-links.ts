@@ -22,7 +22,7 @@ export type GuestLinksSlice = {
   entries: number;
 };
 
-export type GuestLink = {
+type GuestLink = {
   linkId: string;
   params: ControlParams;
   createdBy: number;

@@ -96,7 +96,7 @@ export type DeviceEvent =
   /** `scheduledAtMs`: when the alarm was to fire. */
   | { kind: 'alarm_fired'; scheduledAtMs: number };
 
-export type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
+type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;
 
 export type EventKind = DeviceEvent['kind'];
 export type EventOf<Kind extends EventKind> = Extract<DeviceEvent, { kind: Kind }>;

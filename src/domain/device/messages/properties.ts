@@ -15,7 +15,7 @@ export type PropertiesSlice = {
   positions: readonly PositionChange[];
 };
 
-export type PositionChange = { position: Position; time: number };
+type PositionChange = { position: Position; time: number };
 
 export const maxProperties = 64;
 /** Measurements differ in nearly every report: alone they are saved this often. */

@@ -169,7 +169,7 @@ export function noteSession(
 }
 
 /** Whether a login took over a session that another password had open, which it does not end. */
-export function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
+function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
   const countKept = ({ passwords }: CredentialsSlice) => passwords.filter(({ isKept }) => isKept).length;
   return countKept(after) > countKept(before);
 }

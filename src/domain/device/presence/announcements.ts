@@ -20,7 +20,7 @@ import { markProjectionBehind } from './projection.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
 import { presenceTimes } from './presence-times.ts';
 
-export type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
+type Announcement = { status: 'online' | 'offline'; time: number; isPublished: boolean };
 
 export type PresenceSlice = {
   connection: PresenceState;

@@ -56,7 +56,7 @@ export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentF
 export type EdgeSessionEnd = { startedAtMs: number; reason: EdgeEndReason; will: string | null; endedAtMs: number };
 
 /** Of a login that was accepted. @param takenOver the session that it ends, where its socket is still there */
-export function beginEdgeSession(
+function beginEdgeSession(
   state: DeviceState,
   takenOver: { will: string | null } | null,
   decision: Decision,
