@@ -1,7 +1,5 @@
 // Reads a device's message (contract 6, field notes 44-49): a report, a reply, a status announcement, or why it is none of
-// them. Decides nothing about what the message changes.
-// Slice: the last message that could not be read, or of which members were dropped, for the maker of the device to see why
-// a report changes nothing. One entry: who sends many of them fills nothing.
+// them. Slice: the last message that was not understood, for the maker of the device. Decides nothing about what a message changes.
 import { minuteMs } from '../../time.ts';
 import type { Slice } from '../core/slice.ts';
 import { maxPayloadBytes } from '../../../protocol/bridge.ts';

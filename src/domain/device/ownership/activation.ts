@@ -1,5 +1,5 @@
 // What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
-// takes it for who claims it. What may activate again is ownership.ts; what a claim wipes is owner-change.ts.
+// takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
 import type { ReactivationPolicy } from '../../../protocol/vocabulary.ts';
 import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Decision } from '../core/effects.ts';

@@ -1,8 +1,6 @@
-// Slice: which messaging passwords are valid (decision: activation). A device never renews its password, and an answer
-// may be lost or late, so that older ones stay valid for a while. Holds digests only.
-// A device's login: which one is refused and how that is remembered, and what an accepted one does to the credentials.
-// Relay sessions that were opened with the device's own credentials: they end with these, whatever ended them. Shards that
-// cannot be told learn it from the generations that each push carries.
+// Slice: which messaging passwords are valid (decision: activation), as digests. A device never renews its password, and an
+// answer may be lost, so that older passwords stay valid for a while. Also which login is refused, what an accepted login does
+// to the passwords, and the relay sessions that end with them: each push carries the generations that are still valid.
 import type { Slice } from '../core/slice.ts';
 import { loginRefusalReasonOf, type Refusal } from '../../refusal.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';

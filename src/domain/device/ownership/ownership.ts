@@ -1,6 +1,5 @@
-// Slice: whose device this is and what administration says of it. A copy of the record in D1, for paths without D1.
-// Slice: how a device passes from one owner to another, and what a known serial has to show to activate again (decision:
-// ownership). Whose the device is now is in the identity slice; what a change of owner wipes is in owner-change.ts.
+// Slices: whose device this is, a copy of the record in D1 for paths without D1; how it passes from one owner to another, and
+// what a known serial has to show to activate again (decision: ownership); and the counts of activations.
 import type { Slice } from '../core/slice.ts';
 import type {
   ActivationReason,

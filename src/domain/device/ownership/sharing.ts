@@ -1,6 +1,5 @@
-// Slice: with whom a device is shared. The object decides who is a member; D1 follows for lists, and relay shards are told
-// whose subscriptions have ended. Both are tried again by alarm until they have it. Each change is in the device's events.
-// Who may do what with the device, by the table of access.ts.
+// Slice: with whom a device is shared, and who may do what with it (access.ts). The object decides who is a member; D1 follows
+// for lists, and relay shards are told whose subscriptions have ended. Both are tried again by alarm until they have it.
 import type { Slice } from '../core/slice.ts';
 import type { MembershipChange } from '../../../protocol/vocabulary.ts';
 import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type MemberRole } from '../../access.ts';

@@ -1,5 +1,5 @@
-// Slice: presence with what follows from it: the history of transitions, the service's announcements on the status topic,
-// and that the projection in D1 is behind. The rules of being online are connection.ts.
+// Slice: presence and what follows from it: the history of transitions, the service's announcements on the status topic, and
+// that the projection in D1 is behind. The rules of being online are presence.ts.
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';

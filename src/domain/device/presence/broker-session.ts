@@ -1,5 +1,5 @@
-// The device's session at a broker, and its login at a relay shard: what an accepted login begins, and what the broker reports of
-// the connection. The session at the edge is edge-packets.ts.
+// The device's session at a broker, and its login at a relay shard: what an accepted login begins, and what the broker reports
+// of the connection. A direct session is direct-session.ts.
 import { refuse } from '../../refusal.ts';
 import { applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';

@@ -1,7 +1,5 @@
-// Slice: the device's MQTT session at the edge, in its own object. Knows that there is one and since when; the connection
-// itself is domain/edge and its socket. Whatever a socket cannot tell any more is settled by `checkEdgeSession`.
-// What the device's MQTT connection at the edge brings: its login, and the packets of one wake-up, which are one decision.
-// The rules of the session itself are edge-session.ts, those of messages and commands their own slices.
+// Slice: the device's direct MQTT session: that there is one and since when. Its login and packets, its end, and its loss
+// with a deployment. The connection itself is domain/direct and its socket. Decides nothing about messages and commands.
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
@@ -20,7 +18,6 @@ import { applyPresence, recordTransition } from './announcements.ts';
 import { planRecordCheck } from './projection.ts';
 import { presenceTimes } from './presence-times.ts';
 
-/** See edge-session.ts. */
 export type EdgeSlice = {
   /** Open as far as is stored. */
   session: {

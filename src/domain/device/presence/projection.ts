@@ -1,9 +1,6 @@
-// Slice: the copy of the device in D1. One write is under way at a time, beside one that the owner waits for. Writes keep
-// a distance, and what D1 did not take is tried again later and later, spread so that not all devices come back at once.
-// An alarm stands behind each step.
-// Slice: whether D1 still has the device's record. After a restore of D1 it may lack it, and the device would keep
-// credentials that its owner can neither see nor delete. D1 is asked at most once a day, some time after the device came
-// or went; only two answers hours apart that there is no record end the device.
+// Slices: the projection of the device in D1, and whether D1 still has the device's record. Writes keep a distance; a failed
+// write is tried again later and later, spread over the devices. D1 is asked for the record at most once a day, after the
+// device came or went; two answers hours apart that there is none end the device. An alarm stands behind each step.
 import { dayMs, hourMs, minuteMs } from '../../time.ts';
 import type { Slice } from '../core/slice.ts';
 import { fingerprint } from '../../fingerprint.ts';
