@@ -1,12 +1,13 @@
 // What one owner's life of a device leaves to the next (decision: ownership), with the device connected at the edge: its session,
 // its presence, and what anybody of the former life still sees or can do.
+import { evictDurableObject } from 'cloudflare:test';
 import { describe, beforeAll, beforeEach, afterAll, expect, it } from 'vitest';
 import { topicOf } from '../../../src/domain/topics.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { TestBridge } from '../rig/clients/bridge.ts';
 import { call, createUser, send, type TestUser } from '../rig/clients/client.ts';
 import { EdgeClient, pingreq, publishPacket, readPublish, subscribePacket } from '../rig/clients/edge.ts';
-import type { TestDevice } from '../rig/provision.ts';
+import { sessionOf, type TestDevice } from '../rig/provision.ts';
 import { authed, authOf, forbidden, openRelay, ping, pong, subscribed } from '../rig/clients/relay.ts';
 import type { TestSocket } from '../rig/clients/socket.ts';
 
@@ -99,6 +100,8 @@ describe('a claim', () => {
     const before = await activate();
     const stranger = await EdgeClient.connect(before);
     await say(stranger, before, 'former');
+    stranger.send(publishPacket(topicOf(before, propertyPost), 'not understood', { packetId: 8 }));
+    expect((await stranger.next()).type).toBe(4);
     const [makers, annas] = [await followAs(maker, everything), await followAs(anna, everything)];
     // Reports all the time, also in the very moment of the claim.
     const topic = topicOf(before, propertyPost);
@@ -114,6 +117,8 @@ describe('a claim', () => {
     expect(await stranger.untilClosed()).toMatchObject({ reason: 'revoked' });
     expect(await of(anna, device, '/status')).toMatchObject({ online: false, lastOnlineAt: null });
     expect(await of(anna, device, '/properties')).toMatchObject({ list: [], positionChanges: [], lastRejected: null });
+    await evictDurableObject(sessionOf(device.deviceId));
+    expect(await of(anna, device, '/properties'), 'after a sleep').toMatchObject({ list: [], lastRejected: null });
     expect(await eventsOf(anna, device)).toEqual(['ownership claimed', 'activated open']);
     expect(await mayConnect(before)).toBe(false);
     const client = await EdgeClient.connect(device);
