@@ -6,28 +6,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { readBaseAddress } from '../../../dev/base-address.ts';
-import { readSettings } from '../../../dev/local/settings.ts';
 import { prepareStateDir } from '../../../dev/local/state-dir.ts';
 import { eventually } from '../../../rig/changes.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { makeTempDir } from '../../../rig/temp-dirs.ts';
 
 const rootDir = fileURLToPath(new URL('../../..', import.meta.url));
-
-describe('settings of npm start', () => {
-  test.each(['no', 'No'])('DEMO=%s starts without the demo', (text) => {
-    expect(readSettings({ DEMO: text }).hasDemo).toBe(false);
-  });
-
-  test.each(['yes', ''])('DEMO=%s starts with it', (text) => {
-    expect(readSettings({ DEMO: text }).hasDemo).toBe(true);
-  });
-
-  test('another word for DEMO is refused in one line', () => {
-    expect(() => readSettings({ DEMO: 'maybe' })).toThrow(/^DEMO is "maybe": give yes or no$/);
-  });
-});
 
 describe('the state folder', () => {
   const dir = makeTempDir('state');
@@ -45,21 +29,6 @@ describe('the state folder', () => {
     prepareStateDir(path);
     prepareStateDir(path);
     expect(readdirSync(path)).toEqual(['.gitignore']);
-  });
-});
-
-describe('the address of a deployment', () => {
-  test.each([
-    ['http://127.0.0.1:8787', 'http://127.0.0.1:8787'],
-    ['http://127.0.0.1:8787/', 'http://127.0.0.1:8787'],
-    ['http://127.0.0.1:8787/api/v1', 'http://127.0.0.1:8787'],
-    ['https://host.example/below/api/v1/', 'https://host.example/below'],
-  ])('%s is %s', (text, address) => {
-    expect(readBaseAddress('--api', text)).toBe(address);
-  });
-
-  test.each([undefined, '', '127.0.0.1:8787', 'ws://127.0.0.1:8787'])('%s is refused in one line', (text) => {
-    expect(() => readBaseAddress('--api', text)).toThrow(/^--api [^\n]+ e\.g\. http:\/\/127\.0\.0\.1:8787$/);
   });
 });
 

@@ -141,20 +141,19 @@ describe('a stream of packets', () => {
 describe('time', () => {
   it('ends a connection that sends no CONNECT, and a session that does not finish a packet', async () => {
     const [silent, slow] = await Promise.all([provisionDevice(), provisionDevice()]);
+    const { connectMs } = directLimits;
+    Object.assign(directLimits, { connectMs: 500 });
     const [one, other] = [await EdgeClient.open(silent.deviceId), await EdgeClient.connect(slow, { level: 5 })];
     other.send(publishPacket(topicOf(slow, propertyPost), '{}', { level: 5 }).subarray(0, 10));
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    setTimeout(() => resolve(undefined), directLimits.connectMs - 2_000);
-    await promise;
-    expect([one.end, other.end]).toEqual([undefined, undefined]);
     expect(await one.untilClosed()).toEqual({ code: 1008, reason: 'CONNECT not received in time' });
     expect((await other.next()).body[0]).toBe(0x81);
     expect(await other.untilClosed()).toEqual({ code: 1002, reason: 'packet_unfinished' });
-  }, 20_000);
+    Object.assign(directLimits, { connectMs });
+  });
 });
 
-describe('ten thousand malformed packets', () => {
-  const connections = 100;
+describe('malformed packets', () => {
+  const connections = 30;
   const packetsEach = 100;
 
   it('end their connections with a reason or are waited for, and harm nothing', async () => {
@@ -182,5 +181,5 @@ describe('ten thousand malformed packets', () => {
     client.send(report(device, 9, 1));
     expect((await client.next()).type).toBe(4);
     expect(await angleOf(device)).toBe(9);
-  }, 60_000);
+  });
 });

@@ -1,6 +1,6 @@
 // Presence at the edge is exact, and its reasons are in the events: take-over, will, keep-alive, a lost process, disabling,
 // deletion, new credentials, and a device that moves between edge and broker.
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test';
+import { evictDurableObject, runDurableObjectAlarm } from 'cloudflare:test';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { inPerson } from '../../../src/domain/access.ts';
 import { digestOf } from '../../../src/crypto/secrets.ts';
@@ -160,31 +160,6 @@ describe('the keep-alive', () => {
     await client.untilClosed();
   });
 
-  it('is watched by an alarm every five minutes, which pings neither move nor add to', async () => {
-    const device = await provisionDevice();
-    const client = await EdgeClient.connect(device, { keepAlive: 60 });
-    const startMs = Date.now();
-    const alarm = () => runInDurableObject(sessionOf(device.deviceId), (_, { storage }) => storage.getAlarm());
-    const rows = () =>
-      runInDurableObject(sessionOf(device.deviceId), (_, { storage }) =>
-        storage.sql.exec('SELECT name, json FROM slice').toArray(),
-      );
-    // Its projection, which it has not in D1, may be written meanwhile.
-    await vi.waitFor(async () => {
-      const [alarmBefore, rowsBefore] = [await alarm(), await rows()];
-      for (let number = 0; number < 20; number++) {
-        client.send(pingreq);
-        await client.next();
-      }
-      expect(await alarm()).toBe(alarmBefore);
-      expect(await rows()).toEqual(rowsBefore);
-    });
-    atClock(startMs + 310_000);
-    await runDurableObjectAlarm(sessionOf(device.deviceId));
-    expect(await client.untilClosed()).toMatchObject({ code: 1008 });
-    expect((await eventsOf(device))[0]).toBe('offline disconnected keep_alive');
-  });
-
   it('MQTT-3.1.2.10: of zero is none', async () => {
     const device = await provisionDevice();
     await EdgeClient.connect(device, { keepAlive: 0 });
@@ -208,16 +183,6 @@ describe('a socket that the service lost', () => {
     await EdgeClient.connect(device);
     expect(await eventsOf(device)).toEqual(['online connected deployed', 'online connected']);
     expect(await relay.ask('{"action": "ping"}')).toEqual({ action: 'pong' });
-  });
-
-  it('leaves no ghost: when the time is over the device is offline, at once for who asks', async () => {
-    const device = await provisionDevice();
-    await EdgeClient.connect(device);
-    await lose(device);
-    expect(await statusOf(device)).toMatchObject({ online: true });
-    atClock(Date.now() + 30_000);
-    expect(await statusOf(device)).toMatchObject({ online: false });
-    expect((await eventsOf(device))[0]).toBe('offline disconnected deployed');
   });
 
   it('is noticed by the alarm where nobody asks', async () => {

@@ -176,24 +176,4 @@ describe('what outlives what', () => {
     await runInDurableObject(shard(), (gateway) => gateway.revoke(device.deviceId, 'credentials_rotated', [3]));
     expect(await other.end()).toEqual({ code: 1008, reason: 'credentials_rotated' });
   });
-
-  it('answers a close with the same code', async () => {
-    const socket = await openRelay();
-    socket.close(4001);
-    expect((await socket.end()).code).toBe(4001);
-  });
-
-  it('knows a password by its digest alone', async () => {
-    const device = await provisionDevice();
-    const refused = await sessionOf(device.deviceId).authenticate({
-      productKey: device.productKey,
-      passwordDigest: await digestOf(`${device.password}x`),
-      relayShard: shardName,
-    });
-    expect(refused).toMatchObject({
-      ok: false,
-      refusal: { kind: 'credential_refused', credential: 'messaging_password', problem: 'wrong' },
-    });
-    expect(await listenersOf(device)).toEqual([]);
-  });
 });

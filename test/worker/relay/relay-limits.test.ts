@@ -145,12 +145,6 @@ describe('a client that is sent much', () => {
     socket.send(ping);
     expect(await socket.end()).toEqual({ code: 1013, reason: 'too much unread' });
   });
-
-  it('is answered 400 to a pong that nobody asked for', async () => {
-    const socket = await openFrom(newAddress());
-    const refused = { action: 'error', code: 400, message: 'invalid_request' };
-    expect(await socket.ask({ action: 'pong', id: 'x' })).toEqual(refused);
-  });
 });
 
 describe('a socket whose credentials have ended, where the shard did not hear of it', () => {
