@@ -25,8 +25,11 @@ export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessag
 type Envelope<T> = { code: 200; message: 'success'; data: JSONParsed<T> };
 
 // The type is given because inferring it costs the type check most of its time and declarations cannot hold it.
-export function answer<T>(c: Context, data: T): Response & TypedResponse<Envelope<T>, 200, 'json'> {
-  return c.json({ code: 200, message: 'success', data }, 200) as never;
+export async function answer<T>(
+  c: Context,
+  data: T | Promise<T>,
+): Promise<Response & TypedResponse<Envelope<T>, 200, 'json'>> {
+  return c.json({ code: 200, message: 'success', data: await data }, 200) as never;
 }
 
 /** Answers a refusal and logs why. The text, `message: detail`, is cut to 200 bytes (decision: envelope). */

@@ -1,6 +1,6 @@
 // One way to make a router, and one reading of invalid input: routes of the reference answer it alike, the others
 // choose their answer.
-import { OpenAPIHono } from '@hono/zod-openapi';
+import { createRoute, OpenAPIHono, type RouteConfig } from '@hono/zod-openapi';
 import { zValidator } from '@hono/zod-validator';
 import type { Context, MiddlewareHandler } from 'hono';
 import { createMiddleware } from 'hono/factory';
@@ -18,6 +18,19 @@ export function createRouter() {
       if (!result.success) throw new RefusedError(refusalOf(result.error.issues));
     },
   });
+}
+
+/** Declares routes of the reference that stand under one of its tags. */
+export function routesAbout(tag: string) {
+  return <
+    const Method extends RouteConfig['method'],
+    const Path extends string,
+    Rest extends Omit<RouteConfig, 'method' | 'path' | 'tags'>,
+  >(
+    method: Method,
+    path: Path,
+    rest: Rest,
+  ) => createRoute({ ...rest, method, path, tags: [tag] });
 }
 
 /** Validates the JSON body of a route outside the reference; `answer` is what its caller understands as a refusal. */

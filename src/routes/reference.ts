@@ -1,10 +1,12 @@
 // The reference documents, OpenAPI from the routes and AsyncAPI from the message schemas, both made when the Worker is built
 // (dev/build/reference.js) and read from the static files beside it. The pages that show them are in pages.ts.
-import { createRoute, z } from '@hono/zod-openapi';
+import { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { AppEnv } from '../http/app-env.ts';
 import { errorAnswers } from '../http/envelope.ts';
-import { createRouter } from '../http/router.ts';
+import { createRouter, routesAbout } from '../http/router.ts';
+
+const route = routesAbout('Reference');
 
 export const contractVersion = '0.3.0';
 
@@ -16,33 +18,29 @@ const documentAnswer = (description: string) => ({
   ...errorAnswers(),
 });
 
-const openApiRoute = createRoute({
-  method: 'get',
-  path: '/openapi.json',
-  tags: ['Reference'],
-  summary: 'This document',
-  responses: documentAnswer('OpenAPI 3.1, without an envelope'),
-});
-
-const asyncApiRoute = createRoute({
-  method: 'get',
-  path: '/asyncapi.json',
-  tags: ['Reference'],
-  summary: 'Device topics, relay and provisioning',
-  responses: documentAnswer('AsyncAPI 3, without an envelope'),
-});
-
 export const referenceRoutes = createRouter()
-  .openapi(openApiRoute, async (c) => sendDocument(c, await readDocument(c, 'openapi')))
-  .openapi(asyncApiRoute, async (c) => {
-    const { broker } = c.var.context.config;
-    const members = ['host', 'port', 'tlsPort'] as const;
-    const document = await readDocument(c, 'asyncapi');
-    return sendDocument(
-      c,
-      members.reduce((text, name) => text.replaceAll(brokerPlaceholders[name], String(broker[name])), document),
-    );
-  });
+  .openapi(
+    route('get', '/openapi.json', {
+      summary: 'This document',
+      responses: documentAnswer('OpenAPI 3.1, without an envelope'),
+    }),
+    async (c) => sendDocument(c, await readDocument(c, 'openapi')),
+  )
+  .openapi(
+    route('get', '/asyncapi.json', {
+      summary: 'Device topics, relay and provisioning',
+      responses: documentAnswer('AsyncAPI 3, without an envelope'),
+    }),
+    async (c) => {
+      const { broker } = c.var.context.config;
+      const members = ['host', 'port', 'tlsPort'] as const;
+      const document = await readDocument(c, 'asyncapi');
+      return sendDocument(
+        c,
+        members.reduce((text, name) => text.replaceAll(brokerPlaceholders[name], String(broker[name])), document),
+      );
+    },
+  );
 
 /** @throws Error where it was not built */
 async function readDocument(c: Context<AppEnv>, name: 'openapi' | 'asyncapi'): Promise<string> {

@@ -1,178 +1,152 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
-import { createRoute } from '@hono/zod-openapi';
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
 import { readClient, readClientAddress } from '../../http/client-address.ts';
 import { answer, responsesOf } from '../../http/envelope.ts';
 import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
-import { createRouter } from '../../http/router.ts';
-import {
-  accountSchema,
-  loggedOutSchema,
-  loginBodySchema,
-  logoutBodySchema,
-  passwordBodySchema,
-  passwordChangedSchema,
-  refreshBodySchema,
-  registerBodySchema,
-  resetBodySchema,
-  resetRequestBodySchema,
-  resetRequestedSchema,
-  sessionSchema,
-  tokenPairSchema,
-  userSchema,
-} from '../../protocol/http/users.ts';
+import { createRouter, routesAbout } from '../../http/router.ts';
+import * as schemas from '../../protocol/http/users.ts';
 import { changePassword, readAccount, registerUser } from '../../services/accounts/accounts.ts';
 import { requestPasswordReset, resetPassword } from '../../services/accounts/password-resets.ts';
 import { logIn, logOut, refreshSession } from '../../services/accounts/sessions.ts';
 
-const tags = ['Users'];
+const route = routesAbout('Users');
 const onSessions = inPersonFor('manageSessions');
 
-const registerRoute = createRoute({
-  method: 'post',
-  path: '/register',
-  tags,
-  summary: 'Create an account',
-  middleware: limitRate('REGISTER_LIMIT'),
-  request: { body: jsonBody(registerBodySchema) },
-  responses: responsesOf(
-    userSchema,
-    'invalid_request',
-    'weak_password',
-    'email_exists',
-    'username_exists',
-    'forbidden',
-    'too_many_requests',
-  ),
-});
-
-const loginRoute = createRoute({
-  method: 'post',
-  path: '/login',
-  tags,
-  summary: 'Log in with a username or an email',
-  description:
-    'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
-    'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
-  middleware: limitRate('LOGIN_LIMIT'),
-  request: { body: jsonBody(loginBodySchema) },
-  responses: responsesOf(sessionSchema, 'invalid_request', 'invalid_password', 'forbidden', 'too_many_requests'),
-});
-
-const refreshRoute = createRoute({
-  method: 'post',
-  path: '/refresh-token',
-  tags,
-  summary: 'Get a fresh pair of tokens',
-  description:
-    'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
-    'answered with a fresh access token and the same refresh token as the first, a later one ends the session.',
-  middleware: limitRate('REFRESH_LIMIT'),
-  request: { body: jsonBody(refreshBodySchema) },
-  responses: responsesOf(tokenPairSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
-});
-
-const meRoute = createRoute({
-  method: 'get',
-  path: '/me',
-  tags,
-  summary: 'Read your own account',
-  ...signedInFor('readAccount'),
-  responses: responsesOf(accountSchema, 'unauthorized'),
-});
-
-const logoutRoute = createRoute({
-  method: 'post',
-  path: '/logout',
-  tags,
-  summary: 'End a session',
-  description:
-    'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
-    'An access token that was issued before stays valid until it expires.',
-  'x-actions': onSessions['x-actions'],
-  security: [...onSessions.security, {}],
-  middleware: limitRate('REFRESH_LIMIT'),
-  request: { body: jsonBody(logoutBodySchema, { isRequired: false }) },
-  responses: responsesOf(loggedOutSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
-});
-
-const passwordRoute = createRoute({
-  method: 'put',
-  path: '/password',
-  tags,
-  summary: 'Change your password',
-  description: 'Ends all other sessions: their refresh tokens are gone, their access tokens expire.',
-  ...onSessions,
-  middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
-  request: { body: jsonBody(passwordBodySchema) },
-  responses: responsesOf(
-    passwordChangedSchema,
-    'invalid_request',
-    'weak_password',
-    'unauthorized',
-    'invalid_password',
-    'too_many_requests',
-  ),
-});
-
-const resetRequestRoute = createRoute({
-  method: 'post',
-  path: '/password-reset',
-  tags,
-  summary: 'Ask for a mail with which a forgotten password can be set anew',
-  description:
-    'The answer is the same whether the account exists or not. A deployment that sends no mails answers `not_found`: there ' +
-    'the operator resets passwords.',
-  middleware: limitRate('LOGIN_LIMIT'),
-  request: { body: jsonBody(resetRequestBodySchema) },
-  responses: responsesOf(resetRequestedSchema, 'invalid_request', 'not_found', 'too_many_requests'),
-});
-
-const resetRoute = createRoute({
-  method: 'put',
-  path: '/password-reset',
-  tags,
-  summary: 'Set a password anew',
-  description: 'With the token of a mail or of the operator, good once and for half an hour. Ends all sessions.',
-  middleware: limitRate('LOGIN_LIMIT'),
-  request: { body: jsonBody(resetBodySchema) },
-  responses: responsesOf(passwordChangedSchema, 'invalid_request', 'weak_password', 'too_many_requests'),
-});
-
 export const userRoutes = createRouter()
-  .openapi(registerRoute, async (c) => {
-    const { username, email, password } = c.req.valid('json');
-    return answer(
-      c,
-      await registerUser(c.var.context, { username: username ?? email, email, password }, readClientAddress(c)),
-    );
-  })
-  .openapi(loginRoute, async (c) => {
-    const { username, email, password, deviceToken } = c.req.valid('json');
-    const login = { name: username ?? email ?? '', password, deviceToken, ...readClient(c) };
-    return answer(c, await logIn(c.var.context, login));
-  })
-  .openapi(refreshRoute, async (c) => {
-    const { refreshToken } = c.req.valid('json');
-    return answer(c, await refreshSession(c.var.context, refreshToken, readClient(c)));
-  })
-  .openapi(meRoute, async (c) => answer(c, await readAccount(c.var.context, c.var.caller.userId)))
-  .openapi(logoutRoute, async (c) => {
-    const { refreshToken } = c.req.valid('json');
-    await logOut(c.var.context, refreshToken, await readBearer(c));
-    return answer(c, { message: 'logged_out' as const });
-  })
-  .openapi(passwordRoute, async (c) => {
-    const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
-    await changePassword(c.var.context, caller, c.req.valid('json'));
-    return answer(c, { message: 'password_changed' as const });
-  })
-  .openapi(resetRequestRoute, (c) => {
-    requestPasswordReset(c.var.context, c.req.valid('json').email);
-    return answer(c, { message: 'reset_requested' as const });
-  })
-  .openapi(resetRoute, async (c) => {
-    await resetPassword(c.var.context, c.req.valid('json'), readClientAddress(c));
-    return answer(c, { message: 'password_changed' as const });
-  });
+  .openapi(
+    route('post', '/register', {
+      summary: 'Create an account',
+      middleware: limitRate('REGISTER_LIMIT'),
+      request: { body: jsonBody(schemas.registerBodySchema) },
+      responses: responsesOf(
+        schemas.userSchema,
+        'invalid_request',
+        'weak_password',
+        'email_exists',
+        'username_exists',
+        'forbidden',
+        'too_many_requests',
+      ),
+    }),
+    (c) => {
+      const { username, email, password } = c.req.valid('json');
+      return answer(
+        c,
+        registerUser(c.var.context, { username: username ?? email, email, password }, readClientAddress(c)),
+      );
+    },
+  )
+  .openapi(
+    route('post', '/login', {
+      summary: 'Log in with a username or an email',
+      description:
+        'After five wrong passwords for one account from one address each further attempt from there has to wait, from 1 s ' +
+        'doubling to 15 minutes. A device that sends the `deviceToken` of an earlier login is counted by itself; it gets one by sending null.',
+      middleware: limitRate('LOGIN_LIMIT'),
+      request: { body: jsonBody(schemas.loginBodySchema) },
+      responses: responsesOf(
+        schemas.sessionSchema,
+        'invalid_request',
+        'invalid_password',
+        'forbidden',
+        'too_many_requests',
+      ),
+    }),
+    (c) => {
+      const { username, email, password, deviceToken } = c.req.valid('json');
+      const login = { name: username ?? email ?? '', password, deviceToken, ...readClient(c) };
+      return answer(c, logIn(c.var.context, login));
+    },
+  )
+  .openapi(
+    route('post', '/refresh-token', {
+      summary: 'Get a fresh pair of tokens',
+      description:
+        'Needs no bearer token and ignores a stale one. A refresh token is good for one use: a second use within 30 s is ' +
+        'answered with a fresh access token and the same refresh token as the first, a later one ends the session.',
+      middleware: limitRate('REFRESH_LIMIT'),
+      request: { body: jsonBody(schemas.refreshBodySchema) },
+      responses: responsesOf(schemas.tokenPairSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
+    }),
+    (c) => {
+      const { refreshToken } = c.req.valid('json');
+      return answer(c, refreshSession(c.var.context, refreshToken, readClient(c)));
+    },
+  )
+  .openapi(
+    route('get', '/me', {
+      summary: 'Read your own account',
+      ...signedInFor('readAccount'),
+      responses: responsesOf(schemas.accountSchema, 'unauthorized'),
+    }),
+    (c) => answer(c, readAccount(c.var.context, c.var.caller.userId)),
+  )
+  .openapi(
+    route('post', '/logout', {
+      summary: 'End a session',
+      description:
+        'Ends the session of the refresh token in the body, or else that of the bearer token; one of the two is needed. ' +
+        'An access token that was issued before stays valid until it expires.',
+      'x-actions': onSessions['x-actions'],
+      security: [...onSessions.security, {}],
+      middleware: limitRate('REFRESH_LIMIT'),
+      request: { body: jsonBody(schemas.logoutBodySchema, { isRequired: false }) },
+      responses: responsesOf(schemas.loggedOutSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
+    }),
+    async (c) => {
+      const { refreshToken } = c.req.valid('json');
+      await logOut(c.var.context, refreshToken, await readBearer(c));
+      return answer(c, { message: 'logged_out' as const });
+    },
+  )
+  .openapi(
+    route('put', '/password', {
+      summary: 'Change your password',
+      description: 'Ends all other sessions: their refresh tokens are gone, their access tokens expire.',
+      ...onSessions,
+      middleware: [onSessions.middleware, limitRate('LOGIN_LIMIT')] as const,
+      request: { body: jsonBody(schemas.passwordBodySchema) },
+      responses: responsesOf(
+        schemas.passwordChangedSchema,
+        'invalid_request',
+        'weak_password',
+        'unauthorized',
+        'invalid_password',
+        'too_many_requests',
+      ),
+    }),
+    async (c) => {
+      const caller = { ...c.var.caller, clientAddress: readClientAddress(c) };
+      await changePassword(c.var.context, caller, c.req.valid('json'));
+      return answer(c, { message: 'password_changed' as const });
+    },
+  )
+  .openapi(
+    route('post', '/password-reset', {
+      summary: 'Ask for a mail with which a forgotten password can be set anew',
+      description:
+        'The answer is the same whether the account exists or not. A deployment that sends no mails answers `not_found`: there ' +
+        'the operator resets passwords.',
+      middleware: limitRate('LOGIN_LIMIT'),
+      request: { body: jsonBody(schemas.resetRequestBodySchema) },
+      responses: responsesOf(schemas.resetRequestedSchema, 'invalid_request', 'not_found', 'too_many_requests'),
+    }),
+    (c) => {
+      requestPasswordReset(c.var.context, c.req.valid('json').email);
+      return answer(c, { message: 'reset_requested' as const });
+    },
+  )
+  .openapi(
+    route('put', '/password-reset', {
+      summary: 'Set a password anew',
+      description: 'With the token of a mail or of the operator, good once and for half an hour. Ends all sessions.',
+      middleware: limitRate('LOGIN_LIMIT'),
+      request: { body: jsonBody(schemas.resetBodySchema) },
+      responses: responsesOf(schemas.passwordChangedSchema, 'invalid_request', 'weak_password', 'too_many_requests'),
+    }),
+    async (c) => {
+      await resetPassword(c.var.context, c.req.valid('json'), readClientAddress(c));
+      return answer(c, { message: 'password_changed' as const });
+    },
+  );

@@ -7,12 +7,7 @@ import { bridgeName, isBridgeClientId } from '../../domain/topic-rights.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import {
-  rabbitmqResourceSchema,
-  rabbitmqTopicSchema,
-  rabbitmqUserSchema,
-  rabbitmqVhostSchema,
-} from '../../protocol/hooks.ts';
+import * as schemas from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, rightsOfUser } from '../../services/broker/messaging-auth.ts';
 
 export const rabbitmqHookRoutes = createRouter();
@@ -21,19 +16,19 @@ export const rabbitmqHookRoutes = createRouter();
 const exchange = 'amq.topic';
 const methods = ['GET', 'POST'];
 
-rabbitmqHookRoutes.on(methods, '/user', validJson(rabbitmqUserSchema, deny), async (c) => {
+rabbitmqHookRoutes.on(methods, '/user', validJson(schemas.rabbitmqUserSchema, deny), async (c) => {
   const { username, password, client_id: clientId } = c.req.valid('json');
   const decision = await decideConnect(c.var.context, { clientId, username, password });
   return decision.ok ? allow(c) : deny(c, decision.refusal);
 });
 
 /** Any virtual host: what may be done in it is asked for each queue and topic. */
-rabbitmqHookRoutes.on(methods, '/vhost', validJson(rabbitmqVhostSchema, deny), (c) => {
+rabbitmqHookRoutes.on(methods, '/vhost', validJson(schemas.rabbitmqVhostSchema, deny), (c) => {
   const { username } = c.req.valid('json');
   return rightsOfUser(username) === undefined ? deny(c, unknownName(username)) : allow(c);
 });
 
-rabbitmqHookRoutes.on(methods, '/resource', validJson(rabbitmqResourceSchema, deny), (c) => {
+rabbitmqHookRoutes.on(methods, '/resource', validJson(schemas.rabbitmqResourceSchema, deny), (c) => {
   const { username, resource, name, permission } = c.req.valid('json');
   if (rightsOfUser(username) === undefined) return deny(c, unknownName(username));
   const isAllowed =
@@ -41,7 +36,7 @@ rabbitmqHookRoutes.on(methods, '/resource', validJson(rabbitmqResourceSchema, de
   return isAllowed ? allow(c) : deny(c, { kind: 'resource_forbidden', resource, name, permission });
 });
 
-rabbitmqHookRoutes.on(methods, '/topic', validJson(rabbitmqTopicSchema, deny), (c) => {
+rabbitmqHookRoutes.on(methods, '/topic', validJson(schemas.rabbitmqTopicSchema, deny), (c) => {
   const { username, name, permission, routing_key: routingKey } = c.req.valid('json');
   if (name !== exchange) return deny(c, { kind: 'resource_forbidden', resource: 'exchange', name, permission });
   const action = permission === 'write' ? 'publish' : 'subscribe';

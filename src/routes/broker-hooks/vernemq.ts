@@ -6,12 +6,7 @@ import type { Refusal } from '../../domain/refusal.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
-import {
-  vernemqPublishSchema,
-  vernemqRegisterSchema,
-  vernemqSessionSchema,
-  vernemqSubscribeSchema,
-} from '../../protocol/hooks.ts';
+import * as schemas from '../../protocol/hooks.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 
 export const vernemqHookRoutes = createRouter();
@@ -21,25 +16,25 @@ const refusedQos = 128;
 const both = (hook: string) => [`/${hook}`, `/${hook}_m5`];
 const sessionEnds = ['/on_client_offline', '/on_client_gone'];
 
-vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(vernemqRegisterSchema, deny), async (c) => {
+vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(schemas.vernemqRegisterSchema, deny), async (c) => {
   const { client_id: clientId, username, password, peer_addr: peer } = c.req.valid('json');
   const decision = await decideConnect(c.var.context, { clientId, username, password, peer });
   return decision.ok ? allow(c) : deny(c, decision.refusal);
 });
 
-vernemqHookRoutes.post('/auth_on_publish', validJson(vernemqPublishSchema, deny), (c) => {
+vernemqHookRoutes.post('/auth_on_publish', validJson(schemas.vernemqPublishSchema, deny), (c) => {
   const refusal = refusePublish(c.req.valid('json'));
   return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
 });
 
 /** Not for a while: VerneMQ's cache has no bound, and its key holds the message's properties, which a client makes up. */
-vernemqHookRoutes.post('/auth_on_publish_m5', validJson(vernemqPublishSchema, deny), (c) => {
+vernemqHookRoutes.post('/auth_on_publish_m5', validJson(schemas.vernemqPublishSchema, deny), (c) => {
   const refusal = refusePublish(c.req.valid('json'));
   return refusal === undefined ? allow(c) : deny(c, refusal);
 });
 
 /** MQTT 3: filters are judged one by one, so that a wrong one does not cost the client the others. */
-vernemqHookRoutes.post('/auth_on_subscribe', validJson(vernemqSubscribeSchema, deny), (c) => {
+vernemqHookRoutes.post('/auth_on_subscribe', validJson(schemas.vernemqSubscribeSchema, deny), (c) => {
   const { topics } = c.req.valid('json');
   const refusals = refuseFilters(c.req.valid('json'));
   for (const refusal of refusals) if (refusal !== undefined) noteRefusal(c, refusal);
@@ -56,18 +51,18 @@ vernemqHookRoutes.post('/auth_on_subscribe', validJson(vernemqSubscribeSchema, d
  * MQTT 5: one refused filter refuses the packet. Up to 2.1 VerneMQ takes the code 135 of a single one for a QoS and
  * subscribes it; the code 128 ends the session; and a list of grants resets their options.
  */
-vernemqHookRoutes.post('/auth_on_subscribe_m5', validJson(vernemqSubscribeSchema, deny), (c) => {
+vernemqHookRoutes.post('/auth_on_subscribe_m5', validJson(schemas.vernemqSubscribeSchema, deny), (c) => {
   const refusals = refuseFilters(c.req.valid('json')).filter((refusal) => refusal !== undefined);
   if (refusals.length === 0) return allow(c);
   for (const refusal of refusals) noteRefusal(c, refusal);
   return c.json(notAllowed);
 });
 
-vernemqHookRoutes.post('/on_client_wakeup', validJson(vernemqSessionSchema, ignore), (c) =>
+vernemqHookRoutes.post('/on_client_wakeup', validJson(schemas.vernemqSessionSchema, ignore), (c) =>
   report(c, c.req.valid('json').client_id, { kind: 'connected', sessionStartedAtMs: Date.now() }),
 );
 
-vernemqHookRoutes.on('POST', sessionEnds, validJson(vernemqSessionSchema, ignore), (c) => {
+vernemqHookRoutes.on('POST', sessionEnds, validJson(schemas.vernemqSessionSchema, ignore), (c) => {
   const endedAtMs = Date.now();
   const event = { kind: 'disconnected' as const, sessionStartedAtMs: null, endedAtMs, reason: 'unknown' };
   return report(c, c.req.valid('json').client_id, event);
@@ -86,11 +81,11 @@ function allow(c: Context) {
   return c.json({ result: 'ok' });
 }
 
-function refusePublish({ username, topic, retain: isRetained }: z.output<typeof vernemqPublishSchema>) {
+function refusePublish({ username, topic, retain: isRetained }: z.output<typeof schemas.vernemqPublishSchema>) {
   return refuseTopic(username, { action: 'publish', topic, isRetained });
 }
 
-function refuseFilters({ username, topics }: z.output<typeof vernemqSubscribeSchema>): (Refusal | undefined)[] {
+function refuseFilters({ username, topics }: z.output<typeof schemas.vernemqSubscribeSchema>): (Refusal | undefined)[] {
   return topics.map(({ topic }) => refuseTopic(username, { action: 'subscribe', topic }));
 }
 

@@ -1,76 +1,65 @@
 // Guest links as an owner makes, lists and revokes them. Parse, one service call, answer. What a guest sees is in
 // guest-pages.ts.
-import { createRoute } from '@hono/zod-openapi';
 import { signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
 import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
-import { createRouter } from '../../http/router.ts';
+import { createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
-import {
-  guestLinkBodySchema,
-  guestLinkPageSchema,
-  guestLinkParamSchema,
-  newGuestLinkSchema,
-  revokedGuestLinkSchema,
-} from '../../protocol/http/guest-links.ts';
+import * as schemas from '../../protocol/http/guest-links.ts';
 import { makeGuestLink, pageGuestLinks, revokeGuestLink } from '../../services/devices/guest-links.ts';
 
-const mayShare = { tags: ['Sharing'], ...signedInFor('share') };
-const refusals = [...deviceErrors] as const;
+const route = routesAbout('Sharing');
 
-const makeRoute = createRoute({
-  method: 'post',
-  path: '/{deviceId}/guest-links',
-  summary: 'Make a guest link: an address that sends one command',
-  description:
-    'Whoever opens the address sees one button; pressing it sends the command. Nothing else can be done with it, and no ' +
-    'account is needed. It ends when it is used up, has expired or is revoked, when the device is disabled, released, ' +
-    'transferred or deleted.',
-  ...mayShare,
-  request: { params: deviceIdParamSchema, body: jsonBody(guestLinkBodySchema) },
-  responses: responsesOf(
-    newGuestLinkSchema,
-    ...refusals,
-    'no_control_params',
-    'invalid_control_params',
-    'device_not_activated',
-    'device_disabled',
-    'too_many_guest_links',
-  ),
-});
-
-const listRoute = createRoute({
-  method: 'get',
-  path: '/{deviceId}/guest-links',
-  summary: 'List the guest links of a device, newest first',
-  description:
-    'Links that have ended stay in the list until the next one is made. Each use is in the events of the device.',
-  ...mayShare,
-  request: { params: deviceIdParamSchema, query: pageQuerySchema },
-  responses: responsesOf(guestLinkPageSchema, ...refusals),
-});
-
-const revokeRoute = createRoute({
-  method: 'delete',
-  path: '/{deviceId}/guest-links/{linkId}',
-  summary: 'Revoke a guest link',
-  ...mayShare,
-  request: { params: guestLinkParamSchema },
-  responses: responsesOf(revokedGuestLinkSchema, ...refusals, 'not_found'),
-});
+const mayShare = signedInFor('share');
 
 export const deviceGuestLinkRoutes = createRouter()
-  .openapi(makeRoute, async (c) => {
-    const seen = { base: new URL(c.req.url).origin, address: readClientAddress(c) };
-    const { deviceId } = c.req.valid('param');
-    return answer(c, await makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json'), seen));
-  })
-  .openapi(listRoute, async (c) =>
-    answer(c, await pageGuestLinks(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
+  .openapi(
+    route('post', '/{deviceId}/guest-links', {
+      summary: 'Make a guest link: an address that sends one command',
+      description:
+        'Whoever opens the address sees one button; pressing it sends the command. Nothing else can be done with it, and no ' +
+        'account is needed. It ends when it is used up, has expired or is revoked, when the device is disabled, released, ' +
+        'transferred or deleted.',
+      ...mayShare,
+      request: { params: deviceIdParamSchema, body: jsonBody(schemas.guestLinkBodySchema) },
+      responses: responsesOf(
+        schemas.newGuestLinkSchema,
+        ...deviceErrors,
+        'no_control_params',
+        'invalid_control_params',
+        'device_not_activated',
+        'device_disabled',
+        'too_many_guest_links',
+      ),
+    }),
+    (c) => {
+      const seen = { base: new URL(c.req.url).origin, address: readClientAddress(c) };
+      const { deviceId } = c.req.valid('param');
+      return answer(c, makeGuestLink(c.var.context, c.var.caller, deviceId, c.req.valid('json'), seen));
+    },
   )
-  .openapi(revokeRoute, async (c) => {
-    const { deviceId, linkId } = c.req.valid('param');
-    const asked = { linkId, address: readClientAddress(c) };
-    return answer(c, await revokeGuestLink(c.var.context, c.var.caller, deviceId, asked));
-  });
+  .openapi(
+    route('get', '/{deviceId}/guest-links', {
+      summary: 'List the guest links of a device, newest first',
+      description:
+        'Links that have ended stay in the list until the next one is made. Each use is in the events of the device.',
+      ...mayShare,
+      request: { params: deviceIdParamSchema, query: pageQuerySchema },
+      responses: responsesOf(schemas.guestLinkPageSchema, ...deviceErrors),
+    }),
+    (c) => answer(c, pageGuestLinks(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
+  )
+  .openapi(
+    route('delete', '/{deviceId}/guest-links/{linkId}', {
+      summary: 'Revoke a guest link',
+      ...mayShare,
+      request: { params: schemas.guestLinkParamSchema },
+      responses: responsesOf(schemas.revokedGuestLinkSchema, ...deviceErrors, 'not_found'),
+    }),
+    (c) => {
+      const { deviceId, linkId } = c.req.valid('param');
+      const asked = { linkId, address: readClientAddress(c) };
+      return answer(c, revokeGuestLink(c.var.context, c.var.caller, deviceId, asked));
+    },
+  );

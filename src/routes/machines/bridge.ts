@@ -25,7 +25,7 @@ bridgeRoutes.post(
   '/reconcile',
   readBody({ name: 'requestBodyBytes', max: 1024 }),
   validJson(reconcileSchema, answerRefusal),
-  async (c) => answer(c, await reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
+  (c) => answer(c, reconcileSlice(c.var.context, c.req.valid('json').cursor, devicesPerSlice)),
 );
 
 bridgeRoutes.get('/link', requireUpgrade, (c) => openBridgeLink(c.var.context, c.req.raw));

@@ -5,14 +5,7 @@ import { createRouter, validJson } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import { accountNameSchema, accountSliceSchema, signUpSchema, sliceSchema } from '../../protocol/operator.ts';
 import { renderMetrics } from '../../services/operations/metrics.ts';
-import {
-  deleteAccount,
-  disableAccount,
-  enableAccount,
-  issueResetFor,
-  openSignUp,
-  pushCredentials,
-} from '../../services/operations/operator.ts';
+import * as operator from '../../services/operations/operator.ts';
 
 export const operatorRoutes = createRouter();
 
@@ -24,25 +17,25 @@ operatorRoutes.get('/metrics', async (c) =>
 
 operatorRoutes.post('/sign-up', validJson(signUpSchema, answerRefusal), async (c) => {
   const { open } = c.req.valid('json');
-  await openSignUp(c.var.context, open);
+  await operator.openSignUp(c.var.context, open);
   return answer(c, { open });
 });
 
-operatorRoutes.post('/accounts/reset-password', validJson(accountNameSchema, answerRefusal), async (c) =>
-  answer(c, await issueResetFor(c.var.context, c.req.valid('json').name)),
+operatorRoutes.post('/accounts/reset-password', validJson(accountNameSchema, answerRefusal), (c) =>
+  answer(c, operator.issueResetFor(c.var.context, c.req.valid('json').name)),
 );
 
 for (const [path, act] of Object.entries({
-  '/accounts/disable': disableAccount,
-  '/accounts/enable': enableAccount,
-  '/accounts/delete': deleteAccount,
+  '/accounts/disable': operator.disableAccount,
+  '/accounts/enable': operator.enableAccount,
+  '/accounts/delete': operator.deleteAccount,
 })) {
-  operatorRoutes.post(path, validJson(accountSliceSchema, answerRefusal), async (c) => {
+  operatorRoutes.post(path, validJson(accountSliceSchema, answerRefusal), (c) => {
     const { name, cursor } = c.req.valid('json');
-    return answer(c, await act(c.var.context, name, cursor));
+    return answer(c, act(c.var.context, name, cursor));
   });
 }
 
-operatorRoutes.post('/push-credentials', validJson(sliceSchema, answerRefusal), async (c) =>
-  answer(c, await pushCredentials(c.var.context, c.req.valid('json').cursor)),
+operatorRoutes.post('/push-credentials', validJson(sliceSchema, answerRefusal), (c) =>
+  answer(c, operator.pushCredentials(c.var.context, c.req.valid('json').cursor)),
 );

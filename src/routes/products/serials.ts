@@ -1,21 +1,16 @@
 // Serial numbers of a product over HTTP, as JSON or CSV: parse, one service call, answer.
-import { createRoute } from '@hono/zod-openapi';
 import { createMiddleware } from 'hono/factory';
 import type { AppEnv } from '../../http/app-env.ts';
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, responsesOf } from '../../http/envelope.ts';
 import { jsonBody, replaceBody } from '../../http/request-body.ts';
-import { createRouter } from '../../http/router.ts';
+import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import { productKeyParamSchema } from '../../protocol/http/products.ts';
-import {
-  registeredSerialsSchema,
-  removedSerialSchema,
-  serialPageSchema,
-  serialParamSchema,
-  serialsBodySchema,
-} from '../../protocol/http/serials.ts';
+import * as schemas from '../../protocol/http/serials.ts';
 import { pageSerials, registerSerials, removeSerial } from '../../services/devices/serials.ts';
+
+const route = routesAbout('Products');
 
 const refusals = ['invalid_request', 'unauthorized', 'forbidden', 'not_found'] as const;
 
@@ -39,50 +34,44 @@ const convertCsv = createMiddleware<AppEnv>(async (c, next) => {
 
 const signedIn = signedInFor('manageProducts');
 
-const registerRoute = createRoute({
-  method: 'post',
-  path: '/{productKey}/serials',
-  tags: ['Products'],
-  summary: 'Register serial numbers before their devices activate',
-  description:
-    'As JSON, or as `text/csv` with one serial a line in the first column and an optional heading `deviceSN`. Up to 1 000 in ' +
-    'one request of at most 64 KiB, with a result for each. They are devices that are not activated (status 0).',
-  ...signedIn,
-  middleware: [signedIn.middleware, convertCsv] as const,
-  request: { params: productKeyParamSchema, body: jsonBody(serialsBodySchema) },
-  responses: responsesOf(registeredSerialsSchema, ...refusals),
-});
-
-const listRoute = createRoute({
-  method: 'get',
-  path: '/{productKey}/serials',
-  tags: ['Products'],
-  summary: 'List the serial numbers of a product, newest first',
-  ...signedInFor('readProducts'),
-  request: { params: productKeyParamSchema, query: pageQuerySchema },
-  responses: responsesOf(serialPageSchema, ...refusals),
-});
-
-const removeRoute = createRoute({
-  method: 'delete',
-  path: '/{productKey}/serials/{deviceSN}',
-  tags: ['Products'],
-  summary: 'Remove a registered serial number that has not activated',
-  ...signedInFor('manageProducts'),
-  request: { params: serialParamSchema },
-  responses: responsesOf(removedSerialSchema, ...refusals),
-});
-
 export const productSerialRoutes = createRouter()
-  .openapi(registerRoute, async (c) => {
-    const { productKey } = c.req.valid('param');
-    return answer(c, await registerSerials(c.var.context, c.var.caller, productKey, c.req.valid('json').serials));
-  })
-  .openapi(listRoute, async (c) => {
-    const { productKey } = c.req.valid('param');
-    return answer(c, await pageSerials(c.var.context, c.var.caller, productKey, c.req.valid('query')));
-  })
-  .openapi(removeRoute, async (c) => {
-    const { productKey, deviceSN } = c.req.valid('param');
-    return answer(c, await removeSerial(c.var.context, c.var.caller, productKey, deviceSN));
-  });
+  .openapi(
+    route('post', '/{productKey}/serials', {
+      summary: 'Register serial numbers before their devices activate',
+      description:
+        'As JSON, or as `text/csv` with one serial a line in the first column and an optional heading `deviceSN`. Up to 1 000 in ' +
+        'one request of at most 64 KiB, with a result for each. They are devices that are not activated (status 0).',
+      ...signedIn,
+      middleware: [signedIn.middleware, convertCsv] as const,
+      request: { params: productKeyParamSchema, body: jsonBody(schemas.serialsBodySchema) },
+      responses: responsesOf(schemas.registeredSerialsSchema, ...refusals),
+    }),
+    (c) => {
+      const { productKey } = c.req.valid('param');
+      return answer(c, registerSerials(c.var.context, c.var.caller, productKey, c.req.valid('json').serials));
+    },
+  )
+  .openapi(
+    route('get', '/{productKey}/serials', {
+      summary: 'List the serial numbers of a product, newest first',
+      ...signedInFor('readProducts'),
+      request: { params: productKeyParamSchema, query: pageQuerySchema },
+      responses: responsesOf(schemas.serialPageSchema, ...refusals),
+    }),
+    (c) => {
+      const { productKey } = c.req.valid('param');
+      return answer(c, pageSerials(c.var.context, c.var.caller, productKey, c.req.valid('query')));
+    },
+  )
+  .openapi(
+    route('delete', '/{productKey}/serials/{deviceSN}', {
+      summary: 'Remove a registered serial number that has not activated',
+      ...signedInFor('manageProducts'),
+      request: { params: schemas.serialParamSchema },
+      responses: responsesOf(schemas.removedSerialSchema, ...refusals),
+    }),
+    (c) => {
+      const { productKey, deviceSN } = c.req.valid('param');
+      return answer(c, removeSerial(c.var.context, c.var.caller, productKey, deviceSN));
+    },
+  );
