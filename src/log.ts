@@ -15,10 +15,7 @@ let infoShare = 1;
 let maxInfoPerSecond = Infinity;
 let present = { second: 0, written: 0, leftOut: 0 };
 
-/**
- * What is written of the lines of level `info`, which come with every request: a share of them, and so many a second of an isolate;
- * the first line of a later second says how many were left out. Warnings and errors are always written.
- */
+/** A share of the `info` lines is written, and so many a second. The next second reports how many were left out. */
 export function sampleInfoLines(share: number, perSecond: number): void {
   infoShare = share;
   maxInfoPerSecond = perSecond;

@@ -15,10 +15,7 @@ export function openDatabase(binding: D1Database, consistency: 'first-primary' |
 
 const dialect = new SQLiteAsyncDialect();
 
-/**
- * Runs raw statements with values as one transaction, which Drizzle's `batch` does not accept. Rows have the tables'
- * column names; `Rows` gives their type per statement.
- */
+/** Runs raw statements with values as one transaction, which Drizzle's `batch` does not accept. */
 export async function runTogether<Rows extends unknown[]>(
   database: Database,
   statements: { [Index in keyof Rows]: SQLWrapper },

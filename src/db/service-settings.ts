@@ -5,7 +5,6 @@ import { serviceSettings } from './schema/accounts.ts';
 
 type SettingName = (typeof serviceSettings.$inferSelect)['name'];
 
-/** undefined: its default. */
 export async function readSetting(database: Database, name: SettingName): Promise<string | undefined> {
   const row = await database.select().from(serviceSettings).where(eq(serviceSettings.name, name)).get();
   return row?.value;

@@ -6,7 +6,6 @@ import type { Refusal } from './refusal.ts';
 export const roles = deviceRoles;
 export type Role = (typeof roles)[number];
 
-/** The roles that an owner gives to others. */
 export type MemberRole = (typeof memberRoles)[number];
 
 /** Of an API key; one that fits is enough. */
@@ -18,7 +17,6 @@ type Rule = { what: string; roles: readonly Role[]; scopes: readonly Scope[] };
 
 const everyMember = ['owner', 'operator', 'viewer'] as const;
 
-/** On one device. */
 export const deviceActions = {
   readDevice: { what: 'see it in lists, read its record', roles: everyMember, scopes: ['read'] },
   readReports: {
@@ -60,18 +58,14 @@ export type Action = DeviceAction | AccountAction;
 /** Who asks: a user in person, or an API key of the user. */
 export type Actor = {
   userId: number;
-  /** Of an API key; null for the user in person. */
   scopes: readonly Scope[] | null;
-  /** The one product that an API key is for; null: all. */
   productKey: string | null;
 };
 
-/** Of a caller, what decides about rights. */
 export function actorOf({ userId, scopes: own, productKey }: Actor): Actor {
   return { userId, scopes: own, productKey };
 }
 
-/** A user with a bearer token. */
 export function inPerson(userId: number): Actor {
   return { userId, scopes: null, productKey: null };
 }
@@ -95,7 +89,6 @@ export function roleOf({ ownerId, productOwnerId, members = [] }: Ownership, use
   return role ?? (productOwnerId === userId ? 'product_owner' : undefined);
 }
 
-/** The users who may do it with the device, whoever they are to it. */
 export function usersWith(device: Ownership, action: DeviceAction): number[] {
   const named = [device.ownerId, ...(device.members ?? []).map(({ userId }) => userId)];
   return named.filter((userId) => hasRight(roleOf(device, userId) ?? 'product_owner', action));
@@ -105,12 +98,10 @@ export function hasRight(role: Role, action: DeviceAction): boolean {
   return (deviceActions[action].roles as readonly Role[]).includes(role);
 }
 
-/** A user in person needs none. */
 export function hasScope({ scopes: own }: Actor, action: Action): boolean {
   return own === null || scopesFor(action).some((scope) => own.includes(scope));
 }
 
-/** Why `actor` may not do it; undefined where it may. */
 export function refusalOf(
   device: Ownership & { deviceId: string; productKey: string },
   actor: Actor,

@@ -8,10 +8,7 @@ const controlMembers: readonly string[] = ['action', 'position', 'duration', 'sw
 
 export type ControlParams = PropertySet['params'];
 
-/**
- * The control members of a request body, exactly as received. Other members are ignored; without any control member
- * the refusal is `no_control_params`, with a wrong one `invalid_control_params` (decision: control).
- */
+/** The control members exactly as received. Other members are ignored (decision: control). */
 export function parseControl(body: unknown): Outcome<ControlParams> {
   if (typeof body !== 'object' || body === null) return refuse({ kind: 'no_control_params' });
   const given = Object.entries(body).filter(([name]) => controlMembers.includes(name));

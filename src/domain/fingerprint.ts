@@ -1,8 +1,6 @@
 // Tells texts apart: two multiplicative hashes over UTF-16 units, mixed to 53 bits. For comparing messages of one device
 // with its own, where nobody gains by forging: a cryptographic digest costs more than all else a message does.
 
-/** A whole number from 0 to 2^53 - 1. Every bit depends on every unit. */
-
 export function fingerprint(text: string): number {
   let one = 0x9e3779b1;
   let other = 0x85ebca77;

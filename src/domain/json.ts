@@ -17,7 +17,6 @@ export function readJson(text: string): { value: Json } | { problem: JsonProblem
   return isTooComplex(value) ? { problem: 'too_complex' } : { value };
 }
 
-/** The parsed JSON, or undefined where the text is none, or is too complex. */
 export function parseJson(text: string): Json | undefined {
   const read = readJson(text);
   return 'value' in read ? read.value : undefined;

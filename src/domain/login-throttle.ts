@@ -9,7 +9,6 @@
 
 import { minuteMs } from './time.ts';
 
-/** Absent counts are zero. */
 export type FailureCount = { failures: number; lastFailedAtMs: number };
 export type ThrottleKeyName = 'own' | 'free' | 'common';
 
@@ -35,11 +34,7 @@ export function attemptOpensAt(
   return Math.max(ownOpensAtMs, commonKeyOpensAt(counts.common));
 }
 
-/**
- * Counts a failed attempt. `count` adds one to a key and answers what was counted before, in one step: attempts that are
- * made at once are judged as if they had come one after the other.
- * @returns when the attempt may be made: later than now where others came first, and then nobody is to learn its result
- */
+/** Counts a failed attempt. `count` adds one and answers the count before, in one step. */
 export async function countFailedAttempt(
   count: (name: ThrottleKeyName) => Promise<FailureCount>,
   isKnownDevice: boolean,

@@ -20,7 +20,6 @@ export class BlockedAddresses {
     rememberNewest(this.#untilMs, address, Date.now() + blockMs, maxBlocked);
   }
 
-  /** Zero for an address that is not blocked. */
   secondsLeft(address: string): number {
     return Math.max(0, Math.ceil(((this.#untilMs.get(address) ?? 0) - Date.now()) / 1000));
   }

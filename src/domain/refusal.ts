@@ -131,7 +131,6 @@ export class RefusedError extends Error {
   }
 }
 
-/** The value of an outcome. @throws RefusedError */
 export function unwrap<T>(outcome: Outcome<T>): T {
   if (!outcome.ok) throw new RefusedError(outcome.refusal);
   return outcome.value;

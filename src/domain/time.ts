@@ -4,7 +4,6 @@ export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
-/** ISO 8601 in UTC; null for a time that is not known. */
 export function toIso(timeMs: number): string;
 export function toIso(timeMs: number | null): string | null;
 export function toIso(timeMs: number | null): string | null {

@@ -22,7 +22,6 @@ export function takeInAdvance(bucket: Bucket, rate: Rate, maxWaitMs: number, now
   return waitMs;
 }
 
-/** Zero where one is there. */
 export function waitForTokenMs(bucket: Bucket, rate: Rate, nowMs: number): number {
   refill(bucket, rate, nowMs);
   return bucket.tokens >= 1 ? 0 : ((1 - bucket.tokens) / rate.perSecond) * 1000;
@@ -48,7 +47,6 @@ export function spend(spent: Spent, perMinute: number, atMs: number): Readonly<B
   return takeToken(bucket, rate, atMs) ? bucket : undefined;
 }
 
-/** When there is a token. */
 export function roomAtMs(spent: Spent, perMinute: number, nowMs: number): number {
   return spent === null ? nowMs : nowMs + Math.ceil(waitForTokenMs({ ...spent }, minuteRate(perMinute), nowMs));
 }

@@ -16,7 +16,6 @@ export type TopicRight = {
 
 export type TopicUse = { action: TopicAction; topic: string; isRetained?: boolean };
 
-/** The bridge's username at the broker. */
 export const bridgeName = 'latchwork-bridge';
 
 /** A bridge makes up the rest of its client id itself; devices' client ids have another form. */
@@ -50,7 +49,6 @@ export function mayUse(rights: readonly TopicRight[], use: TopicUse): boolean {
   });
 }
 
-/** Whether a message on this topic may be delivered. */
 export function mayReceive(rights: readonly TopicRight[], topic: string): boolean {
   if (!isFilter(topic) || /[+#]/.test(topic)) return false;
   return rights.some((right) => right.action === 'subscribe' && matchesFilter(right.topic, topic));

@@ -32,17 +32,13 @@ export function parseMessagingName(name: string): DeviceIdentity | undefined {
   return isProductKey(productKey) && isDeviceId(deviceId) ? { productKey, deviceId } : undefined;
 }
 
-/** The device and action of a concrete topic; undefined for anything that is not exactly one of the four. */
 export function parseTopic(topic: string): { device: DeviceIdentity; action: TopicAction } | undefined {
   const filter = parseFilter(topic);
   const action = allActions.find((candidate) => candidate === filter?.rest);
   return filter && action && { device: filter.device, action };
 }
 
-/**
- * The device and the remaining levels of a topic filter whose first three levels are literal. undefined where the
- * filter leaves the device (`+` for a device, `$share/...`, a shorter `#`) or is not a valid filter.
- */
+/** The device and the remaining levels. Undefined if the filter leaves the device or is not valid. */
 export function parseFilter(filter: string): { device: DeviceIdentity; rest: string } | undefined {
   const [empty, sys, productKey, deviceId, ...rest] = filter.split('/');
   if (empty !== '' || sys !== 'sys' || productKey === undefined || deviceId === undefined) return undefined;
@@ -70,7 +66,6 @@ export function isFilter(filter: string): boolean {
   });
 }
 
-/** Whether a valid filter matches a concrete topic (MQTT-4.7.1). */
 export function matchesFilter(filter: string, topic: string): boolean {
   const wanted = filter.split('/');
   const levels = topic.split('/');
@@ -82,7 +77,6 @@ export function matchesFilter(filter: string, topic: string): boolean {
   return wanted.length === levels.length || (wanted.length === levels.length + 1 && wanted.at(-1) === '#');
 }
 
-/** 1 to 64 printable characters of ASCII (decision: activation). */
 export function isDeviceSN(given: unknown): given is string {
   return typeof given === 'string' && /^[\x20-\x7e]{1,64}$/.test(given);
 }

@@ -10,19 +10,13 @@ export const reconcilePath = '/bridge/reconcile';
 export const reconcileSchema = z.object({ cursor: z.int().nonnegative() });
 export const reconciledSchema = z.object({
   checked: z.int(),
-  /** Records without a session: the device has to activate again. */
   inactive: z.int(),
-  /** Records of deleted devices. */
   deleted: z.int(),
   failed: z.int(),
-  /** For the next request; null when nothing is left. */
   cursor: z.int().nullable(),
 });
 
-/**
- * Limits of one batch: messages, devices, and bytes of the request body (above it the answer is 413). Each device costs
- * a call, and one more where its relay shard has no subscriber left: both must fit into the calls of one request.
- */
+/** Limits of a batch. Each device costs up to two calls, which must fit into the calls of one request. */
 export const maxBatchItems = 1000;
 export const maxBatchDevices = 250;
 export const maxBatchBytes = 1024 * 1024;
@@ -33,7 +27,6 @@ export const maxDroppedCounts = 50;
 /** What a message of a device may have. The bridge keeps the head of a longer one in its dead letters and does not send it. */
 export const maxPayloadBytes = 16 * 1024;
 
-/** The topics a bridge consumes: what devices may publish. */
 export const uplinkFilters = [
   '/sys/+/+/thing/event/property/post',
   '/sys/+/+/thing/service/property/set_reply',
@@ -43,10 +36,7 @@ export const uplinkFilters = [
 /** Names a spool: letters, digits, `.`, `_`, `-`. A new spool needs a new name, because `seq` starts again with it. */
 const spoolIdSchema = z.string().regex(/^[A-Za-z0-9._-]{1,80}$/);
 
-/**
- * One message from the broker. `seq` is the spool's number: positive, growing, the same at every retry.
- * `receivedAtMs` is the bridge's clock; the Worker corrects it by `sentAtMs` of the batch.
- */
+/** `seq`: the spool's number, the same at every retry. `receivedAtMs`: the bridge's clock. */
 export const uplinkItemSchema = z.object({
   seq: z.int().positive(),
   topic: z.string().max(1024),
@@ -55,15 +45,9 @@ export const uplinkItemSchema = z.object({
   payloadBase64: z.string().optional(),
   /** MQTT DUP as the broker sent it: this delivery may be a repetition of an earlier one. */
   dup: z.literal(true).optional(),
-  /**
-   * Only with `dup`: the `seq` under which this very spool holds or held the same delivery already, which is the same
-   * topic and payload under the same packet id of the same broker session.
-   */
+  /** With `dup`: the `seq` under which this spool had the same delivery (topic, payload, packet id, session). */
   redeliveryOf: z.int().positive().optional(),
-  /**
-   * Only with `dup`: no other client can have read from the broker session since the sending process began to read from
-   * it. Without `redeliveryOf`, the earlier delivery was lost on its way and this one is the first to arrive.
-   */
+  /** With `dup`: nobody else read from the broker session. Without `redeliveryOf` this delivery is new. */
   soleReader: z.literal(true).optional(),
   retain: z.boolean().optional(),
   receivedAtMs: z.int().nonnegative(),
@@ -74,10 +58,7 @@ export type UplinkItem = z.infer<typeof uplinkItemSchema>;
 export const uplinkBatchSchema = z.object({
   spoolId: spoolIdSchema,
   sentAtMs: z.int().nonnegative(),
-  /**
-   * Messages that the bridge dropped because their device sends too many: how many since the last count, with any topic
-   * of the device. A device is named once a minute at most.
-   */
+  /** Messages dropped because their device sends too many, since the last count. At most one count a minute. */
   dropped: z
     .array(z.object({ topic: z.string().max(1024), count: z.int().positive() }))
     .max(maxDroppedCounts)
@@ -88,11 +69,7 @@ export const uplinkBatchSchema = z.object({
 /** Of a `rejected` message that is to be forgotten, not kept: its device sends too many. */
 export const droppedReason = 'too_many_messages';
 
-/**
- * Per item, in the order of the batch: `accepted` (in effect, or already was), `rejected` (never will be: `reason`
- * says why, keep it for a human), `retry` (not now: send it again; later items of the same device were not taken
- * either).
- */
+/** `accepted`: in effect. `rejected`: never will be. `retry`: send it and later items of the device again. */
 const uplinkResultSchema = z.object({
   seq: z.int(),
   result: z.enum(['accepted', 'rejected', 'retry']),
@@ -146,10 +123,7 @@ export const linkPing = 'ping';
 export const linkPong = 'pong';
 
 export const bridgeFrameSchema = z.discriminatedUnion('type', [
-  /**
-   * First frame after the socket opened. `bridgeId` is stable over restarts of one bridge, `instanceId` changes with
-   * each: a process knows only what it has itself published, and read from the broker.
-   */
+  /** First frame. `bridgeId` survives restarts of a bridge, `instanceId` does not. */
   z.object({
     type: z.literal('hello'),
     bridgeId: spoolIdSchema,
@@ -161,7 +135,6 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
     brokerConnected: z.boolean(),
     session: brokerSessionSchema.optional(),
   }),
-  /** `session` where it is connected. */
   z.object({ type: z.literal('broker'), connected: z.boolean(), session: brokerSessionSchema.optional() }),
   /** The bridge's uplink stands still, by the bridge's clock, or moves again; before the first such frame it moves. */
   z.object({ type: z.literal('uplink'), stall: stallSchema.nullable() }),
@@ -186,10 +159,7 @@ export const bridgeFrameSchema = z.discriminatedUnion('type', [
 export type BridgeFrame = z.infer<typeof bridgeFrameSchema>;
 export type NotPublishedReason = Extract<BridgeFrame, { type: 'not-published' }>['reason'];
 
-/**
- * `nowMs` is the Worker's clock, which `expiresAtMs` refers to. `resumes`: no other bridge was active since this instance
- * was, so that no other had its session with the broker.
- */
+/** `nowMs`: the Worker's clock. `resumes`: no other bridge was active since this instance was. */
 const roleFields = {
   nowMs: z.int(),
   role: z.enum(['active', 'standby']),
@@ -197,7 +167,6 @@ const roleFields = {
 };
 
 export const workerFrameSchema = z.discriminatedUnion('type', [
-  /** Answer to `hello`. */
   z.object({ type: z.literal('welcome'), ...roleFields }),
   z.object({ type: z.literal('role'), ...roleFields }),
   /**

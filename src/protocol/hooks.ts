@@ -56,7 +56,6 @@ export const goAuthAclSchema = z.object({
 export const rabbitmqUserSchema = z.object({
   username: nameSchema,
   password: nameSchema,
-  /** Sent for MQTT logins alone. */
   client_id: nameSchema,
 });
 
@@ -71,9 +70,7 @@ export const rabbitmqResourceSchema = z.object({
 
 export const rabbitmqTopicSchema = z.object({
   username: nameSchema,
-  /** The exchange. */
   name: nameSchema,
-  /** `write` publishes, `read` subscribes. */
   permission: z.enum(['write', 'read']),
   /** The MQTT topic or filter with `.` for `/` and `*` for `+`. */
   routing_key: topicSchema,

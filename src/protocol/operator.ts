@@ -16,14 +16,12 @@ export const sliceSchema = z.object({ cursor: cursorSchema });
 export const passwordResetSchema = z.object({
   userId: z.int(),
   token: z.string(),
-  /** Where the deployment has a page for it (PASSWORD_RESET_URL). */
   link: z.string().nullable(),
   expiresAt: z.string(),
 });
 export const sliceDoneSchema = z.object({
   done: z.int(),
   failed: z.int(),
-  /** For the next request; null when nothing is left. */
   cursor: z.int().nullable(),
 });
 export type SliceDone = z.infer<typeof sliceDoneSchema>;

@@ -4,9 +4,7 @@ import { z } from 'zod';
 
 export const provisioningService = {
   uuid: '0000FFE0-0000-1000-8000-00805F9B34FB',
-  /** Written by the client. */
   networkConfigUuid: '0000FFE1-0000-1000-8000-00805F9B34FB',
-  /** Notifies the client. */
   statusUuid: '0000FFE2-0000-1000-8000-00805F9B34FB',
 } as const;
 

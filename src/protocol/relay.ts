@@ -21,7 +21,6 @@ export const relayRequestSchemas = {
   publish: z.object({
     action: z.literal('publish'),
     topic: topicSchema,
-    /** JSON, or text that is none. */
     payload: z.unknown().refine((payload) => payload !== undefined),
   }),
   ping: z.object({ action: z.literal('ping') }),

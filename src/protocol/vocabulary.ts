@@ -3,22 +3,17 @@
 /** contract 2.4: only `readonly` is a rule of the service; the others tell applications which screen to show. */
 export const controlModes = ['toggle', 'pulse', 'dimmer', 'readonly', 'generic'] as const;
 
-/** What an API key may do of what its user may (domain/access.ts). */
 export const keyScopes = ['read', 'control', 'manage'] as const;
 
-/** What an owner lets others be to a device. */
 export const memberRoles = ['operator', 'viewer'] as const;
 /** What somebody is to a device: `product_owner` of a device that another user has claimed (domain/access.ts). */
 export const deviceRoles = ['owner', ...memberRoles, 'product_owner'] as const;
 
-/** Which serials of a product may activate for the first time. */
 export const activationPolicies = ['open', 'registered', 'closed'] as const;
 
-/** What a known serial has to show to activate again. */
 export const reactivationPolicies = ['open', 'owner', 'secret', 'never'] as const;
 export type ReactivationPolicy = (typeof reactivationPolicies)[number];
 
-/** contract 3: the text of each status code, by its code. */
 export const deviceStatusTexts = ['inactive', 'online', 'offline', 'disabled'] as const;
 export type DeviceStatusText = (typeof deviceStatusTexts)[number];
 
@@ -35,7 +30,6 @@ export const commandStates = [
 ] as const;
 export type CommandState = (typeof commandStates)[number];
 
-/** Why a device counts as online or offline. */
 export const transitionReasons = [
   'connected',
   'disconnected',
@@ -74,11 +68,9 @@ export type EdgeEndReason =
   | 'too_much_unread'
   | 'failed';
 
-/** Why a known device was refused at login. */
 export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
 export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 
-/** Why a message could not be read, or not all of it. */
 export const rejectionReasons = [
   'too_large',
   'not_json',
@@ -90,15 +82,12 @@ export const rejectionReasons = [
   'wrong_type',
 ] as const;
 
-/** Why messages of a device were dropped. */
 export const floodReasons = ['too_many_messages'] as const;
 export type FloodReason = (typeof floodReasons)[number];
 
-/** Why a device could activate. */
 export const activationReasons = ['first', 'open', 'in_window', 'with_token', 'with_secret', 'after_release'] as const;
 export type ActivationReason = (typeof activationReasons)[number];
 
-/** Why a known device could not activate. */
 export const activationRefusalReasons = [
   'disabled',
   'no_window',
@@ -124,7 +113,6 @@ export const ownershipChanges = [
 ] as const;
 export type OwnershipChange = (typeof ownershipChanges)[number];
 
-/** What happened to with whom a device is shared. */
 export const membershipChanges = [
   'invited',
   'invitation_withdrawn',
@@ -144,7 +132,6 @@ export type GuestLinkChange = (typeof guestLinkChanges)[number];
 export const guestLinkStates = ['open', 'used_up', 'expired', 'ended'] as const;
 export type GuestLinkState = (typeof guestLinkStates)[number];
 
-/** Kinds of events of a device; each has reasons of its own. */
 export const deviceEventStatuses = [
   'online',
   'offline',

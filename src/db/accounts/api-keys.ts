@@ -30,10 +30,7 @@ export async function findApiKeys(database: Database, keyIds: readonly string[])
   return rows.map(({ keyId }) => keyId);
 }
 
-/**
- * One conditional statement, so that simultaneous creations cannot exceed the limit together.
- * @returns the user's limit where it is reached
- */
+/** One conditional statement, so that simultaneous creations cannot exceed the limit together. */
 export async function insertApiKey(
   database: Database,
   row: Omit<ApiKeyRow, 'lastUsedAt'>,
@@ -54,7 +51,6 @@ export async function insertApiKey(
   return user.results[0] ?? 'no_user';
 }
 
-/** Newest first. */
 export async function listApiKeys(database: Database, userId: number, page: PageRequest) {
   const total = database
     .select({ total: lengthOf('api_keys', userId) })
@@ -71,7 +67,6 @@ export async function deleteApiKey(database: Database, userId: number, keyId: st
   return deleted.length === 1;
 }
 
-/** Stores the time of the last use, unless one later than `staleBefore` is stored. */
 export async function touchApiKey(database: Database, keyId: string, usedAt: number, staleBefore: number) {
   await database
     .update(apiKeys)

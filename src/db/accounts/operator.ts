@@ -23,10 +23,7 @@ export async function disableUser(database: Database, userId: number, disabledAt
   ]);
 }
 
-/**
- * What is left of an account whose devices are gone: its row, without anything that names its user, because the keys of its
- * products stay reserved. A product that has devices of others stays, disabled.
- */
+/** Keeps the row without names: product keys stay reserved. A product with devices of others stays, disabled. */
 export async function eraseUser(database: Database, userId: number, nowMs: number): Promise<void> {
   const name = `deleted-${userId}`;
   const ofUser = (table: typeof apiKeys | typeof refreshTokens | typeof loginDevices | typeof passwordResets) =>

@@ -35,10 +35,7 @@ export async function findPasswordReset(
     .get();
 }
 
-/**
- * Sets the password, and ends all sessions, known devices and tokens of its user, in one transaction. False where the token
- * was used meanwhile.
- */
+/** Sets the password and ends all sessions, devices and tokens. False if the token was used meanwhile. */
 export async function usePasswordReset(
   database: Database,
   { hash, userId }: PasswordReset,

@@ -9,13 +9,11 @@ import { loginDevices, refreshTokens, users } from '../schema/accounts.ts';
 type Session = {
   family: string;
   userId: number;
-  /** Of the current token. */
   digest: string;
   rotations: Rotation[];
   expiresAt: number;
 };
 
-/** What a session was used with last. */
 export type SessionClient = { clientAddress: string; userAgent: string };
 
 /** False when the password was changed meanwhile: no session of the old password survives the change. */
@@ -78,7 +76,6 @@ export async function listSessions(database: Database, userId: number, nowMs: nu
   return readPage(database, countOf(database, refreshTokens, live), rows.$dynamic(), page);
 }
 
-/** False where the user has no such session. */
 export async function deleteSessionOf(database: Database, userId: number, family: string): Promise<boolean> {
   const ended = await database
     .delete(refreshTokens)

@@ -11,7 +11,6 @@ type UserLimitName =
   | 'claimTokensPerUser'
   | 'transferOffersPerUser';
 
-/** The limits of all users who have none of their own. */
 export type UserLimits<Name extends UserLimitName> = Readonly<Record<Name, number>>;
 
 export function limitOf<Name extends UserLimitName>(

@@ -22,10 +22,7 @@ export async function findUserByName(database: Database, foldedName: string): Pr
     .get();
 }
 
-/**
- * @returns the new user's id; undefined when one of the names is taken as a username or as an email. One statement, so
- * that of two simultaneous registrations one fails.
- */
+/** One statement, so that of two simultaneous registrations one fails. Undefined: a name is taken. */
 export async function insertUser(
   database: Database,
   user: Omit<UserRow, 'id' | 'disabledAt'>,

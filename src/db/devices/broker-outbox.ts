@@ -5,10 +5,7 @@ import { brokerOutbox } from '../schema/devices.ts';
 
 export type OutboxEntry = typeof brokerOutbox.$inferSelect;
 
-/**
- * Replaces the device's entry, unless that was requested later. A password and an `endsSessions` that were not delivered
- * yet carry over, except to a `delete`.
- */
+/** A later request stays. An undelivered password and `endsSessions` carry over, except to a `delete`. */
 export async function putOutboxEntry(
   database: Database,
   entry: Omit<OutboxEntry, 'version' | 'attempts' | 'claimedUntil' | 'deliveredAt'>,
@@ -77,7 +74,6 @@ export async function releaseOutboxEntry(
   return changed.meta.changes === 1;
 }
 
-/** What is not delivered yet. */
 export async function countOutbox(
   database: Database,
   nowMs: number,

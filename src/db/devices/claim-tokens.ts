@@ -40,7 +40,6 @@ export async function useClaimToken(
   return used?.userId;
 }
 
-/** What is known of a token; undefined where it is unknown or expired. */
 export async function findClaimToken(database: Database, hash: string, nowMs: number) {
   return database
     .select()

@@ -11,7 +11,6 @@ import { hourMs } from '../../domain/time.ts';
 export type DeviceRow = typeof devices.$inferSelect;
 export type DeviceWithProduct = NonNullable<Awaited<ReturnType<typeof findDevice>>>;
 
-/** The columns that only a device's session writes. */
 type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'connectionStatus'> & {
   version: number;
   owner: Pick<DeviceRow, 'ownerId' | 'claimedAt'> | null;
@@ -39,15 +38,9 @@ type NewDevice = Pick<
   'deviceId' | 'productId' | 'deviceSN' | 'name' | 'firmwareVersion' | 'chipModel' | 'createdAt'
 >;
 
-/** The limit of the product's owner. */
 export type ReachedLimit = { name: 'devicesPerProduct' | 'newSerialsPerProductHour'; max: number };
 
-/**
- * Creates the record unless the serial number has one, or a limit is reached. One statement that counts and inserts, so
- * that no device is created under a product that is disabled or deleted at the same moment, and simultaneous activations
- * cannot exceed a limit together.
- * @returns the limit that is reached
- */
+/** One statement, so that simultaneous activations cannot exceed a limit. @returns the limit that is reached */
 export async function insertDevice(
   db: Database,
   device: NewDevice,
@@ -105,7 +98,6 @@ export async function findRecordOf(
   return { hasRecord: row?.record === 1, hasProduct: row?.product === 1 };
 }
 
-/** A registered serial activates for the first time. False where it has, or where it was removed. */
 export async function activateRegistered(db: Database, deviceId: string, nowMs: number): Promise<boolean> {
   const activated = await db
     .update(devices)
@@ -136,7 +128,6 @@ export async function findDevice(db: Database, deviceId: string) {
 export type DeviceFilter = { productId?: number; ownerId?: number; isDisabledWithAccount?: true };
 export type DeviceInRowOrder = Awaited<ReturnType<typeof listDevicesAfter>>[number];
 
-/** The devices after row `afterId` in row order, for work that goes through many of them slice by slice. */
 export async function listDevicesAfter(db: Database, afterId: number, limit: number, filter: DeviceFilter = {}) {
   const { productId, ownerId, isDisabledWithAccount } = filter;
   return db

@@ -59,7 +59,6 @@ export type ProductDevicesFilter = {
   createdBefore: number | undefined;
 };
 
-/** The newest of them. */
 export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter, limit: number): Promise<string[]> {
   const rows = await db
     .select({ deviceId: devices.deviceId })
@@ -189,7 +188,6 @@ function matching({ productId, ownerId, statusCode, createdAfter, createdBefore 
   );
 }
 
-/** Of all owners. */
 export async function countAllDevices(
   db: Database,
 ): Promise<{ devices: number; inactive: number; online: number; disabled: number }> {

@@ -42,7 +42,6 @@ export async function findMemberRole(db: Database, deviceRow: number, userId: nu
   return row?.role;
 }
 
-/** As its object had them. */
 export async function findMembers(db: Database, deviceRow: number) {
   return db
     .select({ userId: deviceMembers.userId, role: deviceMembers.role, sinceMs: deviceMembers.since })
@@ -50,7 +49,6 @@ export async function findMembers(db: Database, deviceRow: number) {
     .where(eq(deviceMembers.deviceRow, deviceRow));
 }
 
-/** In the order of their user ids. */
 export async function listMembers(db: Database, deviceRow: number, page: PageRequest) {
   const mine = eq(deviceMembers.deviceRow, deviceRow);
   const rows = db
@@ -67,10 +65,7 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
   return readPage(db, countOf(db, deviceMembers, mine), rows.$dynamic(), page);
 }
 
-/**
- * A second invitation of the same email takes the place of the first. One conditional statement, so that simultaneous ones
- * cannot exceed the limit together. `full`: the device has as many open ones as it may; `no_device`: it was deleted meanwhile.
- */
+/** Replaces an invitation of the same email. One statement, so that parallel requests cannot exceed the limit. */
 export async function putInvitation(
   db: Database,
   invitation: InvitationRow,
@@ -95,17 +90,13 @@ export async function putInvitation(
   return device.results.length === 1 ? 'full' : 'no_device';
 }
 
-/** Open ones of a device. */
 export async function listInvitationsOf(db: Database, deviceRow: number, page: PageRequest) {
   const mine = eq(deviceInvitations.deviceRow, deviceRow);
   const rows = db.select().from(deviceInvitations).where(mine).orderBy(asc(deviceInvitations.foldedEmail));
   return readPage(db, countOf(db, deviceInvitations, mine), rows.$dynamic(), page);
 }
 
-/**
- * The open invitations for an email, newest first, with who invites to what. Anybody may send some: the total is the counter
- * without those that have expired since the last minute.
- */
+/** Newest first. The total is the counter without entries that have expired since the last minute. */
 export async function listInvitationsFor(db: Database, foldedEmail: string, nowMs: number, page: PageRequest) {
   const { createdAt: time, id, expiresAt } = deviceInvitations;
   const mine = eq(deviceInvitations.foldedEmail, foldedEmail);

@@ -9,7 +9,6 @@ import { withProduct } from './devices.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-/** Rows that are read from each index, and newest shared devices of each role that are looked through. */
 const max = 500;
 
 type Candidate = { id: number; searchName: string | null; productId: number; status: number | null };
@@ -20,10 +19,7 @@ const candidate = { id, searchName, productId, status };
 /** Behind every text that begins with the one before it. */
 const last = String.fromCodePoint(0x10ffff);
 
-/**
- * One page of what was found, by name.
- * @returns `isCut`: there may be more than was looked at
- */
+/** Sorted by name. `isCut`: there may be more than was looked at. */
 export async function searchDevices(
   db: Database,
   filter: DeviceFilter & { search: string },
@@ -96,7 +92,6 @@ function sharedWith(db: Database, userId: number, text: string) {
   return queries as [(typeof queries)[number], (typeof queries)[number]];
 }
 
-/** In the order of their ids in the list. */
 async function readRows(db: Database, ids: readonly number[]) {
   if (ids.length === 0) return [];
   const rows = await db

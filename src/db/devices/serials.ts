@@ -9,11 +9,7 @@ import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 export type NewSerial = Pick<typeof devices.$inferSelect, 'deviceId' | 'deviceSN' | 'name'>;
 
-/**
- * Registers those that the product does not have, in their order, as far as its limit allows. One statement that counts and
- * inserts.
- * @returns the serials of them that were made
- */
+/** Registers new serials in their order, as far as the limit allows. One statement that counts and inserts. */
 export async function insertSerials(
   db: Database,
   productId: number,
@@ -38,7 +34,6 @@ export async function insertSerials(
   return new Set(made.results.map((row) => row.device_sn));
 }
 
-/** Those of the serials that the product has. */
 export async function findSerials(db: Database, productId: number, serials: readonly string[]) {
   const wanted = sql`(select value from json_each(${JSON.stringify(serials)}))`;
   const rows = await db
@@ -63,7 +58,6 @@ export async function listSerials(db: Database, productId: number, page: PageReq
   return readPage(db, total, rows.$dynamic(), page);
 }
 
-/** False where the product does not have it, or where it has activated. */
 export async function deleteSerial(db: Database, productId: number, deviceSN: string): Promise<boolean> {
   const isTheOne = and(eq(devices.productId, productId), eq(devices.deviceSN, deviceSN));
   // The count of changed rows has those of triggers in it.

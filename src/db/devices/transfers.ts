@@ -39,7 +39,6 @@ export async function putTransfer(
   return put.meta.changes > 0;
 }
 
-/** The offer of the device to this user, open or not. */
 export async function findTransfer(
   database: Database,
   deviceId: string,
@@ -53,7 +52,6 @@ export async function findTransfer(
   return row?.offerId;
 }
 
-/** The open offer of the device by that user, where somebody has the e-mail. */
 export async function findOpenOffer(database: Database, deviceId: string, fromUserId: number, nowMs: number) {
   return database
     .select({
@@ -81,10 +79,7 @@ export async function deleteTransfer(database: Database, deviceId: string, offer
   await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));
 }
 
-/**
- * The open offers to this user, newest first. Anybody may make some: the total is the counter without those that have expired
- * since the last minute.
- */
+/** Newest first. The total is the counter without entries that have expired since the last minute. */
 export async function listTransfersTo(database: Database, toUserId: number, nowMs: number, page: PageRequest) {
   const { deviceId, offeredAt, expiresAt, fromUserId } = deviceTransfers;
   const mine = eq(deviceTransfers.toUserId, toUserId);

@@ -4,7 +4,6 @@ import { and, asc, eq } from 'drizzle-orm';
 import type { Database } from '../client.ts';
 import { productChanges, products } from '../schema/products.ts';
 
-/** Products with a pending change, the oldest change first. */
 export async function listChangedProducts(database: Database, limit: number): Promise<number[]> {
   const rows = await database
     .select({ productId: productChanges.productId })
@@ -14,7 +13,6 @@ export async function listChangedProducts(database: Database, limit: number): Pr
   return rows.map(({ productId }) => productId);
 }
 
-/** What devices are told of the product as it is now; `pending` is null where no change is. */
 export async function findProductFacts(database: Database, productId: number) {
   return database
     .select({

@@ -26,16 +26,12 @@ type InsertedProduct =
   | { id: number }
   | 'no_owner'
   | 'key_taken'
-  /** With the limit of this user. */
   | { limit: { name: 'productsPerUser' | 'productKeysPerUser'; max: number } };
 
 /** Keys of deleted products stay reserved: for each product that a user may have, so many in all. */
 const keysPerProduct = 5;
 
-/**
- * The owner's own deleted product with that key is replaced. One statement that counts and inserts, so that simultaneous
- * creations cannot exceed a limit together.
- */
+/** The owner's own deleted product with that key is replaced. One statement that counts and inserts. */
 export async function insertProduct(
   database: Database,
   product: NewProduct,
@@ -112,7 +108,6 @@ export async function readFigures(database: Database, productId: number, day: nu
   return figures ?? { devices: 0, online: 0, claimed: 0, activatedToday: 0 };
 }
 
-/** Newest first. */
 export async function listProducts(
   database: Database,
   filter: ProductFilter,
@@ -131,7 +126,6 @@ export async function listProducts(
 }
 
 function totalOf(database: Database, { ownerId, productKey, category }: ProductFilter, wanted: SQL | undefined) {
-  // At most one product.
   if (productKey !== undefined) return countOf(database, products, wanted);
   if (category === undefined) {
     return database
@@ -143,10 +137,7 @@ function totalOf(database: Database, { ownerId, productKey, category }: ProductF
   return database.select({ total: productCategoryCounts.products }).from(productCategoryCounts).where(ofCategory);
 }
 
-/**
- * Members that are undefined keep their value. With `isForDevices` the change is recorded for delivery to the devices in
- * the same transaction. `updatedAt` grows with every change, so that two changes in one millisecond keep their order.
- */
+/** Undefined members keep their value. `updatedAt` grows, so that changes in one millisecond keep their order. */
 export async function updateProduct(
   database: Database,
   productId: number,

@@ -72,7 +72,6 @@ export const refreshTokens = sqliteTable(
     rotatedAt: integer('rotated_at'),
     /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
     rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
-    /** The client of the login or of the last exchange. */
     clientAddress: text('client_address').notNull(),
     userAgent: text('user_agent').notNull(),
   },
@@ -83,10 +82,7 @@ export const refreshTokens = sqliteTable(
   ],
 );
 
-/**
- * Failed logins, one row per throttle key (domain/login-throttle.ts). Keys are digests, so that the table holds no names and no
- * addresses.
- */
+/** Failed logins, one row per throttle key. Keys are digests: the table holds no names and no addresses. */
 export const loginAttempts = sqliteTable(
   'login_attempts',
   {
@@ -105,7 +101,6 @@ export const loginDevices = sqliteTable(
     hash: text('hash').primaryKey(),
     userId: userReference('user_id'),
     createdAt: integer('created_at').notNull(),
-    /** The last login that showed it again; null before the first. */
     shownAt: integer('shown_at'),
     expiresAt: integer('expires_at').notNull(),
   },
@@ -123,7 +118,6 @@ export const apiKeys = sqliteTable(
     secretHash: text('secret_hash').notNull(),
     description: text('description').notNull(),
     scopes: text('scopes', { mode: 'json' }).$type<Scope[]>().notNull(),
-    /** The one product that the key is for; null: all. */
     productKey: text('product_key'),
     createdAt: integer('created_at').notNull(),
     lastUsedAt: integer('last_used_at'),

@@ -34,9 +34,7 @@ export const devices = sqliteTable(
     /** Grows with every change of the projection, so that a late write cannot undo a newer one. */
     projectionVersion: integer('projection_version').notNull().default(0),
     lastOnlineAt: integer('last_online_at'),
-    /** Number of the change of `device_members` that came last. */
     membersVersion: integer('members_version').notNull().default(0),
-    /** Null for a serial that was registered and has not activated. */
     activatedAt: integer('activated_at'),
     registeredAt: integer('registered_at'),
     createdAt: integer('created_at').notNull(),
@@ -54,10 +52,7 @@ export const devices = sqliteTable(
   ],
 );
 
-/**
- * With whom a device is shared: the copy of what its object decided, for lists. Product, status and creation are those of
- * the device; triggers of the migration keep the status.
- */
+/** With whom a device is shared: the copy for lists of what its object decided. Triggers keep the status. */
 export const deviceMembers = sqliteTable(
   'device_members',
   {
@@ -93,7 +88,6 @@ export const deviceMembers = sqliteTable(
   ],
 );
 
-/** How many devices of a product are shared with a user, kept by triggers like `device_counts`. */
 export const memberCounts = sqliteTable(
   'member_counts',
   {
@@ -131,10 +125,7 @@ export const deviceInvitations = sqliteTable(
   ],
 );
 
-/**
- * How long lists are that grow with what others do, or with a limit that an operator may lift. Triggers keep it with the rows
- * of its lists; rows that have expired count until they are deleted. `subject` is a user id, an email, or a state.
- */
+/** Lengths of lists that may grow long, kept by triggers. Expired rows count until they are deleted. */
 export const listCounts = sqliteTable(
   'list_counts',
   {
@@ -145,10 +136,7 @@ export const listCounts = sqliteTable(
   (table) => [primaryKey({ columns: [table.list, table.subject] })],
 );
 
-/**
- * How many devices a product has with one owner. Triggers keep it with the rows of `devices`, whose product never changes.
- * Offline are those that no other column counts.
- */
+/** How many devices a product has with one owner, kept by triggers. Offline: what no other column counts. */
 export const deviceCounts = sqliteTable(
   'device_counts',
   {
@@ -189,7 +177,6 @@ export const deviceTransfers = sqliteTable(
     deviceId: text('device_id').primaryKey(),
     offerId: text('offer_id').notNull(),
     fromUserId: userReference('from_user_id'),
-    /** Null where nobody has the e-mail. */
     toUserId: integer('to_user_id').references(() => users.id),
     offeredAt: integer('offered_at').notNull(),
     expiresAt: integer('expires_at').notNull(),
@@ -202,10 +189,7 @@ export const deviceTransfers = sqliteTable(
   ],
 );
 
-/**
- * Outbox for brokers without a login hook: one row per device, holding the latest credential state to push. The password
- * is sealed (crypto/sealed-text.ts) and erased on delivery.
- */
+/** Outbox for brokers without a login hook: the latest credential state per device. The password is sealed. */
 export const brokerOutbox = sqliteTable(
   'broker_outbox',
   {
@@ -221,7 +205,6 @@ export const brokerOutbox = sqliteTable(
     requestedAt: integer('requested_at').notNull(),
     attempts: integer('attempts').notNull(),
     nextAttemptAt: integer('next_attempt_at').notNull(),
-    /** A delivery holds the entry until then. */
     claimedUntil: integer('claimed_until').notNull(),
     deliveredAt: integer('delivered_at'),
   },

@@ -49,7 +49,6 @@ export const productCounts = sqliteTable('product_counts', {
   productKeys: integer('product_keys').notNull().default(0),
 });
 
-/** How many products a user has in a category, kept like `product_counts`. */
 export const productCategoryCounts = sqliteTable(
   'product_category_counts',
   {
@@ -60,7 +59,6 @@ export const productCategoryCounts = sqliteTable(
   (table) => [primaryKey({ columns: [table.ownerId, table.category] })],
 );
 
-/** How many devices a product has, whoever owns them. Kept by triggers like `device_counts`. */
 export const productDeviceCounts = sqliteTable('product_device_counts', {
   productId: integer('product_id').primaryKey(),
   devices: integer('devices').notNull().default(0),
@@ -79,6 +77,5 @@ export const productChanges = sqliteTable('product_changes', {
     .primaryKey()
     .references(() => products.id),
   changedAt: integer('changed_at').notNull(),
-  /** `devices.id` up to which the change is delivered. */
   cursor: integer('cursor').notNull(),
 });

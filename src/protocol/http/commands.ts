@@ -21,7 +21,6 @@ export const controlBodySchema = z.unknown().openapi('ControlRequest', {
   example: { action: 'toggle', position: 'up' },
 });
 
-/** One for each action of the new form, and one of the legacy form. */
 export const controlExamples = {
   toggle: { value: { action: 'toggle', position: 'up' } },
   pulse: { value: { action: 'pulse', duration: 500 } },

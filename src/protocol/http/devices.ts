@@ -161,10 +161,8 @@ export const listDevicesQuerySchema = z.object({
   ...pageQuery,
 });
 
-/** Query of a list without filters. */
 export const pageQuerySchema = z.object(pageQuery);
 
-/** Any text: what has not the form of a device id is not found. */
 export const deviceIdParamSchema = z.object({ deviceId: deviceIdSchema });
 
 export const statusViewSchema = z

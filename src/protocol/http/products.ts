@@ -96,7 +96,6 @@ export const listProductsQuerySchema = z.object({
   ...pageQuery,
 });
 
-/** Any text: what has not the form of a product key is not found. */
 export const productKeyParamSchema = z.object({ productKey: anyProductKeySchema });
 
 export const deletedProductSchema = z.object({ productKey: productKeySchema }).openapi('DeletedProduct');

@@ -48,7 +48,6 @@ export const acceptedInvitationSchema = z
   .object({ deviceId: deviceIdSchema, role: roleSchema })
   .openapi('AcceptedInvitation');
 
-/** Any text: what has not the form of an id is not found. */
 export const memberParamSchema = z.object({ deviceId: deviceIdSchema, userId: z.string().openapi({ example: '42' }) });
 export const deviceInvitationParamSchema = z.object({ deviceId: deviceIdSchema, invitationId: shortIdSchema });
 export const invitationParamSchema = z.object({ invitationId: shortIdSchema });

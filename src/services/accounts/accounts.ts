@@ -14,7 +14,6 @@ import { toIso } from '../../domain/time.ts';
 
 const minPasswordLength = 8;
 
-/** @throws RefusedError weak_password, name_taken, sign_up_closed */
 export async function registerUser(
   context: ServiceContext,
   { username, email, password }: { username: string; email: string; password: string },
@@ -40,7 +39,6 @@ export async function registerUser(
   return { userId, username, email };
 }
 
-/** @throws RefusedError credential_refused if the account is gone */
 export async function readAccount(context: ServiceContext, userId: number) {
   const user = await findUser(context.primary(), userId);
   if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
@@ -48,10 +46,7 @@ export async function readAccount(context: ServiceContext, userId: number) {
   return { userId, username, email, createdAt: toIso(createdAt) };
 }
 
-/**
- * Ends all other sessions of the user, and forgets the devices on which they began.
- * @throws RefusedError weak_password, credential_refused, rate_limited
- */
+/** Ends all other sessions of the user, and forgets the devices on which they began. */
 export async function changePassword(
   context: ServiceContext,
   caller: { userId: number; sessionId: string; clientAddress: string },

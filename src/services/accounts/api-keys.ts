@@ -34,7 +34,6 @@ type KnownKey = Actor & {
   isRefreshing: boolean;
 };
 
-/** Keys that an isolate remembers: each takes about 300 bytes. */
 const maxRemembered = 1_000;
 
 // Per isolate. Known keys stay beyond `cacheMs`: they may be read again whoever fails
@@ -45,7 +44,6 @@ const unknownUntilMs = new Map<string, number>();
 const blocked = new BlockedAddresses();
 let deletionCount = 0;
 
-/** @throws RefusedError not_found, limit_reached, credential_refused */
 export async function createApiKey(
   context: ServiceContext,
   userId: number,
@@ -84,7 +82,6 @@ export async function pageApiKeys(context: ServiceContext, userId: number, page:
   return { list, total, ...page };
 }
 
-/** @throws RefusedError not_found */
 export async function removeApiKey(context: ServiceContext, userId: number, keyId: string) {
   const database = context.primary();
   const isDeleted = await deleteApiKey(database, userId, keyId);
@@ -118,10 +115,7 @@ async function endAtRelay(env: Env, shard: string, keyId: string): Promise<void>
   }
 }
 
-/**
- * Whose key this is. Notes the time of the last use in the background, at most once a minute. An address that sends too
- * many wrong pairs is refused as `rate_limited`, except with keys that are known here.
- */
+/** Whose key this is. An address with too many wrong pairs is refused, except with keys that are known here. */
 export async function authenticateKey(
   context: ServiceContext,
   { keyId, secret, clientAddress }: { keyId: string; secret: string; clientAddress: string },

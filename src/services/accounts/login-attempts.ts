@@ -10,18 +10,15 @@ import type { Limits } from '../../limits.ts';
 import { dayMs } from '../../domain/time.ts';
 
 const deviceTokenMs = 180 * dayMs;
-/** Phones, tablets and browsers of one person. */
 export const maxDevices = 20;
 const deviceTokenPattern = /^dt_[A-Za-z0-9]{43}$/;
 
 export type LoginAttempt = {
   limits: Limits;
-  /** The client showed the token of an earlier login to this account. */
   isKnownDevice: boolean;
   throttleKeys: Record<ThrottleKeyName, string>;
 };
 
-/** @throws RefusedError `rate_limited` while the attempt may not be made */
 export async function beginLoginAttempt(
   database: Database,
   limits: Limits,
@@ -49,10 +46,7 @@ export async function beginLoginAttempt(
   return attempt;
 }
 
-/**
- * Call it for a wrong password, before the caller is answered.
- * @throws RefusedError `rate_limited` where concurrent failures came first, so that parallel guesses gain nothing
- */
+/** Call it for a wrong password, before the answer. Refuses if parallel guesses came first. */
 export async function countFailure(database: Database, attempt: LoginAttempt): Promise<void> {
   const { limits, isKnownDevice, throttleKeys } = attempt;
   const nowMs = Date.now();

@@ -24,7 +24,6 @@ export async function pageSessions(context: ServiceContext, caller: InSession, p
   return { list, total, ...page };
 }
 
-/** @throws RefusedError not_found, also for a session of another user */
 export async function endSession(context: ServiceContext, { userId }: InSession, sessionId: string) {
   const database = context.primary();
   const { sessionsPerUser } = context.config.limits;

@@ -49,10 +49,7 @@ export async function issuePasswordReset(
   return { token, link, expiresAt: toIso(expiresAt) };
 }
 
-/**
- * Ends all sessions of the user and every other token.
- * @throws RefusedError weak_password, invalid_input for a token that is unknown, used or expired, rate_limited
- */
+/** Ends all sessions of the user and every other token. */
 export async function resetPassword(
   context: ServiceContext,
   { token, newPassword }: { token: string; newPassword: string },

@@ -25,16 +25,10 @@ const refreshTokenMs = 30 * dayMs;
 // The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
 const refreshTokenPattern = /^rt_([A-Za-z0-9]{22})[A-Za-z0-9]{43}$/;
 
-/**
- * `deviceToken`: of an earlier login of this client; one that is not known is ignored, and null asks for one. A client that
- * does not send it is not answered one.
- */
+/** `deviceToken`: of an earlier login of this client; null asks for one. A client that omits it gets none. */
 type Login = SessionClient & { name: string; password: string; deviceToken?: string | null | undefined };
 
-/**
- * `name` is a username or an email. An unknown one takes the same steps and the same time as a wrong password.
- * @throws RefusedError credential_refused, rate_limited
- */
+/** `name` is a username or an email. An unknown name takes the same steps and time as a wrong password. */
 export async function logIn(context: ServiceContext, login: Login) {
   const { name, password, clientAddress, deviceToken } = login;
   const foldedName = foldName(name);
@@ -65,11 +59,7 @@ export async function logIn(context: ServiceContext, login: Login) {
   return { ...session, deviceToken: await trustDevice(database, attempt, user.id, shownToken) };
 }
 
-/**
- * A fresh pair for a refresh token. One that was used before ends its session, unless that was moments ago: then the
- * answer has the same refresh token as the first one, which may be lost.
- * @throws RefusedError credential_refused
- */
+/** A token that was exchanged moments ago gets the same answer again. An older token ends its session. */
 export async function refreshSession(context: ServiceContext, refreshToken: string, client: SessionClient) {
   const family = familyOf(refreshToken);
   if (family === undefined) throw new RefusedError(credentialRefused('refresh_token', 'malformed'));
@@ -105,10 +95,7 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
   }
 }
 
-/**
- * Ends the session of the refresh token, or else that of the bearer token.
- * @throws RefusedError credential_refused when neither names a session
- */
+/** Ends the session of the refresh token, or else that of the bearer token. */
 export async function logOut(
   context: ServiceContext,
   refreshToken: string | undefined,

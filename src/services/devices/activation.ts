@@ -36,10 +36,6 @@ const maxAttempts = 5;
 /** Where an activation came from. `claimToken`: of the address it was sent to. */
 type Origin = { clientAddress: string; claimToken?: string };
 
-/**
- * @throws RefusedError unknown_product_key, product_disabled, claim_token_refused, activation_refused, device_disabled,
- *   reactivation_refused, limit_reached, rate_limited, not_published
- */
 export async function activateDevice(context: ServiceContext, request: ActivateBody, origin: Origin) {
   const startedAtMs = Date.now();
   const db = context.primary();
@@ -138,7 +134,6 @@ async function findClaimant(
   return readClaimToken(context, claimToken, `${product.id} ${deviceSN}`, clientAddress);
 }
 
-/** Of a serial that has never activated. */
 function refuseFirst({ activation: policy, productKey }: ProductRow, record: DeviceRow | undefined): void {
   if (policy === 'open' || (record !== undefined && record.activatedAt !== null)) return;
   const isRegistered = record !== undefined;
@@ -162,7 +157,6 @@ async function catchUpWithProduct(env: Env, db: Database, before: ProductRow, de
   );
 }
 
-/** Of a record that a reconciliation found without a session, and with nothing to restore. */
 async function renewProjection(env: Env, { deviceId, projectionVersion, membersVersion }: DeviceRow): Promise<void> {
   if (projectionVersion >= 0) return;
   await callDevice(env, deviceId, 'compareRecord', 'idempotent', (device) =>
@@ -170,10 +164,7 @@ async function renewProjection(env: Env, { deviceId, projectionVersion, membersV
   );
 }
 
-/**
- * Serial numbers that nobody has activated cost rows and an object. Known ones are not counted: their devices retry for as
- * long as it takes, and a stranger's flood of new ones must not lock them out (field note 8).
- */
+/** New serials cost rows and an object. Known serials do not count: a flood cannot lock them out (field note 8). */
 async function refuseFloodOfNew(context: ServiceContext, productKey: string, clientAddress: string): Promise<void> {
   // The address first: what it is refused does not count against the product.
   if (!(await isWithinShield(context, 'NEW_DEVICE_ADDRESS_LIMIT', `${productKey} ${clientAddress}`))) {
@@ -205,7 +196,6 @@ async function noteVersions(db: Database, record: DeviceRow, reported: ActivateB
   if (isNews) await updateActivation(db, record.deviceId, { firmwareVersion, chipModel });
 }
 
-/** A count that is reached does not end by waiting, an hour does. */
 function refusalOf({ name, max }: ReachedLimit, nowMs: number): Refusal {
   if (name === 'devicesPerProduct') return { kind: 'limit_reached', limit: { name, max } };
   return { kind: 'rate_limited', limit: name, retryAfterSeconds: Math.ceil((hourMs - (nowMs % hourMs)) / 1000) };

@@ -17,7 +17,6 @@ const shield = 'CLAIM_FAILURE_LIMIT';
 /** Addresses that tried too many wrong tokens, in this isolate. */
 const blocked = new BlockedAddresses();
 
-/** @param base origin of the service as the caller sees it @throws RefusedError limit_reached */
 export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
   const refusal = refusalOfKey(actor, 'claimDevices', undefined);
   if (refusal !== undefined) throw new RefusedError(refusal);
@@ -32,7 +31,6 @@ export async function createClaimToken(context: ServiceContext, actor: Actor, ba
   return { token, apiUrl: `${base}/t/${token}`, expiresAt: toIso(expiresAt) };
 }
 
-/** Which device came with the token. @throws RefusedError not_found */
 export async function describeClaimToken(context: ServiceContext, actor: Actor, token: string) {
   const refusal = refusalOfKey(actor, 'claimDevices', undefined);
   if (refusal !== undefined) throw new RefusedError(refusal);
@@ -46,10 +44,7 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
   return { deviceId: isHere ? device.deviceId : null, expiresAt: toIso(row.expiresAt) };
 }
 
-/**
- * The token's user. From then on it works for `usedBy` alone, again and again until it expires: an answer may be lost.
- * @throws RefusedError claim_token_refused, rate_limited
- */
+/** From then on the token works for `usedBy` alone, until it expires: an answer may be lost. */
 export async function readClaimToken(
   context: ServiceContext,
   token: string,

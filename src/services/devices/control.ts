@@ -13,18 +13,12 @@ import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';
 
 export type ControlOptions = {
-  /** Holds the answer until the device replied. */
   waitSeconds: number | undefined;
-  /** Queues the command for a device that is away. */
   ttlSeconds: number | undefined;
   idempotencyKey: string | undefined;
 };
 
-/**
- * Answers when the broker has the command, or, with `waitSeconds`, the device.
- * @throws RefusedError no_control_params, invalid_control_params, invalid_input, device_disabled, not_published: then it will
- *   not be delivered later, not even with `ttlSeconds`
- */
+/** Answers when the broker has the command, or, with `waitSeconds`, the device. A refused command is not sent later. */
 export async function controlDevice(
   context: ServiceContext,
   actor: Actor,
@@ -64,14 +58,12 @@ export async function pageCommands(context: ServiceContext, actor: Actor, device
   return { list: list.map(describeCommand), ...rest };
 }
 
-/** @throws RefusedError not_found */
 export async function readCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
     await askDevice(context, deviceId, 'readCommand', (device) => device.readCommand(actor, commandId)),
   );
 }
 
-/** @throws RefusedError not_found, invalid_input where it no longer waits */
 export async function cancelCommand(context: ServiceContext, actor: Actor, deviceId: string, commandId: string) {
   return describeCommand(
     await askDevice(context, deviceId, 'cancelCommand', (device) =>

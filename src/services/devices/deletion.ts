@@ -16,9 +16,7 @@ import { requireDevice } from './device-access.ts';
 
 /** One request ends so many: an invocation may call 1 000 objects, and each device costs several calls. */
 const devicesPerDeletion = 100;
-/** Ended together. */
 const endedAtOnce = 5;
-/** Counting what is left reads that many rows at most. */
 const maxCounted = 10_000;
 
 export async function deleteDevice(context: ServiceContext, actor: Actor, deviceId: string) {
@@ -29,11 +27,7 @@ export async function deleteDevice(context: ServiceContext, actor: Actor, device
   return { deviceId };
 }
 
-/**
- * One slice, the newest first. A device that cannot be ended now keeps its record and stops none of the others.
- * @throws RefusedError not_found, rate_limited, invalid_input without a filter: it would name all devices by
- * mistake
- */
+/** One slice, the newest first. A device that fails keeps its record. A request without a filter is refused. */
 export async function deleteDevicesOf(
   context: ServiceContext,
   actor: Actor,
@@ -82,7 +76,6 @@ async function tryToEnd(context: ServiceContext, device: DeviceIdentity, request
   }
 }
 
-/** @param requestedAtMs when the request began */
 async function endSession(context: ServiceContext, device: DeviceIdentity, requestedAtMs: number): Promise<void> {
   // Noted before the session ends: a deletion that is interrupted must not leave a credential at the broker. Where that fails
   // the device can be deleted again; until then it gets new credentials by activating.

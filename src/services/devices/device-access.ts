@@ -9,7 +9,6 @@ import { isDeviceId } from '../../domain/topics.ts';
 import { callDevice, type RemoteDevice } from '../../objects/calls/stubs.ts';
 import { restoreById } from './lost-sessions.ts';
 
-/** @throws RefusedError not_found, not_owner, role_lacks_right, key_lacks_right */
 export async function requireDevice(
   context: ServiceContext,
   actor: Actor,
@@ -32,10 +31,7 @@ export async function requireDevice(
   return { ...row, role: roleOf(ownership, userId) ?? 'owner' };
 }
 
-/**
- * An idempotent call to a device's object. One whose session was lost gets it back first.
- * @throws RefusedError not_found, object_failed, and what the object refuses
- */
+/** An idempotent call to a device's object. A lost session is restored first. */
 export async function askDevice<T>(
   context: ServiceContext,
   deviceId: string,
@@ -58,16 +54,11 @@ type Call<T> = {
   action: DeviceAction;
   operation: string;
   ask: (device: RemoteDevice) => Promise<Outcome<T>>;
-  /** Calls that must not be repeated have `once`. */
   repeat?: 'once';
-  /** What a device without a session answers; otherwise that is device_not_activated. */
   ifInactive?: (name: string) => T;
 };
 
-/**
- * A call to a device's object that `actor` makes.
- * @throws RefusedError as `requireDevice`, device_not_activated, object_failed, and what the object refuses
- */
+/** A call to a device's object that `actor` makes. */
 export async function askDeviceAs<T>(
   context: ServiceContext,
   actor: Actor,

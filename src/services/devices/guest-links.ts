@@ -26,10 +26,6 @@ const guessesPerMinute = 20;
 const guesses = new Map<string, Spent>();
 const blocked = new BlockedAddresses();
 
-/**
- * @param base origin of the service as the caller sees it
- * @throws RefusedError no_control_params, invalid_control_params, invalid_input, device_disabled, limit_reached
- */
 export async function makeGuestLink(
   context: ServiceContext,
   actor: Actor,
@@ -52,7 +48,6 @@ export async function makeGuestLink(
   return { ...describeLink(made), url: `${base}/g/${token}` };
 }
 
-/** Newest first. */
 export async function pageGuestLinks(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { list, ...rest } = await askDeviceAs<Page<GuestLinkView>>(context, actor, deviceId, {
     action: 'share',
@@ -63,7 +58,6 @@ export async function pageGuestLinks(context: ServiceContext, actor: Actor, devi
   return { list: list.map(describeLink), ...rest };
 }
 
-/** @throws RefusedError not_found */
 export async function revokeGuestLink(
   context: ServiceContext,
   actor: Actor,
@@ -87,10 +81,7 @@ export async function viewAsGuest(context: ServiceContext, token: string, addres
   );
 }
 
-/**
- * Sends the command of the link. The same `requestId` again is the same use.
- * @throws RefusedError guest_link_refused, rate_limited, device_disabled, not_published
- */
+/** Sends the command of the link. The same `requestId` again is the same use. */
 export async function useGuestLink(
   context: ServiceContext,
   token: string,

@@ -15,7 +15,6 @@ export function hadSession({ projectionVersion, membersVersion, claimedAt }: Tra
   return projectionVersion > 0 || membersVersion > 0 || claimedAt !== null;
 }
 
-/** What a device's object knows of its record and its product. */
 export function factsOf(device: DeviceRow, product: ProductRow) {
   const { productKey, controlMode, offlineGraceSeconds, updatedAt: productChangedAtMs } = product;
   const { ownerId, claimedAt: claimedAtMs, name, isDisabled } = device;
@@ -33,7 +32,6 @@ export async function restoreSession(context: ServiceContext, device: DeviceRow,
   log('warn', 'session of a device restored from its record: it has to activate again', { deviceId });
 }
 
-/** False where D1 knows of no session that the device had. */
 export async function restoreById(context: ServiceContext, deviceId: string): Promise<boolean> {
   const db = context.primary();
   const record = await findDevice(db, deviceId);

@@ -31,10 +31,7 @@ export async function releaseDevice(context: ServiceContext, actor: Actor, devic
   return { deviceId };
 }
 
-/**
- * Whether somebody has the e-mail is not told.
- * @throws RefusedError invalid_input, limit_reached
- */
+/** The answer does not tell whether the e-mail has an account. */
 export async function offerDevice(
   context: ServiceContext,
   actor: Actor,
@@ -70,7 +67,6 @@ export async function offerDevice(
   return { deviceId, email, expiresAt: toIso(expiresAtMs) };
 }
 
-/** @throws RefusedError not_found where there is none */
 export async function withdrawOffer(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   await askDeviceAs(context, actor, deviceId, {
     action: 'transfer',
@@ -81,7 +77,6 @@ export async function withdrawOffer(context: ServiceContext, actor: Actor, devic
   return { deviceId };
 }
 
-/** @throws RefusedError not_found where it was not offered to this user, or not any more */
 export async function answerOffer(
   context: ServiceContext,
   userId: number,

@@ -47,7 +47,6 @@ export async function registerSerials(
   return { registered: made.size, list };
 }
 
-/** @returns the devices of all serials that the product has then, and which of the serials are new */
 async function registerInSteps(
   context: ServiceContext,
   product: { id: number; name: string },
@@ -73,7 +72,6 @@ async function registerInSteps(
   return { deviceIds, made };
 }
 
-/** @throws RefusedError not_found, invalid_input for a page too far */
 export async function pageSerials(context: ServiceContext, actor: Actor, productKey: string, page: PageRequest) {
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'readProducts');
@@ -90,7 +88,6 @@ export async function pageSerials(context: ServiceContext, actor: Actor, product
   return { list, total, ...page };
 }
 
-/** Of a serial that has not activated. @throws RefusedError not_found, invalid_input */
 export async function removeSerial(context: ServiceContext, actor: Actor, productKey: string, deviceSN: string) {
   const db = context.primary();
   const product = await findOwnProduct(db, actor, productKey, 'manageProducts');

@@ -24,7 +24,6 @@ import { askDevice, requireDevice } from './device-access.ts';
 
 const invitationMs = 7 * dayMs;
 
-/** @throws RefusedError invalid_input, limit_reached */
 export async function inviteMember(
   context: ServiceContext,
   actor: Actor,
@@ -62,14 +61,12 @@ export async function inviteMember(
   return describeInvitation(invitation);
 }
 
-/** Open invitations of a device. */
 export async function pageInvitations(context: ServiceContext, actor: Actor, deviceId: string, page: PageRequest) {
   const { device } = await requireDevice(context, actor, deviceId, 'share');
   const { total, rows } = await listInvitationsOf(context.primary(), device.id, page);
   return { list: rows.map(describeInvitation), total, ...page };
 }
 
-/** @throws RefusedError not_found */
 export async function withdrawInvitation(
   context: ServiceContext,
   actor: Actor,
@@ -83,7 +80,6 @@ export async function withdrawInvitation(
   return { invitationId: id };
 }
 
-/** Open invitations for the email of the user. */
 export async function pageIncoming(context: ServiceContext, userId: number, page: PageRequest) {
   const { foldedEmail } = await requireUser(context, userId);
   const { total, rows } = await listInvitationsFor(context.primary(), foldedEmail, Date.now(), page);
@@ -109,7 +105,6 @@ export async function acceptInvitation(context: ServiceContext, userId: number, 
   return { deviceId, role };
 }
 
-/** @throws RefusedError not_found */
 export async function declineInvitation(context: ServiceContext, userId: number, id: string, address: string) {
   const db = context.primary();
   const { foldedEmail, email } = await requireUser(context, userId);
@@ -128,7 +123,6 @@ export async function pageMembers(context: ServiceContext, actor: Actor, deviceI
   return { list: rows.map((row) => ({ ...row, since: toIso(row.since) })), total, ...page };
 }
 
-/** @throws RefusedError not_found */
 export async function changeMember(
   context: ServiceContext,
   actor: Actor,
@@ -178,7 +172,6 @@ async function noteInvitation(
   }
 }
 
-/** Empty where there is no such user. */
 async function emailOf(context: ServiceContext, userId: number): Promise<string> {
   const user = Number.isNaN(userId) ? undefined : await findUser(context.primary(), userId);
   return user?.email ?? '';

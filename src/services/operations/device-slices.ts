@@ -10,7 +10,6 @@ export const devicesPerSlice = 100;
 export type SliceResult<T> = {
   results: T[];
   failed: number;
-  /** Row of the last device; null after the last slice. */
   cursor: number | null;
 };
 

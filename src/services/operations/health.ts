@@ -19,10 +19,7 @@ const pollMs = 20;
 type Health = { missing: string[]; checkedAtMs: number; isChecking: boolean };
 const healthByEnv = new WeakMap<Env, Health>();
 
-/**
- * The missing parts beside this Worker itself, in words; a check that fails or takes longer than two seconds counts as
- * missing. An uplink that stands still is one, because reports are acknowledged and do not arrive.
- */
+/** The missing parts beside this Worker. A check that fails or takes over two seconds counts as missing. */
 export async function findMissingParts(context: ServiceContext): Promise<string[]> {
   const { env } = context;
   const health = healthByEnv.get(env) ?? { missing: [], checkedAtMs: -Infinity, isChecking: false };
@@ -89,7 +86,6 @@ async function findMissingMigrations(context: ServiceContext): Promise<string[]>
   return tags.filter((name) => !names.has(name));
 }
 
-/** undefined where the answer fails or does not come in time. */
 async function check<T>(part: PartName, ask: () => PromiseLike<T>): Promise<T | undefined> {
   const late = new Promise<undefined>((resolve) => {
     AbortSignal.timeout(checkTimeoutMs).addEventListener('abort', () => resolve(undefined));

@@ -11,7 +11,6 @@ import { findMissingParts } from './health.ts';
 type Sample = [name: string, value: number];
 type Metric = { help: string; samples: Sample[] };
 
-/** In Prometheus' text format. */
 export async function renderMetrics(context: ServiceContext): Promise<string> {
   const db = context.replica();
   const { hasBroker } = context.config;

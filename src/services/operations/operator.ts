@@ -22,7 +22,6 @@ export async function openSignUp({ primary }: ServiceContext, isOpen: boolean): 
   log('warn', 'operator: sign-up changed', { isOpen });
 }
 
-/** @throws RefusedError not_found, rate_limited, account_disabled */
 export async function issueResetFor(context: ServiceContext, name: string) {
   const user = await findAccount(context, name);
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
@@ -64,11 +63,7 @@ export async function enableAccount(context: ServiceContext, name: string, curso
   });
 }
 
-/**
- * Its devices, then everything else. The names are free again, the keys of its products are not. With devices that could not
- * be deleted the account stays disabled, and can be deleted again.
- * @throws RefusedError not_found
- */
+/** Its devices, then everything else. If devices remain, the account stays disabled and can be deleted again. */
 export async function deleteAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
@@ -83,10 +78,7 @@ export async function deleteAccount(context: ServiceContext, name: string, curso
   return done;
 }
 
-/**
- * Tells a broker that credentials are pushed to which devices there are and which of them may log in. Messaging passwords are
- * not stored: a device whose account the broker has lost has to activate again.
- */
+/** Messaging passwords are not stored: a device whose account the broker lost has to activate again. */
 export async function pushCredentials(context: ServiceContext, cursor: number): Promise<SliceDone> {
   if (context.config.broker.provisioning === 'none') return { done: 0, failed: 0, cursor: null };
   return forDevices(context, cursor, {}, async (device) => {

@@ -14,7 +14,6 @@ import { runSlice } from './device-slices.ts';
 /** An activation makes the record first, then the session. */
 const activationMs = 10 * 60_000;
 
-/** Compares the records after row `cursor`. */
 export async function reconcileSlice(
   context: ServiceContext,
   cursor: number,

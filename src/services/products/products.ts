@@ -19,7 +19,6 @@ import type { ServiceContext } from '../../context.ts';
 import { admitProductChange, propagateProductChange } from './propagation.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
 
-/** @throws RefusedError name_taken, limit_reached, credential_refused where the account is gone */
 export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
   const refusal = refusalOfKey(actor, 'manageProducts', body.productKey);
   if (refusal !== undefined) throw new RefusedError(refusal);
@@ -45,19 +44,16 @@ export async function pageProducts(
   return { list: rows.map(describeProduct), total, ...page };
 }
 
-/** @throws RefusedError not_found */
 export async function readProduct(context: ServiceContext, actor: Actor, productKey: string) {
   return describeProduct(await findOwnProduct(context.primary(), actor, productKey, 'readProducts'));
 }
 
-/** @throws RefusedError not_found */
 export async function readProductFigures(context: ServiceContext, actor: Actor, productKey: string) {
   const database = context.primary();
   const { id } = await findOwnProduct(database, actor, productKey, 'readProducts');
   return readFigures(database, id, Math.floor(Date.now() / dayMs));
 }
 
-/** @throws RefusedError invalid_input, not_found, rate_limited */
 export async function changeProduct(
   context: ServiceContext,
   actor: Actor,
@@ -77,7 +73,6 @@ export async function changeProduct(
   return describeProduct(changed);
 }
 
-/** @throws RefusedError not_found, product_has_devices */
 export async function removeProduct(context: ServiceContext, actor: Actor, productKey: string) {
   const database = context.primary();
   const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
@@ -87,7 +82,6 @@ export async function removeProduct(context: ServiceContext, actor: Actor, produ
   throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
 
-/** @throws RefusedError not_found */
 export async function findOwnProduct(
   database: Database,
   actor: Actor,

@@ -8,7 +8,6 @@ import type { ServiceContext } from '../../context.ts';
 /** One invocation may call 1 000 objects. A pending change that is not reached now is among the oldest soon. */
 const productsPerRun = 500;
 
-/** @throws RefusedError rate_limited */
 export async function admitProductChange({ env }: ServiceContext, productId: number): Promise<void> {
   unwrap(await callPropagator(env, productId, 'admitChange', 'once', (propagator) => propagator.admitChange()));
 }

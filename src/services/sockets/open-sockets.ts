@@ -17,20 +17,15 @@ const subprotocols: readonly string[] = [mqttSubprotocol, 'mqttv3.1'];
 const rememberMissingMs = 10_000;
 const maxMissing = 10_000;
 
-/** Devices that were not there, until when. By isolate. */
 const missing = new Map<string, { untilMs: number }>();
 /** A device reconnects a few times a minute at most, and 20 of one network may at once. */
 const unproven = new UnprovenBudget({ device: 6, network: 20, all: 300 });
 
-/** @throws RefusedError `object_failed` */
 export function openBridgeLink({ env }: ServiceContext, request: Request): Promise<Response> {
   return callBrokerLink(env, 'fetch', 'once', (link) => link.fetch(request));
 }
 
-/**
- * One client address stays on one shard, which therefore counts its sockets exactly.
- * @throws RefusedError `limit_reached`, `object_failed`
- */
+/** One client address stays on one shard, which therefore counts its sockets exactly. */
 export async function openRelay(
   { env, config }: ServiceContext,
   request: Request,
@@ -45,11 +40,7 @@ export async function openRelay(
   throw new RefusedError({ kind: 'limit_reached', limit: await response.json<Limit>() });
 }
 
-/**
- * MQTT on the object of the device that the path names.
- * @param network the client's address, an IPv6 one by its /64
- * @throws RefusedError `not_found`, `invalid_input`, `limit_reached`, `object_failed`
- */
+/** MQTT on the device's object. `network`: the client's address, an IPv6 address by its /64. */
 export async function openDevice(
   context: ServiceContext,
   request: Request,
@@ -81,7 +72,6 @@ function withHeader(request: Request, name: string, address: string): Request {
   return new Request(request, { headers });
 }
 
-/** Of MQTT, if the client asks for one. */
 function selectSubprotocol(request: Request): string | undefined {
   const names = request.headers.get('Sec-WebSocket-Protocol')?.split(',') ?? [];
   return names.map((name) => name.trim()).find((name) => subprotocols.includes(name));

@@ -5,7 +5,6 @@ import { rememberNewest } from '../../domain/newest.ts';
 
 type PerMinute = { device: number; network: number; all: number };
 
-/** Names and networks that one isolate remembers. */
 const maxRemembered = 10_000;
 
 export class UnprovenBudget {
@@ -18,7 +17,6 @@ export class UnprovenBudget {
     this.#perMinute = perMinute;
   }
 
-  /** Whether one more connection may wake the object; if so, it counts. */
   take(deviceId: string, network: string, nowMs: number): boolean {
     const { device, network: ofNetwork, all } = this.#perMinute;
     const byDevice = spend(this.#byDevice.get(deviceId) ?? unspent, device, nowMs);

@@ -13,13 +13,8 @@ const maxWaiting = 2_000;
 
 type Waiting = { address: string; end: (code: number, reason: string) => void };
 
-/** Of this isolate, oldest first: sockets whose CONNECT was not accepted yet. */
 const waiting = new Set<Waiting>();
 
-/**
- * @returns the client's side
- * @throws RefusedError `limit_reached`
- */
 export function openUnproven({ env, config }: ServiceContext, address: string, deviceId: string): WebSocket {
   const max = config.limits.edgeUnconnectedPerAddress;
   const ofAddress = [...waiting].filter((socket) => socket.address === address).length;
