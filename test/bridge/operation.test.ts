@@ -112,22 +112,6 @@ describe('configuration', () => {
     },
   );
 
-  test.each(['mqtt://', 'mqtts:///path', 'mqtt:host', 'ws://', 'wss://host?key=hidden', 'host'])(
-    'an address of the broker without a scheme or a host, or with a query, is refused: %s',
-    (url) => {
-      const problems = readProblems({ MQTT_URL: url });
-      expect(problems).toEqual([expect.stringMatching(/^MQTT_URL must be .* with a host and without a query$/)]);
-    },
-  );
-
-  test('settings that only TLS uses are refused where the address is a plain one', () => {
-    for (const MQTT_URL of ['mqtt://b.test', 'ws://b.test']) {
-      const problems = readProblems({ MQTT_URL, MQTT_SERVERNAME: 'broker.test' });
-      expect(problems).toEqual([expect.stringContaining('MQTT_URL must be mqtts:// or wss://')]);
-    }
-    expect(readProblems({ MQTT_SERVERNAME: 'broker.test' })).toEqual([]);
-  });
-
   describe('the file of authorities', () => {
     const dir = makeSpoolDir();
     const certificate = makeCertificate(dir);

@@ -129,39 +129,6 @@ describe('joining', () => {
     });
   });
 
-  test('a last will is there when asked for', async () => {
-    await startDevice({ hasWill: true });
-    expect(logins[0]?.will).toMatchObject({ topic: topic('status') });
-  });
-
-  test('it reports at its interval, with growing identifiers', async () => {
-    await startDevice({ reportEveryMs: 50 });
-    // On a busy machine a fourth may come before anybody looks.
-    await vi.waitFor(() => expect(published.length).toBeGreaterThanOrEqual(3));
-    expect(published.slice(0, 3).map(({ body }) => body['id'])).toEqual(['1', '2', '3']);
-  });
-
-  test('a refused activation is repeated after five seconds, as long as it takes', { timeout: 15_000 }, async () => {
-    answers = [
-      { code: 400, message: 'invalid_product_key' },
-      { code: 200, message: 'success' },
-    ];
-    const startedAtMs = Date.now();
-    const events = await startDevice();
-    expect(Date.now() - startedAtMs).toBeGreaterThanOrEqual(4_900);
-    expect(events[0]).toEqual({ type: 'activation-failed', reason: 'invalid_product_key' });
-    expect(events[1]?.type).toBe('activated');
-  });
-
-  test('a device that is stopped while it cannot activate gives up', async () => {
-    answers = [{ code: 403, message: 'product_disabled' }];
-    const device = new VirtualDevice({ apiUrl, productKey: 'pk', serial: 'SN-1' });
-    const started = device.start();
-    await vi.waitFor(() => expect(activations).toHaveLength(1));
-    await device.stop();
-    await expect(started).rejects.toThrow();
-  });
-
   test('a cut connection is followed by a login with the same credentials, without activating again', async () => {
     await startDevice();
     logins[0]?.client.conn.destroy();

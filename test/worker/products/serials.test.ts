@@ -1,8 +1,5 @@
 // Serial numbers that are registered before their devices activate (decision: activation).
-import { createExecutionContext } from 'cloudflare:test';
-import { env } from 'cloudflare:workers';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { createApp } from '../../../src/app.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
 import { callLimited } from '../rig/limited.ts';
 
