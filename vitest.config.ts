@@ -80,6 +80,7 @@ const inWorkerd = (name: string) => ({
           CORS_ORIGINS: 'https://app.test',
           RATE_LIMITS: 'relaxed',
           LOG_INFO_SHARE: '1',
+          LIMITS: 'fleetLeaseSeconds=60',
         },
       },
     }),

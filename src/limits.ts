@@ -41,7 +41,7 @@ export const limitSpecs = {
   /** Bytes that a relay socket was sent and has not read. Beyond: the socket is closed with 1013. */
   relayUnreadBytesPerSocket: { default: 4_194_304, min: 262_144, max: 67_108_864 },
   /** Seconds for which a device relies on what it was told about subscriptions to all devices. Beyond: it asks again with its next message. */
-  fleetLeaseSeconds: { default: 60, min: 1, max: 3_600 },
+  fleetLeaseSeconds: { default: 86_400, min: 1, max: 2_592_000 },
   /** Packets that a direct connection sends in a second, after a burst of 1 000. Beyond: the session ends as `too_many_packets`. */
   edgePacketsPerSecond: { default: 50, min: 1, max: 1_000_000 },
   /** Bytes of a packet on a direct connection. Beyond: the session ends as `packet_too_large`. */

@@ -1,6 +1,6 @@
 // Which relay shards want the messages of all devices of one user; one object per user. A device asks before it pushes and
-// relies on the answer for a lease. A new shard counts as listening when the leases of the devices that asked have ended, so
-// that it misses no message. It must not push, and must not know which devices the user may follow.
+// relies on the answer for a lease, over its sleep. A new shard counts as listening when the leases of the devices that asked
+// have ended, so that it misses no message. It must not push, and must not know which devices the user may follow.
 import { DurableObject } from 'cloudflare:workers';
 import { RefusedError } from '../domain/refusal.ts';
 import { log } from '../log.ts';
@@ -20,13 +20,18 @@ export class FleetDirectory extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#sql.exec('CREATE TABLE IF NOT EXISTS listener (shard TEXT PRIMARY KEY, id INTEGER NOT NULL) WITHOUT ROWID');
-    // Devices that asked since a shard came. Without an end in time: a device that asks again writes no row.
-    this.#sql.exec('CREATE TABLE IF NOT EXISTS lease (device_id TEXT PRIMARY KEY) WITHOUT ROWID');
+    // Devices that asked since a shard came. Without an end in time: a device that asks again writes no row. `is_over`: the
+    // device could not be told that its answer is old.
+    this.#sql.exec('CREATE TABLE IF NOT EXISTS lease (device_id TEXT PRIMARY KEY, is_over INTEGER) WITHOUT ROWID');
   }
 
   /** Gives the device a lease; the device knows for how long. */
   ask(deviceId: string): FleetListener[] {
-    this.#sql.exec('INSERT OR IGNORE INTO lease (device_id) VALUES (?)', deviceId);
+    this.#sql.exec(
+      `INSERT INTO lease (device_id, is_over) VALUES (?, 0)
+       ON CONFLICT (device_id) DO UPDATE SET is_over = 0 WHERE is_over = 1`,
+      deviceId,
+    );
     return this.#sql
       .exec<{ shard: string; id: number }>('SELECT shard, id FROM listener')
       .toArray()
@@ -39,11 +44,30 @@ export class FleetDirectory extends DurableObject<Env> {
     // It always grows, so that a late removal never meets the number of a newer registration.
     const registrationId = Math.max(Date.now(), (former?.id ?? 0) + 1);
     this.#sql.exec('INSERT OR REPLACE INTO listener (shard, id) VALUES (?, ?)', shard, registrationId);
+    return this.#endLeases(userId, 0);
+  }
+
+  /**
+   * The shard has such sockets. Tells devices again that missed the end of their leases. False if the registration was lost:
+   * the shard has to listen anew.
+   */
+  async confirm(userId: number, shard: string): Promise<boolean> {
+    await this.#endLeases(userId, 1);
+    return this.#sql.exec('SELECT id FROM listener WHERE shard = ?', shard).toArray().length > 0;
+  }
+
+  /** The shard has no such socket. The entry stays if the shard registered again since. */
+  leave(shard: string, registrationId: number): void {
+    this.#sql.exec('DELETE FROM listener WHERE shard = ? AND id = ?', shard, registrationId);
+  }
+
+  /** At most a hundred, those that devices missed apart. False if leases are left. */
+  async #endLeases(userId: number, isOver: 0 | 1): Promise<boolean> {
     const leases = this.#sql
-      .exec<{
-        device_id: string;
-      }>(
-        'DELETE FROM lease WHERE device_id IN (SELECT device_id FROM lease LIMIT ?) RETURNING device_id',
+      .exec<{ device_id: string }>(
+        `DELETE FROM lease WHERE device_id IN (SELECT device_id FROM lease WHERE is_over = ? LIMIT ?)
+         RETURNING device_id`,
+        isOver,
         leasesPerCall,
       )
       .toArray();
@@ -53,27 +77,25 @@ export class FleetDirectory extends DurableObject<Env> {
     return leases.length < leasesPerCall;
   }
 
-  /** The shard has such sockets: its registration may be lost after a restore. Devices learn of it with their next lease. */
-  confirm(shard: string): void {
-    this.#sql.exec('INSERT OR IGNORE INTO listener (shard, id) VALUES (?, ?)', shard, Date.now());
-  }
-
-  /** The shard has no such socket. The entry stays if the shard registered again since. */
-  leave(shard: string, registrationId: number): void {
-    this.#sql.exec('DELETE FROM listener WHERE shard = ? AND id = ?', shard, registrationId);
-  }
-
-  /** A device that does not answer holds up no subscription: its lease ends by itself. */
+  /** A device that does not answer holds up no subscription: the next confirmation tries again. */
   async #endLease(deviceId: string, userId: number): Promise<void> {
+    if (await this.#hasEndedLease(deviceId, userId)) return;
+    this.#sql.exec('INSERT OR IGNORE INTO lease (device_id, is_over) VALUES (?, 1)', deviceId);
+  }
+
+  async #hasEndedLease(deviceId: string, userId: number): Promise<boolean> {
     try {
       const ended = callDevice(this.env, deviceId, 'endFleetLease', 'idempotent', async (device) => {
         await device.endFleetLease(userId);
         return true;
       });
-      if ((await within(deviceAnswerMs, ended)) === undefined) log('warn', 'fleet lease not ended', { deviceId });
+      const hasEnded = (await within(deviceAnswerMs, ended)) === true;
+      if (!hasEnded) log('warn', 'fleet lease not ended', { deviceId });
+      return hasEnded;
     } catch (error) {
       // The call has logged it.
       if (!(error instanceof RefusedError)) throw error;
+      return false;
     }
   }
 }

@@ -22,7 +22,7 @@ export type RemoteDevice = Omit<Remote<Env['DEVICE_SESSION']>, 'decide'> & {
   decide: <Kind extends RequestKind>(event: EventOf<Kind>) => Promise<Results[Kind]>;
 };
 type RemoteRelay = Remote<Env['RELAY_GATEWAY']>;
-type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
+export type RemoteFleets = Remote<Env['FLEET_DIRECTORY']>;
 type RemotePropagator = Remote<Env['PRODUCT_PROPAGATOR']>;
 type RemoteWriter = Remote<Env['PROJECTION_WRITER']>;
 type RemoteLink = Remote<Env['BROKER_LINK']>;

@@ -74,7 +74,7 @@ export class DeviceSession extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     const device = new StoredDevice(ctx, env);
-    const fleets = new DeviceFleets(env, ctx.id.name ?? '');
+    const fleets = new DeviceFleets(env, ctx.id.name ?? '', device.storage);
     const pushes = new RelayPushes(env, fleets, directLimits.gatherMs, (work) => inBackground(ctx, 'push', work));
     const sockets = new EdgeSockets(ctx, env, device, pushes);
     const effects = new DeviceEffects(ctx, env, device, sockets, pushes);
@@ -214,7 +214,7 @@ export class DeviceSession extends DurableObject<Env> {
 
   /** Other relay shards want the messages of all devices of the user than the user's directory has told. */
   endFleetLease(userId: number): void {
-    this.#fleets.endLease(userId);
+    if (this.#device.identity() !== undefined) this.#fleets.endLease(userId);
   }
 
   /** What its owner has under way: a pairing window, an offer. */

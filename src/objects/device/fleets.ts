@@ -1,28 +1,35 @@
 // Which relay shards want the messages of all devices of those users who may follow this one. The directory of each user is
-// asked once per lease, and only while there is something to push. Never throws: without an answer the last one serves on.
+// asked once per lease, and only if there is something to push. The answers outlive a sleep of the object: a row a lease, and
+// no call a report. Never throws: without an answer the last one serves on.
 import { readConfig } from '../../config.ts';
 import { RefusedError } from '../../domain/refusal.ts';
+import { secondMs } from '../../domain/time.ts';
 import { log } from '../../log.ts';
 import type { FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
 import { callFleetDirectory } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
+import type { DeviceStorage } from './storage.ts';
 
 /** Sooner than the caller who brought the message gives the device up. */
 const directoryAnswerMs = 1_500;
 /** A directory that did not answer holds up no message for so long. */
 const askAgainAfterMs = 5_000;
 
+const rowName = 'fleetLeases';
+
 type Lease = { listeners: readonly FleetListener[]; fromMs: number; forMs: number };
 
 export class DeviceFleets {
   readonly #env: Env;
   readonly #deviceId: string;
-  readonly #leases = new Map<number, Lease>();
+  readonly #storage: DeviceStorage;
+  #loaded: Map<number, Lease> | undefined;
   readonly #asking = new Map<number, Promise<void>>();
 
-  constructor(env: Env, deviceId: string) {
+  constructor(env: Env, deviceId: string, storage: DeviceStorage) {
     this.#env = env;
     this.#deviceId = deviceId;
+    this.#storage = storage;
   }
 
   /** False if none of the users has such a subscription. */
@@ -46,7 +53,7 @@ export class DeviceFleets {
   endLease(userId: number): void {
     this.#asking.delete(userId);
     const lease = this.#leases.get(userId);
-    if (lease !== undefined) this.#leases.set(userId, { ...lease, forMs: 0 });
+    if (lease !== undefined) this.#save(userId, { ...lease, forMs: 0 });
   }
 
   #ask(userId: number): Promise<void> {
@@ -58,9 +65,12 @@ export class DeviceFleets {
       if (this.#asking.get(userId) !== asked) return;
       this.#asking.delete(userId);
       const listeners = answer ?? this.#leases.get(userId)?.listeners ?? [];
-      const leaseMs = readConfig(this.#env).limits.fleetLeaseSeconds * 1000;
-      const lease = answer === undefined ? { fromMs: Date.now(), forMs: askAgainAfterMs } : { fromMs, forMs: leaseMs };
-      this.#leases.set(userId, { listeners, ...lease });
+      if (answer === undefined) {
+        this.#leases.set(userId, { listeners, fromMs: Date.now(), forMs: askAgainAfterMs });
+        return;
+      }
+      const forMs = readConfig(this.#env).limits.fleetLeaseSeconds * secondMs;
+      this.#save(userId, { listeners, fromMs, forMs });
     });
     this.#asking.set(userId, asked);
     return asked;
@@ -78,6 +88,18 @@ export class DeviceFleets {
       if (error instanceof RefusedError) return undefined;
       throw error;
     }
+  }
+
+  /** Only of a device that exists: others have no readers, and no table. */
+  get #leases(): Map<number, Lease> {
+    if (this.#loaded !== undefined) return this.#loaded;
+    const row = this.#storage.readRow(rowName) as { leases: [number, Lease][] } | undefined;
+    return (this.#loaded = new Map(row?.leases));
+  }
+
+  #save(userId: number, lease: Lease): void {
+    this.#leases.set(userId, lease);
+    this.#storage.writeSlices({ [rowName]: { leases: [...this.#leases] } });
   }
 
   #isLeased(userId: number): boolean {

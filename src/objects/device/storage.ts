@@ -85,6 +85,11 @@ export class DeviceStorage {
     }
   }
 
+  /** A row that is no part of the state; undefined if there is none. */
+  readRow(name: string): unknown {
+    return this.#readJson('SELECT json FROM slice WHERE name = ?', name)[0];
+  }
+
   /** One statement a kind. */
   appendHistory(entries: readonly HistoryEntry[]): void {
     for (const kind of ['transition', 'journal', 'guest'] as const) {

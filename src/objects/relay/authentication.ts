@@ -9,7 +9,7 @@ import type { RelayRequest } from '../../protocol/relay.ts';
 import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { RelayKeys } from './keys.ts';
 import { actorOf, type RelayIdentity, type RelayUser } from './rules.ts';
-import { callDevice, callFleetDirectory } from '../calls/stubs.ts';
+import { callDevice, callFleetDirectory, type RemoteFleets } from '../calls/stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
@@ -101,10 +101,8 @@ export class RelayAuthentication {
    */
   async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
     this.#fleetRegistrations.push(userId);
-    const listen = () =>
-      callFleetDirectory(this.#env, userId, 'listen', (directory) => directory.listen(userId, this.#shard));
     try {
-      while (!(await listen()));
+      await this.#listenToFleet(userId);
       return subscribe();
     } finally {
       this.#fleetRegistrations.splice(this.#fleetRegistrations.indexOf(userId), 1);
@@ -114,11 +112,17 @@ export class RelayAuthentication {
   /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
     try {
-      await callFleetDirectory(this.#env, userId, 'confirm', (directory) => directory.confirm(this.#shard));
+      const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
+      if (!(await callFleetDirectory(this.#env, userId, 'confirm', confirm))) await this.#listenToFleet(userId);
     } catch (error) {
       // The call has logged it.
       if (!(error instanceof RefusedError)) throw error;
     }
+  }
+
+  async #listenToFleet(userId: number): Promise<void> {
+    const listen = (directory: RemoteFleets) => directory.listen(userId, this.#shard);
+    while (!(await callFleetDirectory(this.#env, userId, 'listen', listen)));
   }
 
   async #checkDevice({

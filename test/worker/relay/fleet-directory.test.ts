@@ -40,6 +40,17 @@ import {
   frameAfterStatus,
 } from '../rig/fleet.ts';
 
+/** The alarm of the shard in the minute that is the user's. */
+function confirmFleets(userId: number): Promise<void> {
+  return runInDurableObject(shard(), async (gateway) => {
+    const minute = Math.floor(Date.now() / 60_000);
+    const inItsMinute = (minute - (minute % 60) + 60 + (userId % 60)) * 60_000;
+    const now = vi.spyOn(Date, 'now').mockReturnValue(inItsMinute);
+    await gateway.alarm();
+    now.mockRestore();
+  });
+}
+
 const retryable = (): never => {
   throw Object.assign(new Error('away'), { retryable: true });
 };
@@ -146,14 +157,28 @@ describe('what a device knows of such subscriptions', () => {
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));
   });
 
-  it('is held up by no device that does not answer, whose lease ends by itself', async () => {
+  it('is held up by no device that does not answer, which the alarm of the shard tells later', async () => {
     const userId = newUserId();
     const [device] = await ownDevices(userId, 1);
     const away = vi.spyOn(DeviceSession.prototype, 'endFleetLease').mockImplementation(failure);
     const socket = await listen(userId, everything);
     away.mockRestore();
     await report(reportOf(device!, 'up'));
-    await afterLease(() => report(reportOf(device!, 'down')));
+    await confirmFleets(userId);
+    await report(reportOf(device!, 'down'));
+    expect(await socket.next()).toEqual(pushOf(device!, 'down'));
+  });
+
+  it('outlives a sleep of the device: it is not asked for again', async () => {
+    const userId = newUserId();
+    const [device] = await ownDevices(userId, 1);
+    await evictDurableObject(sessionOf(device!.deviceId));
+    const asks = vi.spyOn(FleetDirectory.prototype, 'ask');
+    await report(reportOf(device!, 'up'));
+    expect(asks).not.toHaveBeenCalled();
+    asks.mockRestore();
+    const socket = await listen(userId, everything);
+    await report(reportOf(device!, 'down'));
     expect(await socket.next()).toEqual(pushOf(device!, 'down'));
   });
 
@@ -174,13 +199,7 @@ describe('what a device knows of such subscriptions', () => {
     const socket = await listen(userId, everything);
     await sql(userId, 'DELETE FROM listener');
     await sql(userId, 'DELETE FROM lease');
-    await runInDurableObject(shard(), async (gateway) => {
-      const minute = Math.floor(Date.now() / 60_000);
-      const inItsMinute = (minute - (minute % 60) + 60 + (userId % 60)) * 60_000;
-      const now = vi.spyOn(Date, 'now').mockReturnValue(inItsMinute);
-      await gateway.alarm();
-      now.mockRestore();
-    });
+    await confirmFleets(userId);
     expect(await registrations(userId)).toMatchObject([{ shard: shardName }]);
     await afterLease(() => report(reportOf(device!, 'up')));
     expect(await socket.next()).toEqual(pushOf(device!, 'up'));

@@ -5,7 +5,6 @@ import { expect, vi } from 'vitest';
 import { topicOf, type DeviceIdentity } from '../../../src/domain/topics.ts';
 import { relayShardOf } from '../../../src/objects/calls/stubs.ts';
 import { readConfig } from '../../../src/config.ts';
-import { limitSpecs } from '../../../src/limits.ts';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { provisionDevice } from './provision.ts';
 import { authed, comeOnline, itemOf, openRelay, shardName, subscribed, tokenOf } from './clients/relay.ts';
@@ -58,7 +57,7 @@ export const leases = async (userId: number) =>
   (await sql(userId, 'SELECT device_id FROM lease')).map(({ device_id }) => device_id);
 
 export async function afterLease(run: () => Promise<unknown>): Promise<void> {
-  const laterMs = Date.now() + limitSpecs.fleetLeaseSeconds.default * 1000;
+  const laterMs = Date.now() + readConfig(env).limits.fleetLeaseSeconds * 1000;
   const now = vi.spyOn(Date, 'now').mockReturnValue(laterMs);
   await run();
   now.mockRestore();

@@ -10,6 +10,7 @@ import { claimOutboxEntry } from '../../../src/db/devices/broker-outbox.ts';
 import { openDatabase } from '../../../src/db/client.ts';
 import { DeviceEffects } from '../../../src/objects/device/effects.ts';
 import { RelayPushes } from '../../../src/objects/device/relay-pushes.ts';
+import { DeviceStorage } from '../../../src/objects/device/storage.ts';
 import { DeviceFleets } from '../../../src/objects/device/fleets.ts';
 import { readConfig } from '../../../src/config.ts';
 import { createContext } from '../../../src/context.ts';
@@ -247,7 +248,12 @@ describe('a session without a record', () => {
       atMosquitto,
       { decide: () => undefined, readers: () => [] },
       noSockets,
-      new RelayPushes(atMosquitto, new DeviceFleets(atMosquitto, deviceId), 0, () => undefined),
+      new RelayPushes(
+        atMosquitto,
+        new DeviceFleets(atMosquitto, deviceId, new DeviceStorage({} as DurableObjectStorage)),
+        0,
+        () => undefined,
+      ),
     );
     await effects.run([{ kind: 'delete_at_broker', productKey }]);
     await Promise.all(work);
