@@ -11,7 +11,6 @@ import {
   connect,
   control,
   disconnect,
-  down,
   nextCommand,
   openBridge,
   read,
@@ -59,49 +58,6 @@ describe('?ttl', () => {
     await comeBack(device);
     expect(await nextCommand(device)).toEqual(first);
     await expect.poll(() => read(device, commandId)).toMatchObject({ state: 'sent' });
-  });
-
-  it('does not publish it where the device returns with the reply', async () => {
-    const device = await activateOnline();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    await disconnect(device);
-    await bringUp(device, reply(commandId, 200));
-    expect(await read(device, commandId)).toMatchObject({ state: 'acknowledged' });
-    expect(unheard(device)).toEqual([]);
-  });
-
-  it('publishes it again when the device takes over a session that still looked alive', async () => {
-    const device = await activateOnline();
-    await control(device, up, '?ttl=60');
-    await nextCommand(device);
-    await connect(device);
-    expect((await nextCommand(device)).params).toEqual(up);
-  });
-
-  it('gives way to a newer command, kept or not', async () => {
-    for (const query of ['?ttl=60', '']) {
-      const device = await activate();
-      const older = (await control(device, up, '?ttl=60')).data.commandId;
-      const newer = (await control(device, down, query)).data.commandId;
-      await nextCommand(device);
-      await nextCommand(device);
-      expect(await read(device, older)).toMatchObject({ state: 'cancelled', reason: 'replaced' });
-      await connect(device);
-      await expect.poll(() => unheard(device).map(({ id }) => id)).toEqual(query === '' ? [] : [newer]);
-    }
-  });
-
-  it('outlives a newer command that no broker took', async () => {
-    const device = await activate();
-    const { commandId } = (await control(device, up, '?ttl=60')).data;
-    await nextCommand(device);
-    bridge.hasSubscribers = 'refused';
-    expect((await control(device, down)).status).toBe(500);
-    bridge.hasSubscribers = null;
-    expect(await read(device, commandId)).toMatchObject({ state: 'waiting' });
-    await connect(device);
-    expect(await nextCommand(device)).toMatchObject({ id: commandId, params: up });
   });
 
   it('is kept by the broker no longer than it lives', async () => {
