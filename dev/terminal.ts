@@ -11,9 +11,6 @@ const colours = {
   worker: 'cyan',
   bridge: 'blue',
 } as const;
-const repeatAfterMs = 5_000;
-/** Lines of one kind within `repeatAfterMs`. */
-const maxOfKind = 5;
 
 export function print(text = ''): void {
   process.stdout.write(`${text}\n`);
@@ -38,39 +35,17 @@ export function fail(error: unknown): never {
 /** Stacks stay in the log file. */
 const leftOut = ['time', 'part', 'message', 'stack', 'requestId'];
 
-/**
- * Shows the lines of a part's JSON log that a person should see: warnings, errors, and what keeps a device from working. Of each
- * kind a few in a row, then how many more there were.
- */
-export function createTroubleFilter(part: string, show = say): (line: string) => void {
-  const kinds = new Map<string, { beganAtMs: number; shown: number; left: number }>();
-  return (line) => {
-    const trouble = describeTrouble(part, line);
-    if (trouble === undefined) return;
-    const { who, kind, text } = trouble;
-    const before = kinds.get(kind);
-    const isOver = Date.now() - (before?.beganAtMs ?? 0) >= repeatAfterMs;
-    const count = before === undefined || isOver ? { beganAtMs: Date.now(), shown: 0, left: 0 } : before;
-    kinds.set(kind, count);
-    if (isOver && before !== undefined && before.left > 0)
-      show(who, `${before.left} more lines are in logs/${part}.log`);
-    if (count.shown < maxOfKind) show(who, text);
-    else count.left += 1;
-    count.shown += 1;
-  };
-}
-
-function describeTrouble(part: string, line: string): { who: string; kind: string; text: string } | undefined {
+/** Shows a line of a part's JSON log that a person should see: a warning, an error, or what keeps a device from working. */
+export function showTrouble(part: string, line: string): void {
   const { level, event, ...fields } = parse(line);
   const device = describeDeviceTrouble(event, fields);
-  if (device !== undefined) return { who: 'device', kind: 'device', text: styleText('yellow', device) };
-  if (level !== 'warn' && level !== 'error') return undefined;
+  if (device !== undefined) warn('device', device);
+  if (device !== undefined || (level !== 'warn' && level !== 'error')) return;
   // The bridge and the gateway log a `message`.
-  const name = String(event ?? fields['message']);
+  const name = String(event ?? fields['message']).replaceAll('_', ' ');
   const shown = Object.entries(fields).filter(([field]) => !leftOut.includes(field));
   const details = shown.map(([field, value]) => `${field}=${shorten(value)}`).join(', ');
-  const text = `${name.replaceAll('_', ' ')}${details === '' ? '' : `: ${details}`}`;
-  return { who: part, kind: name, text: styleText(level === 'error' ? 'red' : 'yellow', text) };
+  say(part, styleText(level === 'error' ? 'red' : 'yellow', details === '' ? name : `${name}: ${details}`));
 }
 
 function describeDeviceTrouble(event: unknown, fields: Record<string, unknown>): string | undefined {

@@ -2,7 +2,7 @@
 // its own, because a WebSocket library would take longer than the services that are compared.
 import { connect, type Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
-import { inBackground } from '../../rig/in-background.ts';
+import { runDetached } from '../../node-service/detached.ts';
 
 export type Hello = { text: string } | { bytes: Uint8Array };
 export type Subscribers = {
@@ -158,5 +158,5 @@ for (let at = 0; at < count; at += openAtOnce) {
   subscribers.push(...some);
   await Promise.all(some.map((one) => one.open()));
 }
-parentPort?.on('message', (round: Round) => inBackground(run(round)));
+parentPort?.on('message', (round: Round) => runDetached(run(round)));
 parentPort?.postMessage('open');

@@ -3,17 +3,17 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Relay } from '../../client/src/relay.ts';
 import { eventually } from '../../rig/changes.ts';
 import { addProduct, signUp, type Account, type Session } from '../../rig/clients/accounts.ts';
 import { connectApi, dataOf, describeFailure } from '../../rig/clients/api.ts';
-import { RelayFollower } from '../../rig/clients/relay-client.ts';
 import { say, shorten, warn } from '../terminal.ts';
 import { type Activation, type DeviceEvent, VirtualDevice } from '../virtual-device.ts';
 import { writePrivateFile } from './secrets.ts';
 
 const [productKey, serial] = ['demo-switch', 'DEMO-SWITCH-1'];
 const stepTimeoutMs = 10_000;
-const reconnectEveryMs = 1_000;
+const reconnectWithinMs = 1_000;
 
 export type DemoOptions = { apiUrl: string; stateDir: string; signal: AbortSignal };
 export type Demo = { account: Session; productKey: string; activation: Activation };
@@ -64,19 +64,21 @@ async function openAccount(apiUrl: string, stateDir: string): Promise<Session> {
 async function subscribe(apiUrl: string, { mqtt, topics }: Activation, signal: AbortSignal): Promise<void> {
   const { username, password } = mqtt;
   const root = topics.status.replace(/status$/, '');
-  const events = {
-    onPushText: (text: string) => {
-      const { topic, payload } = JSON.parse(text) as { topic: string; payload: unknown };
-      say('relay', `pushed ${topic.replace(root, '')} ${shorten(payload)}`);
-    },
-    onLost: () => warn('relay', 'connection lost, connecting again'),
-    onBack: () => say('relay', `subscribed again to ${root}#`),
-    onFailedAttempt: (reason: string) => warn('relay', reason),
-  };
   say('relay', `subscribing to ${root}#`);
-  const relay = await RelayFollower.start(apiUrl, { username, password }, [`${root}#`], events, reconnectEveryMs);
+  const relay = new Relay(apiUrl, {
+    login: { username, password },
+    backOff: { maxMs: reconnectWithinMs },
+    onState: (state, detail) => {
+      if (state === 'waiting' && !signal.aborted) warn('relay', `${detail}, connecting again`);
+    },
+  });
   signal.addEventListener('abort', () => relay.close());
-  if (signal.aborted) relay.close();
+  await relay.subscribe(`${root}#`, {
+    onMessage: ({ topic, payload }) => say('relay', `pushed ${topic.replace(root, '')} ${shorten(payload)}`),
+    onActive: (isAgain) => {
+      if (isAgain) say('relay', `subscribed again to ${root}#`);
+    },
+  }).active;
 }
 
 /** Shows transitions and commands; the report every 30 seconds shows as what the relay pushes. */

@@ -12,6 +12,7 @@ import { whenNpmIsGone } from '../stopping.ts';
 import { fail, print, say, warn } from '../terminal.ts';
 import { prepareLocalCertificate } from './certificate.ts';
 import { runDemo } from './demo.ts';
+import { writeDevVars } from './dev-vars.ts';
 import { choosePorts } from './ports.ts';
 import { loadSecrets } from './secrets.ts';
 import { readSettings, type Settings } from './settings.ts';
@@ -63,6 +64,9 @@ try {
 async function run(settings: Settings): Promise<void> {
   const { stateDir } = settings;
   const place = await choosePlace(settings);
+  // A run with a folder of its own leaves the repository as it is.
+  if (process.env['STATE_DIR'] === undefined && writeDevVars(join(import.meta.dirname, '../..')))
+    print('The settings and secrets of `npm run dev` are in .dev.vars.');
   const api = `http://127.0.0.1:${place.ports.api}`;
   const buildDir = join(stateDir, 'build');
   const partNames = place.hasBroker ? 'broker, Worker and bridge' : 'Worker and gateway';

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Part } from '../../rig/services/parts.ts';
 import { killGroup } from '../../rig/worker/built-worker.ts';
-import { createTroubleFilter, fail, say, warn } from '../terminal.ts';
+import { fail, say, showTrouble, warn } from '../terminal.ts';
 import { type PartPids, writeParts } from './state-dir.ts';
 
 const steadyAfterMs = 30_000;
@@ -78,12 +78,11 @@ export class Supervisor {
     const log = createWriteStream(this.#logOf(part), { flags: 'a', mode: 0o600 });
     // A disk that is full must not end the parts.
     log.on('error', (error) => warn(part.name, `its log is not written any more: ${error.message}`));
-    const showTrouble = createTroubleFilter(part.name);
     for (const stream of [child.stdout, child.stderr]) {
       if (stream === null) continue;
       createInterface({ input: stream }).on('line', (line) => {
         log.write(`${line}\n`);
-        if (!this.#isStopping) showTrouble(line);
+        if (!this.#isStopping) showTrouble(part.name, line);
       });
     }
     return running;

@@ -1,9 +1,7 @@
-// The relay client of everything that runs in plain Node: tests, faults, benchmarks and the demo of `npm start`.
-// `RelayClient` is one connection; `RelayFollower` opens another one when it is lost. Asserts nothing.
-import { setTimeout as sleep } from 'node:timers/promises';
+// One connection to the relay, for tests, faults and benchmarks that look at its frames. What shall come back by itself is
+// the client package's `Relay`. Asserts nothing.
 import { WebSocket, type ClientOptions } from 'ws';
 import { Changes } from '../changes.ts';
-import { inBackground } from '../in-background.ts';
 
 export type Frame = Record<string, unknown>;
 export type RelayLogin = { token: string } | { username: string; password: string };
@@ -127,103 +125,9 @@ export class RelayClient {
     this.#socket.terminate();
   }
 
-  onClosed(listener: () => void): void {
-    if (this.closed === undefined) this.#socket.once('close', listener);
-    else listener();
-  }
-
   /** Fails at once where the socket is closed before `isSo`. */
   async #until(describe: string | (() => string), isSo: () => boolean): Promise<void> {
     await this.#changes.until(describe, () => isSo() || this.closed !== undefined);
     if (!isSo()) throw new Error(`the relay closed the socket: ${JSON.stringify(this.closed)}`);
-  }
-}
-
-export type FollowerEvents = {
-  onPushText: (text: string) => void;
-  onLost: () => void;
-  /** Every subscription is active again. */
-  onBack: () => void;
-  /** An attempt to connect again failed; another one follows. */
-  onFailedAttempt?: (reason: string) => void;
-};
-
-export class RelayFollower {
-  readonly #connect: () => Promise<RelayClient>;
-  readonly #events: FollowerEvents;
-  readonly #retryEveryMs: number;
-  readonly #changes = new Changes();
-  #client: RelayClient | undefined;
-  #isClosed = false;
-  /** How often the connection was lost. */
-  losses = 0;
-
-  private constructor(connect: () => Promise<RelayClient>, events: FollowerEvents, retryEveryMs: number) {
-    this.#connect = connect;
-    this.#events = events;
-    this.#retryEveryMs = retryEveryMs;
-  }
-
-  /** Resolves when every subscription is active. */
-  static async start(
-    workerUrl: string,
-    login: RelayLogin,
-    topics: readonly string[],
-    events: FollowerEvents,
-    retryEveryMs = 100,
-  ): Promise<RelayFollower> {
-    const connect = async (): Promise<RelayClient> => {
-      const { onPushText } = events;
-      const client = await RelayClient.open(workerUrl, { onPushText, socket: { perMessageDeflate: false } });
-      try {
-        await client.follow(login, topics);
-      } catch (error) {
-        client.terminate();
-        throw error;
-      }
-      return client;
-    };
-    const follower = new RelayFollower(connect, events, retryEveryMs);
-    follower.#take(await connect());
-    return follower;
-  }
-
-  /** Resolves when the connection was lost so often and every subscription is active again. */
-  untilBack(losses: number): Promise<void> {
-    return this.#changes.until('the relay again', () => this.losses >= losses && this.#client !== undefined, 60_000);
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    this.#client?.terminate();
-  }
-
-  #take(client: RelayClient): void {
-    this.#client = client;
-    client.onClosed(() => inBackground(this.#comeBack()));
-  }
-
-  async #comeBack(): Promise<void> {
-    if (this.#isOver()) return;
-    this.#client = undefined;
-    this.losses += 1;
-    this.#events.onLost();
-    while (!this.#isOver()) {
-      try {
-        this.#take(await this.#connect());
-        this.#events.onBack();
-        if (this.#isOver()) this.close();
-        this.#changes.note();
-        return;
-      } catch (error) {
-        this.#events.onFailedAttempt?.(error instanceof Error ? error.message : String(error));
-        await sleep(this.#retryEveryMs);
-      }
-    }
-  }
-
-  /** A method, because it changes while something is awaited. */
-  #isOver(): boolean {
-    return this.#isClosed;
   }
 }

@@ -4,10 +4,17 @@ import { connect as connectTls } from 'node:tls';
 import { generate } from 'mqtt-packet';
 import { Changes } from '../changes.ts';
 
-/** CONNECT of a device, as a gateway needs it to know where to go. */
-export const connectBytes = generate({
-  ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive: 60 },
-  ...{ clientId: 'switch&dev_00000000', username: 'switch&dev_00000000', password: Buffer.from('tk_x') },
+type Login = { clientId: string; username: string; password: string };
+
+/** CONNECT of a device. */
+export function connectBytesOf({ password, ...names }: Login): Buffer {
+  const session = { protocolId: 'MQTT', protocolVersion: 4, clean: true, keepalive: 60 } as const;
+  return generate({ cmd: 'connect', ...session, ...names, password: Buffer.from(password) });
+}
+
+/** As a gateway needs it to know where to go. */
+export const connectBytes = connectBytesOf({
+  ...{ clientId: 'switch&dev_00000000', username: 'switch&dev_00000000', password: 'tk_x' },
 });
 
 export class TcpClient {

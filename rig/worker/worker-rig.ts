@@ -178,11 +178,6 @@ export class WorkerRig {
     await eventually('an answer of the Worker after its restart', ask, patienceMs);
   }
 
-  /** In effect from the next start of the Worker on. */
-  setVars(vars: Record<string, string>): void {
-    Object.assign(this.#bindings, vars);
-  }
-
   async stopWorker(): Promise<void> {
     await this.#worker?.stop();
   }

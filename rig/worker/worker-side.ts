@@ -21,7 +21,7 @@ import {
 } from '../../src/protocol/bridge.ts';
 import { bridgeSecret } from '../services/processes.ts';
 import { Changes } from '../changes.ts';
-import { inBackground } from '../in-background.ts';
+import { runDetached } from '../../node-service/detached.ts';
 
 type Role = 'active' | 'standby';
 type Bridge = {
@@ -101,7 +101,7 @@ export class WorkerSide {
 
   private constructor(assignRole: (bridgeId: string) => Role) {
     this.assignRole = assignRole;
-    this.#server = createServer((request, response) => inBackground(this.#takeRequest(request, response)));
+    this.#server = createServer((request, response) => runDetached(this.#takeRequest(request, response)));
     this.#server.on('upgrade', (request, socket, head) => {
       const url = new URL(request.url ?? '', 'http://worker.test');
       if (url.pathname !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {

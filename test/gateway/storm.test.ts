@@ -6,7 +6,7 @@ import type { Activation } from '../../rig/clients/accounts.ts';
 import { eventually } from '../../rig/changes.ts';
 import { EdgeService } from '../../rig/services/edge-service.ts';
 import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
-import { RawMqtt } from '../../rig/clients/raw-mqtt.ts';
+import { connectBytesOf, TcpClient } from '../../rig/clients/tcp-client.ts';
 
 let service: EdgeService;
 const clients: MqttClient[] = [];
@@ -58,13 +58,16 @@ test('a device that sends without reading holds up no other, and costs the gatew
   const memory = () => service.gateway.metric('gateway_process_resident_memory_bytes');
   const device = await MqttTestClient.ofDevice(service.rig.mqttUrl, modest);
   const before = await memory();
-  const flood = await RawMqtt.login(service.rig.mqttPort, greedy.mqtt);
+  const flood = await TcpClient.open(service.rig.mqttPort);
+  flood.socket.write(connectBytesOf(greedy.mqtt));
+  await flood.until('CONNACK', () => flood.receivedBytes >= 4);
+  expect(flood.received.subarray(0, 4)).toEqual(Buffer.from([0x20, 2, 0, 0]));
   flood.socket.pause();
   const pings = Buffer.alloc(64 * 1024, Buffer.from([0xc0, 0x00]));
   for (let sent = 0; sent < 512 && !flood.isClosed; sent += 1) flood.socket.write(pings);
   await device.client.publishAsync(modest.topics.propertyPost, '{"params":{"position":"up"}}', { qos: 1 });
   await service.rig.untilStatus(modest.deviceId, ({ online, position }) => online && position === 'up');
   expect((await memory()) - before).toBeLessThan(64 * 1024 * 1024);
-  flood.leave();
+  flood.socket.destroy();
   await device.leave();
 }, 60_000);

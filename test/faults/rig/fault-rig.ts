@@ -7,7 +7,8 @@ import type { Activation } from '../../../rig/clients/accounts.ts';
 import { makeSpoolDir, type BridgeProcess } from '../../../rig/services/processes.ts';
 import { Mosquitto } from '../../../rig/brokers/mosquitto.ts';
 import { findFreePort } from '../../../rig/ports.ts';
-import { RelayFollower } from '../../../rig/clients/relay-client.ts';
+import { Relay } from '../../../client/src/relay.ts';
+import { Changes } from '../../../rig/changes.ts';
 import { WorkerRig } from '../../../rig/worker/worker-rig.ts';
 import { untilSpoolEmpty } from './bridge-metrics.ts';
 import { History, type Verdict } from './history.ts';
@@ -43,7 +44,7 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
   readonly broker: B;
   readonly history: History;
   readonly maker: MessageMaker;
-  readonly watch: RelayFollower;
+  readonly watch: EffectsWatch;
   readonly publisher: Publisher;
   readonly #spools: Spool[] = [];
   readonly #bridges: BridgeProcess[] = [];
@@ -84,7 +85,7 @@ export class FaultRig<B extends FaultBroker = Mosquitto> {
     connectPublisher: (events: PublisherEvents<Numbered>) => Promise<Publisher>,
   ): Promise<FaultRig<B>> {
     const history = new History();
-    const watch = await watchEffects(worker, devices, history);
+    const watch = await EffectsWatch.start(worker, devices, history);
     const publisher = await connectPublisher({
       onAttempt: ({ number, device, isResting }) => {
         if (number !== null) history.notePublished(number, device, isResting);
@@ -202,14 +203,65 @@ export function startFaultWorker(vars: Record<string, string> = {}): Promise<Wor
 }
 
 /** Adds the number of each message that the relay pushes to the history, and the times at which none could be seen. */
-export function watchEffects(worker: WorkerRig, devices: Activation[], history: History): Promise<RelayFollower> {
-  const topics = devices.map(({ topics }) => topics.propertyPost);
-  return RelayFollower.start(worker.url, { token: worker.owner.token }, topics, {
-    onPushText: (text) => {
-      const number = /"n":(\d+)/.exec(text)?.[1];
-      if (number !== undefined) history.noteEffect(Number(number));
-    },
-    onLost: () => history.noteWatchLost(),
-    onBack: () => history.noteWatchBack(),
-  });
+export class EffectsWatch {
+  readonly #relay: Relay;
+  readonly #changes = new Changes();
+  readonly #history: History;
+  #active = 0;
+  #isWatching = false;
+  /** How often the connection was lost. */
+  losses = 0;
+
+  private constructor(worker: WorkerRig, history: History) {
+    this.#history = history;
+    const { token } = worker.owner;
+    this.#relay = new Relay(worker.url, {
+      login: () => Promise.resolve({ token, renewAtMs: Infinity }),
+      backOff: { firstMs: 100, maxMs: 200 },
+      onState: (state) => {
+        if (state === 'waiting') this.#noteLost();
+      },
+    });
+  }
+
+  /** Resolves when every subscription is active. */
+  static async start(worker: WorkerRig, devices: Activation[], history: History): Promise<EffectsWatch> {
+    const watch = new EffectsWatch(worker, history);
+    const subscriptions = devices.map(({ topics }) =>
+      watch.#relay.subscribe(topics.propertyPost, {
+        onMessage: ({ payload }) => {
+          const number = /"n":(\d+)/.exec(JSON.stringify(payload))?.[1];
+          if (number !== undefined) history.noteEffect(Number(number));
+        },
+        onActive: () => watch.#noteActive(devices.length),
+      }),
+    );
+    await Promise.all(subscriptions.map(({ active }) => active));
+    return watch;
+  }
+
+  /** Resolves when the connection was lost so often and every subscription is active again. */
+  untilBack(losses: number): Promise<void> {
+    return this.#changes.until('the relay again', () => this.losses >= losses && this.#isWatching, 60_000);
+  }
+
+  close(): void {
+    this.#relay.close();
+  }
+
+  #noteActive(deviceCount: number): void {
+    this.#active += 1;
+    if (this.#active < deviceCount) return;
+    this.#isWatching = true;
+    if (this.losses > 0) this.#history.noteWatchBack();
+    this.#changes.note();
+  }
+
+  #noteLost(): void {
+    this.#active = 0;
+    if (!this.#isWatching) return;
+    this.#isWatching = false;
+    this.losses += 1;
+    this.#history.noteWatchLost();
+  }
 }

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uplinkAnswerSchema, uplinkPath, type UplinkItem } from '../../../src/protocol/bridge.ts';
 import { bridgeSecret } from '../../../rig/services/processes.ts';
-import { watchEffects } from '../rig/fault-rig.ts';
+import { EffectsWatch } from '../rig/fault-rig.ts';
 import { History } from '../rig/history.ts';
 import { MessageMaker } from '../rig/message-maker.ts';
 import type { Random } from '../rig/random.ts';
@@ -30,7 +30,7 @@ export const redelivered: Scenario = {
     const devices = await worker.activateMany(20);
     const history = new History();
     const maker = new MessageMaker(devices, history);
-    const watch = await watchEffects(worker, devices, history);
+    const watch = await EffectsWatch.start(worker, devices, history);
     try {
       const lines = new Map(devices.map(({ deviceId }) => [deviceId, emptyLine()]));
       for (let seq = 1; seq <= messages; seq += 1) {
