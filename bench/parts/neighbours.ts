@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import { findFreePort } from '../../rig/ports.ts';
 import { makeTempDir } from '../../rig/temp-dirs.ts';
-import type { Neighbour } from '../../rig/worker/worker-runtime.ts';
+import type { Neighbour } from '../../rig/worker/worker-process.ts';
 
 /** Why the comparison with partyserver is left out, or null where it is installed. */
 export const partyMissing = existsSync(new URL('../../node_modules/partyserver', import.meta.url))

@@ -4,7 +4,7 @@ import { type BridgeProcess, type ServiceProcess } from '../../rig/services/proc
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { Mosquitto, mosquittoSettings } from '../../rig/brokers/mosquitto.ts';
 import { RelayClient } from '../../rig/clients/relay-client.ts';
-import type { Neighbour } from '../../rig/worker/worker-runtime.ts';
+import type { Neighbour } from '../../rig/worker/worker-process.ts';
 import { WorkerRig, workerVars } from '../../rig/worker/worker-rig.ts';
 
 /** Not the 200 that a socket may have: an application would open a second one before that. */

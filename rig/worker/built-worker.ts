@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { makeTempDir } from '../temp-dirs.ts';
-import type { Neighbour } from './worker-runtime.ts';
+import type { WorkerOptions } from './worker-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -37,25 +37,11 @@ export async function buildWorker(buildDir: string): Promise<void> {
   if (exitCode !== 0) throw new Error(`The Worker does not build:\n${output.trim()}`);
 }
 
-export type WorkerOptions = {
-  buildDir: string;
-  /** Holds D1 and Durable Objects, in the folder `worker`. */
-  stateDir: string;
-  host: string;
-  port: number;
-  /** Vars and secrets. */
-  bindings: Record<string, string>;
-  neighbours?: Neighbour[];
-  frontModule?: string | undefined;
-};
-
 /** Spawns worker-process.ts as leader of its own process group, because workerd outlives a killed parent. */
 export function spawnWorker(options: WorkerOptions): ChildProcess {
-  const { buildDir, stateDir, host, port, bindings, neighbours = [], frontModule } = options;
-  const persistDir = join(stateDir, 'worker');
-  mkdirSync(persistDir, { recursive: true });
+  mkdirSync(join(options.stateDir, 'worker'), { recursive: true });
   // Miniflare leaves a folder there when it is killed.
-  const tempDir = join(stateDir, 'tmp');
+  const tempDir = join(options.stateDir, 'tmp');
   rmSync(tempDir, { recursive: true, force: true });
   mkdirSync(tempDir);
   return spawn(process.execPath, [join(root, 'rig/worker/worker-process.ts')], {
@@ -68,15 +54,10 @@ export function spawnWorker(options: WorkerOptions): ChildProcess {
       WRANGLER_LOG: 'error',
       WRANGLER_SEND_METRICS: 'false',
       // wrangler and Miniflare are 20 MB of JavaScript, parsed at every start and restart.
-      NODE_COMPILE_CACHE: join(buildDir, '../compile-cache'),
-      ...bindings,
-      WORKER_BINDINGS: Object.keys(bindings).join(','),
-      BUILD_DIR: buildDir,
-      PERSIST_DIR: persistDir,
-      BIND_HOST: host,
-      NEIGHBOURS: JSON.stringify(neighbours),
-      ...(frontModule !== undefined && { FRONT_MODULE: frontModule }),
-      API_PORT: String(port),
+      NODE_COMPILE_CACHE: join(options.buildDir, '../compile-cache'),
+      // SCHEDULE_SECONDS may be among them.
+      ...options.bindings,
+      WORKER_OPTIONS: JSON.stringify(options),
     },
   });
 }

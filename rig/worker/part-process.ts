@@ -4,7 +4,7 @@ const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
 export type Log = (level: LogLevel, event: string, fields?: Record<string, unknown>) => void;
 
-type RunningPart = { ready: Record<string, unknown>; stop: () => Promise<void> };
+export type RunningPart = { ready: Record<string, unknown>; stop: () => Promise<void> };
 
 export function createJsonLog(part: string): Log {
   return (level, event, fields = {}) => {

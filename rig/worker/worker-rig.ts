@@ -16,7 +16,7 @@ import { killGroup, startBuiltWorker, type BuiltWorker } from './built-worker.ts
 import { eventually } from '../changes.ts';
 import { findFreePort } from '../ports.ts';
 import { makeTempDir } from '../temp-dirs.ts';
-import type { Neighbour } from './worker-runtime.ts';
+import type { Neighbour } from './worker-process.ts';
 import { RelayClient } from '../clients/relay-client.ts';
 
 export const hookSecret = 'broker-hook-secret-of-the-rig-for-tests';
