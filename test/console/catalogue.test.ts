@@ -1,5 +1,4 @@
 // Products, their serial numbers and the settings of an account in the console, in a real browser against the whole service.
-import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { addProduct, activate, newProductKey, signUp } from '../../rig/clients/accounts.ts';
@@ -269,18 +268,6 @@ describe.skipIf(browserMissing !== null)(browserMissing ?? 'the catalogue and th
       await press('End all sessions');
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     });
-  });
-
-  it('load less than 40 KB of scripts before anything is asked for', async () => {
-    const visitor = await browser.open();
-    await visitor.getByRole('heading', { name: 'Sign in' }).waitFor();
-    const loaded = await visitor.evaluate<string[]>("performance.getEntriesByType('resource').map(({ name }) => name)");
-    const scripts = loaded.filter((name) => name.endsWith('.js'));
-    const sizes = scripts.map(async (url) => gzipSync(await (await fetch(url)).arrayBuffer()).length);
-    const bytes = (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
-    expect(bytes).toBeGreaterThan(10_000);
-    expect(bytes).toBeLessThan(40 * 1024);
-    await visitor.context().close();
   });
 
   it('keep nobody out, in light and in dark, and fit a phone', async () => {

@@ -77,12 +77,4 @@ describe('the AsyncAPI document', () => {
       for (const request of examplesOf(name)) expect(relayRequestSchema.safeParse(request).success, name).toBe(true);
     }
   });
-
-  it('carries what a provisioning client needs beside the messages', () => {
-    expect(document['x-provisioning']).toMatchObject({
-      serviceUuid: '0000FFE0-0000-1000-8000-00805F9B34FB',
-      progressByStatus: { received: 20, wifi_connected: 60, activated: 100, error: null },
-      advertisedNamePrefixes: [{ prefix: 'IoT-Switch-' }, { prefix: 'IoT-Wakeup-' }],
-    });
-  });
 });
