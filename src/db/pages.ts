@@ -48,5 +48,5 @@ export async function readPageByIndex<Query extends SQLiteSelect>(
 
 async function readBatch<Query extends SQLiteSelect>(db: Database, total: Total, rows: Query) {
   const [[counted], list] = await db.batch([total, rows]);
-  return { total: counted?.total ?? 0, rows: list as Query['_']['result'] };
+  return { total: counted?.total ?? 0, rows: list };
 }

@@ -61,7 +61,7 @@ export class UplinkClient {
 async function readText({ body }: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of body ?? []) {
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
     if (bytes > maxAnswerBytes) throw new Error('the answer is too long');
     chunks.push(chunk);

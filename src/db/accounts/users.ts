@@ -1,5 +1,5 @@
 // Queries on users. Names are compared by their folded form (domain/names.ts).
-import { and, eq, or, sql } from 'drizzle-orm';
+import { eq, or, sql } from 'drizzle-orm';
 import type { Database } from '../client.ts';
 import { users } from '../schema/accounts.ts';
 

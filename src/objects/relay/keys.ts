@@ -4,7 +4,7 @@ import { readConfig } from '../../config.ts';
 import { digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import { findApiKey, findApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
 import { openDatabase } from '../../db/client.ts';
-import { hasScope, scopes } from '../../domain/access.ts';
+import { hasScope } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
@@ -58,7 +58,7 @@ export class RelayKeys {
       const nowMs = Date.now();
       await touchApiKey(database, keyId, nowMs, nowMs - touchEveryMs);
       const { userId, productKey } = row;
-      const key = { keyId, scopes: [...(row.scopes ?? scopes)], productKey };
+      const key = { keyId, scopes: [...row.scopes], productKey };
       if (!hasScope({ userId, ...key }, 'readReports')) {
         return refuse({ kind: 'key_lacks_right', lacks: 'scope', action: 'readReports' });
       }

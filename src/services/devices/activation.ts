@@ -27,7 +27,6 @@ import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
-import { rememberNewest } from '../../domain/newest.ts';
 import { hourMs } from '../../domain/time.ts';
 
 /** Deletions of the same serial at the same time may fail an attempt; the device itself tries again in 5 s. */

@@ -3,11 +3,10 @@
 import { actorOf, type Actor } from '../../domain/access.ts';
 import { isIdempotent } from '../../domain/device/commands/command-life.ts';
 import { parseControl } from '../../domain/control-command.ts';
-import { RefusedError, unwrap, type Outcome } from '../../domain/refusal.ts';
+import { RefusedError, unwrap } from '../../domain/refusal.ts';
 import type { Page, PageRequest } from '../../domain/pagination.ts';
-import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
+import type { CommandView } from '../../domain/device/commands/commands.ts';
 import type { CommandReceipt } from '../../objects/device/commands.ts';
-import { callDevice } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
 import { askDevice, askDeviceAs, requireDeviceId } from './device-access.ts';

@@ -1,7 +1,7 @@
 // Deleting many devices of a product by a filter: in slices, each device with its session, by its owner alone.
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { call, createUser, type Answer, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf } from '../rig/provision.ts';

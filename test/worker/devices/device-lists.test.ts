@@ -1,9 +1,7 @@
 // Lists of devices that are long: totals that are counted with each change, pages and filters whose cost does not depend
 // on how many devices there are, and the cursor.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
 import { sessionOf } from '../rig/provision.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';

@@ -1,9 +1,7 @@
 // Searching devices: by the beginning of name and serial number, by id, among own and shared ones, at a cost that does not
 // grow with the number of devices.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { createApp } from '../../../src/app.ts';
 import { call, createUser, type TestUser } from '../rig/clients/client.ts';
 import { RecordedDatabase } from '../rig/recorded-database.ts';
 import { insertRecords } from '../rig/records.ts';

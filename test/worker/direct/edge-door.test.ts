@@ -1,7 +1,7 @@
 // `{ws_url}/mqtt/{deviceId}` under a flood: what a connection without a right password costs the objects of devices.
 import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { createSecret } from '../../../src/crypto/secrets.ts';
 import { inPerson } from '../../../src/domain/access.ts';

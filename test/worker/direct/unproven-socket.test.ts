@@ -188,7 +188,7 @@ describe('CONNECT', () => {
     const deadlines: (() => void)[] = [];
     vi.spyOn(globalThis, 'setTimeout').mockImplementation((run, ms) => {
       if (ms === 10_000) deadlines.push(run as () => void);
-      return 0 as unknown as ReturnType<typeof setTimeout>;
+      return 0;
     });
     const [mute, half] = [open('dev_00000000'), open('dev_00000000')];
     vi.restoreAllMocks();
@@ -200,7 +200,9 @@ describe('CONNECT', () => {
 });
 
 describe('sockets without a good CONNECT', () => {
-  const tooMany = expect.objectContaining({ refusal: expect.objectContaining({ kind: 'limit_reached' }) as object });
+  const tooMany: unknown = expect.objectContaining({
+    refusal: expect.objectContaining({ kind: 'limit_reached' }) as object,
+  });
 
   it('are limited by address', async () => {
     const opening = { address: newAddress(), perAddress: 2 };
