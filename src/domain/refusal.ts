@@ -144,6 +144,10 @@ export function limitReached(name: Limit['name'], max: number): RefusedError {
   return new RefusedError({ kind: 'limit_reached', limit: { name, max } });
 }
 
+export function accept<T>(value: T): { ok: true; value: T } {
+  return { ok: true, value };
+}
+
 export function refuse(refusal: Refusal): { ok: false; refusal: Refusal } {
   return { ok: false, refusal };
 }

@@ -4,7 +4,6 @@ import type { ProtocolLevel, Qos } from '../../protocol/mqtt-codec/client-packet
 import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import type { Refusal } from '../refusal.ts';
 
-/** Why CONNECT is refused. */
 export type ConnectRefusal =
   | 'version'
   | 'client_id'
@@ -85,7 +84,6 @@ export function closeCodeOf(reason: EdgeEndReason): number {
   return endCodes[reason][1];
 }
 
-/** Why a filter of SUBSCRIBE is refused. */
 export type FilterRefusal = 'forbidden' | 'invalid' | 'shared' | 'too_many';
 
 const filterCodes = { forbidden: 0x87, invalid: 0x8f, shared: 0x9e, too_many: 0x97 } as const;

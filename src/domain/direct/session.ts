@@ -23,7 +23,6 @@ import { directLimits } from './direct-limits.ts';
 /** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */
 export type EdgeSession = {
   level: ProtocolLevel;
-  /** Tells the sessions of a device apart. */
   startedAtMs: number;
   keepAliveSeconds: number;
   /** What is published on the status topic when the session ends without DISCONNECT. */
@@ -62,16 +61,12 @@ type EdgeReply = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'puback'; packet
 
 export type EdgeEnd = { reason: EdgeEndReason; malformed?: MalformedReason; packet?: string; topic?: string };
 
-/** What the packets of one wake-up amount to. */
 export type EdgeStep = {
   session: EdgeSession;
   messages: EdgeMessage[];
   replies: EdgeReply[];
-  /** Commands that the device has acknowledged. */
   delivered: string[];
-  /** It receives commands from now on. */
   hasSubscribed: boolean;
-  /** Messages with QoS 1 among them. */
   unacknowledged: number;
   end: EdgeEnd | undefined;
 };

@@ -35,7 +35,6 @@ export class DeviceCommands {
     this.#effects = effects;
   }
 
-  /** Answers when the broker has the command, or, where the caller asked for that, the device. */
   async send(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
     this.#device.checkEdge();
     const owned = this.#device.ask(actor, 'control', () => this.#device.storage.nextCommandNumber());
@@ -81,7 +80,6 @@ export class DeviceCommands {
     return value === undefined ? refuse({ kind: 'not_found', what: 'command', id: commandId }) : { ok: true, value };
   }
 
-  /** For whoever has the link. Changes nothing. */
   viewAsGuest(linkId: string): Outcome<GuestView> {
     this.#device.checkEdge();
     const { present } = this.#device;

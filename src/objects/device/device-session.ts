@@ -165,7 +165,6 @@ export class DeviceSession extends DurableObject<Env> {
     await this.ctx.storage.sync();
   }
 
-  /** Whether a relay session that signed in as the device has ended since. */
   hasRevoked({ productKey, generation }: { productKey: string; generation: number }): boolean {
     const { present } = this.#device;
     if (typeof present === 'string') return true;
@@ -199,7 +198,6 @@ export class DeviceSession extends DurableObject<Env> {
     return { ok: true, value: view(present) };
   }
 
-  /** Answers when the broker has the command, or, where the caller asked for that, the device. */
   command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
     return this.#commands.send(actor, request);
   }
@@ -217,7 +215,6 @@ export class DeviceSession extends DurableObject<Env> {
     if (this.#device.identity() !== undefined) this.#fleets.endLease(userId);
   }
 
-  /** What its owner has under way: a pairing window, an offer. */
   readOwnership(actor: Actor): Outcome<OwnershipView> {
     return this.#device.ask(actor, 'transfer', (state) => viewOwnership(state, Date.now()));
   }
@@ -226,7 +223,6 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
   }
 
-  /** For whoever has the link. Changes nothing. */
   viewAsGuest(linkId: string): Outcome<GuestView> {
     return this.#commands.viewAsGuest(linkId);
   }
@@ -236,7 +232,6 @@ export class DeviceSession extends DurableObject<Env> {
     return this.#commands.sendAsGuest(use, waitSeconds);
   }
 
-  /** What changed in the product that paths without D1 need. */
   changeProduct(facts: ProductFacts): void {
     this.#device.decide({ kind: 'product_changed', facts });
   }

@@ -28,10 +28,8 @@ type Report = EventOf<
   | 'subscriptions_ended'
 >;
 
-/** The device whose effects these are. */
 type Device = { decide: (event: Report) => unknown; readers: () => readonly number[] };
 
-/** The device's own sockets. */
 type Sockets = {
   publish: (topic: string, payload: string, commandId: string | null) => EdgeDelivery;
   end: (reason: EdgeEndReason) => void;
@@ -82,7 +80,6 @@ export class DeviceEffects {
     if (waiting.size === 0) this.#waiting.delete(commandId);
   }
 
-  /** A promise if a caller waits for the effect. */
   #run(effect: Effect): Promise<void> | undefined {
     switch (effect.kind) {
       case 'push': {
@@ -265,7 +262,6 @@ export class DeviceEffects {
   }
 }
 
-/** Undefined where the device has no session here. */
 function outcomeOf(delivery: EdgeDelivery, id: string): PublishOutcome | undefined {
   if (delivery === undefined) return undefined;
   if (delivery === 'busy') return { ok: false, reason: 'device_busy' };

@@ -25,7 +25,6 @@ const migrations: readonly string[] = [
    CREATE TABLE idempotency_record (key TEXT PRIMARY KEY, created_at INTEGER NOT NULL, json TEXT NOT NULL)
      WITHOUT ROWID;`,
 ];
-/** What a device remembers of its owner, beside slices. */
 const memories = ['transition', 'command', 'idempotency_record', 'journal', 'guest'] as const;
 const tables = ['version', 'slice', ...memories] as const;
 
@@ -90,7 +89,6 @@ export class DeviceStorage {
     return this.#readJson('SELECT json FROM slice WHERE name = ?', name)[0];
   }
 
-  /** One statement a kind. */
   appendHistory(entries: readonly HistoryEntry[]): void {
     for (const kind of ['transition', 'journal', 'guest'] as const) {
       const own = entries.filter((one) => one.kind === kind).slice(-historySize);
@@ -104,7 +102,6 @@ export class DeviceStorage {
     }
   }
 
-  /** Newest first. */
   listEvents(): { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] } {
     return {
       transitions: this.#readJson('SELECT json FROM transition ORDER BY number DESC') as Transition[],
@@ -136,12 +133,10 @@ export class DeviceStorage {
     return this.#readJson('SELECT json FROM command WHERE id = ?', commandId)[0] as Command | undefined;
   }
 
-  /** Newest first. */
   listCommands(): Command[] {
     return this.#readJson('SELECT json FROM command ORDER BY number DESC') as Command[];
   }
 
-  /** The newest of them, newest first. */
   listOpenCommands(): Command[] {
     return this.#readJson(
       'SELECT json FROM command WHERE is_open = 1 ORDER BY number DESC LIMIT ?',

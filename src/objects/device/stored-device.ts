@@ -35,7 +35,6 @@ export class StoredDevice {
   readonly #env: Env;
   #surroundings: Surroundings | undefined;
   #device: Device;
-  /** As storage has it. */
   #saved: DeviceState | undefined;
   #hasOpenCommands = false;
   #isEdgeChecked = false;
@@ -65,12 +64,10 @@ export class StoredDevice {
     return this.#device;
   }
 
-  /** Undefined if there is no such device. */
   identity(): DeviceIdentity | undefined {
     return typeof this.#device === 'string' ? undefined : this.#device.identity;
   }
 
-  /** The users who may follow the device. */
   readers(): readonly number[] {
     return typeof this.#device === 'string' ? [] : readersOf(this.#device);
   }
@@ -82,7 +79,6 @@ export class StoredDevice {
     this.decide({ kind: 'edge_checked', open: this.#surroundings?.sockets.openSession() ?? null });
   }
 
-  /** The refusal, or the value of a query on the state, which changes nothing. */
   ask<T>(actor: Actor, action: DeviceAction, query: (state: DeviceState) => T): Outcome<T> {
     return ask(this.#device, actor, action, query);
   }
@@ -91,7 +87,6 @@ export class StoredDevice {
     return this.#apply<Kind>(event, onWritten).result;
   }
 
-  /** Answers when D1 and the relay shards have had their chance to take what the caller waits for. */
   async decideAndWait<Kind extends EventKind>(event: EventOf<Kind>): Promise<Results[Kind]> {
     const { result, effectsEnded } = this.#apply<Kind>(event);
     await effectsEnded;
@@ -109,7 +104,6 @@ export class StoredDevice {
     return { result, effectsEnded: this.#surroundings?.effects.run(effects) };
   }
 
-  /** The device with the commands and stored answers that the event may read. */
   #load(event: DeviceEvent, nowMs: number): Device {
     if (typeof this.#device === 'string') return this.#device;
     if (!this.#hasOpenCommands) {

@@ -155,8 +155,8 @@ describe('packets of a connection', () => {
       );
       // A PUBLISH of that length in all: its type, two bytes that tell how much follows, and that.
       const left = length - 3;
-      connection.receive(Uint8Array.of(0x30, (left % 128) + 128, Math.floor(left / 128)));
-      connection.receive(new Uint8Array(left));
+      connection.reader.push(Uint8Array.of(0x30, (left % 128) + 128, Math.floor(left / 128)));
+      connection.reader.push(new Uint8Array(left));
       const read = { packets: 0, isTooFast: false };
       return [...connection.packets({ limits, rateLimits: 'production' }, read, startMs)];
     };
@@ -170,7 +170,7 @@ describe('packets of a connection', () => {
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
     const connection = EdgeConnection.open(socket, '', startMs);
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {
-      connection.receive(Uint8Array.from({ length: sent * 2 }, (_, at) => (at % 2 === 0 ? 0xc0 : 0)));
+      connection.reader.push(Uint8Array.from({ length: sent * 2 }, (_, at) => (at % 2 === 0 ? 0xc0 : 0)));
       const read = { packets: 0, isTooFast: false };
       const packets = [...connection.packets({ limits, rateLimits }, read, atMs)];
       return [packets.length, read.isTooFast];

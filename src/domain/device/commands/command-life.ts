@@ -4,17 +4,14 @@ import type { CommandState } from '../../../protocol/vocabulary.ts';
 import type { ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 
-/** A user, in person or with an API key. */
 type CommandGiver = { userId: number; withKey: boolean };
 
 export type Command = {
   commandId: string;
-  /** In the order of acceptance. */
   number: number;
   params: ControlParams;
   /** Absent before it was stored. */
   givenBy?: CommandGiver;
-  /** Of the guest link that sent it. */
   guestLinkId?: string;
   acceptedAtMs: number;
   /** No reply is expected after it; a queued command is not published after it. */
@@ -76,7 +73,6 @@ export function acceptCommand(
   };
 }
 
-/** The broker has it. Times are those of the first publication. */
 export function markPublished(
   command: Command,
   { startedAtMs, acknowledgedAtMs, hasReachedNobody }: Publication,
@@ -108,13 +104,11 @@ export function markUnpublished(command: Command, isKnown: boolean, nowMs: numbe
   return { ...command, isQueued: false, attemptAtMs: null, undeliveredBecause };
 }
 
-/** The device has received it: it needs no second attempt in this session. */
 export function markDelivered(command: Command, nowMs: number): Command {
   const attempt = { attemptsLeft: 0, attemptAtMs: null, isAwaitingDevice: false };
   return { ...command, ...attempt, deliveredAtMs: command.deliveredAtMs ?? nowMs };
 }
 
-/** The device replied; its first reply counts. */
 export function markReplied(command: Command, replyCode: number | null, nowMs: number): Command {
   if (command.deviceAcknowledgedAtMs !== null) return command;
   return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };

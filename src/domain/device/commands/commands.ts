@@ -6,7 +6,7 @@ import type { Actor } from '../../access.ts';
 import { encodeControl, type ControlParams } from '../../control-command.ts';
 import type { Json } from '../../json.ts';
 import { isCertainlyUnpublished, type PublishFailure, type PublishOutcome } from '../../publish-outcome.ts';
-import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { topicOf } from '../../topics.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
@@ -25,7 +25,7 @@ import {
   markUnpublished,
   type Command,
 } from './command-life.ts';
-import type { EventOf, Handled } from '../core/events.ts';
+import type { Handler } from '../core/events.ts';
 
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
@@ -36,7 +36,6 @@ export type CommandsSlice = {
   inFlight: readonly InFlight[];
 };
 
-/** The stored answer to a request with an Idempotency-Key. */
 export type IdempotencyRecord = {
   key: string;
   /** Of the request: the same key with another request is a mistake of the caller. */
@@ -102,10 +101,9 @@ export function acceptRequest(
     loaded: [command, ...state.commands.loaded],
     records: record === undefined ? state.commands.records : [...state.commands.records, record],
   });
-  return { state: publish(next, command, record, decision), result: { ok: true, value: accepted } };
+  return { state: publish(next, command, record, decision), result: accept(accepted) };
 }
 
-/** Why the device takes no command at all, whoever sends it. */
 export function refuseCommand({ identity, credentials }: DeviceState): Refusal | undefined {
   const { isDisabled, deviceId, controlMode, productKey } = identity;
   if (!isActivated(credentials)) return { kind: 'device_not_activated', deviceId };
@@ -113,7 +111,6 @@ export function refuseCommand({ identity, credentials }: DeviceState): Refusal |
   return controlMode === 'readonly' ? { kind: 'product_readonly', productKey } : undefined;
 }
 
-/** The broker has the command, or why not. */
 export function applyPublication(
   state: DeviceState,
   { commandId, outcome }: { commandId: string; outcome: PublishOutcome },
@@ -152,12 +149,10 @@ export function applyReply(
   return changeCommand(state, commandId, (command) => markReplied(command, code, nowMs));
 }
 
-/** The device acknowledged the command's packet. */
 export function applyDelivery(state: DeviceState, commandId: string, nowMs: number): DeviceState {
   return changeCommand(state, commandId, (command) => markDelivered(command, nowMs));
 }
 
-/** Whether the device's reply to it is still to come. */
 export function isAwaitingReply(state: DeviceState, commandId: string): boolean {
   return state.commands.loaded.some((one) => one.commandId === commandId && one.deviceAcknowledgedAtMs === null);
 }
@@ -174,7 +169,6 @@ export function confirmByReport(
   return changeCommand(state, newest.commandId, (command) => markShown(command, reported, changed, nowMs));
 }
 
-/** The device is back: queued commands that it has not answered are due. */
 export function applyReturn(state: DeviceState, decision: Decision): DeviceState {
   let next = state;
   for (const { commandId } of pendingCommands(state, decision.nowMs)) {
@@ -192,11 +186,7 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
 }
 
 /** Ends a command that waits for its device; the refusal says why it cannot be ended otherwise. */
-export function cancelCommand(
-  state: DeviceState,
-  { commandId }: EventOf<'cancel_requested'>,
-  { nowMs }: Decision,
-): Handled<'cancel_requested'> {
+export const cancelCommand: Handler<'cancel_requested'> = (state, { commandId }, { nowMs }) => {
   const command = state.commands.loaded.find((one) => one.commandId === commandId);
   if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
   const view = viewCommand(state, command, nowMs);
@@ -207,8 +197,8 @@ export function cancelCommand(
   }
   const cancelled = markCancelled(command, 'requested');
   const next = changeCommand(state, commandId, () => cancelled);
-  return { state: next, result: { ok: true, value: viewCommand(next, cancelled, nowMs) } };
-}
+  return { state: next, result: accept(viewCommand(next, cancelled, nowMs)) };
+};
 
 export type CommandView = Command & ReturnType<typeof describeCommand>;
 

@@ -5,20 +5,16 @@ import type { Slice } from '../core/slice.ts';
 import type { CommandState, GuestLinkChange, GuestLinkState } from '../../../protocol/vocabulary.ts';
 import { hasRight, roleOf } from '../../access.ts';
 import type { ControlParams } from '../../control-command.ts';
-import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
-import type { Decision } from '../core/effects.ts';
+import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { appendHistory } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
 import { ownershipOf } from '../ownership/sharing.ts';
 import { acceptRequest, refuseCommand } from './commands.ts';
 import { roomAtMs, spend } from '../../token-bucket.ts';
-import type { EventOf, Handled } from '../core/events.ts';
+import type { Handler } from '../core/events.ts';
 
-/** See guest-links.ts. */
 export type GuestLinksSlice = {
-  /** Oldest first. */
   links: readonly GuestLink[];
-  /** Number of the last entry in their history. */
   entries: number;
 };
 
@@ -31,7 +27,6 @@ type GuestLink = {
   maxUses: number;
   uses: number;
   lastUsedAtMs: number | null;
-  /** The device was disabled. */
   isEnded: boolean;
 };
 
@@ -39,10 +34,8 @@ export type NewGuestLink = Pick<GuestLink, 'linkId' | 'params' | 'expiresAtMs'> 
 
 export type GuestLinkView = Omit<GuestLink, 'createdBy' | 'isEnded'> & { state: GuestLinkState };
 
-/** What somebody with the link sees of the device. */
 export type GuestView = { deviceName: string; isOnline: boolean; link: GuestLinkView };
 
-/** What came of a use. */
 export type GuestReceipt = { deviceName: string; deviceOnline: boolean; usesLeft: number; state?: CommandState };
 
 export type GuestUse = { linkId: string; commandId: string; number: number; address: string | null } & {
@@ -62,12 +55,7 @@ export const guestLinksSlice: Slice<GuestLinksSlice> = {
   onNewOwner: 'forget',
 };
 
-/** Takes the place of links that have ended. */
-export function makeGuestLink(
-  state: DeviceState,
-  { link, actor, address }: EventOf<'guest_link_made'>,
-  { nowMs }: Decision,
-): Handled<'guest_link_made'> {
+export const makeGuestLink: Handler<'guest_link_made'> = (state, { link, actor, address }, { nowMs }) => {
   const { guestLinksPerDevice: max } = state.settings.limits;
   const { linkId, params, expiresAtMs, maxUses = maxUsesOfLink } = link;
   const refusal = refuseCommand(state) ?? refuseRange({ maxUses, expiresAtMs }, nowMs);
@@ -79,8 +67,8 @@ export function makeGuestLink(
   const none = { uses: 0, lastUsedAtMs: null, isEnded: false };
   const made = { linkId, params, maxUses, expiresAtMs, createdBy: actor.userId, createdAtMs: nowMs, ...none };
   const next = noteGuest(withLinks(state, [...open, made]), 'link_made', linkId, address, nowMs);
-  return { state: next, result: { ok: true, value: viewLink(made, nowMs) } };
-}
+  return { state: next, result: accept(viewLink(made, nowMs)) };
+};
 
 function refuseRange(
   { maxUses, expiresAtMs }: Pick<GuestLink, 'maxUses' | 'expiresAtMs'>,
@@ -93,17 +81,13 @@ function refuseRange(
   return isLate ? invalid('expiresAt', `must be at most ${maxDaysOfLink} days from now`) : undefined;
 }
 
-export function revokeGuestLink(
-  state: DeviceState,
-  { linkId, address }: EventOf<'guest_link_revoked'>,
-  { nowMs }: Decision,
-): Handled<'guest_link_revoked'> {
+export const revokeGuestLink: Handler<'guest_link_revoked'> = (state, { linkId, address }, { nowMs }) => {
   const links = state.guests.links.filter((one) => one.linkId !== linkId);
   if (links.length === state.guests.links.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'guest_link', id: linkId }) };
   }
-  return { state: noteGuest(withLinks(state, links), 'link_revoked', linkId, address, nowMs), result: done(null) };
-}
+  return { state: noteGuest(withLinks(state, links), 'link_revoked', linkId, address, nowMs), result: accept(null) };
+};
 
 /** For good: a link does not work again when the device is enabled. */
 export function endGuestLinks(state: DeviceState): DeviceState {
@@ -114,12 +98,11 @@ export function endGuestLinks(state: DeviceState): DeviceState {
   );
 }
 
-/** Sends the link's command and counts the use: together, or neither. */
-export function applyGuestUse(
-  state: DeviceState,
-  { linkId, commandId, number, address, requestId }: EventOf<'guest_link_used'>,
-  decision: Decision,
-): Handled<'guest_link_used'> {
+export const applyGuestUse: Handler<'guest_link_used'> = (
+  state,
+  { linkId, commandId, number, address, requestId },
+  decision,
+) => {
   const { nowMs } = decision;
   const found = findStanding(state, linkId);
   if (!found.ok) return { state, result: found };
@@ -141,7 +124,7 @@ export function applyGuestUse(
   const used = { ...link, uses: link.uses + 1, lastUsedAtMs: nowMs };
   const counted = withLink({ ...accepted.state, budgets: { ...state.budgets, guestUses } }, used);
   return { state: noteGuest(counted, 'link_used', linkId, address, nowMs), result: accepted.result };
-}
+};
 
 /** Gives a use back whose command has certainly reached nobody. `before`: when it was still on its way. */
 export function returnGuestUse(before: DeviceState, state: DeviceState, commandId: string, nowMs: number): DeviceState {
@@ -155,7 +138,6 @@ export function returnGuestUse(before: DeviceState, state: DeviceState, commandI
   return noteGuest(returned, 'link_undelivered', link.linkId, null, nowMs);
 }
 
-/** Newest first. */
 export function viewGuestLinks({ guests }: DeviceState, nowMs: number): GuestLinkView[] {
   return guests.links.map((one) => viewLink(one, nowMs)).toReversed();
 }
@@ -165,10 +147,9 @@ export function viewAsGuest(state: DeviceState, linkId: string, nowMs: number): 
   if (!found.ok) return found;
   const { identity, presence } = state;
   const isOnline = presence.connection.isOnline && !identity.isDisabled;
-  return done({ deviceName: identity.name, isOnline, link: viewLink(found.value, nowMs) });
+  return accept({ deviceName: identity.name, isOnline, link: viewLink(found.value, nowMs) });
 }
 
-/** None where the link is gone. */
 export function countUsesLeft({ guests }: DeviceState, linkId: string, nowMs: number): number {
   const link = guests.links.find((one) => one.linkId === linkId);
   return link !== undefined && stateOf(link, nowMs) === 'open' ? link.maxUses - link.uses : 0;
@@ -179,12 +160,11 @@ export function guestKey(linkId: string, requestId: string): string {
   return `guest\n${linkId}\n${requestId}`;
 }
 
-/** A link whose maker may still share and control the device. */
 function findStanding(state: DeviceState, linkId: string): Outcome<GuestLink> {
   const link = state.guests.links.find((one) => one.linkId === linkId);
   const role = link && roleOf(ownershipOf(state), link.createdBy);
   const stands = role !== undefined && hasRight(role, 'share') && hasRight(role, 'control');
-  return link !== undefined && stands ? done(link) : refuse(revoked);
+  return link !== undefined && stands ? accept(link) : refuse(revoked);
 }
 
 function stateOf({ isEnded, uses, maxUses, expiresAtMs }: GuestLink, nowMs: number): GuestLinkState {
@@ -222,7 +202,3 @@ function withLinks(state: DeviceState, links: readonly GuestLink[]): DeviceState
 }
 
 const revoked = { kind: 'guest_link_refused', because: 'revoked' } as const satisfies Refusal;
-
-function done<T>(value: T): { ok: true; value: T } {
-  return { ok: true, value };
-}

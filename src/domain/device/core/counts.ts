@@ -20,7 +20,6 @@ type Counted<Facts> = readonly (HourlyCount & Facts)[];
 /** A busy entry is saved at most once in this time. */
 const saveCountEveryMs = minuteMs;
 
-/** A slice of counts: one entry for each hour and key; of more than `maxEntries` the oldest ends. */
 export function hourlyCounts<Facts extends object>(
   name: 'floods' | 'loginRefusals' | 'activations',
   maxEntries: number,
@@ -51,7 +50,6 @@ export function hourlyCounts<Facts extends object>(
 const floods = hourlyCounts<object>('floods', 24, () => '');
 export const floodsSlice = floods.slice;
 
-/** Messages that were dropped because the device sends too many: the owner sees that it happened. */
 export function countDropped<State extends { floods: readonly HourlyCount[] }>(
   state: State,
   count: number,
@@ -60,14 +58,12 @@ export function countDropped<State extends { floods: readonly HourlyCount[] }>(
   return { ...state, floods: floods.add(state.floods, {}, count, nowMs) };
 }
 
-/** `address`: of the last attempt, if the broker tells it. */
 type LoginRefusalFacts = { reason: LoginRefusalReason; address: string | null };
 export type LoginRefusal = HourlyCount & LoginRefusalFacts;
 
 const loginRefusals = hourlyCounts<LoginRefusalFacts>('loginRefusals', 48, ({ reason }) => reason);
 export const loginRefusalsSlice = loginRefusals.slice;
 
-/** Refused logins: the maker sees why a device does not get in. */
 export function countLoginRefusal(refusals: readonly LoginRefusal[], facts: LoginRefusalFacts, nowMs: number) {
   return loginRefusals.add(refusals, facts, 1, nowMs);
 }

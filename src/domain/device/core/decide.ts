@@ -2,67 +2,26 @@
 // no clock, no storage and no configuration beside the state; what it wants done is in the effects.
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { Actor, DeviceAction } from '../../access.ts';
-import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { matchesFilter, topicOf } from '../../topics.ts';
 import { acceptRequest, applyPublication, cancelCommand, publishDue } from '../commands/commands.ts';
 import { applyGuestUse, makeGuestLink, returnGuestUse, revokeGuestLink } from '../commands/guest-links.ts';
 import { applyCoalesced, putAside, takeMessages, takeRelayMessage } from '../messages/inbox.ts';
 import { activateAgain, activateFirst, restore } from '../ownership/activation.ts';
-import {
-  administer,
-  answerTransfer,
-  offerTransfer,
-  release,
-  replaceCredentials,
-  setPairingWindow,
-  withdrawTransfer,
-} from '../ownership/administration.ts';
+import * as administration from '../ownership/administration.ts';
 import { endOutdated, endRelaySessions, liveGenerations } from '../ownership/credentials.ts';
 import { applyProductChange } from '../ownership/ownership.ts';
-import {
-  addMember,
-  changeMember,
-  compareMembers,
-  noteInvitation,
-  noteMembersWritten,
-  noteSubscriptionsEnded,
-  planSharing,
-  readersOf,
-  refuseUnless,
-  removeMember,
-} from '../ownership/sharing.ts';
+import * as sharing from '../ownership/sharing.ts';
 import { applyDuePresence, noteAnnouncementEnd, planRetry } from '../presence/announcements.ts';
 import { logIn, noteConnection } from '../presence/broker-session.ts';
-import {
-  checkEdgeSession,
-  connectAtEdge,
-  endEdgeSession,
-  endSocket,
-  takeEdgePackets,
-} from '../presence/direct-session.ts';
-import {
-  askWhereDue,
-  compareProjection,
-  noteProjectionEnd,
-  noteRecord,
-  planProjection,
-  planRecordCheck,
-} from '../presence/projection.ts';
+import * as direct from '../presence/direct-session.ts';
+import * as projection from '../presence/projection.ts';
 import { addSubscription, removeSubscription } from '../messages/subscriptions.ts';
 import { countDropped } from './counts.ts';
 import type { Decision, Effect } from './effects.ts';
-import {
-  type DeviceEvent,
-  type EventKind,
-  type EventOf,
-  type ReportKind,
-  type RequestedKind,
-  type Ingested,
-  type Results,
-} from './events.ts';
+import type { DeviceEvent, EventKind, EventOf, Ingested, ReportKind, RequestedKind, Results } from './events.ts';
 import { adoptAlarm, planAlarm, type DeviceState } from './state.ts';
 
-/** What a user asks for. */
 type AskedKind = Extract<DeviceEvent, { actor: Actor }>['kind'];
 
 /** `unused`: never provisioned. `deleted`: was, and never will be again. */
@@ -88,8 +47,8 @@ export function decide<Kind extends EventKind>(device: Device, event: EventOf<Ki
   const result = handled.result as Results[Kind];
   const { state } = handled;
   if (typeof state === 'string') return { state, effects, result };
-  const planned = planProjection(planRetry(state, nowMs), decision);
-  return { state: planAlarm(planSharing(planned, decision), nowMs), effects, result };
+  const planned = projection.planProjection(planRetry(state, nowMs), decision);
+  return { state: planAlarm(sharing.planSharing(planned, decision), nowMs), effects, result };
 }
 
 function handle(state: DeviceState, event: DeviceEvent, decision: Decision) {
@@ -117,12 +76,11 @@ function isReport(event: DeviceEvent): event is EventOf<ReportKind> {
   return Object.hasOwn(reports, event.kind);
 }
 
-/** Events that are answered. */
 const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   provisioned: activateAgain,
   login_attempted: logIn,
-  edge_connected: connectAtEdge,
-  edge_packets_received: takeEdgePackets,
+  edge_connected: direct.connectAtEdge,
+  edge_packets_received: direct.takeEdgePackets,
 
   messages_received: (state, { productKey, spoolId, messages }, decision) => {
     if (productKey !== state.identity.productKey) return { state, result: rejectAll(messages.length) };
@@ -134,7 +92,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
     const mayBeHeard = !state.identity.isDisabled && !state.credentials.isAwaitingLogin;
     const subscriptions = mayBeHeard ? taken.state.subscriptions : [];
     const generations = liveGenerations(state.credentials, decision.nowMs);
-    const readers = mayBeHeard ? readersOf(taken.state) : [];
+    const readers = mayBeHeard ? sharing.readersOf(taken.state) : [];
     return { state: taken.state, result: { others, subscriptions, generations, readers } };
   },
 
@@ -157,7 +115,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
       const { subscriptions } = state;
       decision.effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
     }
-    return { state: taken.state, result: { ok: true, value: taken.result } };
+    return { state: taken.state, result: accept(taken.result) };
   },
 
   command_requested: allowed('control', acceptRequest),
@@ -165,37 +123,34 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
 
   subscription_requested: (state, { actor, productKey, shard, filter }, { nowMs }) => {
     const refusal =
-      refuseUnless(state, actor, 'readReports') ??
+      sharing.refuseUnless(state, actor, 'readReports') ??
       (productKey === state.identity.productKey ? undefined : noDevice(state));
     if (refusal !== undefined) return { state, result: refuse(refusal) };
     const ignoresCommands = !matchesFilter(filter, topicOf(state.identity, topicActions.propertySet));
     const subscriptions = addSubscription(state.subscriptions, shard, ignoresCommands, nowMs);
-    return { state: { ...state, subscriptions }, result: { ok: true, value: null } };
+    return { state: { ...state, subscriptions }, result: accept(null) };
   },
 
-  administered: administer,
-  credentials_replaced: allowed('replaceCredentials', replaceCredentials),
-  released: allowed('transfer', release),
-
-  transfer_offered: allowed('transfer', offerTransfer),
-
-  transfer_withdrawn: allowed('transfer', withdrawTransfer),
-  transfer_answered: answerTransfer,
-
-  pairing_window_set: allowed('pair', setPairingWindow),
-
-  member_joined: addMember,
-  member_changed: allowed('share', changeMember),
+  administered: administration.administer,
+  credentials_replaced: allowed('replaceCredentials', administration.replaceCredentials),
+  released: allowed('transfer', administration.release),
+  transfer_offered: allowed('transfer', administration.offerTransfer),
+  transfer_withdrawn: allowed('transfer', administration.withdrawTransfer),
+  transfer_answered: administration.answerTransfer,
+  pairing_window_set: allowed('pair', administration.setPairingWindow),
+  member_joined: sharing.addMember,
+  member_changed: allowed('share', sharing.changeMember),
 
   member_removed: (state, event, decision) => {
-    const refusal = refuseUnless(state, event.actor, event.actor.userId === event.userId ? 'leave' : 'share');
-    return refusal === undefined ? removeMember(state, event, decision) : { state, result: refuse(refusal) };
+    const refusal = sharing.refuseUnless(state, event.actor, event.actor.userId === event.userId ? 'leave' : 'share');
+    return refusal === undefined ? sharing.removeMember(state, event, decision) : { state, result: refuse(refusal) };
   },
 
   invitation_changed: (state, event, decision) => {
     // Whoever declines has no right on the device.
-    const refusal = event.change === 'invitation_declined' ? undefined : refuseUnless(state, event.actor, 'share');
-    return refusal === undefined ? noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
+    const refusal =
+      event.change === 'invitation_declined' ? undefined : sharing.refuseUnless(state, event.actor, 'share');
+    return refusal === undefined ? sharing.noteInvitation(state, event, decision) : { state, result: refuse(refusal) };
   },
 
   guest_link_made: allowed('share', makeGuestLink),
@@ -203,12 +158,11 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
   guest_link_used: applyGuestUse,
 };
 
-/** Events that only change the device. */
 const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>, decision: Decision) => Device } = {
   record_restored: (state) => state,
   connection_reported: noteConnection,
-  edge_ended: (state, { end }, decision) => endEdgeSession(state, end, decision),
-  edge_checked: (state, { open }, decision) => checkEdgeSession(state, open, decision),
+  edge_ended: (state, { end }, decision) => direct.endEdgeSession(state, end, decision),
+  edge_checked: (state, { open }, decision) => direct.checkEdgeSession(state, open, decision),
   messages_dropped: (state, { count }, { nowMs }) => countDropped(state, count, nowMs),
   message_put_aside: (state, { spoolId, seq }) => putAside(state, spoolId, seq),
 
@@ -220,14 +174,14 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
     subscriptions: removeSubscription(state.subscriptions, shard, registrationId),
   }),
 
-  members_written: noteMembersWritten,
-  subscriptions_ended: noteSubscriptionsEnded,
+  members_written: sharing.noteMembersWritten,
+  subscriptions_ended: sharing.noteSubscriptionsEnded,
   product_changed: (state, { facts }) => ({ ...state, identity: applyProductChange(state.identity, facts) }),
   announcement_ended: noteAnnouncementEnd,
-  projection_ended: noteProjectionEnd,
+  projection_ended: projection.noteProjectionEnd,
 
   record_checked: (state, { isThere }, decision) => {
-    const next = noteRecord(state, isThere, decision.nowMs);
+    const next = projection.noteRecord(state, isThere, decision.nowMs);
     if (next !== 'deleted') return next;
     const ended = endDevice(state, decision);
     decision.effects.push({ kind: 'delete_at_broker', productKey: state.identity.productKey });
@@ -235,7 +189,7 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
   },
 
   record_compared: (state, { projectionVersion, membersVersion }) =>
-    compareMembers(compareProjection(state, projectionVersion), membersVersion),
+    sharing.compareMembers(projection.compareProjection(state, projectionVersion), membersVersion),
 
   deleted: (state, _event, decision) => endDevice(state, decision),
 
@@ -244,12 +198,12 @@ const reports: { [Kind in ReportKind]: (state: DeviceState, event: EventOf<Kind>
     const fired = endOutdated({ ...adopted, alarm: { ...adopted.alarm, setAtMs: null } }, decision);
     const applied = applyDuePresence(applyCoalesced(fired, decision), decision);
     const next = publishDue(applied, decision);
-    return askWhereDue(planRecordCheck(next, decision.nowMs), decision);
+    return projection.askWhereDue(projection.planRecordCheck(next, decision.nowMs), decision);
   },
 };
 
 function endDevice(state: DeviceState, decision: Decision): 'deleted' {
-  endSocket(state, decision);
+  direct.endSocket(state, decision);
   endRelaySessions(state, 'deleted', decision);
   return 'deleted';
 }
@@ -261,11 +215,10 @@ function rejectAll(count: number): Ingested {
   return { others, subscriptions: [], generations: [], readers: [] };
 }
 
-/** The handler, for who has the right. */
 function allowed<Kind extends AskedKind>(action: DeviceAction, handleIt: Handler<Kind>): Handler<Kind> {
   return (state, event, decision) => {
     const { actor } = event as { actor: Actor };
-    const refusal = refuseUnless(state, actor, action);
+    const refusal = sharing.refuseUnless(state, actor, action);
     return refusal === undefined ? handleIt(state, event, decision) : { state, result: refuse(refusal) };
   };
 }
@@ -278,7 +231,6 @@ function disabled({ identity }: DeviceState): Refusal {
   return { kind: 'device_disabled', deviceId: identity.deviceId };
 }
 
-/** The refusal, or the value of a query on the state, which changes nothing. */
 export function ask<T>(
   device: Device,
   actor: Actor,
@@ -286,6 +238,6 @@ export function ask<T>(
   query: (state: DeviceState) => T,
 ): Outcome<T> {
   if (typeof device === 'string') return refuse({ kind: 'not_found', what: 'device' });
-  const refusal = refuseUnless(device, actor, action);
-  return refusal === undefined ? { ok: true, value: query(device) } : refuse(refusal);
+  const refusal = sharing.refuseUnless(device, actor, action);
+  return refusal === undefined ? accept(query(device)) : refuse(refusal);
 }

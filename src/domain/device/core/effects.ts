@@ -5,7 +5,6 @@ import type { RevokeCause } from '../../../protocol/relay.ts';
 import type { Member } from '../ownership/sharing.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
 
-/** One decision under way: its time, and what it wants done, in order. */
 export type Decision = { readonly nowMs: number; readonly effects: Effect[] };
 
 export type Effect =

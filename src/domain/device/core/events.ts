@@ -15,6 +15,7 @@ import type { EdgeSessionEnd, OpenSession } from '../presence/direct-session.ts'
 import type { PresenceEvent } from '../presence/presence.ts';
 import type { ProjectionOutcome } from '../presence/projection.ts';
 import type { Subscription } from '../messages/subscriptions.ts';
+import type { Decision } from './effects.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 
 export type DeviceEvent =
@@ -50,7 +51,6 @@ export type DeviceEvent =
       end: EdgeSessionEnd | null;
     }
   | { kind: 'edge_ended'; end: EdgeSessionEnd }
-  /** What the socket of the open session knows; null where there is none. */
   | { kind: 'edge_checked'; open: OpenSession | null }
   /** A broker says that a session began or ended, or what it said before is in doubt. */
   | { kind: 'connection_reported'; report: ConnectionReport }
@@ -89,7 +89,6 @@ export type DeviceEvent =
   | { kind: 'deleted' }
   | { kind: 'announcement_ended'; time: number; isPublished: boolean }
   | { kind: 'projection_ended'; version: number; outcome: ProjectionOutcome }
-  /** D1 answered whether it has the device's record. */
   | { kind: 'record_checked'; isThere: boolean }
   /** The versions of projection and members in D1, where a reconciliation found the record. */
   | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
@@ -124,8 +123,16 @@ export type RequestKind =
   | 'guest_link_revoked'
   | 'deleted';
 
-/** What a handler of decide.ts makes of an event. */
-export type Handled<Kind extends EventKind> = { state: DeviceState; result: Results[Kind] };
+export type Handler<Kind extends RequestedKind> = (
+  state: DeviceState,
+  event: EventOf<Kind>,
+  decision: Decision,
+) => { state: DeviceState; result: Results[Kind] };
+export type Reporter<Kind extends ReportKind> = (
+  state: DeviceState,
+  event: EventOf<Kind>,
+  decision: Decision,
+) => DeviceState;
 
 /** `others` are the results that are not `accepted`, with the positions of their messages. */
 export type Ingested = {
@@ -133,14 +140,11 @@ export type Ingested = {
   subscriptions: readonly Subscription[];
   /** Of the valid credentials. Pushes carry them: relay sessions of others are over. */
   generations: readonly number[];
-  /** The users who may follow the device. */
   readers: readonly number[];
 };
 
-/** The results in the order of the messages. */
 export type EdgeTaken = { results: MessageResult[] } & Pick<Ingested, 'subscriptions' | 'generations' | 'readers'>;
 
-/** What the events answer that are requests. */
 type Answers = {
   provisioned: Outcome<Provisioned>;
   released: Outcome<DeviceIdentity>;

@@ -29,10 +29,8 @@ export type HistoryEntry =
   | { kind: 'journal'; number: number; entry: JournalEntry }
   | { kind: 'guest'; number: number; entry: GuestEntry };
 
-/** Entries that are not in storage yet. */
 export const newHistorySlice: Slice<readonly HistoryEntry[]> = { initial: [], row: 'none', onNewOwner: 'forget' };
 
-/** Entries of each kind that a device keeps. */
 export const historySize = 100;
 
 export function appendHistory<State extends { newHistory: readonly HistoryEntry[] }>(

@@ -72,7 +72,6 @@ type SliceName = keyof Slices;
 
 export type DeviceState = { settings: DeviceSettings } & { [Name in SliceName]: Slices[Name]['initial'] };
 
-/** What the configuration of the Worker says about all devices. */
 export type DeviceSettings = {
   /** The broker reports connects and disconnects; otherwise inactivity is watched. */
   reportsConnections: boolean;
@@ -90,7 +89,6 @@ const sharedRows = ['administration', 'activity'];
 const sliceOf = (name: SliceName): Slice<unknown> => slices[name];
 const rowOf = (name: SliceName): string => (slices[name].row === 'own' ? name : slices[name].row);
 
-/** Rows by name, each with its slices by name, as they are saved. */
 export type SavedRows = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
 export function newState(settings: DeviceSettings): DeviceState {
@@ -120,7 +118,6 @@ export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, n
   return Object.fromEntries([...names].map((row) => [row, rowNamed(row, state)]));
 }
 
-/** A row as it is saved. */
 export function rowNamed(row: string, state: DeviceState): SavedRows[string] {
   const names = sliceNames.filter((name) => rowOf(name) === row);
   const save = (name: SliceName) => {
@@ -130,7 +127,6 @@ export function rowNamed(row: string, state: DeviceState): SavedRows[string] {
   return Object.fromEntries(names.map((name) => [name, save(name)]));
 }
 
-/** The state as storage has it once `rows` are written. */
 export function savedState(saved: DeviceState | undefined, state: DeviceState, rows: SavedRows): DeviceState {
   if (saved === undefined) return state;
   const isFollowing = (name: SliceName) => rowOf(name) === 'none' || Object.hasOwn(rows, rowOf(name));
@@ -158,7 +154,6 @@ export function forNewOwner(state: DeviceState, newOwnerId: number): DeviceState
   return { settings: state.settings, ...makeSlices(passOn) };
 }
 
-/** The state as it was loaded, with the time of the last message if the alarm records it. */
 export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: number): DeviceState {
   const adopted = { ...state, alarm: { ...state.alarm, setAtMs } };
   const { connection } = state.presence;
@@ -193,7 +188,6 @@ function isRecordedByAlarm(state: DeviceState, nowMs: number): boolean {
   return inactiveAtMs <= slicesDueAtMs(state, nowMs) && state.alarm.isForInactivity;
 }
 
-/** When something other than inactivity is due. */
 function slicesDueAtMs(state: DeviceState, nowMs: number): number {
   return Math.min(...sliceNames.map((name) => sliceOf(name).dueAtMs?.(state, nowMs) ?? Infinity));
 }

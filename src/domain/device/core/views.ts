@@ -89,7 +89,6 @@ export type EventView =
   /** `detail` is the id of the link. */
   | { status: 'guest_link'; reason: GuestLinkChange; detail: string; time: string; address: string | null };
 
-/** The status view of contract 2.6. */
 export function viewStatus({ identity, presence, properties, credentials }: DeviceState): StatusView {
   const { isOnline, lastOnlineAtMs } = presence.connection;
   const position = positionSchema.safeParse(properties.values.find(([name]) => name === 'position')?.[1]);
@@ -120,7 +119,6 @@ export function viewPresent({ identity, presence, properties }: DeviceState, now
   return { productKey, messages: [said, { action: topicActions.propertyPost, body }] };
 }
 
-/** Newest first. @param stored newest first */
 export function viewEvents(
   state: DeviceState,
   stored: { transitions: Transition[]; journal: JournalEntry[]; guests: GuestEntry[] },
@@ -155,7 +153,6 @@ export function viewEvents(
   );
 }
 
-/** Times are of the arrival of the report that brought the value. */
 export function viewProperties({ properties, lastRejected }: DeviceState): PropertiesView {
   const positionChanges = properties.positions.toReversed();
   return {

@@ -10,7 +10,6 @@ import type { DeviceMessage } from './messages.ts';
 import { maxProperties } from './properties.ts';
 import { spend } from '../../token-bucket.ts';
 
-/** Memory only: what a device said beyond its limit and what is not applied yet. */
 export type CoalescedSlice = {
   properties: readonly (readonly [name: string, value: Json])[];
   reportedAtMs: number;
@@ -28,7 +27,6 @@ export const coalescedSlice: Slice<CoalescedSlice> = {
   onNewOwner: 'forget',
 };
 
-/** Undefined where the device has sent too many. */
 export function admitMessage(state: DeviceState, atMs: number): DeviceState | undefined {
   const messages = spend(state.budgets.messages, state.settings.limits.deviceMessagesPerMinute, atMs);
   return messages && { ...state, budgets: { ...state.budgets, messages } };
@@ -52,7 +50,6 @@ export function coalesce(state: DeviceState, meaning: DeviceMessage, atMs: numbe
   return { ...counted, coalesced: { ...coalesced, properties: [...merged], reportedAtMs: atMs, dueAtMs } };
 }
 
-/** A message that is taken is newer than what waits: what it says needs no waiting any more. */
 export function supersede(state: DeviceState, meaning: DeviceMessage): DeviceState {
   const { coalesced } = state;
   if (coalesced.dueAtMs === null) return state;
@@ -67,7 +64,6 @@ export function supersede(state: DeviceState, meaning: DeviceMessage): DeviceSta
 
 type CoalescedMessage = { action: TopicAction; meaning: DeviceMessage; payload: string; atMs: number };
 
-/** What waits, oldest first, as messages of the device. */
 export function coalescedMessages({ properties, reportedAtMs, status }: CoalescedSlice): CoalescedMessage[] {
   const messages: CoalescedMessage[] = [];
   if (properties.length > 0) {

@@ -63,7 +63,6 @@ export function raise(marks: HighWaterMarks, spoolId: string, seq: number): High
   return [...others, [spoolId, seq]];
 }
 
-/** Step 2 and 3, for a number above the mark. */
 export function isRedelivery(slice: DeduplicationSlice, delivery: Delivery): boolean {
   const { spoolId, fingerprint, receivedAtMs } = delivery;
   if (!delivery.isDup) {

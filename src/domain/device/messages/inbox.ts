@@ -61,13 +61,15 @@ export type MessageResult =
   | { result: 'duplicate'; reason?: RejectionReason }
   | { result: 'rejected'; reason: RejectionReason };
 
-/** @returns the results in the order of the messages */
+type Taken = { state: DeviceState; result: MessageResult };
+type TakenBatch = { state: DeviceState; results: MessageResult[] };
+
 export function takeMessages(
   state: DeviceState,
   spoolId: string,
   messages: readonly InboundMessage[],
   { nowMs, effects }: Decision,
-): { state: DeviceState; results: MessageResult[] } {
+): TakenBatch {
   let next = state;
   const results = messages.map((message): MessageResult => {
     const refusal = refusalOf(next, message);
@@ -77,22 +79,33 @@ export function takeMessages(
       return admitted === undefined ? dropped : refusal;
     }
     if (refusal !== undefined) return refusal;
-    const own: Decision = { nowMs, effects: [] };
-    try {
-      const taken = takeMessage(next, spoolId, message, own);
-      next = taken.state;
-      effects.push(...own.effects);
-      return taken.result;
-    } catch (error) {
-      next = putAside(next, spoolId, message.seq);
-      effects.push({ kind: 'log_failed_message', spoolId, seq: message.seq, error });
-      return { result: 'rejected', reason: 'handling_failed' };
-    }
+    const taken = takeSafely(spoolId, message.seq, { nowMs, effects }, (own) =>
+      takeMessage(next, spoolId, message, own),
+    );
+    next = taken?.state ?? putAside(next, spoolId, message.seq);
+    return taken?.result ?? handlingFailed;
   });
   return { state: next, results };
 }
 
-/** The message is rejected now, and again whenever it comes again. */
+/** Undefined where the handling threw: then nothing of it counts. */
+function takeSafely(
+  spoolId: string,
+  seq: number,
+  { nowMs, effects }: Decision,
+  take: (own: Decision) => Taken,
+): Taken | undefined {
+  const own: Decision = { nowMs, effects: [] };
+  try {
+    const taken = take(own);
+    effects.push(...own.effects);
+    return taken;
+  } catch (error) {
+    effects.push({ kind: 'log_failed_message', spoolId, seq, error });
+    return undefined;
+  }
+}
+
 export function putAside(state: DeviceState, spoolId: string, seq: number): DeviceState {
   return { ...state, deduplication: noteFailed(state.deduplication, spoolId, seq) };
 }
@@ -103,7 +116,7 @@ export function takeRelayMessage(
   action: TopicAction,
   payload: string,
   decision: Decision,
-): { state: DeviceState; result: MessageResult } | undefined {
+): Taken | undefined {
   const { nowMs } = decision;
   const admitted = admitMessage(state, nowMs);
   if (admitted === undefined) return undefined;
@@ -116,19 +129,12 @@ export function takeEdgeMessages(
   state: DeviceState,
   messages: readonly EdgeInbound[],
   { nowMs, effects }: Decision,
-): { state: DeviceState; results: MessageResult[] } {
+): TakenBatch {
   let next = state;
   const results = messages.map(({ action, payload }, index): MessageResult => {
-    const own: Decision = { nowMs, effects: [] };
-    try {
-      const taken = takeEdgeMessage(next, action, payload, own);
-      next = taken.state;
-      effects.push(...own.effects);
-      return taken.result;
-    } catch (error) {
-      effects.push({ kind: 'log_failed_message', spoolId: 'edge', seq: index, error });
-      return { result: 'rejected', reason: 'handling_failed' };
-    }
+    const taken = takeSafely('edge', index, { nowMs, effects }, (own) => takeEdgeMessage(next, action, payload, own));
+    next = taken?.state ?? next;
+    return taken?.result ?? handlingFailed;
   });
   return { state: next, results };
 }
@@ -138,7 +144,7 @@ function takeEdgeMessage(
   action: TopicAction,
   payload: string | undefined,
   decision: Decision,
-): { state: DeviceState; result: MessageResult } {
+): Taken {
   const { nowMs } = decision;
   const meaning = payload === undefined ? notText : readMessage(action, payload);
   const admitted = isExpectedReply(state, meaning) ? state : admitMessage(state, nowMs);
@@ -170,7 +176,6 @@ export function applyCoalesced(state: DeviceState, decision: Decision): DeviceSt
   return next;
 }
 
-/** Of messages that cannot come from the device's present session. */
 function refusalOf(state: DeviceState, message: InboundMessage): MessageResult | undefined {
   const { identity, credentials } = state;
   if (identity.isDisabled) return rejectUnlessEcho(state, message, 'device_disabled');
@@ -185,12 +190,7 @@ function rejectUnlessEcho(state: DeviceState, message: InboundMessage, reason: R
   return isOwn ? { result: 'ignored' } : { result: 'rejected', reason };
 }
 
-function takeMessage(
-  state: DeviceState,
-  spoolId: string,
-  message: InboundMessage,
-  decision: Decision,
-): { state: DeviceState; result: MessageResult } {
+function takeMessage(state: DeviceState, spoolId: string, message: InboundMessage, decision: Decision): Taken {
   const { nowMs } = decision;
   const { seq, action, payload, isDup, redeliveryOf, isSoleReader, receivedAtMs } = message;
   const { deduplication } = state;
@@ -234,12 +234,7 @@ function isExpectedReply(state: DeviceState, meaning: DeviceMessage): boolean {
   return meaning.kind === 'reply' && meaning.id !== undefined && isAwaitingReply(state, meaning.id);
 }
 
-function applyFromDevice(
-  state: DeviceState,
-  meaning: DeviceMessage,
-  atMs: number,
-  decision: Decision,
-): { state: DeviceState; result: MessageResult } {
+function applyFromDevice(state: DeviceState, meaning: DeviceMessage, atMs: number, decision: Decision): Taken {
   // A message that cannot be read was still sent by the device.
   const event =
     meaning.kind === 'status'
@@ -252,12 +247,7 @@ function applyFromDevice(
   return { state: applyReturn(applied.state, decision), result: applied.result };
 }
 
-function applyMessage(
-  before: DeviceState,
-  meaning: DeviceMessage,
-  atMs: number,
-  decision: Decision,
-): { state: DeviceState; result: MessageResult } {
+function applyMessage(before: DeviceState, meaning: DeviceMessage, atMs: number, decision: Decision): Taken {
   const state = supersede(before, meaning);
   switch (meaning.kind) {
     case 'invalid':
@@ -278,6 +268,7 @@ function applyMessage(
 }
 
 const notText = { kind: 'invalid', reason: 'not_an_object' } as const;
+const handlingFailed = { result: 'rejected', reason: 'handling_failed' } as const;
 const dropped = { result: 'rejected', reason: droppedReason } as const;
 
 function duplicateOf(state: DeviceState, spoolId: string, { seq, action, payload, isRetained }: InboundMessage) {

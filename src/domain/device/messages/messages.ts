@@ -28,7 +28,6 @@ const maxPropertyBytes = 1024;
 const maxShownNames = 8;
 const maxShownName = 64;
 
-/** Members of a message that are not properties where the properties stand bare. */
 const messageMembers: readonly string[] = ['method', 'id', 'time', 'timestamp', 'version', 'params'];
 
 /** Routes by `method` where there is one, by topic where there is none (decision: messages). */
@@ -91,7 +90,6 @@ function isTooLarge(payload: string): boolean {
   return payload.length * 3 > maxPayloadBytes && new TextEncoder().encode(payload).length > maxPayloadBytes;
 }
 
-/** The command that a message replies to, so that it can be loaded. Only what may be a reply is read for it. */
 export function mentionedCommands(action: TopicAction, payload: string): string[] {
   const mayBeReply = action === topicActions.propertySetReply || payload.includes(propertySetReplyMethod);
   const message = mayBeReply ? readMessage(action, payload) : undefined;
@@ -103,7 +101,6 @@ export type LastRejected = {
   reason: InvalidReason | 'wrong_type';
   /** Names of the members that were dropped, where the others counted. */
   dropped: readonly string[];
-  /** The first 200 bytes. */
   text: string;
   atMs: number;
 };
@@ -112,7 +109,6 @@ const shownBytes = 200;
 /** One of the same kind is saved this often: a device with a mistake makes it in every report. */
 const saveRejectedEveryMs = 15 * minuteMs;
 
-/** What `message` leaves to be seen: the former entry where all of it was understood. */
 export function noteRejected(
   former: LastRejected | null,
   message: DeviceMessage,

@@ -9,9 +9,7 @@ import type { DeviceState } from '../core/state.ts';
 
 export type PropertiesSlice = {
   values: readonly (readonly [name: string, value: Json, arrivedAtMs: number])[];
-  /** Number of the last change of the position. */
   positionChanges: number;
-  /** The last changes, oldest first. */
   positions: readonly PositionChange[];
 };
 
@@ -64,7 +62,6 @@ export const propertiesSlice: Slice<PropertiesSlice, SavedProperties> = {
   onNewOwner: 'forget',
 };
 
-/** Which reported properties are new or different. Unknown names are kept up to a limit, the documented ones always. */
 export function changedProperties(
   known: PropertiesSlice['values'],
   reported: ReadonlyMap<string, Json>,

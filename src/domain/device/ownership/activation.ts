@@ -1,7 +1,7 @@
 // What an activation does to a device (decision: activation): makes it, gives a known serial a further messaging password, or
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
 import type { ReactivationPolicy } from '../../../protocol/vocabulary.ts';
-import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import type { Decision } from '../core/effects.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
 import { compareProjection, markProjectionBehind } from '../presence/projection.ts';
@@ -21,7 +21,6 @@ import type { Member } from './sharing.ts';
 
 export type Activation = IssuedSecrets & {
   facts: Omit<IdentitySlice, 'deviceId'>;
-  /** The name of a device that nobody has named. */
   defaultName: string;
   policy: ReactivationPolicy | null;
   /** The user of the claim token that came with it. */
@@ -32,7 +31,6 @@ export type Activation = IssuedSecrets & {
   wasActivated: boolean;
 };
 
-/** What D1 has of a device whose session was lost. */
 export type LostDevice = {
   deviceId: string;
   settings: DeviceSettings;
@@ -81,7 +79,7 @@ export function activateAgain(
     const credentials = replacePasswords(claimed.credentials, issued, isAwaitingLogin, nowMs);
     return {
       state: count({ ...claimed, credentials }),
-      result: { ok: true, value: { isNew: false, endsSessions: true } },
+      result: accept({ isNew: false, endsSessions: true }),
     };
   }
   const isUnproven = judged.reason === 'open';
@@ -93,7 +91,7 @@ export function activateAgain(
   const known = isActivated(state.credentials) ? state : markProjectionBehind(state, true);
   const next = count({ ...known, ownership: { ...ownership, isReleased: false }, credentials });
   if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials_rotated', decision);
-  return { state: next, result: { ok: true, value: { isNew: false, endsSessions: false } } };
+  return { state: next, result: accept({ isNew: false, endsSessions: false }) };
 }
 
 /** A serial that is new. One whose session was lost has to be restored before: D1 knows whose it is. */

@@ -1,9 +1,9 @@
 // What its owner changes of a device: its name, whether it is disabled, its messaging credentials, its owner (decision:
 // ownership). A claim is activation.ts. Each new owner begins an ownership period: the slices, and storage, forget the one before.
-import { refuse, type Outcome, type Refusal } from '../../refusal.ts';
+import { accept, refuse, type Refusal } from '../../refusal.ts';
 import { endGuestLinks } from '../commands/guest-links.ts';
 import type { Decision } from '../core/effects.ts';
-import type { EventOf, Handled } from '../core/events.ts';
+import type { Handler } from '../core/events.ts';
 import { forNewOwner, type DeviceState } from '../core/state.ts';
 import { applyPresence } from '../presence/announcements.ts';
 import { closeEdgeSession, revokeEdgeSession } from '../presence/direct-session.ts';
@@ -19,11 +19,7 @@ import {
 import { note, openOffer, type IdentitySlice } from './ownership.ts';
 import { refuseUnless } from './sharing.ts';
 
-export function administer(
-  state: DeviceState,
-  { actor, change }: EventOf<'administered'>,
-  decision: Decision,
-): Handled<'administered'> {
+export const administer: Handler<'administered'> = (state, { actor, change }, decision) => {
   const refusal =
     (change.name !== undefined || change.isDisabled === undefined ? refuseUnless(state, actor, 'rename') : undefined) ??
     (change.isDisabled === undefined ? undefined : refuseUnless(state, actor, 'disable'));
@@ -37,14 +33,10 @@ export function administer(
   const next = applyPresence(ended, { kind: 'due' }, decision).state;
   if (isToEnd) endRelaySessions(next, 'disabled', decision);
   const { name, isDisabled } = next.identity;
-  return { state: next, result: { ok: true, value: { name, isDisabled } } };
-}
+  return { state: next, result: accept({ name, isDisabled }) };
+};
 
-export function replaceCredentials(
-  state: DeviceState,
-  { passwordDigest, address }: EventOf<'credentials_replaced'>,
-  decision: Decision,
-): Handled<'credentials_replaced'> {
+export const replaceCredentials: Handler<'credentials_replaced'> = (state, { passwordDigest, address }, decision) => {
   const { credentials, settings, identity } = state;
   const issued = { secretDigest: credentials.secretDigest, passwordDigest };
   const replaced = replacePasswords(credentials, issued, settings.asksAtLogin, decision.nowMs);
@@ -54,84 +46,64 @@ export function replaceCredentials(
   const { productKey, deviceId } = identity;
   return {
     state: note(next, 'credentials_replaced', address, decision.nowMs),
-    result: { ok: true, value: { productKey, deviceId } },
+    result: accept({ productKey, deviceId }),
   };
-}
+};
 
-/** Given up: it belongs to its product's owner again, and nobody's credentials are valid. */
-export function release(
-  state: DeviceState,
-  { defaultName }: EventOf<'released'>,
-  decision: Decision,
-): Handled<'released'> {
+export const release: Handler<'released'> = (state, { defaultName }, decision) => {
   const { productKey, deviceId, productOwnerId } = state.identity;
   const ended = endSession(state, decision);
   const owner = { ownerId: productOwnerId, claimedAtMs: null, name: defaultName };
   const begun = beginLife(ended, owner, decision);
   const released = { ...begun, ownership: { ...begun.ownership, isReleased: true } };
   // Without the address, which is the former owner's.
-  return { state: note(released, 'released', null, decision.nowMs), result: done({ productKey, deviceId }) };
-}
+  return { state: note(released, 'released', null, decision.nowMs), result: accept({ productKey, deviceId }) };
+};
 
-/** Takes the place of an offer that was made before. */
-export function offerTransfer(
-  state: DeviceState,
-  { offer, address }: EventOf<'transfer_offered'>,
-  { nowMs }: Decision,
-): Handled<'transfer_offered'> {
+export const offerTransfer: Handler<'transfer_offered'> = (state, { offer, address }, { nowMs }) => {
   if (offer.toUserId === state.identity.ownerId) {
     return { state, result: refuse({ kind: 'invalid_input', path: 'email', problem: 'is your own' }) };
   }
   const offered = { ...state, ownership: { ...state.ownership, offer } };
-  return { state: note(offered, 'transfer_offered', address, nowMs), result: done(null) };
-}
+  return { state: note(offered, 'transfer_offered', address, nowMs), result: accept(null) };
+};
 
-export function withdrawTransfer(
-  state: DeviceState,
-  { address }: EventOf<'transfer_withdrawn'>,
-  { nowMs }: Decision,
-): Handled<'transfer_withdrawn'> {
+export const withdrawTransfer: Handler<'transfer_withdrawn'> = (state, { address }, { nowMs }) => {
   if (openOffer(state.ownership, nowMs) === undefined) return { state, result: refuse(noOffer(state)) };
-  return { state: note(withoutOffer(state), 'transfer_withdrawn', address, nowMs), result: done(null) };
-}
+  return { state: note(withoutOffer(state), 'transfer_withdrawn', address, nowMs), result: accept(null) };
+};
 
-/** By whom the device was offered to. The device goes on working: it keeps the password that it uses. */
-export function answerTransfer(
-  state: DeviceState,
-  { userId, offerId, isAccepted, address }: EventOf<'transfer_answered'>,
-  decision: Decision,
-): Handled<'transfer_answered'> {
+export const answerTransfer: Handler<'transfer_answered'> = (
+  state,
+  { userId, offerId, isAccepted, address },
+  decision,
+) => {
   const { nowMs } = decision;
   const offer = openOffer(state.ownership, nowMs);
   if (offer?.offerId !== offerId || offer.toUserId !== userId) {
     return { state, result: refuse(noOffer(state)) };
   }
-  if (!isAccepted) return { state: note(withoutOffer(state), 'transfer_declined', address, nowMs), result: done(null) };
+  if (!isAccepted)
+    return { state: note(withoutOffer(state), 'transfer_declined', address, nowMs), result: accept(null) };
   const credentials = endGenerations(keepSessionPassword(state.credentials));
   const kept = { ...state, credentials };
   const begun = beginLife(kept, { ownerId: userId, claimedAtMs: nowMs }, decision);
-  return { state: note(begun, 'transferred', address, nowMs), result: done(null) };
-}
+  return { state: note(begun, 'transferred', address, nowMs), result: accept(null) };
+};
 
 /** @param untilMs null closes it */
-export function setPairingWindow(
-  state: DeviceState,
-  { untilMs, address }: EventOf<'pairing_window_set'>,
-  { nowMs }: Decision,
-): Handled<'pairing_window_set'> {
+export const setPairingWindow: Handler<'pairing_window_set'> = (state, { untilMs, address }, { nowMs }) => {
   const set = { ...state, ownership: { ...state.ownership, pairingUntilMs: untilMs } };
   const reason = untilMs === null ? 'pairing_closed' : 'pairing_opened';
-  return { state: note(set, reason, address, nowMs), result: done(null) };
-}
+  return { state: note(set, reason, address, nowMs), result: accept(null) };
+};
 
-/** Nobody is in session any more, and no password is valid. */
 export function endSession(state: DeviceState, decision: Decision): DeviceState {
   const { credentials, settings } = state;
   const ended = { ...endPasswords(credentials, settings.asksAtLogin, decision.nowMs), secretDigest: '' };
   return revokeEdgeSession({ ...state, credentials: ended }, decision);
 }
 
-/** Ends what the owner before could see and do, and tells D1 of the new one. */
 export function beginLife(
   state: DeviceState,
   owner: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'> & { name?: string },
@@ -156,8 +128,4 @@ function withoutOffer(state: DeviceState): DeviceState {
 
 function noOffer({ identity }: DeviceState): Refusal {
   return { kind: 'not_found', what: 'transfer', id: identity.deviceId };
-}
-
-function done<T>(value: T): Outcome<T> {
-  return { ok: true, value };
 }

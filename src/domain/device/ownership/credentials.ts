@@ -91,12 +91,10 @@ export function liveGenerations(credentials: CredentialsSlice, nowMs: number): n
   return validPasswords(credentials, nowMs).map(({ generation }) => generation);
 }
 
-/** When the next of the passwords that are held here ends, or has ended. */
 export function nextEndMs(credentials: CredentialsSlice): number {
   return Math.min(...credentials.passwords.map((password) => endsAtMs(credentials, password)));
 }
 
-/** Without the passwords that have ended. */
 export function dropEnded(credentials: CredentialsSlice, nowMs: number): CredentialsSlice {
   const valid = validPasswords(credentials, nowMs);
   return valid.length === credentials.passwords.length ? credentials : withPasswords(credentials, valid);
@@ -166,13 +164,11 @@ export function noteSession(
   return { ...credentials, passwords, sessionDigest: digest };
 }
 
-/** Whether a login took over a session that another password had open, which it does not end. */
 function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolean {
   const countKept = ({ passwords }: CredentialsSlice) => passwords.filter(({ isKept }) => isKept).length;
   return countKept(after) > countKept(before);
 }
 
-/** A login, at the broker or at the relay. */
 export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
   const isNews = credentials.passwords.some(
     (one) => one.digest === digest && nowMs - (one.lastUsedAtMs ?? -Infinity) >= useResolutionMs,
@@ -184,7 +180,6 @@ export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: nu
   return { ...credentials, passwords };
 }
 
-/** Ends every password but the session's, or the newest where there was no session yet. */
 export function keepSessionPassword(credentials: CredentialsSlice): CredentialsSlice {
   const { passwords, sessionDigest } = credentials;
   const kept = passwords.find(({ digest }) => digest === sessionDigest) ?? passwords.at(-1);
@@ -197,7 +192,6 @@ export function endPasswords(credentials: CredentialsSlice, isAwaitingLogin: boo
   return { ...ended, isAwaitingLogin, acceptedFromMs: nowMs };
 }
 
-/** Ends every password but the new one. */
 export function replacePasswords(
   credentials: CredentialsSlice,
   issued: IssuedSecrets,
@@ -232,7 +226,6 @@ function withPasswords(credentials: CredentialsSlice, passwords: MessagingPasswo
   return { ...credentials, passwords, ended: [...credentials.ended, ...ended].slice(-maxEnded) };
 }
 
-/** `matchedDigest`: the stored digest that equals the password's. */
 export type Login = { productKey: string; isClientIdRight: boolean; matchedDigest: string | undefined };
 
 export function refuseLogin(state: DeviceState, login: Login, nowMs: number): Refusal | undefined {

@@ -42,7 +42,6 @@ export type OwnershipSlice = {
   isReleased: boolean;
   pairingUntilMs: number | null;
   offer: TransferOffer | null;
-  /** Number of the last journal entry. */
   entries: number;
   /** The version of the projection from which on D1 has to be told the owner; null where it knows. */
   ownerVersion: number | null;
@@ -102,7 +101,6 @@ export type ActivationProof = {
   isSecretRight: boolean;
 };
 
-/** Whether a serial that was activated before may be activated again, and by what. */
 export function judgeActivation(
   { identity, ownership }: { identity: Pick<IdentitySlice, 'ownerId' | 'claimedAtMs'>; ownership: OwnershipSlice },
   { policy, claimantId, isSecretRight }: ActivationProof,
@@ -131,7 +129,6 @@ function isPairingOpen({ pairingUntilMs }: OwnershipSlice, nowMs: number): boole
   return pairingUntilMs !== null && nowMs < pairingUntilMs;
 }
 
-/** The offer that may still be accepted. */
 export function openOffer({ offer }: OwnershipSlice, nowMs: number): TransferOffer | undefined {
   return offer !== null && nowMs < offer.expiresAtMs ? offer : undefined;
 }
@@ -163,7 +160,6 @@ export function viewOwnership(
   };
 }
 
-/** An entry in the events of the device, for what its owner or a claim did. */
 export function note<State extends Noted>(
   state: State,
   reason: OwnershipChange,
@@ -173,7 +169,6 @@ export function note<State extends Noted>(
   return append(state, { reason, time: nowMs, address });
 }
 
-/** The same, for what owner and members did to with whom it is shared. */
 export function noteMembership<State extends Noted>(
   state: State,
   reason: MembershipChange,

@@ -3,11 +3,11 @@
 import type { Slice } from '../core/slice.ts';
 import type { MembershipChange } from '../../../protocol/vocabulary.ts';
 import { refusalOf, roleOf, usersWith, type Actor, type DeviceAction, type MemberRole } from '../../access.ts';
-import { refuse, type Refusal } from '../../refusal.ts';
+import { accept, refuse, type Refusal } from '../../refusal.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
 import { noteMembership } from './ownership.ts';
-import type { EventOf, Handled } from '../core/events.ts';
+import type { Handler, Reporter } from '../core/events.ts';
 
 export type Member = { userId: number; role: MemberRole; sinceMs: number };
 
@@ -32,31 +32,25 @@ export const sharingSlice: Slice<SharingSlice> = {
 
 export type InvitationChange = Extract<MembershipChange, 'invited' | `invitation_${string}`>;
 
-/** A write or call that has not ended by then counts as lost. */
 const lostAfterMs = 30_000;
 const backOffMs = 10_000;
 
-/** Whom a change is about, and where it was asked for. */
 export type Party = { email: string; address: string | null };
 
 /** `maxMembers`: where the owner has a limit of their own. */
 export type NewMember = { userId: number; role: MemberRole; invitedBy: number; maxMembers?: number | undefined };
 
 /** An invitation, which gives no right: it is in the events alone. */
-export function noteInvitation(
-  state: DeviceState,
-  { change, role, email, address }: EventOf<'invitation_changed'>,
-  { nowMs }: Decision,
-): Handled<'invitation_changed'> {
-  return { state: noteMembership(state, change, { email, role, address }, nowMs), result: ok(null) };
-}
+export const noteInvitation: Handler<'invitation_changed'> = (state, { change, role, email, address }, { nowMs }) => {
+  return { state: noteMembership(state, change, { email, role, address }, nowMs), result: accept(null) };
+};
 
 /** `invitedBy` must be allowed to share the device still. Whoever is a member gets the new role. */
-export function addMember(
-  state: DeviceState,
-  { userId, role, invitedBy, maxMembers, email, address }: EventOf<'member_joined'>,
-  { nowMs }: Decision,
-): Handled<'member_joined'> {
+export const addMember: Handler<'member_joined'> = (
+  state,
+  { userId, role, invitedBy, maxMembers, email, address },
+  { nowMs },
+) => {
   const { sharing, identity, settings } = state;
   const { deviceId } = identity;
   const inviter = roleOf(ownershipOf(state), invitedBy);
@@ -69,41 +63,32 @@ export function addMember(
   }
   const before = sharing.members.find((one) => one.userId === userId);
   const member = { userId, role, sinceMs: before?.sinceMs ?? nowMs };
-  if (before?.role === role) return { state, result: ok(before) };
+  if (before?.role === role) return { state, result: accept(before) };
   const ending = sharing.ending.filter((one) => one.userId !== userId);
   const joined = withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]);
   const change = before === undefined ? 'joined' : 'role_changed';
-  return { state: noteMembership(joined, change, { email, role, address }, nowMs), result: ok(member) };
-}
+  return { state: noteMembership(joined, change, { email, role, address }, nowMs), result: accept(member) };
+};
 
-export function changeMember(
-  state: DeviceState,
-  { userId, role, email, address }: EventOf<'member_changed'>,
-  { nowMs }: Decision,
-): Handled<'member_changed'> {
+export const changeMember: Handler<'member_changed'> = (state, { userId, role, email, address }, { nowMs }) => {
   const member = state.sharing.members.find((one) => one.userId === userId);
   if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   const changed = { ...member, role };
   const members = state.sharing.members.map((one) => (one === member ? changed : one));
-  if (member.role === role) return { state, result: ok(member) };
+  if (member.role === role) return { state, result: accept(member) };
   const noted = noteMembership(withMembers(state, members), 'role_changed', { email, role, address }, nowMs);
-  return { state: noted, result: ok(changed) };
-}
+  return { state: noted, result: accept(changed) };
+};
 
-/** The member's subscriptions end at once. */
-export function removeMember(
-  state: DeviceState,
-  { userId, actor, email, address }: EventOf<'member_removed'>,
-  { nowMs }: Decision,
-): Handled<'member_removed'> {
+export const removeMember: Handler<'member_removed'> = (state, { userId, actor, email, address }, { nowMs }) => {
   const members = state.sharing.members.filter((one) => one.userId !== userId);
   if (members.length === state.sharing.members.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   }
   const change = actor.userId === userId ? 'left' : 'removed';
   const noted = noteMembership(withMembers(state, members), change, { email, role: null, address }, nowMs);
-  return { state: endSubscriptionsOf(noted, [userId]), result: ok(null) };
-}
+  return { state: endSubscriptionsOf(noted, [userId]), result: accept(null) };
+};
 
 /** Another owner: nobody is a member any more, and who was, or was the owner, may not follow the device. */
 function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
@@ -116,7 +101,6 @@ function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
   );
 }
 
-/** The user may not follow the device any more, whoever that is. */
 function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): DeviceState {
   const { sharing, subscriptions } = state;
   const added = userIds.flatMap((userId) => subscriptions.map(({ shard }) => ({ userId, shard })));
@@ -131,29 +115,23 @@ export function compareMembers(state: DeviceState, versionInD1: number): DeviceS
   return withMembers({ ...state, sharing: { ...state.sharing, version: Math.max(version, versionInD1) } }, members);
 }
 
-/** D1 took the members of that version, or not. */
-export function noteMembersWritten(
-  state: DeviceState,
-  { version, isWritten }: EventOf<'members_written'>,
-  { nowMs }: Decision,
-): DeviceState {
+export const noteMembersWritten: Reporter<'members_written'> = (state, { version, isWritten }, { nowMs }) => {
   const { sharing } = state;
   if (!isWritten) return retryLater(state, nowMs);
   const writtenVersion = Math.max(sharing.writtenVersion, version);
   return { ...state, sharing: { ...sharing, writtenVersion } };
-}
+};
 
-export function noteSubscriptionsEnded(
-  state: DeviceState,
-  { userId, shard, isDone }: EventOf<'subscriptions_ended'>,
-  { nowMs }: Decision,
-): DeviceState {
+export const noteSubscriptionsEnded: Reporter<'subscriptions_ended'> = (
+  state,
+  { userId, shard, isDone },
+  { nowMs },
+) => {
   if (!isDone) return retryLater(state, nowMs);
   const ending = state.sharing.ending.filter((one) => one.userId !== userId || one.shard !== shard);
   return { ...state, sharing: { ...state.sharing, ending } };
-}
+};
 
-/** Starts what is open and due. */
 export function planSharing(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
   const { version, writtenVersion, members, ending, retryAtMs } = state.sharing;
   if (!isUnfinished(state.sharing) || nowMs < retryAtMs) return state;
@@ -180,15 +158,10 @@ function withMembers(state: DeviceState, members: readonly Member[]): DeviceStat
   return { ...state, sharing: { ...sharing, members, version: sharing.version + 1, retryAtMs: 0 } };
 }
 
-function ok<T>(value: T): { ok: true; value: T } {
-  return { ok: true, value };
-}
-
 export function refuseUnless(state: DeviceState, actor: Actor, action: DeviceAction): Refusal | undefined {
   return refusalOf(ownershipOf(state), actor, action);
 }
 
-/** D1 or a relay shard does not know the last change yet. */
 function isUnfinished({ version, writtenVersion, ending }: SharingSlice): boolean {
   return version > writtenVersion || ending.length > 0;
 }

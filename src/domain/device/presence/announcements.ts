@@ -24,7 +24,6 @@ type Announcement = { status: 'online' | 'offline'; time: number; isPublished: b
 
 export type PresenceSlice = {
   connection: PresenceState;
-  /** Number of the last transition. */
   transitions: number;
   /** Transitions that are not in the history yet, because there were too many: the last, with their number. */
   waiting: { entry: Transition; dueAtMs: number } | null;
@@ -112,7 +111,6 @@ export function resolutionOf({ settings, presence, edge }: DeviceState): number 
     : presenceTimes.recordResolutionMs(settings.keepAliveSeconds);
 }
 
-/** `hasReturned`: the device has come back by this event. */
 export function applyPresence(
   state: DeviceState,
   event: PresenceEvent,
@@ -173,7 +171,6 @@ export function noteAnnouncementEnd(
   return pendingAnnouncement(ended, decision.nowMs)?.time === time ? ended : publishAnnouncement(ended, decision);
 }
 
-/** Whether a status message is the service's own, received back through the bridge. */
 export function isEcho({ presence }: DeviceState, payload: string): boolean {
   if (presence.announcements.length === 0) return false;
   const received = JSON.stringify(parseJson(payload));
@@ -205,7 +202,6 @@ function announce(state: DeviceState, status: 'online' | 'offline', decision: De
   return publishAnnouncement(announced, decision);
 }
 
-/** Publishes the newest announcement, the only one that is still news. */
 function publishAnnouncement(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
   const pending = pendingAnnouncement(state, nowMs);
   if (pending === undefined || state.presence.isAnnouncing) return state;

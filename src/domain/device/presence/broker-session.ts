@@ -1,9 +1,9 @@
 // The device's session at a broker, and its login at a relay shard: what an accepted login begins, and what the broker reports
 // of the connection. A direct session is direct-session.ts.
-import { refuse } from '../../refusal.ts';
+import { accept, refuse } from '../../refusal.ts';
 import { applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';
-import type { EventOf, Handled } from '../core/events.ts';
+import type { Handler, Reporter } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { noteRefusal, noteSessionLogin, noteUse, refuseLogin } from '../ownership/credentials.ts';
 import { addSubscription } from '../messages/subscriptions.ts';
@@ -11,11 +11,7 @@ import { applyPresence } from './announcements.ts';
 import { leaveEdge } from './direct-session.ts';
 import { planRecordCheck } from './projection.ts';
 
-export function logIn(
-  state: DeviceState,
-  event: EventOf<'login_attempted'>,
-  decision: Decision,
-): Handled<'login_attempted'> {
+export const logIn: Handler<'login_attempted'> = (state, event, decision) => {
   const { nowMs } = decision;
   const refusal = refuseLogin(state, event, nowMs);
   if (refusal !== undefined) {
@@ -28,14 +24,10 @@ export function logIn(
       : registerShard(state, digest, event.relayShard, nowMs);
   const generation = next.credentials.passwords.find((one) => one.digest === digest)?.generation ?? 0;
   const { productKey, deviceId } = next.identity;
-  return { state: next, result: { ok: true, value: { productKey, deviceId, generation } } };
-}
+  return { state: next, result: accept({ productKey, deviceId, generation }) };
+};
 
-export function noteConnection(
-  state: DeviceState,
-  { report }: EventOf<'connection_reported'>,
-  decision: Decision,
-): DeviceState {
+export const noteConnection: Reporter<'connection_reported'> = (state, { report }, decision) => {
   if (report.kind !== 'connected') {
     // What a broker knows of the device's earlier sessions says nothing about the one here.
     if (state.edge.session !== null) return state;
@@ -46,7 +38,7 @@ export function noteConnection(
   if (state.credentials.isAwaitingLogin || !isOverHere) return state;
   const next = applyPresenceAndReturn(leaveEdge(state, decision), report, decision);
   return planRecordCheck(next, decision.nowMs);
-}
+};
 
 function beginAtBroker(state: DeviceState, digest: string, address: string | null, decision: Decision): DeviceState {
   const loggedIn = noteSessionLogin(state, digest, address, decision.nowMs);

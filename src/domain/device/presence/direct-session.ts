@@ -3,11 +3,11 @@
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
-import { refuse } from '../../refusal.ts';
+import { accept, refuse } from '../../refusal.ts';
 import { topicOf } from '../../topics.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';
-import type { EventOf, Handled } from '../core/events.ts';
+import type { Handler } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { admitMessage } from '../messages/coalescing.ts';
 import { takeEdgeMessages } from '../messages/inbox.ts';
@@ -46,7 +46,6 @@ export const edgeSlice: Slice<EdgeSlice> = {
   onNewOwner: 'keep',
 };
 
-/** What the socket of the open session knows. */
 export type OpenSession = { startedAtMs: number; lastPacketAtMs: number; silentFromMs: number };
 
 /** `will`: of the session that is over, where its end lets it be published. */
@@ -96,7 +95,6 @@ export function closeEdgeSession(state: DeviceState, reason: EdgeEndReason, deci
   return endEdgeSession(state, { startedAtMs, reason, will: null, endedAtMs: decision.nowMs }, decision);
 }
 
-/** The credentials of its session have ended. */
 export function revokeEdgeSession(state: DeviceState, decision: Decision): DeviceState {
   endSocket(state, decision);
   const ended = { ...state, edge: { ...state.edge, session: null } };
@@ -172,11 +170,7 @@ function withLastOnline(state: DeviceState, atMs: number): DeviceState {
   return { ...state, presence: { ...presence, connection: { ...presence.connection, lastOnlineAtMs: atMs } } };
 }
 
-export function connectAtEdge(
-  state: DeviceState,
-  event: EventOf<'edge_connected'>,
-  decision: Decision,
-): Handled<'edge_connected'> {
+export const connectAtEdge: Handler<'edge_connected'> = (state, event, decision) => {
   const { nowMs } = decision;
   const refusal = refuseLogin(state, event, nowMs);
   if (refusal !== undefined) {
@@ -184,14 +178,14 @@ export function connectAtEdge(
   }
   const loggedIn = noteSessionLogin(state, event.matchedDigest ?? '', event.address, nowMs);
   const begun = beginEdgeSession(loggedIn, event.takenOver, decision);
-  return { state: begun.state, result: { ok: true, value: { startedAtMs: begun.startedAtMs } } };
-}
+  return { state: begun.state, result: accept({ startedAtMs: begun.startedAtMs }) };
+};
 
-export function takeEdgePackets(
-  state: DeviceState,
-  { startedAtMs, messages, delivered, hasSubscribed, end }: EventOf<'edge_packets_received'>,
-  decision: Decision,
-): Handled<'edge_packets_received'> {
+export const takeEdgePackets: Handler<'edge_packets_received'> = (
+  state,
+  { startedAtMs, messages, delivered, hasSubscribed, end },
+  decision,
+) => {
   const generations = liveGenerations(state.credentials, decision.nowMs);
   // Another session has begun, or the credentials have ended.
   if (state.edge.session?.startedAtMs !== startedAtMs) {
@@ -208,4 +202,4 @@ export function takeEdgePackets(
     state: next,
     result: { results: taken.results, subscriptions: next.subscriptions, generations, readers: readersOf(next) },
   };
-}
+};

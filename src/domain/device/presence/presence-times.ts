@@ -2,7 +2,6 @@
 // are constants. Decides nothing: the rules are presence.ts, those of a direct connection direct-session.ts.
 import { hourMs, secondMs } from '../../time.ts';
 
-/** Limits of the Worker among the times. */
 export type PresenceLimits = Record<'sessionSilenceHours' | 'edgeWatchSeconds' | 'edgeReconnectGraceSeconds', number>;
 
 export const presenceTimes = {

@@ -31,7 +31,6 @@ export type PresenceState = {
 };
 
 export type PresenceEvent =
-  /** The broker accepted a session. */
   | { kind: 'connected'; sessionStartedAtMs: number }
   /** A session ended; brokers that do not say which one leave `sessionStartedAtMs` null. */
   | { kind: 'disconnected'; sessionStartedAtMs: number | null; endedAtMs: number; reason: string }
@@ -47,7 +46,6 @@ export type PresenceEvent =
   | { kind: 'message'; atMs: number }
   /** The session at the edge ended. `isEvidence`: until then the device was there. */
   | { kind: 'edge_ended'; endedAtMs: number; reason: EdgeEndReason; isEvidence: boolean }
-  /** The credentials of its session ended. */
   | { kind: 'revoked' }
   /** Time has passed, or the device was disabled or enabled. */
   | { kind: 'due' };
@@ -70,7 +68,6 @@ type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail:
 
 export type PresenceOutcome = {
   state: PresenceState;
-  /** Set where `isOnline` changed. */
   transition: PresenceTransition | undefined;
   /** What the service has to publish, because the last announcement is not true any more. */
   announce: 'online' | 'offline' | undefined;
@@ -78,7 +75,6 @@ export type PresenceOutcome = {
   hasReturned: boolean;
 };
 
-/** What one event does to the connection, before announcements are considered. */
 type Move = { state: PresenceState; reason: TransitionReason; detail?: string; atMs: number; hasReturned?: boolean };
 
 const { reorderingMs, oldWillMs, unknownFarewellMs } = presenceTimes;
@@ -126,7 +122,6 @@ export function decidePresence(
   };
 }
 
-/** When an inactive device counts as offline. */
 export function inactivityDueAtMs(state: PresenceState, rules: PresenceRules): number | null {
   return state.isOnline ? (state.lastOnlineAtMs ?? 0) + silenceAllowedMs(state, rules) : null;
 }
@@ -290,7 +285,6 @@ function goUnconfirmed(state: PresenceState, nowMs: number): Move {
   return goOffline(ended, 'service', 'unconfirmed', state.lastOnlineAtMs ?? nowMs, nowMs);
 }
 
-/** When the device was there, or was known to be gone. */
 function lastKnownAtMs({ lastOnlineAtMs, offlineAtMs }: PresenceState): number {
   return Math.max(lastOnlineAtMs ?? 0, offlineAtMs ?? 0);
 }
@@ -320,7 +314,6 @@ function goOffline(
   return { state: { ...state, ...gone, lastOnlineAtMs }, reason, detail, atMs: offlineAtMs };
 }
 
-/** Compares the last announcement with the truth, and plans the next one. */
 function planAnnouncement(
   state: PresenceState,
   graceMs: number,

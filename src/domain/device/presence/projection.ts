@@ -7,7 +7,7 @@ import { fingerprint } from '../../fingerprint.ts';
 import type { Decision, Projection } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
 import { isActivated } from '../ownership/credentials.ts';
-import type { EventOf } from '../core/events.ts';
+import type { Reporter } from '../core/events.ts';
 
 /** Memory only: `isProjectionBehind` of the presence slice is what outlives the object. */
 export type ProjectionSlice = {
@@ -16,7 +16,6 @@ export type ProjectionSlice = {
   startedAtMs: number;
   /** No write starts before; while one is under way, when it counts as lost. */
   nextAtMs: number;
-  /** Failures in a row. */
   failures: number;
 };
 
@@ -35,7 +34,6 @@ export type RecordCheckSlice = {
 export type ProjectionOutcome = 'written' | 'failed' | { retryAfterMs: number };
 
 const lostAfterMs = 30_000;
-/** Writes of a device into D1. */
 export const projectionsPerMinute = 30;
 const firstBackOffMs = 2_000;
 const maxBackOffMs = 300_000;
@@ -73,7 +71,6 @@ export function markProjectionBehind(state: DeviceState, isUrgent = false): Devi
   };
 }
 
-/** Starts a write where one is due. */
 export function planProjection(state: DeviceState, { nowMs, effects }: Decision): DeviceState {
   const { projection, presence } = state;
   if (!presence.isProjectionBehind) return state;
@@ -84,11 +81,7 @@ export function planProjection(state: DeviceState, { nowMs, effects }: Decision)
 }
 
 /** A write that a newer change overtook was not the last one. */
-export function noteProjectionEnd(
-  state: DeviceState,
-  { version, outcome }: EventOf<'projection_ended'>,
-  { nowMs }: Decision,
-): DeviceState {
+export const noteProjectionEnd: Reporter<'projection_ended'> = (state, { version, outcome }, { nowMs }) => {
   const { projection, presence } = state;
   if (outcome === 'failed') {
     const backOffMs = Math.min(firstBackOffMs * 2 ** projection.failures, maxBackOffMs) * (0.5 + spreadOf(state));
@@ -105,7 +98,7 @@ export function noteProjectionEnd(
     presence: { ...presence, isProjectionBehind },
     projection: { ...projection, failures: 0, nextAtMs },
   };
-}
+};
 
 function projectionOf({ identity, ownership, presence, credentials }: DeviceState): Projection {
   const { isOnline, lastOnlineAtMs } = presence.connection;

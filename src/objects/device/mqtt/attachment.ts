@@ -26,7 +26,6 @@ const attachmentSchema = z.object({
 });
 export type EdgeAttachment = z.infer<typeof attachmentSchema>;
 
-/** Undefined where it cannot be read. */
 export function readAttachment(socket: WebSocket): EdgeAttachment | undefined {
   return attachmentSchema.safeParse(socket.deserializeAttachment()).data;
 }

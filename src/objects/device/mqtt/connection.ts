@@ -16,10 +16,9 @@ export class EdgeConnection {
   readonly address: string;
   phase: EdgeAttachment['phase'];
   session: EdgeSession | null;
-  /** Its CONNECT is being checked. */
   isLoggingIn = false;
   readonly gathering = new PacketGathering();
-  readonly #reader = new PacketReader();
+  readonly reader = new PacketReader();
   #bucket: Bucket | undefined;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
@@ -48,19 +47,6 @@ export class EdgeConnection {
     return this.phase === 'open';
   }
 
-  get waitingBytes(): number {
-    return this.#reader.waiting;
-  }
-
-  receive(bytes: Uint8Array): void {
-    this.#reader.push(bytes);
-  }
-
-  /** The next whole packet. */
-  read(maxBytes: number): RawPacket | Unreadable | undefined {
-    return this.#reader.next(maxBytes);
-  }
-
   /** All whole packets, up to one that cannot be read. @param read is told of each, and where the device sends too many */
   *packets(
     { limits, rateLimits }: Pick<Config, 'limits' | 'rateLimits'>,
@@ -68,7 +54,7 @@ export class EdgeConnection {
     nowMs: number,
   ): Generator<RawPacket | Unreadable> {
     for (;;) {
-      const raw = this.#reader.next(limits.edgePacketBytes);
+      const raw = this.reader.next(limits.edgePacketBytes);
       if (raw === undefined) return;
       read.packets += 1;
       if (rateLimits === 'production' && !this.#mayReceive(limits.edgePacketsPerSecond, nowMs)) {
@@ -80,20 +66,9 @@ export class EdgeConnection {
     }
   }
 
-  /** Whether what has come may be the beginning of a CONNECT. */
-  mayBeConnect(): boolean {
-    const [first = 0x10] = this.#reader.rest();
-    return first === 0x10;
-  }
-
   #mayReceive(perSecond: number, nowMs: number): boolean {
     const rate = { burst: directLimits.packetBurst, perSecond };
     return takeToken((this.#bucket ??= fullBucket(rate, nowMs)), rate, nowMs);
-  }
-
-  /** The type of the packet that may be read; undefined where none is whole. */
-  nextType(maxBytes: number): number | undefined {
-    return this.#reader.nextType(maxBytes);
   }
 
   send(bytes: Uint8Array): boolean {

@@ -16,6 +16,7 @@ import {
   type ConnectPacket,
   type ProtocolLevel,
 } from '../../../protocol/mqtt-codec/client-packets.ts';
+import type { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodePuback, encodePublish } from '../../../protocol/mqtt-codec/server-packets.ts';
 import type { EdgeConnection } from './connection.ts';
 import type { RelayMessage } from '../../calls/push-to-relays.ts';
@@ -28,10 +29,10 @@ type First =
 const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
 
 /** Undefined where it has not come whole. */
-export function readConnect(connection: EdgeConnection): First | undefined {
-  const raw = connection.read(maxConnectBytes);
+export function readConnect(reader: PacketReader): First | undefined {
+  const raw = reader.next(maxConnectBytes);
   // Whoever speaks something else would have to be waited for.
-  if (raw === undefined) return connection.mayBeConnect() ? undefined : connectExpected;
+  if (raw === undefined) return (reader.rest()[0] ?? 0x10) === 0x10 ? undefined : connectExpected;
   const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
   if ('malformed' in packet) {
     const { reason, malformed } = unreadable(packet.malformed);
@@ -43,7 +44,6 @@ export function readConnect(connection: EdgeConnection): First | undefined {
   return connectExpected;
 }
 
-/** One frame for all answers. */
 export function answer(connection: EdgeConnection, step: EdgeStep, taken: EdgeTaken | undefined): void {
   const { level } = step.session;
   const parts = step.replies.map((reply) =>
@@ -84,10 +84,8 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return bytes;
 }
 
-/** How a message for the device went; undefined where it has no session here. */
 export type EdgeDelivery = 'written' | 'not_subscribed' | 'busy' | undefined;
 
-/** Writes a message to a session, as it has subscribed to it. */
 export function deliver(
   connection: EdgeConnection,
   session: EdgeSession,

@@ -8,18 +8,13 @@ import {
   type ConnectRefusal,
 } from '../../../domain/direct/answer-codes.ts';
 import { readLogin, type EdgeLogin } from '../../../domain/direct/connect.ts';
-import { unreadable } from '../../../domain/direct/session.ts';
 import { refuse, RefusedError, type Outcome, type Refusal } from '../../../domain/refusal.ts';
 import { log } from '../../../log.ts';
-import {
-  maxConnectBytes,
-  readPacket,
-  type ConnectPacket,
-  type ProtocolLevel,
-} from '../../../protocol/mqtt-codec/client-packets.ts';
+import type { ConnectPacket, ProtocolLevel } from '../../../protocol/mqtt-codec/client-packets.ts';
 import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { PacketReader } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack } from '../../../protocol/mqtt-codec/server-packets.ts';
+import { readConnect } from './exchange.ts';
 import { edgeAddressHeader, takenCheck } from './sockets.ts';
 import { digestIfCertified } from '../../../crypto/messaging-password.ts';
 import { answerClose, closeIfOpen, sendIfOpen } from '../../calls/open-socket.ts';
@@ -83,32 +78,20 @@ export class MqttPump {
     }
   }
 
-  /** Its time for CONNECT has passed. */
   expire(): void {
     if (this.#phase === 'connecting') this.#end(1008, 'no CONNECT in time');
   }
 
-  /** The client's connection is gone. */
   closed(code: number): void {
     this.#end(code, '');
   }
 
   async #readConnect(): Promise<void> {
-    const raw = this.#reader.next(maxConnectBytes);
-    if (raw === undefined) return;
-    const packet = 'malformed' in raw ? raw : readPacket(raw, 4);
-    if ('malformed' in packet) {
-      const { reason, malformed } = unreadable(packet.malformed);
-      this.#end(closeCodeOf(reason), malformed ?? reason);
-    } else if (packet.type === 'connect_other_version') {
-      // MQTT-3.1.2-2. Whoever speaks a later version than 5 reads an answer of version 5.
-      this.#refuse(packet.level > 5 ? 5 : 4, 'version');
-    } else if (packet.type === 'connect') {
-      await this.#logIn(packet);
-    } else {
-      // MQTT-3.1.0-1
-      this.#end(1002, 'CONNECT expected');
-    }
+    const first = readConnect(this.#reader);
+    if (first === undefined) return;
+    if ('drop' in first) this.#end(first.drop.code, first.drop.cause);
+    else if ('refusal' in first) this.#refuse(first.level, first.refusal);
+    else await this.#logIn(first);
   }
 
   async #logIn(packet: ConnectPacket): Promise<void> {
@@ -217,7 +200,6 @@ export class MqttPump {
   }
 }
 
-/** What the object's first packet says. */
 function outcomeOf(connack: Uint8Array, level: ProtocolLevel): Outcome<null> {
   switch (connack[3]) {
     case 0:

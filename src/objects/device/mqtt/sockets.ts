@@ -69,7 +69,6 @@ export class EdgeSockets {
     }
   }
 
-  /** Opens a socket that has to say who it is. */
   accept(request: Request): Response {
     const address = decodeURIComponent(request.headers.get(edgeAddressHeader) ?? '');
     const { 0: client, 1: server } = new WebSocketPair();
@@ -85,7 +84,6 @@ export class EdgeSockets {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  /** What the socket of the open session knows; null where there is none. */
   openSession(): OpenSession | null {
     const session = this.#open()?.session;
     if (session === undefined) return null;
@@ -104,7 +102,6 @@ export class EdgeSockets {
     return 'busy';
   }
 
-  /** Ends the session that the core has ended. */
   end(reason: EdgeEndReason): void {
     const open = this.#open();
     if (open !== undefined) this.#close(open.connection, { reason });
@@ -118,14 +115,14 @@ export class EdgeSockets {
       this.#endByService(connection, { reason: 'text_frame' });
       return;
     }
-    connection.receive(new Uint8Array(data));
+    connection.reader.push(new Uint8Array(data));
     if (connection.phase === 'connecting') await this.#connect(connection);
     else if (!connection.gathering.isWaiting) this.#takeOrGather(connection);
   }
 
   #takeOrGather(connection: EdgeConnection): void {
     const { edgePacketBytes } = this.#config.limits;
-    const type = connection.nextType(edgePacketBytes);
+    const type = connection.reader.nextType(edgePacketBytes);
     if (type === undefined) {
       if (!connection.hasDeadline) this.#awaitRest(connection);
       return;
@@ -161,12 +158,12 @@ export class EdgeSockets {
   async #connect(connection: EdgeConnection): Promise<void> {
     const { limits } = this.#config;
     // What was sent behind CONNECT waits for its answer, but not without end.
-    if (connection.waitingBytes > limits.edgePacketBytes) {
+    if (connection.reader.waiting > limits.edgePacketBytes) {
       this.#drop(connection, 1009, 'too much before CONNACK');
       return;
     }
     if (connection.isLoggingIn) return;
-    const first = readConnect(connection);
+    const first = readConnect(connection.reader);
     if (first === undefined) return;
     if ('drop' in first) this.#drop(connection, first.drop.code, first.drop.cause);
     else if ('refusal' in first) this.#refuse(connection, first.level, first.refusal);
@@ -239,7 +236,7 @@ export class EdgeSockets {
       return 0;
     }
     if (!connection.isOpen()) return 0;
-    if (connection.waitingBytes === 0) connection.clearDeadline();
+    if (connection.reader.waiting === 0) connection.clearDeadline();
     else if (read.packets > 0 || !connection.hasDeadline) this.#awaitRest(connection);
     connection.save();
     return step.unacknowledged;
@@ -290,7 +287,6 @@ export class EdgeSockets {
     });
   }
 
-  /** Ends a session, or a connection that has none yet, for what it did. */
   #endByService(connection: EdgeConnection, end: EdgeEnd): void {
     if (connection.phase === 'connecting') {
       this.#drop(connection, closeCodeOf(end.reason), end.reason);
