@@ -25,18 +25,10 @@ const tally = { activated: 0, online: 0, reports: 0, commands: 0, refusals: 0 };
 let lastProblem = '';
 let lastLine = '';
 
+const common = { apiUrl: api, productKey: product, reportEveryMs: interval * 1000, hasWill: will, isAtEdge: edge };
 const devices = Array.from(
   { length: count },
-  (_, index) =>
-    new VirtualDevice({
-      apiUrl: api,
-      productKey: product,
-      serial: `${serial}-${index + 1}`,
-      reportEveryMs: interval * 1000,
-      hasWill: will,
-      isAtEdge: edge,
-      onEvent: countEvent,
-    }),
+  (_, index) => new VirtualDevice({ ...common, serial: `${serial}-${index + 1}`, onEvent: countEvent }),
 );
 
 function countEvent(event: DeviceEvent): void {
@@ -60,7 +52,6 @@ function showProgress(): void {
   process.stdout.write(process.stdout.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
 }
 
-/** So many activations are under way at once. */
 async function startAll(): Promise<void> {
   const waiting = devices.values();
   const startSome = async () => {

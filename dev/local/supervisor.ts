@@ -12,13 +12,12 @@ import { killGroup } from '../../rig/worker/built-worker.ts';
 import { fail, say, showTrouble, warn } from '../terminal.ts';
 import { type PartPids, writeParts } from './state-dir.ts';
 
-const steadyAfterMs = 30_000;
-/** Before the second start in a row, the third, and every later one. */
-const pausesMs = [0, 200, 1_000, 5_000];
+/** Before a part is started again: one that cannot run does not take the processor. */
+const pauseMs = 1_000;
 /** What each part gets to end by itself; three of them have to fit in three seconds. */
 const patienceMs = 800;
 
-type Running = { part: Part; child: ChildProcess; exited: Promise<unknown>; startedAtMs: number; quickDeaths: number };
+type Running = { part: Part; child: ChildProcess; exited: Promise<unknown> };
 
 export class Supervisor {
   readonly #stateDir: string;
@@ -36,7 +35,7 @@ export class Supervisor {
    * @throws Error with what it wrote to stderr when it ends before that: a first start that fails is not repeated
    */
   async start(part: Part): Promise<void> {
-    const running = this.#spawn(part, 0);
+    const running = this.#spawn(part);
     const errors: string[] = [];
     running.child.stderr?.on('data', (chunk: Buffer) => errors.push(chunk.toString()));
     if (!(await isReady(running))) {
@@ -67,9 +66,9 @@ export class Supervisor {
     for (const { child } of this.#running.values()) if (child.pid !== undefined) killGroup(child.pid);
   }
 
-  #spawn(part: Part, quickDeaths: number): Running {
+  #spawn(part: Part): Running {
     const child = part.spawn();
-    const running = { part, child, exited: once(child, 'exit'), startedAtMs: Date.now(), quickDeaths };
+    const running = { part, child, exited: once(child, 'exit') };
     this.#running.set(part.name, running);
     const pids: PartPids = {};
     for (const name of this.#running.keys()) pids[name] = { pid: this.pidOf(name) ?? 0 };
@@ -99,14 +98,11 @@ export class Supervisor {
     });
   }
 
-  async #restart({ part, child, startedAtMs, quickDeaths }: Running, cause: string): Promise<void> {
-    const deaths = Date.now() - startedAtMs > steadyAfterMs ? 0 : quickDeaths + 1;
-    const pauseMs = pausesMs[Math.max(0, deaths - 1)] ?? 5_000;
-    const when = pauseMs === 0 ? '' : ` in ${pauseMs} ms; see ${this.#logOf(part)}`;
-    warn(part.name, `ended (pid ${child.pid ?? 0}, ${cause}): starting it again${when}`);
+  async #restart({ part, child }: Running, cause: string): Promise<void> {
+    warn(part.name, `ended (pid ${child.pid ?? 0}, ${cause}): starting it again; see ${this.#logOf(part)}`);
     await sleep(pauseMs);
     if (this.#isStopping) return;
-    const next = this.#spawn(part, deaths);
+    const next = this.#spawn(part);
     this.#watch(next);
     say(part.name, `started again, pid ${next.child.pid ?? 0}`);
     if (await isReady(next)) this.#onRestart(part.name);

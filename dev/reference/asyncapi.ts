@@ -12,7 +12,6 @@ import {
   propertySetSchema,
   statusSchema,
   topicActions,
-  type TopicAction,
 } from '../../src/protocol/mqtt.ts';
 import {
   advertisedNamePrefixes,
@@ -189,6 +188,7 @@ const provisioningMessages: Record<string, Message> = {
 };
 
 const atLeastOnce = { bindings: { mqtt: { qos: 1, retain: false } } };
+const deviceReports = ['PropertyReport', 'CommandReply'];
 const relayRequests = ['DeviceAuth', 'UserAuth', 'KeyAuth', 'Subscribe', 'Unsubscribe', 'Publish', 'Ping'] as const;
 const relayReplies = ['AuthReply', 'SubscribeReply', 'UnsubscribeReply', 'PublishReply', 'Pong', 'Unreadable'] as const;
 
@@ -210,25 +210,12 @@ export function describeMessaging(version: string, broker: Broker) {
     defaultContentType: 'application/json',
     servers: describeServers(broker),
     channels: {
-      propertyPost: deviceChannel(
-        topicActions.propertyPost,
-        'Reports',
-        'Reports of a device; its command replies may arrive here too.',
-        ['PropertyReport', 'CommandReply'],
-      ),
-      propertySet: deviceChannel(topicActions.propertySet, 'Commands', 'Commands for a device.', ['Command']),
-      propertySetReply: deviceChannel(
-        topicActions.propertySetReply,
-        'Command replies',
-        'That a device carried out a command.',
-        ['CommandReply'],
-      ),
-      status: deviceChannel(
-        topicActions.status,
-        'Online and offline',
-        'That a device is online or offline, announced by itself or by the service.',
-        ['Status'],
-      ),
+      propertyPost: deviceChannel('propertyPost', 'Reports', 'Reports, and often command replies.', deviceReports),
+      propertySet: deviceChannel('propertySet', 'Commands', 'Commands for a device.', ['Command']),
+      propertySetReply: deviceChannel('propertySetReply', 'Command replies', 'The command is carried out.', [
+        'CommandReply',
+      ]),
+      status: deviceChannel('status', 'Online and offline', 'Announced by the device or the service.', ['Status']),
       relay: {
         address: '/mqtt',
         title: 'Relay',
@@ -247,7 +234,7 @@ export function describeMessaging(version: string, broker: Broker) {
       provisioningStatus: bluetoothChannel(provisioningService.statusUuid, 'Provisioning status', 'StatusNotification'),
     },
     operations: {
-      receiveReport: operation('receive', 'propertyPost', ['PropertyReport', 'CommandReply'], atLeastOnce),
+      receiveReport: operation('receive', 'propertyPost', deviceReports, atLeastOnce),
       sendCommand: operation('send', 'propertySet', ['Command'], atLeastOnce),
       receiveCommandReply: operation('receive', 'propertySetReply', ['CommandReply']),
       receiveStatus: operation('receive', 'status', ['Status']),
@@ -310,9 +297,9 @@ function describeServers({ host, port, tlsPort }: Broker) {
   };
 }
 
-function deviceChannel(action: TopicAction, title: string, description: string, messages: string[]) {
+function deviceChannel(action: keyof typeof topicActions, title: string, description: string, messages: string[]) {
   return {
-    address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, action),
+    address: topicOf({ productKey: '{productKey}', deviceId: '{deviceId}' }, topicActions[action]),
     title,
     description,
     servers: ['broker', 'brokerTls', 'edge'].map((name) => ({ $ref: `#/servers/${name}` })),
@@ -349,12 +336,11 @@ function refs(messages: readonly string[]) {
 }
 
 function describeMessages(messages: Record<string, Message>) {
-  return Object.fromEntries(
-    Object.entries(messages).map(([name, { summary, schema, examples }]) => [
-      name,
-      { name, summary, payload: payloadOf(schema), examples: examples.map((example) => ({ payload: example })) },
-    ]),
-  );
+  const describe = (name: string, { summary, schema, examples }: Message) => ({
+    ...{ name, summary, payload: payloadOf(schema) },
+    examples: examples.map((payload) => ({ payload })),
+  });
+  return Object.fromEntries(Object.entries(messages).map(([name, message]) => [name, describe(name, message)]));
 }
 
 function payloadOf(schema: z.ZodType) {
