@@ -50,10 +50,8 @@ export type Faults = {
   /** Answers 200 with something that is no answer of the protocol. */
   answersNonsense: boolean;
   maxItems: number;
-  /** Answers 400 to a whole batch with such a message in it. */
-  refusesBatchWith: (item: UplinkItem) => boolean;
-  /** Answers 500 to a whole batch with such a message in it. */
-  failsBatchWith: (item: UplinkItem) => boolean;
+  /** What a whole batch with such a message in it is answered. */
+  statusWith: (item: UplinkItem) => 400 | 500 | undefined;
   judge: (item: UplinkItem) => Omit<UplinkResult, 'seq'>;
 };
 
@@ -65,8 +63,7 @@ const noFaults: Faults = {
   dropsAnswers: false,
   answersNonsense: false,
   maxItems: Infinity,
-  refusesBatchWith: () => false,
-  failsBatchWith: () => false,
+  statusWith: () => undefined,
   judge: () => ({ result: 'accepted' }),
 };
 
@@ -216,14 +213,7 @@ export class WorkerSide {
         const { instanceId, brokerConnected: isBrokerConnected } = frame;
         this.bridges.set(bridgeId, { socket: link, instanceId, role, isBrokerConnected, pings: 0 });
         const resumes = role === 'active' && this.#noteActive(instanceId);
-        link.send(
-          JSON.stringify({
-            type: 'welcome',
-            nowMs: Date.now(),
-            role,
-            resumes,
-          } satisfies WorkerFrame),
-        );
+        this.send(bridgeId, { type: 'welcome', nowMs: Date.now(), role, resumes });
       } else if (frame.type === 'broker' && bridgeId !== null) {
         const bridge = this.bridges.get(bridgeId);
         if (bridge?.socket === link) bridge.isBrokerConnected = frame.connected;
@@ -264,14 +254,12 @@ export class WorkerSide {
     this.#enter(batch);
     if (this.faults.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.faults.delayMs));
     this.#leave(batch);
-    if (this.faults.status !== null) {
-      answer(this.faults.status, { code: this.faults.status, message: 'a fault on request', data: null });
-    } else if (items.length > this.faults.maxItems) {
-      answer(413, { code: 413, message: 'invalid_request', data: null });
-    } else if (items.some((item) => this.faults.refusesBatchWith(item))) {
-      answer(400, { code: 400, message: 'invalid_request', data: null });
-    } else if (items.some((item) => this.faults.failsBatchWith(item))) {
-      answer(500, { code: 500, message: 'a fault on request', data: null });
+    const tooMany = items.length > this.faults.maxItems ? 413 : undefined;
+    const status =
+      this.faults.status ?? tooMany ?? items.map(this.faults.statusWith).find((code) => code !== undefined);
+    if (status !== undefined) {
+      const message = status === 400 || status === 413 ? 'invalid_request' : 'a fault on request';
+      answer(status, { code: status, message, data: null });
     } else {
       const results = this.#commit(batch);
       if (this.faults.dropsAnswers) request.socket.destroy();

@@ -85,7 +85,7 @@ describe('a message that can never be taken', () => {
   });
 
   test('does not stop the others where the Worker itself fails with it', async () => {
-    rig.worker.setFaults({ failsBatchWith: isPoison });
+    rig.worker.setFaults({ statusWith: (item) => (isPoison(item) ? 500 : undefined) });
     rig.spoolReports(100, 10);
     rig.spoolReport('d1', 'd1:poison');
     let n = 100;

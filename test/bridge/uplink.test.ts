@@ -209,7 +209,7 @@ describe('answers for single messages', () => {
   });
 
   test('a batch that the Worker calls invalid costs only the message that is', async () => {
-    rig.worker.setFaults({ refusesBatchWith: (item) => item.payload === 'd2:42' });
+    rig.worker.setFaults({ statusWith: ({ payload }) => (payload === 'd2:42' ? 400 : undefined) });
     rig.spoolReports(100, 5);
     await rig.untilEffects(99);
     await rig.untilEmpty();
