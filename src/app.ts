@@ -1,8 +1,8 @@
 // Middleware order and routers. No rule of the product lives here.
-import { setAnswerHeaders } from './http/answer-headers.ts';
+import { setAnswerHeaders } from './http/headers.ts';
 import { trustGateway } from './http/client-address.ts';
 import { allowOrigins } from './http/cross-origin.ts';
-import { onError, onNotFound } from './http/on-error.ts';
+import { onError, onNotFound } from './http/envelope.ts';
 import { readBody } from './http/request-body.ts';
 import { logRequest } from './http/request-log.ts';
 import { createServiceContext } from './http/service-context.ts';
@@ -17,13 +17,12 @@ import { claimTokenRoutes, deviceOwnershipRoutes } from './routes/devices/owners
 import { claimRoutes, deviceRoutes } from './routes/devices/devices.ts';
 import { guestPageRoutes } from './routes/devices/guest-pages.ts';
 import { healthRoutes } from './routes/machines/health.ts';
-import { mqttRoutes } from './routes/mqtt.ts';
 import { pageRoutes } from './routes/pages.ts';
 import { operatorRoutes } from './routes/machines/operator.ts';
 import { productSerialRoutes, readSerialsAsCsv } from './routes/products/serials.ts';
 import { productRoutes } from './routes/products/products.ts';
 import { referenceRoutes } from './routes/reference.ts';
-import { relayRoutes } from './routes/relay.ts';
+import { socketRoutes } from './routes/sockets.ts';
 import { userSessionRoutes } from './routes/accounts/sessions.ts';
 import { userRoutes } from './routes/accounts/users.ts';
 
@@ -43,8 +42,7 @@ export function createApp() {
   app.route('/operator', operatorRoutes);
   app.route('/hooks', brokerHookRoutes);
   app.use('/mqtt/*', trustGateway);
-  app.route('/mqtt', relayRoutes);
-  app.route('/mqtt', mqttRoutes);
+  app.route('/mqtt', socketRoutes);
   app.route('/health', healthRoutes);
 
   app.use('/api/v1/products/:productKey/serials', readSerialsAsCsv);

@@ -2,25 +2,18 @@
 // (HMAC-SHA-256), so that a guess is told from an issued one without asking the device's object. Whether an issued one is
 // still valid, only the object knows.
 import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
-import { createSecret, deriveDigits, digestOf, importMacKeys, isEqualDigest } from './secrets.ts';
+import { certify, codeLength, createSecret, digestOf, isCodeOf } from './secrets.ts';
 
 const prefix = 'tk_';
-/** 131 bits. */
+/** 131 bits; with the code 48 characters in all (contract 2.7). */
 const randomLength = 22;
-/** 154 bits. Together 48 characters (contract 2.7). */
-const codeLength = 26;
 const length = prefix.length + randomLength + codeLength;
-/** One secret may have several uses, each with its own label. */
-const label = 'latchwork messaging password';
 
 type Device = { productKey: string; deviceId: string };
 
-/** The first secret certifies. */
 export async function createMessagingPassword(secrets: readonly string[], device: Device): Promise<string> {
-  const [current] = await importMacKeys(secrets);
-  if (current === undefined) throw new Error('no messaging secret');
   const random = createSecret(prefix, randomLength);
-  return random + (await codeOf(current, device, random));
+  return random + (await certify(secrets, partsOf(device, random)));
 }
 
 /**
@@ -38,13 +31,11 @@ export async function digestIfCertified(
 
 export async function isCertified(secrets: readonly string[], device: Device, password: string): Promise<boolean> {
   if (password.length !== length) return false;
-  const random = password.slice(0, prefix.length + randomLength);
-  const given = password.slice(random.length);
-  const codes = await Promise.all((await importMacKeys(secrets)).map((key) => codeOf(key, device, random)));
-  return codes.map((code) => isEqualDigest(code, given)).includes(true);
+  const random = password.slice(0, -codeLength);
+  return isCodeOf(secrets, partsOf(device, random), password.slice(-codeLength));
 }
 
 /** Product keys and device ids hold no line break, so that no two devices share a text. */
-function codeOf(key: CryptoKey, { productKey, deviceId }: Device, random: string): Promise<string> {
-  return deriveDigits(key, [label, productKey, deviceId, random].join('\n'), codeLength);
+function partsOf({ productKey, deviceId }: Device, random: string): string[] {
+  return ['latchwork messaging password', productKey, deviceId, random];
 }

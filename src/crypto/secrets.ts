@@ -19,6 +19,23 @@ export async function deriveSecret(secret: string, salt: string): Promise<string
   return deriveDigits(await importMacKey(secret), salt, 43);
 }
 
+/** 154 bits. */
+export const codeLength = 26;
+
+/** A code over `parts` by the first secret. Parts hold no line break; the first names the use of the secret. */
+export async function certify(secrets: readonly string[], parts: readonly string[]): Promise<string> {
+  const [current] = await importMacKeys(secrets);
+  if (current === undefined) throw new Error('no messaging secret');
+  return deriveDigits(current, parts.join('\n'), codeLength);
+}
+
+/** Whether one of the secrets made this code over `parts`. */
+export async function isCodeOf(secrets: readonly string[], parts: readonly string[], code: string): Promise<boolean> {
+  const keys = await importMacKeys(secrets);
+  const codes = await Promise.all(keys.map((key) => deriveDigits(key, parts.join('\n'), codeLength)));
+  return codes.map((right) => isEqualDigest(right, code)).includes(true);
+}
+
 function importMacKey(secret: string): Promise<CryptoKey> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   return crypto.subtle.importKey('raw', new TextEncoder().encode(secret), algorithm, false, ['sign']);
@@ -27,14 +44,14 @@ function importMacKey(secret: string): Promise<CryptoKey> {
 /** Keys of configured secrets, which do not change while an isolate lives. */
 const macKeysByList = new WeakMap<readonly string[], Promise<CryptoKey[]>>();
 
-export function importMacKeys(secrets: readonly string[]): Promise<CryptoKey[]> {
-  const known = macKeysByList.get(secrets) ?? Promise.all(secrets.map(importMacKey));
-  macKeysByList.set(secrets, known);
-  return known;
+function importMacKeys(secrets: readonly string[]): Promise<CryptoKey[]> {
+  const keys = macKeysByList.get(secrets) ?? Promise.all(secrets.map(importMacKey));
+  macKeysByList.set(secrets, keys);
+  return keys;
 }
 
 /** The last `length` base62 digits of an HMAC-SHA-256. */
-export async function deriveDigits(key: CryptoKey, text: string, length: number): Promise<string> {
+async function deriveDigits(key: CryptoKey, text: string, length: number): Promise<string> {
   let number = 0n;
   for (const byte of new Uint8Array(await crypto.subtle.sign('HMAC', key, new TextEncoder().encode(text)))) {
     number = number * 256n + BigInt(byte);

@@ -1,6 +1,6 @@
 // Access tokens: signed JWTs of one narrow form, made and checked by jose. Refresh tokens are opaque secrets, made in
 // secrets.ts.
-import { decodeProtectedHeader, jwtVerify, SignJWT, type CryptoKey } from 'jose';
+import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose';
 import { JOSEError, JWSSignatureVerificationFailed, JWTClaimValidationFailed, JWTExpired } from 'jose/errors';
 import { rememberNewest } from '../domain/newest.ts';
 import { credentialRefused, refuse, type Outcome } from '../domain/refusal.ts';
@@ -31,7 +31,7 @@ export async function signAccessToken(config: TokenConfig, userId: number, sessi
     .setSubject(String(userId))
     .setIssuedAt(issuedAt)
     .setExpirationTime(issuedAt + config.accessTokenSeconds)
-    .sign(await importKey(current.secret));
+    .sign(new TextEncoder().encode(current.secret));
 }
 
 // Tokens that were verified, by their text, for each list of keys: whoever is signed in sends the same one with every
@@ -43,8 +43,8 @@ const maxVerified = 1_000;
 export async function verifyAccessToken(config: TokenConfig, token: string): Promise<Outcome<AccessToken>> {
   const verified = verifiedByKeys.get(config.signingKeys) ?? new Map<string, AccessToken>();
   verifiedByKeys.set(config.signingKeys, verified);
-  const known = verified.get(token);
-  if (known !== undefined && known.expiresAtMs > Date.now()) return { ok: true, value: known };
+  const earlier = verified.get(token);
+  if (earlier !== undefined && earlier.expiresAtMs > Date.now()) return { ok: true, value: earlier };
   const access = await verifyAnew(config, token);
   if (access.ok) rememberNewest(verified, token, access.value, maxVerified);
   else verified.delete(token);
@@ -57,7 +57,7 @@ async function verifyAnew(config: TokenConfig, token: string): Promise<Outcome<A
     const { kid } = decodeProtectedHeader(token);
     const key = config.signingKeys.find((candidate) => candidate.kid === kid);
     if (key === undefined) return refuse(credentialRefused('access_token', 'wrong'));
-    const { payload } = await jwtVerify(token, await importKey(key.secret), {
+    const { payload } = await jwtVerify(token, new TextEncoder().encode(key.secret), {
       algorithms: [algorithm],
       typ: type,
       issuer,
@@ -78,16 +78,4 @@ async function verifyAnew(config: TokenConfig, token: string): Promise<Outcome<A
       return refuse(credentialRefused('access_token', 'malformed'));
     throw error;
   }
-}
-
-// Keys, not promises of keys: workerd does not allow a promise of one request to be awaited in another.
-const importedKeys = new Map<string, CryptoKey>();
-
-async function importKey(secret: string): Promise<CryptoKey> {
-  const known = importedKeys.get(secret);
-  if (known !== undefined) return known;
-  const bytes = new TextEncoder().encode(secret);
-  const key = await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']);
-  importedKeys.set(secret, key);
-  return key;
 }

@@ -1,8 +1,11 @@
-// The response envelope of contract 2.1: its schemas for the reference, and the two ways to send one.
+// The response envelope of contract 2.1: its schemas for the reference, and the two ways to send one. Here alone an exception
+// becomes an answer: its cause goes to the log, never to the caller.
 import { z } from '@hono/zod-openapi';
-import type { Context, TypedResponse } from 'hono';
+import type { Context, ErrorHandler, NotFoundHandler, TypedResponse } from 'hono';
+import { HTTPException } from 'hono/http-exception';
 import type { JSONParsed } from 'hono/utils/types';
-import { wireErrorOf, type Refusal } from '../domain/refusal.ts';
+import { RefusedError, wireErrorOf, type Refusal } from '../domain/refusal.ts';
+import { describeError, log } from '../log.ts';
 import type { ErrorMessage } from '../protocol/vocabulary.ts';
 import { statusByError } from './error-status.ts';
 import type { AppEnv } from './app-env.ts';
@@ -12,8 +15,10 @@ const maxMessageBytes = 200;
 
 type ErrorStatus = (typeof statusByError)[ErrorMessage];
 
-/** What a route about one device can refuse for its caller. */
-export const deviceErrors = ['invalid_request', 'unauthorized', 'forbidden', 'device_not_found'] as const;
+/** What a route refuses of a signed-in user's request, of any caller's, and of a request about one device. */
+export const signedInErrors = ['invalid_request', 'unauthorized'] as const;
+export const callerErrors = [...signedInErrors, 'forbidden'] as const;
+export const deviceErrors = [...callerErrors, 'device_not_found'] as const;
 
 /** The responses of a route for `createRoute`: its data, and the errors it can raise. */
 export function responsesOf<T extends z.ZodType>(data: T, ...errors: ErrorMessage[]) {
@@ -44,6 +49,19 @@ export function answerRefusal(c: Context<AppEnv>, refusal: Refusal) {
   return c.json({ code: status, message: text, data: null }, status);
 }
 
+export const onError: ErrorHandler<AppEnv> = (error, c) => {
+  if (error instanceof RefusedError) return answerRefusal(c, error.refusal);
+  // Hono throws these for a body that it cannot read.
+  if (error instanceof HTTPException && error.status < 500) {
+    return answerRefusal(c, { kind: 'invalid_input', path: 'body', problem: 'malformed JSON' });
+  }
+  log('error', 'uncaught', { requestId: c.var.requestId, ...describeError(error) });
+  return answerRefusal(c, { kind: 'internal_error' });
+};
+
+/** Unknown routes and wrong methods. */
+export const onNotFound: NotFoundHandler<AppEnv> = (c) => answerRefusal(c, { kind: 'not_found', what: 'route' });
+
 /** The errors of a route by their status; `internal_error` is always one. */
 export function errorAnswers(...messages: ErrorMessage[]) {
   // Whoever may be refused for a key may be refused for too many wrong ones.
@@ -60,8 +78,8 @@ const errorSchemas = new Map<ErrorMessage, z.ZodType<ErrorBody>>();
 
 /** `device_not_found` is `DeviceNotFoundError` in the reference, once for all routes. */
 function errorSchemaOf(message: ErrorMessage): z.ZodType<ErrorBody> {
-  const known = errorSchemas.get(message);
-  if (known !== undefined) return known;
+  const earlier = errorSchemas.get(message);
+  if (earlier !== undefined) return earlier;
   const status = statusByError[message];
   const schema = z
     .object({

@@ -1,6 +1,6 @@
 // The pages for people: the console at / and the reference under /docs. Static files of public/, sent by the Worker itself
 // so that their headers are set here. They load nothing from other hosts.
-import { setPageHeaders } from '../http/page-headers.ts';
+import { setPageHeaders } from '../http/headers.ts';
 import { createRouter } from '../http/router.ts';
 
 /** The interface and the relay of this server, and nothing of others. */

@@ -3,7 +3,7 @@
 import { ByteCursor } from './byte-cursor.ts';
 import { MalformedPacketError } from './malformed.ts';
 import type { RawPacket, Unreadable } from './packet-reader.ts';
-import { propertyIds, readProperties, type Properties } from './properties.ts';
+import { noProperties, readProperties } from './properties.ts';
 
 /** CONNECT has to fit into it: the documented names and password are shorter by far (contract 5). */
 export const maxConnectBytes = 1_024;
@@ -119,7 +119,7 @@ function readConnect(cursor: ByteCursor): ClientPacket {
   const flags = cursor.byte();
   checkConnectFlags(flags, level);
   const keepAliveSeconds = cursor.uint16();
-  const properties = level === 5 ? readProperties(cursor, 'connect') : none;
+  const properties = level === 5 ? readProperties(cursor, 'connect') : noProperties;
   const clientId = cursor.text();
   const will = (flags & 4) === 0 ? undefined : readWill(cursor, flags, level);
   const username = (flags & 128) === 0 ? undefined : cursor.text();
@@ -133,9 +133,9 @@ function readConnect(cursor: ByteCursor): ClientPacket {
     password,
     keepAliveSeconds,
     will,
-    receiveMaximum: numberOf(properties, propertyIds.receiveMaximum) ?? 65_535,
-    maxPacketBytes: numberOf(properties, propertyIds.maximumPacketSize) ?? 4_294_967_295,
-    hasAuthMethod: properties.has(propertyIds.authMethod),
+    receiveMaximum: properties.get('receiveMaximum') ?? 65_535,
+    maxPacketBytes: properties.get('maximumPacketSize') ?? 4_294_967_295,
+    hasAuthMethod: properties.has('authMethod'),
   };
 }
 
@@ -161,7 +161,7 @@ function readPublish(cursor: ByteCursor, flags: number, level: ProtocolLevel): P
   if (qos === 0 && (flags & 8) !== 0) throw new MalformedPacketError('dup_without_qos');
   const topic = cursor.text();
   const packetId = qos === 0 ? 0 : readPacketId(cursor);
-  const properties = level === 5 ? readProperties(cursor, 'publish') : none;
+  const properties = level === 5 ? readProperties(cursor, 'publish') : noProperties;
   return {
     type: 'publish',
     topic,
@@ -169,7 +169,7 @@ function readPublish(cursor: ByteCursor, flags: number, level: ProtocolLevel): P
     qos,
     isRetained: (flags & 1) !== 0,
     packetId,
-    hasTopicAlias: properties.has(propertyIds.topicAlias),
+    hasTopicAlias: properties.has('topicAlias'),
   };
 }
 
@@ -185,7 +185,7 @@ function readPuback(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {
 
 function readSubscribe(cursor: ByteCursor, level: ProtocolLevel): SubscribePacket {
   const packetId = readPacketId(cursor);
-  const properties = level === 5 ? readProperties(cursor, 'subscribe') : none;
+  const properties = level === 5 ? readProperties(cursor, 'subscribe') : noProperties;
   const filters: SubscribePacket['filters'] = [];
   while (cursor.left > 0) {
     const filter = cursor.text();
@@ -196,7 +196,7 @@ function readSubscribe(cursor: ByteCursor, level: ProtocolLevel): SubscribePacke
     filters.push({ filter, qos: qosOf(options), isNoLocal: level === 5 && (options & 4) !== 0 });
   }
   if (filters.length === 0) throw new MalformedPacketError('subscribe_empty');
-  return { type: 'subscribe', packetId, filters, hasSubscriptionId: properties.has(propertyIds.subscriptionId) };
+  return { type: 'subscribe', packetId, filters, hasSubscriptionId: properties.has('subscriptionId') };
 }
 
 function readUnsubscribe(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {
@@ -210,9 +210,9 @@ function readUnsubscribe(cursor: ByteCursor, level: ProtocolLevel): ClientPacket
 
 function readDisconnect(cursor: ByteCursor, level: ProtocolLevel): ClientPacket {
   const reasonCode = level === 5 && cursor.left > 0 ? cursor.byte() : 0;
-  const properties = level === 5 && cursor.left > 0 ? readProperties(cursor, 'disconnect') : none;
+  const properties = level === 5 && cursor.left > 0 ? readProperties(cursor, 'disconnect') : noProperties;
   cursor.end();
-  const isExpiryRaised = (numberOf(properties, propertyIds.sessionExpiry) ?? 0) > 0;
+  const isExpiryRaised = (properties.get('sessionExpiry') ?? 0) > 0;
   // MQTT5 3.14.4: with any other code than 0 the will is published.
   return { type: 'disconnect', isWithWill: reasonCode !== 0, isExpiryRaised };
 }
@@ -221,13 +221,6 @@ function readPacketId(cursor: ByteCursor): number {
   const packetId = cursor.uint16();
   if (packetId === 0) throw new MalformedPacketError('packet_id_zero');
   return packetId;
-}
-
-const none: Properties = new Map();
-
-function numberOf(properties: Properties, id: number): number | undefined {
-  const value = properties.get(id);
-  return typeof value === 'number' ? value : undefined;
 }
 
 function qosOf(bits: number): Qos {

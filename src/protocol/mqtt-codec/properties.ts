@@ -3,122 +3,68 @@
 import type { ByteCursor } from './byte-cursor.ts';
 import { MalformedPacketError } from './malformed.ts';
 
-export const propertyIds = {
-  payloadFormat: 1,
-  messageExpiry: 2,
-  contentType: 3,
-  responseTopic: 8,
-  correlationData: 9,
-  subscriptionId: 11,
-  sessionExpiry: 17,
-  authMethod: 21,
-  authData: 22,
-  requestProblemInfo: 23,
-  willDelay: 24,
-  requestResponseInfo: 25,
-  reasonString: 31,
-  receiveMaximum: 33,
-  topicAliasMaximum: 34,
-  topicAlias: 35,
-  maximumQos: 36,
-  retainAvailable: 37,
-  userProperty: 38,
-  maximumPacketSize: 39,
-  subscriptionIdsAvailable: 41,
-  sharedAvailable: 42,
-} as const;
+const owners = ['connect', 'will', 'publish', 'acknowledgement', 'subscribe', 'unsubscribe', 'disconnect'] as const;
+type PropertyOwner = (typeof owners)[number];
 
-const ids = propertyIds;
+/** `read` answers undefined for a text and for binary data. */
+type ClientProperty = { name: string; read: (part: ByteCursor) => number | undefined; of: readonly PropertyOwner[] };
 
-/** What a client may send in each packet. */
-export const clientProperties = {
-  connect: [
-    ids.sessionExpiry,
-    ids.receiveMaximum,
-    ids.maximumPacketSize,
-    ids.topicAliasMaximum,
-    ids.requestResponseInfo,
-    ids.requestProblemInfo,
-    ids.userProperty,
-    ids.authMethod,
-    ids.authData,
-  ],
-  will: [
-    ids.willDelay,
-    ids.payloadFormat,
-    ids.messageExpiry,
-    ids.contentType,
-    ids.responseTopic,
-    ids.correlationData,
-    ids.userProperty,
-  ],
-  publish: [
-    ids.payloadFormat,
-    ids.messageExpiry,
-    ids.topicAlias,
-    ids.responseTopic,
-    ids.correlationData,
-    ids.userProperty,
-    ids.contentType,
-  ],
-  acknowledgement: [ids.reasonString, ids.userProperty],
-  subscribe: [ids.subscriptionId, ids.userProperty],
-  unsubscribe: [ids.userProperty],
-  disconnect: [ids.sessionExpiry, ids.reasonString, ids.userProperty],
-} as const satisfies Record<string, readonly number[]>;
+const readFlag = (part: ByteCursor) => inRange(part.byte(), 0, 1);
+const readUint16 = (part: ByteCursor) => part.uint16();
+const readUint32 = (part: ByteCursor) => part.uint32();
+const skipText = (part: ByteCursor) => void part.text();
+const skipTextPair = (part: ByteCursor) => {
+  part.text();
+  part.text();
+  return undefined;
+};
+const skipBinary = (part: ByteCursor) => void part.binary();
 
-export type Properties = ReadonlyMap<number, number | string | undefined>;
+/** By the number that stands in the packet. */
+const clientProperties = {
+  1: { name: 'payloadFormat', read: readFlag, of: ['will', 'publish'] },
+  2: { name: 'messageExpiry', read: readUint32, of: ['will', 'publish'] },
+  3: { name: 'contentType', read: skipText, of: ['will', 'publish'] },
+  8: { name: 'responseTopic', read: skipText, of: ['will', 'publish'] },
+  9: { name: 'correlationData', read: skipBinary, of: ['will', 'publish'] },
+  11: { name: 'subscriptionId', read: (part) => inRange(part.variable(), 1, Infinity), of: ['subscribe'] },
+  17: { name: 'sessionExpiry', read: readUint32, of: ['connect', 'disconnect'] },
+  21: { name: 'authMethod', read: skipText, of: ['connect'] },
+  22: { name: 'authData', read: skipBinary, of: ['connect'] },
+  23: { name: 'requestProblemInfo', read: readFlag, of: ['connect'] },
+  24: { name: 'willDelay', read: readUint32, of: ['will'] },
+  25: { name: 'requestResponseInfo', read: readFlag, of: ['connect'] },
+  31: { name: 'reasonString', read: skipText, of: ['acknowledgement', 'disconnect'] },
+  33: { name: 'receiveMaximum', read: (part) => inRange(part.uint16(), 1, 65_535), of: ['connect'] },
+  34: { name: 'topicAliasMaximum', read: readUint16, of: ['connect'] },
+  // The session refuses a topic alias of 0 with a reason of its own.
+  35: { name: 'topicAlias', read: readUint16, of: ['publish'] },
+  38: { name: 'userProperty', read: skipTextPair, of: owners },
+  39: { name: 'maximumPacketSize', read: (part) => inRange(part.uint32(), 1, Infinity), of: ['connect'] },
+} as const satisfies Record<number, ClientProperty>;
 
-const noProperties: Properties = new Map();
+const propertiesById: Partial<Record<number, ClientProperty>> = clientProperties;
+
+type PropertyName = (typeof clientProperties)[keyof typeof clientProperties]['name'];
+export type Properties = Pick<ReadonlyMap<PropertyName, number | undefined>, 'get' | 'has'>;
+
+export const noProperties: Properties = new Map();
 
 /** @throws MalformedPacketError */
-export function readProperties(cursor: ByteCursor, where: keyof typeof clientProperties): Properties {
+export function readProperties(cursor: ByteCursor, owner: PropertyOwner): Properties {
   const length = cursor.variable();
   if (length === 0) return noProperties;
   if (length > cursor.left) throw new MalformedPacketError('properties_too_long');
   const part = cursor.part(length);
-  const allowed: readonly number[] = clientProperties[where];
-  const found = new Map<number, number | string | undefined>();
+  const properties = new Map<string, number | undefined>();
   while (part.left > 0) {
-    const id = part.variable();
-    if (!allowed.includes(id)) throw new MalformedPacketError('property_unknown');
-    if (found.has(id) && id !== ids.userProperty) throw new MalformedPacketError('property_repeated');
-    found.set(id, readValue(part, id));
+    const property = propertiesById[part.variable()];
+    if (property?.of.includes(owner) !== true) throw new MalformedPacketError('property_unknown');
+    const { name, read } = property;
+    if (properties.has(name) && name !== 'userProperty') throw new MalformedPacketError('property_repeated');
+    properties.set(name, read(part));
   }
-  return found;
-}
-
-function readValue(part: ByteCursor, id: number): number | string | undefined {
-  switch (id) {
-    case ids.payloadFormat:
-    case ids.requestProblemInfo:
-    case ids.requestResponseInfo:
-      return inRange(part.byte(), 0, 1);
-    case ids.receiveMaximum:
-    case ids.topicAlias:
-      // A topic alias of 0 has a reason of its own: see whoever reads it.
-      return id === ids.receiveMaximum ? inRange(part.uint16(), 1, 65_535) : part.uint16();
-    case ids.topicAliasMaximum:
-      return part.uint16();
-    case ids.maximumPacketSize:
-      return inRange(part.uint32(), 1, Infinity);
-    case ids.sessionExpiry:
-    case ids.willDelay:
-    case ids.messageExpiry:
-      return part.uint32();
-    case ids.subscriptionId:
-      return inRange(part.variable(), 1, Infinity);
-    case ids.authData:
-    case ids.correlationData:
-      part.binary();
-      return undefined;
-    case ids.userProperty:
-      part.text();
-      part.text();
-      return undefined;
-    default:
-      return part.text();
-  }
+  return properties;
 }
 
 function inRange(value: number, min: number, max: number): number {

@@ -1,8 +1,17 @@
 // Writes what the service sends, in MQTT 3.1.1 and 5. Decides nothing: the codes are chosen in domain/edge.
 import type { ProtocolLevel } from './client-packets.ts';
-import { propertyIds } from './properties.ts';
 
 const encoder = new TextEncoder();
+
+const propertyIds = {
+  sessionExpiry: 17,
+  receiveMaximum: 33,
+  maximumQos: 36,
+  retainAvailable: 37,
+  maximumPacketSize: 39,
+  subscriptionIdsAvailable: 41,
+  sharedAvailable: 42,
+};
 
 export const pingresp = new Uint8Array([0xd0, 0]);
 

@@ -1,7 +1,7 @@
 // API keys (contract 4.1), managed with a bearer token only: parse, one service call, answer.
 import { z } from '@hono/zod-openapi';
 import { inPersonFor } from '../../http/authenticate.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuery } from '../../protocol/http/common.ts';
@@ -21,13 +21,7 @@ export const apiKeyRoutes = createRouter()
         'scopes and to the devices of one product; without them it may do everything that keys may.',
       ...asUser,
       request: { body: jsonBody(schemas.apiKeyBodySchema) },
-      responses: responsesOf(
-        schemas.createdApiKeySchema,
-        'invalid_request',
-        'unauthorized',
-        'not_found',
-        'too_many_api_keys',
-      ),
+      responses: responsesOf(schemas.createdApiKeySchema, ...signedInErrors, 'not_found', 'too_many_api_keys'),
     }),
     (c) => {
       return answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json')));
@@ -38,7 +32,7 @@ export const apiKeyRoutes = createRouter()
       summary: 'List your API keys, newest first',
       ...asUser,
       request: { query: z.object(pageQuery) },
-      responses: responsesOf(schemas.apiKeyPageSchema, 'invalid_request', 'unauthorized'),
+      responses: responsesOf(schemas.apiKeyPageSchema, ...signedInErrors),
     }),
     (c) => answer(c, pageApiKeys(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
@@ -47,7 +41,7 @@ export const apiKeyRoutes = createRouter()
       summary: 'Delete an API key',
       ...asUser,
       request: { params: schemas.keyIdParamSchema },
-      responses: responsesOf(schemas.deletedApiKeySchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
+      responses: responsesOf(schemas.deletedApiKeySchema, ...callerErrors, 'not_found'),
     }),
     (c) => answer(c, removeApiKey(c.var.context, c.var.caller.userId, c.req.valid('param').keyId)),
   );

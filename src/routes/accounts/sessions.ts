@@ -1,6 +1,6 @@
 // The sessions of a user, for the user: parse, one service call, answer. Logging in and out is in users.ts.
 import { inPersonFor } from '../../http/authenticate.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/users.ts';
@@ -16,7 +16,7 @@ export const userSessionRoutes = createRouter()
       summary: 'List your sessions, the last used first',
       ...onSessions,
       request: { query: pageQuerySchema },
-      responses: responsesOf(schemas.ownSessionPageSchema, 'invalid_request', 'unauthorized'),
+      responses: responsesOf(schemas.ownSessionPageSchema, ...signedInErrors),
     }),
     (c) => answer(c, pageSessions(c.var.context, c.var.caller, c.req.valid('query'))),
   )
@@ -27,7 +27,7 @@ export const userSessionRoutes = createRouter()
         'Its refresh token is gone at once; an access token that was issued before stays valid until it expires.',
       ...onSessions,
       request: { params: schemas.sessionIdParamSchema },
-      responses: responsesOf(schemas.endedSessionSchema, 'invalid_request', 'unauthorized', 'not_found'),
+      responses: responsesOf(schemas.endedSessionSchema, ...signedInErrors, 'not_found'),
     }),
     (c) => answer(c, endSession(c.var.context, c.var.caller, c.req.valid('param').sessionId)),
   )
@@ -37,7 +37,7 @@ export const userSessionRoutes = createRouter()
       description: 'As for a single one. With `keep=current` the session of this request goes on.',
       ...onSessions,
       request: { query: schemas.endSessionsQuerySchema },
-      responses: responsesOf(schemas.endedSessionsSchema, 'invalid_request', 'unauthorized'),
+      responses: responsesOf(schemas.endedSessionsSchema, ...signedInErrors),
     }),
     (c) => answer(c, endSessions(c.var.context, c.var.caller, c.req.valid('query').keep === 'current')),
   );

@@ -1,7 +1,7 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
 import { readClient, readClientAddress } from '../../http/client-address.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
@@ -67,7 +67,7 @@ export const userRoutes = createRouter()
         'answered with a fresh access token and the same refresh token as the first, a later one ends the session.',
       middleware: limitRate('REFRESH_LIMIT'),
       request: { body: jsonBody(schemas.refreshBodySchema) },
-      responses: responsesOf(schemas.tokenPairSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
+      responses: responsesOf(schemas.tokenPairSchema, ...signedInErrors, 'too_many_requests'),
     }),
     (c) => {
       const { refreshToken } = c.req.valid('json');
@@ -92,7 +92,7 @@ export const userRoutes = createRouter()
       security: [...onSessions.security, {}],
       middleware: limitRate('REFRESH_LIMIT'),
       request: { body: jsonBody(schemas.logoutBodySchema, { isRequired: false }) },
-      responses: responsesOf(schemas.loggedOutSchema, 'invalid_request', 'unauthorized', 'too_many_requests'),
+      responses: responsesOf(schemas.loggedOutSchema, ...signedInErrors, 'too_many_requests'),
     }),
     async (c) => {
       const { refreshToken } = c.req.valid('json');

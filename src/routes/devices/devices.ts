@@ -1,7 +1,7 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
 import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
@@ -54,7 +54,7 @@ export const deviceRoutes = createRouter()
         'was found among the first devices that begin like that, by name.',
       ...signedInFor('readDevice'),
       request: { query: schemas.listDevicesQuerySchema },
-      responses: responsesOf(schemas.devicePageSchema, 'invalid_request', 'unauthorized', 'forbidden'),
+      responses: responsesOf(schemas.devicePageSchema, ...callerErrors),
     }),
     (c) => {
       const { productKey, status, role, search, after, page, size } = c.req.valid('query');

@@ -1,7 +1,7 @@
 // Whose a device is, over HTTP: claim tokens, release, transfer, pairing window. Parse, one service call, answer.
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -31,13 +31,7 @@ export const deviceOwnershipRoutes = createRouter()
         'as often as that one has to repeat its activation, until it expires.',
       ...signedInFor('claimDevices'),
       request: { body: jsonBody(schemas.claimTokenBodySchema, { isRequired: false }) },
-      responses: responsesOf(
-        schemas.claimTokenSchema,
-        'invalid_request',
-        'unauthorized',
-        'forbidden',
-        'too_many_claim_tokens',
-      ),
+      responses: responsesOf(schemas.claimTokenSchema, ...callerErrors, 'too_many_claim_tokens'),
     }),
     (c) => {
       const { origin } = new URL(c.req.url);
@@ -50,7 +44,7 @@ export const deviceOwnershipRoutes = createRouter()
       summary: 'List devices that others offer to you, newest first',
       ...inPersonFor('answerOffers'),
       request: { query: pageQuerySchema },
-      responses: responsesOf(schemas.incomingOfferPageSchema, 'invalid_request', 'unauthorized'),
+      responses: responsesOf(schemas.incomingOfferPageSchema, ...signedInErrors),
     }),
     (c) => answer(c, ownership.pageOffers(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
@@ -109,13 +103,7 @@ export const deviceOwnershipRoutes = createRouter()
         'its former owner is erased.',
       ...inPersonFor('answerOffers'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(
-        schemas.passedDeviceSchema,
-        'invalid_request',
-        'unauthorized',
-        'not_found',
-        'device_not_found',
-      ),
+      responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
       const given = { isAccepted: true, address: readClientAddress(c) };
@@ -127,13 +115,7 @@ export const deviceOwnershipRoutes = createRouter()
       summary: 'Decline a device that is offered to you',
       ...inPersonFor('answerOffers'),
       request: { params: deviceIdParamSchema },
-      responses: responsesOf(
-        schemas.passedDeviceSchema,
-        'invalid_request',
-        'unauthorized',
-        'not_found',
-        'device_not_found',
-      ),
+      responses: responsesOf(schemas.passedDeviceSchema, ...signedInErrors, 'not_found', 'device_not_found'),
     }),
     (c) => {
       const given = { isAccepted: false, address: readClientAddress(c) };

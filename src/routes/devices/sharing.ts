@@ -1,7 +1,7 @@
 // Sharing devices over HTTP: members, and invitations as the one who is invited sees them. Parse, one service call, answer.
 import { inPersonFor, signedInFor } from '../../http/authenticate.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
+import { answer, deviceErrors, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { deviceIdParamSchema, pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -21,7 +21,7 @@ export const invitationRoutes = createRouter()
       summary: 'List the devices that others invite you to, newest first',
       ...mayAnswer,
       request: { query: pageQuerySchema },
-      responses: responsesOf(schemas.incomingPageSchema, 'invalid_request', 'unauthorized'),
+      responses: responsesOf(schemas.incomingPageSchema, ...signedInErrors),
     }),
     (c) => answer(c, sharing.pageIncoming(c.var.context, c.var.caller.userId, c.req.valid('query'))),
   )
@@ -32,8 +32,7 @@ export const invitationRoutes = createRouter()
       request: { params: schemas.invitationParamSchema },
       responses: responsesOf(
         schemas.acceptedInvitationSchema,
-        'invalid_request',
-        'unauthorized',
+        ...signedInErrors,
         'not_found',
         'device_not_found',
         'too_many_members',
@@ -52,7 +51,7 @@ export const invitationRoutes = createRouter()
       summary: 'Decline an invitation',
       ...mayAnswer,
       request: { params: schemas.invitationParamSchema },
-      responses: responsesOf(schemas.endedInvitationSchema, 'invalid_request', 'unauthorized', 'not_found'),
+      responses: responsesOf(schemas.endedInvitationSchema, ...signedInErrors, 'not_found'),
     }),
     (c) => {
       const { invitationId } = c.req.valid('param');

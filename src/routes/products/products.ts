@@ -1,6 +1,6 @@
 // The product catalogue (contract 4.2): parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { deleteDevicesQuerySchema, deletedDevicesSchema } from '../../protocol/http/devices.ts';
@@ -20,14 +20,7 @@ export const productRoutes = createRouter()
       description: 'A product key is unique over all users; one you deleted can be taken up again by you alone.',
       ...mayManage,
       request: { body: jsonBody(schemas.createProductBodySchema) },
-      responses: responsesOf(
-        schemas.createdProductSchema,
-        'invalid_request',
-        'unauthorized',
-        'forbidden',
-        'product_key_exists',
-        'too_many_products',
-      ),
+      responses: responsesOf(schemas.createdProductSchema, ...callerErrors, 'product_key_exists', 'too_many_products'),
     }),
     (c) => answer(c, products.createProduct(c.var.context, c.var.caller, c.req.valid('json'))),
   )
@@ -36,7 +29,7 @@ export const productRoutes = createRouter()
       summary: 'List your products, newest first',
       ...mayRead,
       request: { query: schemas.listProductsQuerySchema },
-      responses: responsesOf(schemas.productPageSchema, 'invalid_request', 'unauthorized', 'forbidden'),
+      responses: responsesOf(schemas.productPageSchema, ...callerErrors),
     }),
     (c) => {
       const { category, page, size } = c.req.valid('query');
@@ -69,7 +62,7 @@ export const productRoutes = createRouter()
       description: 'Any subset of the fields; those left out keep their values.',
       ...mayManage,
       request: { params: schemas.productKeyParamSchema, body: jsonBody(schemas.updateProductBodySchema) },
-      responses: responsesOf(schemas.productSchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
+      responses: responsesOf(schemas.productSchema, ...callerErrors, 'not_found'),
     }),
     (c) => {
       const { productKey } = c.req.valid('param');
@@ -81,14 +74,7 @@ export const productRoutes = createRouter()
       summary: 'Delete a product without devices',
       ...mayManage,
       request: { params: schemas.productKeyParamSchema },
-      responses: responsesOf(
-        schemas.deletedProductSchema,
-        'invalid_request',
-        'unauthorized',
-        'forbidden',
-        'not_found',
-        'product_has_devices',
-      ),
+      responses: responsesOf(schemas.deletedProductSchema, ...callerErrors, 'not_found', 'product_has_devices'),
     }),
     (c) => answer(c, products.removeProduct(c.var.context, c.var.caller, c.req.valid('param').productKey)),
   )
@@ -100,7 +86,7 @@ export const productRoutes = createRouter()
         'product first to stop further activations.',
       ...mayManage,
       request: { params: schemas.productKeyParamSchema, query: deleteDevicesQuerySchema },
-      responses: responsesOf(deletedDevicesSchema, 'invalid_request', 'unauthorized', 'forbidden', 'not_found'),
+      responses: responsesOf(deletedDevicesSchema, ...callerErrors, 'not_found'),
     }),
     (c) => {
       const { status: statusCode, createdAfter, createdBefore } = c.req.valid('query');

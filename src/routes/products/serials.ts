@@ -2,7 +2,7 @@
 import { createMiddleware } from 'hono/factory';
 import type { AppEnv } from '../../http/app-env.ts';
 import { signedInFor } from '../../http/authenticate.ts';
-import { answer, responsesOf } from '../../http/envelope.ts';
+import { answer, callerErrors, responsesOf } from '../../http/envelope.ts';
 import { jsonBody, replaceBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
@@ -12,7 +12,7 @@ import { pageSerials, registerSerials, removeSerial } from '../../services/devic
 
 const route = routesAbout('Products');
 
-const refusals = ['invalid_request', 'unauthorized', 'forbidden', 'not_found'] as const;
+const refusals = [...callerErrors, 'not_found'] as const;
 
 /** Goes before the reading of bodies, which takes each for JSON. The first column of each line that is not empty. */
 export const readSerialsAsCsv = createMiddleware<AppEnv>(async (c, next) => {
