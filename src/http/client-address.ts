@@ -5,6 +5,7 @@ import type { Context } from 'hono';
 import { isOneOf } from '../crypto/secrets.ts';
 import { networkOf } from '../domain/client-network.ts';
 import { credentialRefused, RefusedError } from '../domain/refusal.ts';
+import { holdToShield, type FloodShield } from '../pacing/rate-limits.ts';
 import { deviceAddressHeader } from '../protocol/gateway.ts';
 import type { AppEnv } from './app-env.ts';
 import { readBearerSecret } from './secret-header.ts';
@@ -40,3 +41,12 @@ export const trustGateway = createMiddleware<AppEnv>(async (c, next) => {
   }
   await next();
 });
+
+/** A flood shield: 429 above the limit. Counts by client address, `CONTROL_LIMIT` by user: it goes after `authenticate`. */
+export function limitRate(shield: FloodShield) {
+  return createMiddleware<AppEnv>(async (c, next) => {
+    const key = shield === 'CONTROL_LIMIT' ? `user ${c.var.caller.userId}` : readClientAddress(c);
+    await holdToShield(c.var.context, shield, key);
+    await next();
+  });
+}

@@ -1,7 +1,6 @@
 // WebSockets of any origin: the relay's, `{ws_url}/mqtt` (contract 6), and a device's own connection to its object,
 // `{ws_url}/mqtt/{deviceId}`. Both authenticate on the socket: the relay by frames of text, a device by its CONNECT.
-import { readClientAddress } from '../http/client-address.ts';
-import { limitRate } from '../http/rate-limit.ts';
+import { limitRate, readClientAddress } from '../http/client-address.ts';
 import { createRouter, requireUpgrade } from '../http/router.ts';
 import { openDevice, openRelay } from '../services/sockets/open-sockets.ts';
 

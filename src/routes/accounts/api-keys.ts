@@ -23,9 +23,7 @@ export const apiKeyRoutes = createRouter()
       request: { body: jsonBody(schemas.apiKeyBodySchema) },
       responses: responsesOf(schemas.createdApiKeySchema, ...signedInErrors, 'not_found', 'too_many_api_keys'),
     }),
-    (c) => {
-      return answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json')));
-    },
+    (c) => answer(c, createApiKey(c.var.context, c.var.caller.userId, c.req.valid('json'))),
   )
   .openapi(
     route('get', '/', {

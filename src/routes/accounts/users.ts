@@ -1,8 +1,7 @@
 // Accounts and sessions (contract 4.1): parse, one service call, answer. No rule lives here.
 import { inPersonFor, readBearer, signedInFor } from '../../http/authenticate.ts';
-import { readClient, readClientAddress } from '../../http/client-address.ts';
+import { limitRate, readClient, readClientAddress } from '../../http/client-address.ts';
 import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
-import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/users.ts';
@@ -69,10 +68,7 @@ export const userRoutes = createRouter()
       request: { body: jsonBody(schemas.refreshBodySchema) },
       responses: responsesOf(schemas.tokenPairSchema, ...signedInErrors, 'too_many_requests'),
     }),
-    (c) => {
-      const { refreshToken } = c.req.valid('json');
-      return answer(c, refreshSession(c.var.context, refreshToken, readClient(c)));
-    },
+    (c) => answer(c, refreshSession(c.var.context, c.req.valid('json').refreshToken, readClient(c))),
   )
   .openapi(
     route('get', '/me', {

@@ -1,12 +1,34 @@
 // What brokers call to ask who may log in and use which topic, and to report sessions that began or ended. One adapter
 // a vendor, each in its own file of broker-hooks/; the policy is services/broker/messaging-auth.ts.
+import { createMiddleware } from 'hono/factory';
+import { parseJson } from '../../domain/json.ts';
+import type { AppEnv } from '../../http/app-env.ts';
+import { readText, replaceBody } from '../../http/request-body.ts';
 import { createRouter } from '../../http/router.ts';
 import { requireSecret } from '../../http/secret-header.ts';
 import { emqxHookRoutes } from './emqx.ts';
 import { mosquittoGoAuthHookRoutes } from './mosquitto-go-auth.ts';
 import { rabbitmqHookRoutes } from './rabbitmq.ts';
-import { readFields } from './read-fields.ts';
 import { vernemqHookRoutes } from './vernemq.ts';
+
+/** Hooks that carry a published message are the largest, and devices' messages are small. */
+const maxBodyBytes = 64 * 1024;
+
+/**
+ * The fields of a hook's request as a JSON body, if a broker sends JSON, a form or a query. A body that cannot be read
+ * becomes `null`: its vendor's adapter refuses it in the vendor's own form.
+ */
+const readFields = createMiddleware<AppEnv>(async (c, next) => {
+  if (c.req.method === 'GET') {
+    replaceBody(c, JSON.stringify(c.req.query()), 'POST');
+    return next();
+  }
+  const text = (await readText(c.req.raw, maxBodyBytes)) ?? '';
+  const isForm = c.req.header('Content-Type')?.includes('x-www-form-urlencoded') === true;
+  const json = isForm ? JSON.stringify(Object.fromEntries(new URLSearchParams(text))) : text;
+  replaceBody(c, parseJson(json) === undefined ? 'null' : json);
+  await next();
+});
 
 export const brokerHookRoutes = createRouter();
 

@@ -1,7 +1,7 @@
 // Commands to a device over HTTP (contract 4.3, decision: control): parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
 import { answer, deviceErrors, responsesOf } from '../../http/envelope.ts';
-import { limitRate } from '../../http/rate-limit.ts';
+import { limitRate } from '../../http/client-address.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/commands.ts';
@@ -56,10 +56,7 @@ export const deviceCommandRoutes = createRouter()
       request: { params: deviceIdParamSchema, query: pageQuerySchema },
       responses: responsesOf(schemas.commandPageSchema, ...deviceErrors),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, pageCommands(c.var.context, c.var.caller, deviceId, c.req.valid('query')));
-    },
+    (c) => answer(c, pageCommands(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )
   .openapi(
     route('get', '/{deviceId}/commands/{commandId}', {

@@ -1,8 +1,7 @@
 // Devices over HTTP (contract 2.6, 4.3), except their commands: parse, one service call, answer.
 import { signedInFor } from '../../http/authenticate.ts';
-import { readClientAddress } from '../../http/client-address.ts';
+import { limitRate, readClientAddress } from '../../http/client-address.ts';
 import { answer, callerErrors, deviceErrors, responsesOf } from '../../http/envelope.ts';
-import { limitRate } from '../../http/rate-limit.ts';
 import { jsonBody } from '../../http/request-body.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import * as schemas from '../../protocol/http/devices.ts';
@@ -80,10 +79,7 @@ export const deviceRoutes = createRouter()
       request: { params: schemas.deviceIdParamSchema, body: jsonBody(schemas.changeDeviceBodySchema) },
       responses: responsesOf(schemas.deviceSchema, ...deviceErrors, 'device_not_activated'),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, changeDevice(c.var.context, c.var.caller, deviceId, c.req.valid('json')));
-    },
+    (c) => answer(c, changeDevice(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('json'))),
   )
   .openapi(
     route('post', '/{deviceId}/credentials', {
@@ -124,10 +120,7 @@ export const deviceRoutes = createRouter()
       request: { params: schemas.deviceIdParamSchema, query: schemas.pageQuerySchema },
       responses: responsesOf(schemas.deviceEventPageSchema, ...deviceErrors),
     }),
-    (c) => {
-      const { deviceId } = c.req.valid('param');
-      return answer(c, pageEvents(c.var.context, c.var.caller, deviceId, c.req.valid('query')));
-    },
+    (c) => answer(c, pageEvents(c.var.context, c.var.caller, c.req.valid('param').deviceId, c.req.valid('query'))),
   )
   .openapi(
     route('get', '/{deviceId}/properties', {

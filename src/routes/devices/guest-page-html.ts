@@ -79,7 +79,7 @@ function wordsOf({ deviceName, state, deviceOnline }: GuestReceipt): [title: str
 function explain(refusal: Refusal): string {
   switch (refusal.kind) {
     case 'guest_link_refused':
-      return explainEnd(refusal.because);
+      return endings[refusal.because];
     case 'rate_limited':
       return 'Too many attempts. Wait a minute, then try again.';
     case 'device_disabled':
@@ -95,20 +95,13 @@ function explain(refusal: Refusal): string {
   }
 }
 
-function explainEnd(because: Extract<Refusal, { kind: 'guest_link_refused' }>['because']): string {
-  switch (because) {
-    case 'wrong':
-      return 'There is no such link. Check that the address is complete.';
-    case 'revoked':
-      return 'This link does not work any more.';
-    case 'used_up':
-      return 'This link was used as often as it may be.';
-    case 'expired':
-      return 'This link has expired.';
-    case 'ended':
-      return 'This link has ended, because the device was disabled.';
-  }
-}
+const endings: Record<Extract<Refusal, { kind: 'guest_link_refused' }>['because'], string> = {
+  wrong: 'There is no such link. Check that the address is complete.',
+  revoked: 'This link does not work any more.',
+  used_up: 'This link was used as often as it may be.',
+  expired: 'This link has expired.',
+  ended: 'This link has ended, because the device was disabled.',
+};
 
 function labelOf({ action, position, duration, switch: isOn, angle }: ControlParams): string {
   if (action === 'trigger') return 'Trigger';

@@ -1,6 +1,6 @@
 // For deployment checks and monitors, without authentication: whether the service works, and what is missing.
 import { answer, responsesOf } from '../../http/envelope.ts';
-import { limitRate } from '../../http/rate-limit.ts';
+import { limitRate } from '../../http/client-address.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { healthSchema, unhealthySchema } from '../../protocol/http/health.ts';
 import { findMissingParts } from '../../services/operations/health.ts';

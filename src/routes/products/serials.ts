@@ -58,10 +58,7 @@ export const productSerialRoutes = createRouter()
       request: { params: productKeyParamSchema, query: pageQuerySchema },
       responses: responsesOf(schemas.serialPageSchema, ...refusals),
     }),
-    (c) => {
-      const { productKey } = c.req.valid('param');
-      return answer(c, pageSerials(c.var.context, c.var.caller, productKey, c.req.valid('query')));
-    },
+    (c) => answer(c, pageSerials(c.var.context, c.var.caller, c.req.valid('param').productKey, c.req.valid('query'))),
   )
   .openapi(
     route('delete', '/{productKey}/serials/{deviceSN}', {
