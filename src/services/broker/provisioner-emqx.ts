@@ -8,7 +8,6 @@ import { parseJson } from '../../domain/json.ts';
 import { rightsOfDevice } from '../../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
-import { callBrokerApi, type BrokerApiCall } from './api.ts';
 import { BrokerCallError, type BrokerProvisioner } from './provisioner.ts';
 import type { ServiceContext } from '../../context.ts';
 import { aclOf } from './emqx-acl.ts';
@@ -25,12 +24,13 @@ const connectedClientSchema = z.object({ connected: z.boolean() });
 const unknownClientSchema = z.object({ code: z.literal('CLIENTID_NOT_FOUND') });
 
 type EmqxApi = NonNullable<Config['broker']['api']>;
+type EmqxCall = { method: 'GET' | 'POST' | 'PUT' | 'DELETE'; path: string; body?: object; accepts: readonly number[] };
 
 export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisioner {
   const { api } = config.broker;
   if (api === undefined) throw new Error('no broker API configured');
-  const call = (given: BrokerApiCall) => callEmqx(api, given, answerWithinMs);
-  const endSessions = (device: DeviceIdentity) => endEmqxSessions(api, device, answerWithinMs);
+  const call = (request: EmqxCall) => callEmqx(api, request);
+  const endSessions = (device: DeviceIdentity) => endEmqxSessions(api, device);
   const ban = async (clientId: string): Promise<void> => {
     const body = { as: 'clientid', who: clientId, by: 'latchwork', reason: 'device disabled', until: bannedUntil };
     const { status, text } = await call({ method: 'POST', path: '/banned', body, accepts: [200, 400] });
@@ -96,19 +96,43 @@ export async function isClientConnected({ config }: ServiceContext, device: Devi
   const { api } = config.broker;
   if (api === undefined) throw new Error('no broker API configured');
   const path = `/clients/${encodeURIComponent(messagingName(device))}`;
-  const { call, status, text } = await callEmqx(api, { method: 'GET', path, accepts: [200, 404] }, answerWithinMs);
+  const { call, status, text } = await callEmqx(api, { method: 'GET', path, accepts: [200, 404] });
   const answer = (status === 200 ? connectedClientSchema : unknownClientSchema).safeParse(parseJson(text)).data;
   if (answer === undefined) throw new BrokerCallError({ kind: 'unreadable_answer', call });
   return 'connected' in answer && answer.connected;
 }
 
-function callEmqx({ url, key, secret }: EmqxApi, call: BrokerApiCall, withinMs: number) {
-  const api = { name: 'EMQX', url: `${url}/api/v5`, authorization: `Basic ${btoa(`${key}:${secret}`)}` };
-  return callBrokerApi(api, call, AbortSignal.timeout(withinMs));
+/**
+ * @returns an answer with one of the statuses in `accepts`; `call` names the request in errors
+ * @throws BrokerCallError
+ */
+async function callEmqx({ url, key, secret }: EmqxApi, request: EmqxCall, withinMs = answerWithinMs) {
+  const { method, path, body, accepts } = request;
+  const call = `EMQX ${method} ${path}`;
+  const headers = { Authorization: `Basic ${btoa(`${key}:${secret}`)}`, 'Content-Type': 'application/json' };
+  const sent = {
+    method,
+    headers,
+    body: body === undefined ? null : JSON.stringify(body),
+    signal: AbortSignal.timeout(withinMs),
+  };
+  let status;
+  let text;
+  try {
+    const response = await fetch(`${url}/api/v5${path}`, sent);
+    status = response.status;
+    text = await response.text();
+  } catch (error) {
+    throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
+  }
+  if (accepts.includes(status)) return { call, status, text };
+  // A refused API key and a rate limit concern every device, not this call alone.
+  if (status < 500 && ![401, 403, 429].includes(status)) throw new BrokerCallError({ kind: 'refused', call, status });
+  throw new BrokerCallError({ kind: 'broker_away', call, cause: { status } });
 }
 
 /** @throws BrokerCallError */
-async function endEmqxSessions(api: EmqxApi, device: DeviceIdentity, withinMs: number): Promise<void> {
+async function endEmqxSessions(api: EmqxApi, device: DeviceIdentity, withinMs?: number): Promise<void> {
   const path = `/clients/${encodeURIComponent(messagingName(device))}`;
   // 404: it is not connected.
   await callEmqx(api, { method: 'DELETE', path, accepts: [200, 204, 404] }, withinMs);
