@@ -22,15 +22,14 @@ vernemqHookRoutes.on('POST', both('auth_on_register'), validJson(schemas.vernemq
   return decision.ok ? allow(c) : deny(c, decision.refusal);
 });
 
-vernemqHookRoutes.post('/auth_on_publish', validJson(schemas.vernemqPublishSchema, deny), (c) => {
-  const refusal = refusePublish(c.req.valid('json'));
-  return refusal === undefined ? allowForAWhile(c) : deny(c, refusal);
-});
-
-/** Not for a while: VerneMQ's cache has no bound, and its key holds the message's properties, which a client makes up. */
-vernemqHookRoutes.post('/auth_on_publish_m5', validJson(schemas.vernemqPublishSchema, deny), (c) => {
-  const refusal = refusePublish(c.req.valid('json'));
-  return refusal === undefined ? allow(c) : deny(c, refusal);
+vernemqHookRoutes.on('POST', both('auth_on_publish'), validJson(schemas.vernemqPublishSchema, deny), (c) => {
+  const { username, topic, retain: isRetained } = c.req.valid('json');
+  const refusal = refuseTopic(username, { action: 'publish', topic, isRetained });
+  if (refusal !== undefined) return deny(c, refusal);
+  // Topic rights follow from the name alone, so VerneMQ need not ask at every message. With MQTT 5 it must: its cache has
+  // no bound, and its key holds the message's properties, which a client makes up.
+  if (!c.req.path.endsWith('_m5')) c.header('Cache-Control', 'max-age=600');
+  return allow(c);
 });
 
 /** MQTT 3: filters are judged one by one, so that a wrong one does not cost the client the others. */
@@ -81,18 +80,8 @@ function allow(c: Context) {
   return c.json({ result: 'ok' });
 }
 
-function refusePublish({ username, topic, retain: isRetained }: z.output<typeof schemas.vernemqPublishSchema>) {
-  return refuseTopic(username, { action: 'publish', topic, isRetained });
-}
-
 function refuseFilters({ username, topics }: z.output<typeof schemas.vernemqSubscribeSchema>): (Refusal | undefined)[] {
   return topics.map(({ topic }) => refuseTopic(username, { action: 'subscribe', topic }));
-}
-
-/** Topic rights follow from the name alone and never change, so VerneMQ need not ask at every message. */
-function allowForAWhile(c: Context) {
-  c.header('Cache-Control', 'max-age=600');
-  return allow(c);
 }
 
 const notAllowed = { result: { error: 'not_allowed' } };
