@@ -250,7 +250,7 @@ export class WorkerSide {
     if (this.faults.isHanging) return;
     const parsed = uplinkBatchSchema.parse(JSON.parse(body.toString()));
     const items = parsed.items.map((item) => uplinkItemSchema.parse(item));
-    const batch: Batch = { spoolId: parsed.spoolId, dropped: parsed.dropped, items, bytes: body.length };
+    const batch: Batch = { spoolId: parsed.spoolId, dropped: parsed.dropped ?? [], items, bytes: body.length };
     this.#enter(batch);
     if (this.faults.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.faults.delayMs));
     this.#leave(batch);

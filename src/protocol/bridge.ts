@@ -62,7 +62,7 @@ export const uplinkBatchSchema = z.object({
   dropped: z
     .array(z.object({ topic: z.string().max(1024), count: z.int().positive() }))
     .max(maxDroppedCounts)
-    .default([]),
+    .optional(),
   items: z.array(z.unknown()).min(1).max(maxBatchItems),
 });
 

@@ -28,7 +28,6 @@ type Line<T> = {
 type QueueEvents<T> = {
   /** A device may be served again after its back-off. */
   onReady: () => void;
-  /** These are not needed in memory for now. */
   onPark: (items: T[]) => void;
   /** The messages of these numbers are needed: hand them to `addFetched`. */
   onFetch: (device: string, seqs: number[]) => void;
@@ -56,7 +55,6 @@ export class DeviceQueue<T extends Queued> {
     this.#events = events;
   }
 
-  /** All items, under way or not. */
   get size(): number {
     return this.#size;
   }
@@ -65,13 +63,11 @@ export class DeviceQueue<T extends Queued> {
     return this.#ready[name].items;
   }
 
-  /** Whether what is ready makes a full batch. */
   fills({ maxItems, maxDevices, maxBytes }: BatchLimits): boolean {
     const { items, devices, bytes } = this.#ready.usual;
     return items >= maxItems || devices.size >= maxDevices || bytes >= maxBytes;
   }
 
-  /** Infinity where there is none. */
   oldestReceivedAtMs(): number {
     let oldest = Infinity;
     for (const { items } of this.#lines.values()) oldest = Math.min(oldest, items[0]?.receivedAtMs ?? Infinity);
@@ -133,7 +129,6 @@ export class DeviceQueue<T extends Queued> {
     }
     const batch: T[] = [];
     let bytes = 0;
-    /** How many of each device are in the batch. */
     const taken = devices.map(() => 0);
     const take = (index: number, share: number): void => {
       const items = devices[index]?.[1].items ?? [];

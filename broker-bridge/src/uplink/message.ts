@@ -5,9 +5,6 @@ import { deviceOf } from '../intake/flood-gate.ts';
 import { describeError } from '../../../node-service/log.ts';
 import type { SpoolItem } from '../spool/database.ts';
 
-/** Tries that failed because of this very message, as far as can be told. */
-type Failures = { count: number; takenBefore: number };
-
 export type UplinkMessage = {
   item: SpoolItem;
   device: string;
@@ -16,7 +13,8 @@ export type UplinkMessage = {
   bytes: number;
   /** Set where it is not to be sent: it goes to the dead letters with this reason. */
   refusal: string | null;
-  failures: Failures | null;
+  /** Tries that failed because of this very message, and how many messages the Worker had taken at the last of them. */
+  failures: { tries: number; takenBefore: number };
 };
 
 /** What a dead letter keeps of a payload that is too large. */
@@ -25,7 +23,7 @@ const headBytes = 1024;
 /** Writes an `UplinkItem` by hand: a schema would cost more than all the rest. */
 export function prepare(item: SpoolItem): UplinkMessage {
   const { topic, payload, receivedAtMs } = item;
-  const known = { item, device: deviceOf(topic), receivedAtMs, failures: null };
+  const known = { item, device: deviceOf(topic), receivedAtMs, failures: { tries: 0, takenBefore: -1 } };
   if (item.trueBytes !== null || payload.length > maxPayloadBytes) {
     const content = writeContent(payload.subarray(0, headBytes));
     const json = writeItem(item, `${content},"payloadBytes":${item.trueBytes ?? payload.length}`);

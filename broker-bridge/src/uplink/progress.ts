@@ -6,7 +6,6 @@ import type { Spool } from '../spool/spool.ts';
 
 type Options = {
   spool: Spool;
-  /** Of the messages that were handed out; Infinity if there is none. */
   oldestReceivedAtMs: () => number;
   stalledAfterMs: number;
   log: Log;
@@ -34,12 +33,10 @@ export class UplinkProgress {
     clearInterval(this.#timer);
   }
 
-  /** A message left the spool. */
   noteDone(): void {
     this.#lastDoneAtMs = Date.now();
   }
 
-  /** Why messages were not taken just now. */
   note(trouble: StallReason): void {
     this.#trouble = trouble;
   }

@@ -14,7 +14,6 @@ import type { DeadLetters } from './dead-letters.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { DeviceQueue, type QueueName } from './device-queue.ts';
 import { deviceOf, type FloodGate } from '../intake/flood-gate.ts';
-import { FailedMessages } from './failed-messages.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { SpoolItem } from '../spool/database.ts';
@@ -40,6 +39,7 @@ type Parts = {
 };
 /** What is still to be delivered of a batch, and whether its device is to back off; whether all sending pauses. */
 type Unsent = { items: Map<UplinkMessage, boolean>; isPaused: boolean };
+type OutcomeOf<Kind extends UplinkOutcome['kind']> = Extract<UplinkOutcome, { kind: Kind }>;
 type Refused = { queued: UplinkMessage; reason: string };
 
 /** How long a message waits for others while batches are under way. */
@@ -47,13 +47,8 @@ const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
 /** So often in a row the Worker may fail with a batch and its parts, before all sending pauses. */
 const maxFailuresInARow = 20;
-/** Room in a body for what is around the items. */
-const envelopeBytes = 256;
-const batchLimits = {
-  maxItems: maxBatchItems,
-  maxDevices: maxBatchDevices,
-  maxBytes: maxBatchBytes - envelopeBytes,
-};
+/** With room for what is around the items. */
+const batchLimits = { maxItems: maxBatchItems, maxDevices: maxBatchDevices, maxBytes: maxBatchBytes - 256 };
 
 export class Uplink {
   readonly #parts: Parts;
@@ -63,11 +58,11 @@ export class Uplink {
     onFetch: (device, seqs) => runDetached(this.#fetch(device, seqs)),
   });
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
-  readonly #failed: FailedMessages;
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
   readonly #window = new UplinkWindow();
   readonly progress: UplinkProgress;
   #failuresInARow = 0;
+  #takenMessages = 0;
   #pausedUntilMs = 0;
   /** What ends then is a back-off of this side. */
   #isBackingOff = false;
@@ -80,11 +75,9 @@ export class Uplink {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#failed = new FailedMessages(parts.maxTries);
     this.progress = new UplinkProgress({ ...parts, oldestReceivedAtMs: () => this.#queue.oldestReceivedAtMs() });
   }
 
-  /** The Worker refused the bridge secret in its last answer. */
   get isUnauthorized(): boolean {
     return this.#isUnauthorized;
   }
@@ -214,8 +207,8 @@ export class Uplink {
     if (batch.length === 0) return { items: new Map(), isPaused: false };
     const items = batch.map((queued) => queued.json).join(',');
     const dropped = this.#parts.floodGate.takeDropped(Date.now());
-    const about = `"spoolId":${JSON.stringify(this.#parts.spool.spoolId)},"sentAtMs":${Date.now()}`;
-    const body = `{${about},"dropped":${JSON.stringify(dropped)},"items":[${items}]}`;
+    const counts = dropped.length === 0 ? '' : `"dropped":${JSON.stringify(dropped)},`;
+    const body = `{"spoolId":"${this.#parts.spool.spoolId}","sentAtMs":${Date.now()},${counts}"items":[${items}]}`;
     const outcome = await this.#parts.client.post(body);
     this.#parts.metrics.lastWorkerStatus.set(outcome.status);
     this.#parts.metrics.batches.inc({ outcome: outcome.kind });
@@ -231,21 +224,24 @@ export class Uplink {
       case 'too-large':
       case 'invalid':
         this.#noteWorkerAnswers();
-        return this.#postRefused(batch, outcome.reason, outcome.requestId);
+        return this.#postRefused(batch, outcome);
       case 'answered':
         this.#noteWorkerAnswers();
         return { items: await this.#applyResults(batch, outcome.results, outcome.requestId), isPaused: false };
     }
   }
 
-  async #postRefused(batch: UplinkMessage[], reason: string, requestId: string | undefined): Promise<Unsent> {
+  async #postRefused(
+    batch: UplinkMessage[],
+    { reason, requestId }: OutcomeOf<'too-large' | 'invalid'>,
+  ): Promise<Unsent> {
     const [queued] = batch;
     if (batch.length > 1 || queued === undefined) return this.#postHalves(batch, reason, requestId);
     return { items: await this.#putAside([{ queued, reason }], requestId), isPaused: false };
   }
 
   /** The Worker itself failed: with some message of the batch, or with everything. */
-  async #postFailed(batch: UplinkMessage[], outcome: Extract<UplinkOutcome, { kind: 'failed' }>): Promise<Unsent> {
+  async #postFailed(batch: UplinkMessage[], outcome: OutcomeOf<'failed'>): Promise<Unsent> {
     const { cause, requestId } = outcome;
     this.#failuresInARow += 1;
     if (batch.length > 1 && this.#failuresInARow <= maxFailuresInARow) return this.#postHalves(batch, cause, requestId);
@@ -255,15 +251,9 @@ export class Uplink {
       this.#pause({ ...outcome, retryAfterMs: 0 });
       this.#failuresInARow = 0;
     }
-    const given = isAlone && !isPaused ? batch.filter((queued) => this.#failed.note(queued)) : [];
-    const kept = await this.#putAside(
-      given.map((queued) => ({ queued, reason: cause })),
-      requestId,
-    );
-    const items = mapAll(
-      batch.filter((queued) => !given.includes(queued) || kept.has(queued)),
-      isAlone,
-    );
+    const [queued] = batch;
+    const isGivenUp = isAlone && !isPaused && queued !== undefined && this.#isHopeless(queued);
+    const items = isGivenUp ? await this.#putAside([{ queued, reason: cause }], requestId) : mapAll(batch, isAlone);
     return { items, isPaused };
   }
 
@@ -282,7 +272,6 @@ export class Uplink {
     return { items: new Map([...mapAll(held, false), ...first.items, ...second.items]), isPaused: second.isPaused };
   }
 
-  /** Answers what the Worker did not take. */
   async #applyResults(
     batch: UplinkMessage[],
     results: UplinkResult[],
@@ -311,8 +300,8 @@ export class Uplink {
       }
     }
     const accepted = batch.length - rejected.length - dropped - unsent.size;
-    this.#failed.noteTaken(accepted);
-    for (const queued of failed.filter((message) => this.#failed.note(message))) {
+    this.#takenMessages += accepted;
+    for (const queued of failed.filter((message) => this.#isHopeless(message))) {
       unsent.delete(queued);
       rejected.push({ queued, reason: messageFailed });
     }
@@ -326,6 +315,18 @@ export class Uplink {
       this.#parts.log.info('the Worker does not take some messages now: they go up again', fields);
     }
     return new Map([...unsent, ...(await this.#putAside(rejected, requestId))]);
+  }
+
+  /**
+   * A message failed by itself, again and again, and each time others were taken in between. While nothing else is taken,
+   * the Worker or the object is in trouble, and no try counts.
+   */
+  #isHopeless({ failures }: UplinkMessage): boolean {
+    if (this.#takenMessages > failures.takenBefore) {
+      failures.tries += 1;
+      failures.takenBefore = this.#takenMessages;
+    }
+    return failures.tries >= this.#parts.maxTries;
   }
 
   /** Into the dead letters; answers what could not be written there, and so must stay in the spool. */
@@ -398,7 +399,6 @@ export class Uplink {
   }
 }
 
-/** The device of each backs off where `backsOff`. */
 function mapAll(messages: UplinkMessage[], backsOff: boolean): Map<UplinkMessage, boolean> {
   return new Map(messages.map((message) => [message, backsOff]));
 }

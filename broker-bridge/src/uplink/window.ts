@@ -1,7 +1,6 @@
 // How many batches may be under way at once: enough to keep a distant Worker busy, and few enough that the messages of a
 // device gather meanwhile. Pure: times are passed in.
 
-/** Enough for a Worker that is near. */
 const least = 3;
 const most = 12;
 

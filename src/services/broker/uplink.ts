@@ -11,7 +11,12 @@ import { droppedReason, maxBatchDevices, messageFailed } from '../../protocol/br
 import type { ServiceContext } from '../../context.ts';
 import { readItem } from './uplink-item.ts';
 
-type Batch = { spoolId: string; sentAtMs: number; items: unknown[]; dropped?: { topic: string; count: number }[] };
+type Batch = {
+  spoolId: string;
+  sentAtMs: number;
+  items: unknown[];
+  dropped?: { topic: string; count: number }[] | undefined;
+};
 
 type ItemResult = { seq: number } & (
   | { result: 'accepted' }
