@@ -11,7 +11,6 @@ export function createRegistry(prefix: string) {
     counter: <T extends string = never>(name: string, help: string, labelNames: T[] = []) =>
       new Counter<T>({ name: `${prefix}${name}`, help, labelNames, registers }),
     gauge: (name: string, help: string) => new Gauge({ name: `${prefix}${name}`, help, registers }),
-    /** Read when Prometheus asks. */
     observe: (name: string, help: string, read: () => number | boolean): void => {
       const gauge: Gauge = new Gauge({
         name: `${prefix}${name}`,

@@ -13,10 +13,10 @@ const { service, log, stop } = await runService(readConfig(process.env), {
   stopWithinMs: () => stopWithinMs,
 });
 
-service.onRefused((remedy) => {
+service.onRefused = (remedy) => {
   log.error('the Worker does not let this bridge in', { alarm: true, remedy });
   stop(2);
-});
+};
 
 if (process.send !== undefined) {
   const noteUnsent = (error: Error | null): void => {
@@ -25,6 +25,6 @@ if (process.send !== undefined) {
   const report = (): void => {
     if (process.connected) process.send?.({ type: 'state', ...service.state }, undefined, undefined, noteUnsent);
   };
-  service.onStateChange(report);
+  service.onStateChange = report;
   report();
 }

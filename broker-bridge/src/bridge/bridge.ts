@@ -21,7 +21,6 @@ import { DeadLetters } from '../uplink/dead-letters.ts';
 import { Uplink } from '../uplink/uplink.ts';
 import { WorkerLink, type BrokerState, type Role } from './worker-link.ts';
 
-/** How long to wait for a bridge that still uses the folder. */
 const lockWaitMs = 15_000;
 const commandDrainMs = 1000;
 const flushMs = 1000;
@@ -40,13 +39,13 @@ export class Bridge {
   readonly #downlink: Downlink;
   /** Names the session at the broker to the Worker. The client id itself is a secret. */
   readonly #sessionDigest: string;
-  /** Of the last connection to the broker. */
   #session: { connectionId: string; isPresent: boolean; readUntilMs: number } | null = null;
   /** Null until the Worker has assigned one. */
   #role: Role | null = null;
   #isStopping = false;
-  #reportState: () => void = () => undefined;
-  #reportRefusal: (remedy: string) => void = () => undefined;
+  onStateChange: () => void = () => undefined;
+  /** The Worker does not let this bridge in, and never did. */
+  onRefused: (remedy: string) => void = () => undefined;
 
   /** @throws Error if the spool cannot be opened or the health port is taken */
   static async start(config: BridgeConfig, log: Log): Promise<Bridge> {
@@ -108,7 +107,7 @@ export class Bridge {
       onRetry: () => metrics.reconnects.inc({ peer: 'worker' }),
       // The other process is connected to the broker under the same client id by now, or will be.
       onReplaced: () => this.#setRole('standby', false),
-      onRefused: (remedy) => this.#reportRefusal(remedy),
+      onRefused: (remedy) => this.onRefused(remedy),
     });
     this.#downlink = new Downlink({ broker: this.#broker, link: this.#link, log, metrics });
     this.#health = createHealthServer(metrics.registry, log, () => this.#readReadiness());
@@ -121,15 +120,6 @@ export class Bridge {
       link: this.#link.isConnected ? 'connected' : 'disconnected',
       role: this.#role,
     };
-  }
-
-  onStateChange(report: () => void): void {
-    this.#reportState = report;
-  }
-
-  /** The Worker does not let this bridge in, and never did. */
-  onRefused(report: (remedy: string) => void): void {
-    this.#reportRefusal = report;
   }
 
   /** Commands stop first, then the broker, so that a standby can take over while the last messages go up. */
@@ -162,14 +152,14 @@ export class Bridge {
       this.#loginCheck.start();
       runDetached(this.#broker.stop());
     }
-    this.#reportState();
+    this.onStateChange();
   }
 
   #noteBrokerChange(isConnected: boolean): void {
     if (!isConnected) this.#intake.noteConnectionEnd();
     this.#link.send({ type: 'broker', ...this.#readBroker() });
     this.#downlink.refuseWaiting();
-    this.#reportState();
+    this.onStateChange();
   }
 
   #readBroker(): BrokerState {
@@ -186,7 +176,7 @@ export class Bridge {
       this.#uplink.resume();
     }
     this.#downlink.noteLinkChange(isConnected, lastFrameAtMs);
-    this.#reportState();
+    this.onStateChange();
   }
 
   #readReadiness(): Readiness {

@@ -15,7 +15,6 @@ export class WorkerClock {
     this.#shortestRoundTripMs = Math.min(this.#shortestRoundTripMs ?? Infinity, durationMs);
   }
 
-  /** The shortest so far; null before the first. */
   get roundTripMs(): number | null {
     return this.#shortestRoundTripMs;
   }

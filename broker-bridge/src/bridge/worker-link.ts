@@ -36,7 +36,6 @@ type LinkOptions = {
   /** Connected means that the Worker has sent `welcome`. `lastFrameAtMs`: when it sent anything before a loss. */
   onConnectedChange: (isConnected: boolean, lastFrameAtMs: number) => void;
   onRetry: () => void;
-  /** Another process has connected as this bridge. */
   onReplaced: () => void;
   /** The first hello of this process was refused, by what an operator has to change: it is not tried again. */
   onRefused: (remedy: string) => void;
@@ -87,7 +86,6 @@ export class WorkerLink {
     return this.#isWelcome && performance.now() - this.#answeredPingAtMs < roleIsSureForMs;
   }
 
-  /** An estimate of the Worker's clock. */
   nowMs(): number {
     return this.#clock.nowMs(Date.now());
   }
@@ -107,7 +105,6 @@ export class WorkerLink {
     if (this.#isWelcome) this.#socket?.terminate();
   }
 
-  /** False when there is no link. */
   send(frame: BridgeFrame): boolean {
     if (!this.#isWelcome || this.#socket?.readyState !== WebSocket.OPEN) return false;
     this.#socket.send(JSON.stringify(frame));

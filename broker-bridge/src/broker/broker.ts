@@ -5,6 +5,7 @@ import type { MqttConfig } from '../config.ts';
 import type { Log } from '../../../node-service/log.ts';
 import {
   MqttConnection,
+  unacceptableVersionCodes,
   type ConnectionEnd,
   type ConnectionEvents,
   type IncomingMessage,
@@ -31,7 +32,6 @@ const takenOverRetryMs = 30_000;
 const standBackMs = 60_000;
 /** How long connecting waits for the link to the Worker, which says whether another bridge had the session meanwhile. */
 const awaitLinkMs = 2000;
-const unacceptableVersionCodes = [0x01, 0x84];
 
 export class Broker {
   readonly #config: MqttConfig;
@@ -49,7 +49,6 @@ export class Broker {
   #isAwaitingLink = false;
   #timer: NodeJS.Timeout | undefined;
   #version: MqttVersion;
-  /** The broker has accepted or refused a version, so that the present one is no guess. */
   #isVersionProven = false;
   #isVersionRefused = false;
   /** Connections that the broker closed without an answer. */

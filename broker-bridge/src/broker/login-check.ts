@@ -5,7 +5,7 @@ import { checkClientId } from './client-id.ts';
 import type { MqttConfig } from '../config.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
-import { connectOptions, type MqttVersion } from './mqtt-connection.ts';
+import { connectOptions, unacceptableVersionCodes, type MqttVersion } from './mqtt-connection.ts';
 
 export type LoginState = 'unknown' | 'accepted' | 'refused' | 'unreachable';
 type Attempt = { state: LoginState; cause: string; refusedCode: number | null };
@@ -18,7 +18,6 @@ type Options = {
 };
 
 const firstAfterMs = 1_000;
-const unacceptableVersionCodes = [0x01, 0x84];
 
 export class LoginCheck {
   readonly #config: MqttConfig;
@@ -35,7 +34,6 @@ export class LoginCheck {
     this.#log = log;
   }
 
-  /** Of the last attempt while this bridge stands by. */
   get state(): LoginState {
     return this.#state;
   }

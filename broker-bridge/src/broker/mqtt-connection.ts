@@ -14,13 +14,13 @@ import { PacketLimit, readCutPayload } from './packet-limit.ts';
 
 const protocolVersions = { '5': 5, '3.1.1': 4 } as const;
 export type MqttVersion = keyof typeof protocolVersions;
+export const unacceptableVersionCodes = [0x01, 0x84];
 
 /** `reasonCode` is the broker's, where it refused. */
 export type PublishOutcome =
   | { type: 'published'; hasSubscribers: boolean | null; reply?: string }
   | { type: 'not-published'; reason: NotPublishedReason; reasonCode?: number };
 
-/** The first message on `topic` that contains a text, within a time after the publish. */
 export type WantedReply = { topic: string; containing: string; withinMs: number };
 
 /**
@@ -36,7 +36,6 @@ export type IncomingMessage = Pick<IPublishPacket, 'topic' | 'dup' | 'retain'> &
 export type ConnectionEnd = {
   /** The network connection was established, whether or not the broker answered. */
   wasReached: boolean;
-  /** The CONNACK's code where the broker refused us. */
   refusedCode: number | null;
   /** The broker gave the session to another client; only MQTT 5 says so. */
   isTakenOver: boolean;
@@ -293,7 +292,6 @@ export class MqttConnection {
   }
 }
 
-/** Those of the session that bridges have in turn. */
 export function connectOptions(config: MqttConfig, version: MqttVersion): IClientOptions {
   return {
     clientId: config.clientId,

@@ -45,7 +45,6 @@ export class Replies {
     }
   }
 
-  /** The connection has ended. */
   end(): void {
     this.#ended.resolve(false);
     for (const { finish } of [...this.#waiting]) finish(undefined);

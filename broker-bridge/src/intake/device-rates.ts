@@ -41,7 +41,6 @@ export class DeviceRates {
     return Math.max(0, fullInMs - this.#burstMs - creditMs);
   }
 
-  /** A full bucket needs no entry. */
   #sweep(nowMs: number): void {
     if (nowMs < this.#sweepAtMs) return;
     this.#sweepAtMs = nowMs + sweepEveryMs;

@@ -6,7 +6,6 @@ import type { SpooledMessage } from '../spool/spool.ts';
 import { DeviceRates, type RateLimits } from './device-rates.ts';
 
 type Held = { message: SpooledMessage; timer: NodeJS.Timeout };
-/** With any topic of the device. */
 type DroppedCount = { topic: string; count: number };
 
 const reportEveryMs = 60_000;
@@ -93,7 +92,6 @@ export class FloodGate {
   }
 }
 
-/** `/sys/{productKey}/{deviceId}` */
 export function deviceOf(topic: string): string {
   return topic.split('/', 4).join('/');
 }

@@ -51,7 +51,6 @@ export class Intake {
     this.#deliveries.beginSession();
   }
 
-  /** The connection is over. */
   noteConnectionEnd(): void {
     if (this.#isReading) this.#readAtMs = Date.now();
     this.#isReading = false;

@@ -29,9 +29,7 @@ export type SpoolGroup = {
    * delivery to be remembered, the packet id (0 for none), the digest and the `seq` of the first delivery.
    */
   numbers: Float64Array<ArrayBuffer>;
-  /** Each topic once. */
   topics: string[];
-  /** All payloads, one after the other. */
   payloads: Uint8Array<ArrayBuffer>;
   /** The few items that are retained, delivered again or cut. */
   flagged: Pick<SpoolItem, 'seq' | 'redeliveryOf' | 'trueBytes' | Flag>[];
@@ -52,7 +50,6 @@ export type OpenedSpool = {
   deliveries: Float64Array;
 };
 
-/** What a message takes beside its topic and payload, roughly. */
 export const itemOverheadBytes = 64;
 
 /** As many as MQTT can have under way: mosquitto 2.0.11 exceeds the limit it is given, and delivers all of them again. */

@@ -38,7 +38,6 @@ export class Spool {
   #pending: Pending[] = [];
   #pendingBytes = 0;
   #waitingForMemory: (() => void)[] = [];
-  /** The broker session of the deliveries on the disk. */
   #spooledSession = 0;
   #commit: Promise<void> | null = null;
   #doneSeqs: number[] = [];
@@ -93,7 +92,6 @@ export class Spool {
     return this.#isFull;
   }
 
-  /** The last attempt to read from the disk failed. */
   get isUnreadable(): boolean {
     return this.#isUnreadable;
   }
@@ -170,7 +168,6 @@ export class Spool {
     this.#loadMore();
   }
 
-  /** Resolves when all that waits is on the disk, or cannot get there within `maxMs`. */
   async flush(maxMs: number): Promise<void> {
     await Promise.race([this.#commit, wait(maxMs, undefined, { ref: false })]);
   }

@@ -5,7 +5,6 @@ import type { OpenedSpool, SpoolDatabase, SpoolGroup, SpoolItem } from './databa
 
 export type SpoolThreadOptions = { dir: string; bridgeId: string; lockWaitMs: number };
 
-/** A method of the database, for the thread to call. */
 type SpoolMethod = 'commit' | 'read' | 'readThese' | 'close';
 export type SpoolRequest = { method: SpoolMethod; args: unknown[] };
 

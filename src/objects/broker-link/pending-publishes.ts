@@ -53,7 +53,6 @@ export class PendingPublishes {
     }
   }
 
-  /** Sends what no bridge has. */
   sendWaiting(recipient: Recipient | undefined): void {
     for (const pending of this.#pending.values()) send(pending, recipient);
   }

@@ -79,7 +79,6 @@ export async function deliverOutbox(context: ServiceContext): Promise<void> {
   }
 }
 
-/** undefined where the broker has a login hook. */
 function openOutbox(context: ServiceContext): Outbox | undefined {
   switch (context.config.broker.provisioning) {
     case 'none':
