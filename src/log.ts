@@ -5,7 +5,6 @@ import { DrizzleQueryError } from 'drizzle-orm';
 type Level = 'info' | 'warn' | 'error';
 
 const maxTextLength = 256;
-/** Texts of ours that have to stay whole. */
 const longTexts = ['stack', 'query', 'error'];
 const maxLongTextLength = 4096;
 /** Emails, signed tokens, and the prefix forms of contract 2.3 and 2.7. */

@@ -6,7 +6,7 @@ import { describeError, log } from './log.ts';
 import { deliverOutbox } from './services/broker/provisioning.ts';
 import { createContext, type ServiceContext } from './context.ts';
 import { reconcilePresence } from './services/operations/presence-reconciliation.ts';
-import { propagateProductChanges } from './services/products/propagation.ts';
+import { propagateProductChanges } from './services/products/products.ts';
 
 const jobs = {
   propagateProductChanges,

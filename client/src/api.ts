@@ -2,5 +2,5 @@
 // the published package needs nothing of the service.
 import type { Api as Routes } from '../../src/app.ts';
 
-export type { ErrorMessage } from '../../src/protocol/vocabulary.ts';
+export type { ErrorMessage } from '../../src/protocol/error-status.ts';
 export type Api = Routes;

@@ -8,7 +8,6 @@ import { hourMs } from '../domain/time.ts';
 /** Delivered entries stay that long, so that a request that began earlier and ends later is still known as outdated. */
 const deliveredEntryLifeMs = hourMs;
 
-/** Few enough that a run every minute does not hold up requests. */
 const rowsPerRun = 5_000;
 
 const expiring = [
@@ -21,7 +20,6 @@ const expiring = [
   deviceTransfers,
 ] as const;
 
-/** At most `maxRows` of each table: what is left is deleted the next time. */
 export async function deleteExpiredRows(database: Database, nowMs: number, maxRows = rowsPerRun): Promise<void> {
   const someOf = (table: (typeof expiring)[number] | typeof brokerOutbox, isOver: SQL) =>
     sql`delete from ${table} where rowid in (select rowid from ${table} where ${isOver} limit ${maxRows})`;

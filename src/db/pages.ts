@@ -16,12 +16,10 @@ export function lengthOf(list: CountedList, subject: string | number): SQL<numbe
   return sql<number>`coalesce((select entries from ${listCounts} where ${isCounter}), 0)`;
 }
 
-/** For short lists: their rows are counted. */
 export function countOf(db: Database, table: SQLiteTable, where: SQL | undefined) {
   return db.select({ total: count() }).from(table).where(where);
 }
 
-/** For short lists: the rows before the page are read, too. */
 export async function readPage<Query extends SQLiteSelect>(
   db: Database,
   total: Total,

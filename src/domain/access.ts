@@ -55,7 +55,6 @@ type AccountAction = keyof typeof accountActions;
 
 export type Action = DeviceAction | AccountAction;
 
-/** Who asks: a user in person, or an API key of the user. */
 export type Actor = {
   userId: number;
   scopes: readonly Scope[] | null;
@@ -70,7 +69,6 @@ export function inPerson(userId: number): Actor {
   return { userId, scopes: null, productKey: null };
 }
 
-/** Whose a device is. `productOwnerId` differs from `ownerId` where somebody has claimed it. */
 export type Ownership = {
   ownerId: number;
   productOwnerId?: number | undefined;
@@ -114,7 +112,6 @@ export function refusalOf(
   return refusalOfKey(actor, action, productKey);
 }
 
-/** Why an API key may not do what its user may. @param productKey of what is asked for; undefined: of no single product */
 export function refusalOfKey(actor: Actor, action: Action, productKey: string | undefined): Refusal | undefined {
   if (actor.productKey !== null && productKey !== undefined && actor.productKey !== productKey) {
     return { kind: 'key_lacks_right', lacks: 'product', action };

@@ -20,7 +20,6 @@ export function parseControl(body: unknown): Outcome<ControlParams> {
   return refuse({ kind: 'invalid_control_params', ...problemOf(parsed.error.issues[0]) });
 }
 
-/** The member that is wrong, and what it should be; the text repeats nothing of the request. */
 function problemOf(issue: z.ZodError['issues'][number] | undefined): { member: string; problem: string } {
   if (issue?.code === 'unrecognized_keys') {
     return { member: issue.keys[0] ?? '', problem: 'does not belong to the other members' };

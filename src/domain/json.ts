@@ -5,7 +5,6 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 
 export type JsonProblem = 'not_json' | 'too_complex';
 
-/** The parsed JSON; where there is none, `problem` says why. */
 export function readJson(text: string): { value: Json } | { problem: JsonProblem } {
   let value: Json;
   try {
@@ -26,12 +25,10 @@ export function isJsonObject(value: Json | undefined): value is { [name: string]
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** What is written anew or compared later recurses, and would run out of stack. */
 function isTooComplex(value: Json): boolean {
   return countMembers(value, 0) > maxJsonMembers;
 }
 
-/** Infinity where it is nested too deep: nobody goes deeper than that. */
 function countMembers(value: Json, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   if (depth >= maxJsonDepth) return Infinity;

@@ -14,7 +14,6 @@ export type ThrottleKeyName = 'own' | 'free' | 'common';
 
 export type LoginLimits = { loginFreeAttemptsPerDay: number };
 
-/** A person who mistypes does not wait. */
 const freeAttempts = 5;
 const firstDelayMs = 1_000;
 /** About a hundred guesses a day from one address. */
@@ -23,7 +22,6 @@ const maxDoublings = 20;
 /** Bounds all addresses together at 17 280 guesses a day beyond the free ones. */
 const commonDelayMs = 5_000;
 
-/** When the attempt may be made; any time before now: at once. */
 export function attemptOpensAt(
   counts: Record<ThrottleKeyName, FailureCount>,
   isKnownDevice: boolean,

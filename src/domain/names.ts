@@ -1,7 +1,6 @@
 // Names of users and devices: when two names of users count as the same (decision: accounts), and how a device is called that
 // nobody has named.
 
-/** The form in which user names and emails are compared and unique; what the user wrote is stored beside it. */
 export function foldName(name: string): string {
   return name.trim().normalize('NFKC').toLowerCase();
 }

@@ -12,7 +12,6 @@ export function rememberNewest<T>(entries: Map<string, T>, key: string, entry: T
 const blockMs = 60_000;
 const maxBlocked = 10_000;
 
-/** Client addresses that failed too often, for a minute each. */
 export class BlockedAddresses {
   readonly #untilMs = new Map<string, number>();
 

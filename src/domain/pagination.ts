@@ -4,7 +4,6 @@
 export type PageRequest = { page: number; size: number };
 export type Page<T> = { list: T[]; total: number; page: number; size: number };
 
-/** A row of a list that is sorted by `createdAt`, then by `id`; `cursorSchema` reads what `formatCursor` writes. */
 export type ListPosition = { createdAt: number; id: number };
 
 /** Pages reach so many devices or serial numbers, because a page costs what stands before it. Lists of devices go on with `after`. */

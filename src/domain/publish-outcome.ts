@@ -13,21 +13,17 @@ export type PublishOutcome =
   | { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null; reply?: string | undefined }
   | { ok: false; reason: PublishFailure };
 
+const certain: readonly PublishFailure[] = [
+  'broker_disconnected',
+  'expired',
+  'refused',
+  'standby',
+  'invalid',
+  'no_bridge',
+  'device_busy',
+];
+
 /** Whether it is certain that the broker does not have the message. */
 export function isCertainlyUnpublished(reason: PublishFailure): boolean {
-  switch (reason) {
-    case 'timeout':
-    case 'bridge_lost':
-    case 'cancelled':
-    case 'unreachable':
-      return false;
-    case 'broker_disconnected':
-    case 'expired':
-    case 'refused':
-    case 'standby':
-    case 'invalid':
-    case 'no_bridge':
-    case 'device_busy':
-      return true;
-  }
+  return certain.includes(reason);
 }

@@ -8,12 +8,10 @@ export function fullBucket({ burst }: Rate, nowMs: number): Bucket {
   return { tokens: burst, atMs: nowMs };
 }
 
-/** False, and nothing taken, where there is no token. */
 export function takeToken(bucket: Bucket, rate: Rate, nowMs: number): boolean {
   return takeInAdvance(bucket, rate, 0, nowMs) !== undefined;
 }
 
-/** Milliseconds until the token that is taken is there; undefined, and nothing taken, where that is more than `maxWaitMs`. */
 export function takeInAdvance(bucket: Bucket, rate: Rate, maxWaitMs: number, nowMs: number): number | undefined {
   refill(bucket, rate, nowMs);
   const waitMs = waitForTokenMs(bucket, rate, nowMs);
@@ -39,7 +37,6 @@ export const unspent: Spent = null;
 /** An event that is older than the bucket by more than this is from a backlog, which has a rate of its own. */
 const clockSlackMs = 10_000;
 
-/** Undefined if there is no token. @param atMs when it happened, which may be earlier than what came before */
 export function spend(spent: Spent, perMinute: number, atMs: number): Readonly<Bucket> | undefined {
   const rate = minuteRate(perMinute);
   const isBacklog = spent !== null && atMs < spent.atMs - clockSlackMs;
@@ -55,13 +52,11 @@ function minuteRate(perMinute: number): Rate {
   return { burst: perMinute, perSecond: perMinute / 60 };
 }
 
-/** Those that are full are forgotten, because a new one is full, too. */
 export class Buckets {
   readonly #rate: Rate;
   readonly #maxKept: number;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** @param maxKept so many are kept before the full ones are dropped */
   constructor(rate: Rate, maxKept: number) {
     this.#rate = rate;
     this.#maxKept = maxKept;

@@ -8,7 +8,6 @@ type TopicAction = 'publish' | 'subscribe';
 
 export type TopicRight = {
   action: TopicAction;
-  /** With `isExact` this very topic or filter, otherwise whatever stays inside the filter. */
   topic: string;
   isExact: boolean;
   mayRetain: boolean;
@@ -29,7 +28,6 @@ export const bridgeRights: readonly TopicRight[] = [
   { action: 'publish', topic: `/sys/+/+/${topicActions.status}`, isExact: false, mayRetain: false },
 ];
 
-/** A device publishes on its own three topics and receives whatever is below `/sys/{productKey}/{deviceId}/`. */
 export function rightsOfDevice(device: DeviceIdentity): TopicRight[] {
   return [
     { action: 'publish', topic: topicOf(device, topicActions.propertyPost), isExact: true, mayRetain: false },

@@ -21,7 +21,6 @@ export function topicOf(device: DeviceIdentity, action: TopicAction): string {
   return `/sys/${device.productKey}/${device.deviceId}/${action}`;
 }
 
-/** Username and client identifier of a device at the broker (contract 5 rule 4). */
 export function messagingName(device: DeviceIdentity): string {
   return `${device.productKey}&${device.deviceId}`;
 }
@@ -46,7 +45,6 @@ export function parseFilter(filter: string): { device: DeviceIdentity; rest: str
   return isFilter(filter) ? { device: { productKey, deviceId }, rest: rest.join('/') } : undefined;
 }
 
-/** A filter over all devices, or those of one product: `/sys/+/+/...` and `/sys/{productKey}/+/...`; undefined: no such. */
 export function parseFleetFilter(filter: string): { productKey: string | undefined } | undefined {
   const [empty, sys, productKey, device, ...rest] = filter.split('/');
   if (empty !== '' || sys !== 'sys' || productKey === undefined || device !== '+' || rest.length === 0)
@@ -56,7 +54,6 @@ export function parseFleetFilter(filter: string): { productKey: string | undefin
   return isProductKey(productKey) ? { productKey } : undefined;
 }
 
-/** A valid filter (MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-2) that is not too long to match a device's topic. */
 export function isFilter(filter: string): boolean {
   if (filter === '' || filter.length > maxTopicLength || filter.includes('\0')) return false;
   const levels = filter.split('/');

@@ -6,8 +6,7 @@ import { HTTPException } from 'hono/http-exception';
 import type { JSONParsed } from 'hono/utils/types';
 import { RefusedError, wireErrorOf, type Refusal } from '../domain/refusal.ts';
 import { describeError, log } from '../log.ts';
-import type { ErrorMessage } from '../protocol/vocabulary.ts';
-import { statusByError } from './error-status.ts';
+import { statusByError, type ErrorMessage } from '../protocol/error-status.ts';
 import type { AppEnv } from './app-env.ts';
 import { noteRefusal } from './request-log.ts';
 

@@ -5,7 +5,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
-import { findProductFacts, finishProductChange, moveCursor } from '../db/products/product-changes.ts';
+import { findProductFacts, finishProductChange, moveCursor } from '../db/products/products.ts';
 import type { ProductFacts } from '../domain/device/ownership/ownership.ts';
 import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';

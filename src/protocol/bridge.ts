@@ -2,10 +2,8 @@
 // The only file of `src` that broker-bridge imports. Schemas and constants.
 import { z } from 'zod';
 
-/** Where a bridge posts its batches and dials in; both ask for `Authorization: Bearer <bridge secret>`. */
 export const uplinkPath = '/bridge/uplink';
 export const linkPath = '/bridge/link';
-/** An operator has one slice of the device records compared with their sessions (`npm run reconcile`), with the same secret. */
 export const reconcilePath = '/bridge/reconcile';
 export const reconcileSchema = z.object({ cursor: z.int().nonnegative() });
 export const reconciledSchema = z.object({
@@ -93,7 +91,6 @@ export const maxReplyLength = 16_384;
 /** A reason of `retry`: the device's object is well and does not take this very message. */
 export const messageFailed = 'message_failed';
 
-/** Why messages wait in a bridge's spool and none leaves it. */
 const stallReasonSchema = z.enum([
   'worker_unavailable',
   'secret_refused',
@@ -118,7 +115,6 @@ const brokerSessionSchema = z.object({
 });
 export type BrokerSession = z.infer<typeof brokerSessionSchema>;
 
-/** Sent by the bridge as plain text every few seconds, and answered without waking the Durable Object. */
 export const linkPing = 'ping';
 export const linkPong = 'pong';
 

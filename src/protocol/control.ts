@@ -20,5 +20,4 @@ export const legacyControlSchema = z
   .strictObject({ switch: z.boolean().optional(), angle: z.int().min(0).max(180).optional() })
   .meta({ title: 'legacy form', minProperties: 1 });
 
-/** Both forms as the reference shows them: what `parseControl` accepts. */
 export const controlBodySchema = z.union([newControlSchema, legacyControlSchema]);

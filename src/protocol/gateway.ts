@@ -3,5 +3,4 @@
 
 /** The address of the device's own connection. */
 export const deviceAddressHeader = 'Latchwork-Device-Address';
-/** Of RFC 6455; the one that is registered for MQTT. */
 export const mqttSubprotocol = 'mqtt';

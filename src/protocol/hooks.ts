@@ -3,7 +3,6 @@ import { z } from 'zod';
 
 const nameSchema = z.string().max(512);
 const topicSchema = z.string().max(65_535);
-/** Only for the events of the device: a login is never refused for it. */
 const addressSchema = z.string().max(64).optional().catch(undefined);
 
 // EMQX 5's HTTP authenticator, HTTP authorizer and rules (or webhooks) on client events.
@@ -92,5 +91,4 @@ export const vernemqSubscribeSchema = z.object({
   topics: z.array(z.object({ topic: topicSchema, qos: z.int() })).min(1),
 });
 
-/** on_client_wakeup, on_client_offline, on_client_gone. They carry no time. */
 export const vernemqSessionSchema = z.object({ client_id: nameSchema });

@@ -8,7 +8,6 @@ const nameSchema = z.string().min(1).max(254);
 const cursorSchema = z.int().nonnegative().default(0);
 
 export const signUpSchema = z.object({ open: z.boolean() });
-/** `name`: a username or an email. */
 export const accountNameSchema = z.object({ name: nameSchema });
 export const accountSliceSchema = z.object({ name: nameSchema, cursor: cursorSchema });
 export const sliceSchema = z.object({ cursor: cursorSchema });

@@ -8,7 +8,6 @@ export const provisioningService = {
   statusUuid: '0000FFE2-0000-1000-8000-00805F9B34FB',
 } as const;
 
-/** Advertised names begin with one of these, followed by a suffix of the device's own. */
 export const advertisedNamePrefixes = [
   { prefix: 'IoT-Switch-', device: 'servo switch' },
   { prefix: 'IoT-Wakeup-', device: 'USB wake-up device' },
@@ -35,7 +34,6 @@ export const progressByStatus: Record<(typeof notificationStatuses)[number], num
   error: null,
 };
 
-/** What a client shows while it provisions, in the order of the flow; `error` may follow any of them. */
 export const provisioningStates = [
   'idle',
   'connecting',

@@ -46,7 +46,6 @@ export type RelayReply = {
   [Name in keyof typeof relayReplySchemas]: z.infer<(typeof relayReplySchemas)[Name]>;
 }[keyof typeof relayReplySchemas];
 
-/** A push has no other members: `payload` is the parsed JSON, or text where it is none. */
 export const relayPushSchema = z.object({ topic: z.string(), payload: z.unknown() });
 
 /** Comes unasked, behind pushes: a pong with its id says that everything before it was read. */
@@ -55,5 +54,4 @@ export const relayReadingCheckSchema = z.object({ action: z.literal('ping'), id:
 export const relayReadingPongSchema = z.object({ action: z.literal('pong'), id: z.string().max(64) });
 export type RelayReadingCheck = z.infer<typeof relayReadingCheckSchema>;
 
-/** Why the relay ends the sessions of a device: the reason of the close frame. */
 export type RevokeCause = 'deleted' | 'owner_changed' | 'disabled' | 'credentials_rotated';

@@ -42,32 +42,6 @@ export const transitionReasons = [
 ] as const;
 export type TransitionReason = (typeof transitionReasons)[number];
 
-/** How a session at the edge ended; the detail of the event `disconnected`. The first three are the device's doing. */
-export type EdgeEndReason =
-  | 'clean'
-  | 'lost'
-  | 'with_will'
-  | 'keep_alive'
-  | 'deployed'
-  | 'taken_over'
-  | 'revoked'
-  | 'disabled'
-  | 'malformed_packet'
-  | 'protocol_error'
-  | 'packet_too_large'
-  | 'packet_unfinished'
-  | 'text_frame'
-  | 'topic_forbidden'
-  | 'topic_invalid'
-  | 'qos_not_supported'
-  | 'retain_not_supported'
-  | 'topic_alias_invalid'
-  | 'subscription_ids_not_supported'
-  | 'receive_maximum_exceeded'
-  | 'too_many_packets'
-  | 'too_much_unread'
-  | 'failed';
-
 export const loginRefusalReasons = ['wrong_password', 'wrong_client_id', 'disabled', 'revoked'] as const;
 export type LoginRefusalReason = (typeof loginRefusalReasons)[number];
 
@@ -128,7 +102,6 @@ export type MembershipChange = (typeof membershipChanges)[number];
 export const guestLinkChanges = ['link_made', 'link_revoked', 'link_used', 'link_undelivered'] as const;
 export type GuestLinkChange = (typeof guestLinkChanges)[number];
 
-/** `ended`: with the device's being disabled. */
 export const guestLinkStates = ['open', 'used_up', 'expired', 'ended'] as const;
 export type GuestLinkState = (typeof guestLinkStates)[number];
 
@@ -144,37 +117,3 @@ export const deviceEventStatuses = [
   'sharing',
   'guest_link',
 ] as const;
-
-/** Error messages of answers: those of contract 7, and the additional ones of decision: envelope. */
-export type ErrorMessage =
-  | 'invalid_request'
-  | 'invalid_product_key'
-  | 'device_not_activated'
-  | 'no_control_params'
-  | 'invalid_control_params'
-  | 'email_exists'
-  | 'username_exists'
-  | 'weak_password'
-  | 'product_key_exists'
-  | 'product_has_devices'
-  | 'too_many_api_keys'
-  | 'too_many_products'
-  | 'too_many_devices'
-  | 'too_many_members'
-  | 'too_many_guest_links'
-  | 'too_many_claim_tokens'
-  | 'too_many_transfers'
-  | 'invalid_claim_token'
-  | 'unauthorized'
-  | 'invalid_password'
-  | 'invalid_client_id'
-  | 'forbidden'
-  | 'product_disabled'
-  | 'device_disabled'
-  | 'activation_not_allowed'
-  | 'reactivation_not_allowed'
-  | 'not_found'
-  | 'device_not_found'
-  | 'too_many_requests'
-  | 'internal_error'
-  | 'broker_unavailable';

@@ -18,7 +18,6 @@ export async function findApiKey(database: Database, keyId: string): Promise<Api
     .get();
 }
 
-/** Which of them there are; not those of disabled accounts. */
 export async function findApiKeys(database: Database, keyIds: readonly string[]): Promise<string[]> {
   // One binding, however many there are.
   const wanted = sql`(select value from json_each(${JSON.stringify(keyIds)}))`;

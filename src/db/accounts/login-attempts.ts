@@ -3,7 +3,7 @@
 import { and, eq, gt, inArray, sql } from 'drizzle-orm';
 import type { FailureCount, ThrottleKeyName } from '../../domain/login-throttle.ts';
 import { runTogether, type Database } from '../client.ts';
-import { loginAttempts } from '../schema/accounts.ts';
+import { loginAttempts, loginDevices } from '../schema/accounts.ts';
 
 const emptyCount: FailureCount = { failures: 0, lastFailedAtMs: 0 };
 
@@ -21,7 +21,6 @@ export async function readFailures(
   return { own: countOf(throttleKeys.own), free: countOf(throttleKeys.free), common: countOf(throttleKeys.common) };
 }
 
-/** Adds one failure; answers what was counted before, read in the same transaction. `isExtended`: life begins anew. */
 export async function addFailure(
   database: Database,
   throttleKey: string,
@@ -49,4 +48,29 @@ export async function addFailure(
 
 export async function forgetFailures(database: Database, throttleKey: string): Promise<void> {
   await database.delete(loginAttempts).where(eq(loginAttempts.throttleKey, throttleKey));
+}
+
+type LoginDeviceRow = typeof loginDevices.$inferSelect;
+
+export async function isLoginDevice(database: Database, hash: string, userId: number, nowMs: number): Promise<boolean> {
+  const { hash: storedHash, userId: ofUser, expiresAt } = loginDevices;
+  const isIt = and(eq(storedHash, hash), eq(ofUser, userId), gt(expiresAt, nowMs));
+  return (await database.select({ hash: storedHash }).from(loginDevices).where(isIt).get()) !== undefined;
+}
+
+/** Of more than `maxDevices`, those go first that were never shown again: a client that keeps no token gets one a login. */
+export async function keepLoginDevice(database: Database, device: LoginDeviceRow, maxDevices: number): Promise<void> {
+  await runTogether<[unknown, unknown, unknown]>(database, [
+    sql`
+      insert into ${loginDevices} (hash, user_id, created_at, shown_at, expires_at)
+      values (${device.hash}, ${device.userId}, ${device.createdAt}, ${device.shownAt}, ${device.expiresAt})
+      on conflict (hash) do update set shown_at = excluded.shown_at, expires_at = excluded.expires_at`,
+    sql`
+      delete from ${loginDevices} where hash in (
+        select hash from ${loginDevices} where user_id = ${device.userId} and hash <> ${device.hash}
+        order by shown_at desc, created_at desc limit -1 offset ${maxDevices - 1})`,
+    sql`
+      delete from ${loginDevices}
+      where hash in (select hash from ${loginDevices} where expires_at <= ${device.createdAt} limit 10)`,
+  ]);
 }

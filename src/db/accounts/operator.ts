@@ -2,7 +2,15 @@
 import { eq, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
 import { lengthOf } from '../pages.ts';
-import { apiKeys, loginDevices, passwordResets, refreshTokens, userLimits, users } from '../schema/accounts.ts';
+import {
+  apiKeys,
+  loginDevices,
+  passwordResets,
+  refreshTokens,
+  serviceSettings,
+  userLimits,
+  users,
+} from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
@@ -14,7 +22,6 @@ export async function markDisabledWithAccount(
   await database.update(devices).set({ isDisabledWithAccount }).where(eq(devices.deviceId, deviceId));
 }
 
-/** `disabledAt` null enables it. Ends its sessions and its tokens, in one transaction. */
 export async function disableUser(database: Database, userId: number, disabledAt: number | null): Promise<void> {
   await runTogether<[unknown, unknown, unknown]>(database, [
     sql`update ${users} set disabled_at = ${disabledAt} where id = ${userId}`,
@@ -48,4 +55,18 @@ export async function countUsers(database: Database): Promise<{ users: number; d
   ]);
   const { enabled, disabled } = counted.results[0] ?? { enabled: 0, disabled: 0 };
   return { users: enabled + disabled, disabled };
+}
+
+type SettingName = (typeof serviceSettings.$inferSelect)['name'];
+
+export async function readSetting(database: Database, name: SettingName): Promise<string | undefined> {
+  const row = await database.select().from(serviceSettings).where(eq(serviceSettings.name, name)).get();
+  return row?.value;
+}
+
+export async function writeSetting(database: Database, name: SettingName, value: string): Promise<void> {
+  await database
+    .insert(serviceSettings)
+    .values({ name, value })
+    .onConflictDoUpdate({ target: serviceSettings.name, set: { value } });
 }

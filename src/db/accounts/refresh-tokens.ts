@@ -43,7 +43,6 @@ export async function findSession(database: Database, family: string): Promise<S
   return row && { ...row, digest: row.hash, rotations: row.rotations ?? [] };
 }
 
-/** Exchanges the current token. False where it is not the current one any more. */
 export async function rotateToken(
   database: Database,
   { family, digest }: Session,
@@ -64,7 +63,6 @@ export async function deleteFamily(database: Database, family: string): Promise<
   await database.delete(refreshTokens).where(eq(refreshTokens.family, family));
 }
 
-/** Those of a user that are not over, the last used first. */
 export async function listSessions(database: Database, userId: number, nowMs: number, page: PageRequest) {
   const live = and(eq(refreshTokens.userId, userId), gt(refreshTokens.expiresAt, nowMs));
   const { family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent } = refreshTokens;

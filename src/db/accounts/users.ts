@@ -13,7 +13,6 @@ export async function findUserByEmail(database: Database, foldedEmail: string): 
   return database.select().from(users).where(eq(users.foldedEmail, foldedEmail)).get();
 }
 
-/** The user with this username or email. No name is the username of one user and the email of another. */
 export async function findUserByName(database: Database, foldedName: string): Promise<UserRow | undefined> {
   return database
     .select()

@@ -24,7 +24,6 @@ export async function insertClaimToken(
   return inserted.meta.changes === 1;
 }
 
-/** Binds the token to what uses it. @returns its user; undefined where it is unknown, expired or used by something else */
 export async function useClaimToken(
   database: Database,
   hash: string,

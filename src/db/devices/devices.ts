@@ -1,6 +1,6 @@
 // Queries on single rows of `devices`; lists are in lists.ts. Name, disabled and presence are a projection of the
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
-import { and, asc, eq, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
 import { users } from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
@@ -17,7 +17,7 @@ type Projection = Pick<DeviceRow, 'name' | 'isDisabled' | 'lastOnlineAt' | 'conn
 };
 
 // D1's batch returns rows as objects: of two columns with the same name only the last would arrive.
-export const withProduct = {
+const withProduct = {
   device: devices,
   product: {
     id: sql<number>`${products.id}`.as('summary_id'),
@@ -116,13 +116,12 @@ export async function updateActivation(
   await db.update(devices).set(change).where(eq(devices.deviceId, deviceId));
 }
 
+export function selectDevices(db: Database) {
+  return db.select(withProduct).from(devices).innerJoin(products, eq(devices.productId, products.id));
+}
+
 export async function findDevice(db: Database, deviceId: string) {
-  return db
-    .select(withProduct)
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
-    .where(eq(devices.deviceId, deviceId))
-    .get();
+  return selectDevices(db).where(eq(devices.deviceId, deviceId)).get();
 }
 
 export type DeviceFilter = { productId?: number; ownerId?: number; isDisabledWithAccount?: true };
@@ -131,18 +130,7 @@ export type DeviceInRowOrder = Awaited<ReturnType<typeof listDevicesAfter>>[numb
 export async function listDevicesAfter(db: Database, afterId: number, limit: number, filter: DeviceFilter = {}) {
   const { productId, ownerId, isDisabledWithAccount } = filter;
   return db
-    .select({
-      id: devices.id,
-      deviceId: devices.deviceId,
-      productKey: products.productKey,
-      ownerId: devices.ownerId,
-      status: devices.status,
-      connectionStatus: devices.connectionStatus,
-      projectionVersion: devices.projectionVersion,
-      membersVersion: devices.membersVersion,
-      claimedAt: devices.claimedAt,
-      createdAt: devices.createdAt,
-    })
+    .select({ ...getTableColumns(devices), productKey: products.productKey })
     .from(devices)
     .innerJoin(products, eq(devices.productId, products.id))
     .where(

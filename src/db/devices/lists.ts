@@ -6,17 +6,15 @@ import type { DeviceStatusCode } from '../../domain/device-status.ts';
 import { offsetOf, type ListPosition, type PageRequest } from '../../domain/pagination.ts';
 import { memberRoles } from '../../protocol/vocabulary.ts';
 import { runTogether, type Database } from '../client.ts';
-import { withProduct, type DeviceWithProduct } from './devices.ts';
+import { selectDevices, type DeviceWithProduct } from './devices.ts';
 import { deviceCounts, deviceMembers, devices, memberCounts } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-/** What the user of a list is to its devices. */
 const listRoles = ['owner', ...memberRoles] as const;
 type ListRole = (typeof listRoles)[number];
 
 export type DeviceFilter = {
   userId: number;
-  /** undefined: own and shared devices. */
   role: ListRole | undefined;
   productKey: string | undefined;
   statusCode: DeviceStatusCode | undefined;
@@ -24,7 +22,6 @@ export type DeviceFilter = {
 
 export type ListedDevice = DeviceWithProduct & { role: ListRole };
 
-/** The page, or as many rows as it has after `after`: those of each role by its own index, merged. */
 export async function listDevices(
   db: Database,
   filter: DeviceFilter,
@@ -45,12 +42,10 @@ export async function listDevices(
   return { total: sumOf(counted), rows: rows.slice(0, page.size) };
 }
 
-/** Where the rows of a list begin: with the row at the position, or behind it. */
 type Start = ListPosition & { isIncluded: boolean };
 
 const rolesOf = ({ role }: DeviceFilter) => (role === undefined ? listRoles : [role]);
 
-/** Some devices of a product: of one status, created from `createdAfter` on, before `createdBefore`. */
 export type ProductDevicesFilter = {
   productId: number;
   ownerId: number;
@@ -69,7 +64,6 @@ export async function listDeviceIdsOf(db: Database, filter: ProductDevicesFilter
   return rows.map(({ deviceId }) => deviceId);
 }
 
-/** Their number, or `max` where there are more. */
 export async function countDevicesOf(db: Database, filter: ProductDevicesFilter, max: number): Promise<number> {
   const some = db.select({ id: devices.id }).from(devices).where(matching(filter)).limit(max);
   const [counted] = await db.select({ total: count() }).from(some.as('some'));
@@ -82,7 +76,6 @@ export async function countDevices(db: Database, filter: DeviceFilter): Promise<
 
 const newestFirst = [desc(devices.createdAt), desc(devices.id)];
 
-/** The columns that a list of one role filters and sorts by, all in one table and its indices. */
 function columnsOf(role: ListRole) {
   if (role === 'owner') {
     const { ownerId: userId, productId, status, createdAt, id } = devices;
@@ -107,11 +100,7 @@ function selectOf(db: Database, filter: DeviceFilter, role: ListRole, start: Sta
   const { createdAt, id } = columnsOf(role);
   const compare = start?.isIncluded === true ? sql`<=` : sql`<`;
   const position = start && sql`(${createdAt}, ${id}) ${compare} (${start.createdAt}, ${start.id})`;
-  const ofDevices = db
-    .select(withProduct)
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
-    .$dynamic();
+  const ofDevices = selectDevices(db).$dynamic();
   const rows =
     role === 'owner' ? ofDevices : ofDevices.innerJoin(deviceMembers, eq(deviceMembers.deviceRow, devices.id));
   return rows.where(and(wantedBy(db, filter, role), position)).orderBy(desc(createdAt), desc(id));
@@ -141,33 +130,22 @@ const offlineOf = ({ devices: all, inactive, online, disabled }: typeof deviceCo
 
 function totalOf(db: Database, filter: DeviceFilter) {
   const { userId, role, productKey, statusCode } = filter;
-  const counted = (table: typeof deviceCounts | typeof memberCounts) =>
-    statusCode === undefined
-      ? table.devices
-      : [table.inactive, table.online, offlineOf(table), table.disabled][statusCode];
-  const ofProduct = (table: typeof deviceCounts | typeof memberCounts) =>
-    productKey === undefined ? undefined : eq(table.productId, productIdOf(db, productKey));
-  const own = db
-    .select({ total: sql<number>`coalesce(sum(${counted(deviceCounts)}), 0)`.as('total') })
-    .from(deviceCounts)
-    .where(
-      and(
-        eq(deviceCounts.ownerId, userId),
-        role === undefined || role === 'owner' ? undefined : sql`false`,
-        ofProduct(deviceCounts),
-      ),
-    );
-  const shared = db
-    .select({ total: sql<number>`coalesce(sum(${counted(memberCounts)}), 0)`.as('total') })
-    .from(memberCounts)
-    .where(
-      and(
-        eq(memberCounts.userId, userId),
-        role === undefined ? undefined : role === 'owner' ? sql`false` : eq(memberCounts.role, role),
-        ofProduct(memberCounts),
-      ),
-    );
-  return unionAll(own, shared);
+  const sumFrom = (table: typeof deviceCounts | typeof memberCounts, isCounted: SQL | undefined) => {
+    const byStatus = [table.inactive, table.online, offlineOf(table), table.disabled];
+    const counted = statusCode === undefined ? table.devices : byStatus[statusCode];
+    return db
+      .select({ total: sql<number>`coalesce(sum(${counted}), 0)`.as('total') })
+      .from(table)
+      .where(and(isCounted, productKey === undefined ? undefined : eq(table.productId, productIdOf(db, productKey))));
+  };
+  const ofRole = role === undefined ? undefined : role === 'owner' ? sql`false` : eq(memberCounts.role, role);
+  return unionAll(
+    sumFrom(
+      deviceCounts,
+      and(eq(deviceCounts.ownerId, userId), rolesOf(filter).includes('owner') ? undefined : sql`false`),
+    ),
+    sumFrom(memberCounts, and(eq(memberCounts.userId, userId), ofRole)),
+  );
 }
 
 function sumOf(parts: readonly { total: number }[]): number {

@@ -9,7 +9,7 @@ import { users } from '../schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
-type InvitationRow = typeof deviceInvitations.$inferSelect;
+export type InvitationRow = typeof deviceInvitations.$inferSelect;
 
 /** Replaces the members, unless D1 has a newer version: writes may finish in any order. */
 export async function writeMembers(
@@ -50,14 +50,10 @@ export async function findMembers(db: Database, deviceRow: number) {
 }
 
 export async function listMembers(db: Database, deviceRow: number, page: PageRequest) {
+  const { userId, role, since } = deviceMembers;
   const mine = eq(deviceMembers.deviceRow, deviceRow);
   const rows = db
-    .select({
-      userId: deviceMembers.userId,
-      email: users.email,
-      role: deviceMembers.role,
-      since: deviceMembers.since,
-    })
+    .select({ userId, email: users.email, role, since })
     .from(deviceMembers)
     .innerJoin(users, eq(users.id, deviceMembers.userId))
     .where(mine)
@@ -119,7 +115,6 @@ export async function listInvitationsFor(db: Database, foldedEmail: string, nowM
   return readPageByIndex(db, total, rows.$dynamic(), list, page);
 }
 
-/** With the members that the device of who invites may have. */
 export async function findInvitation(
   db: Database,
   id: string,
@@ -142,7 +137,6 @@ export async function findInvitation(
     .get();
 }
 
-/** `of`: the device that invites, or the email that is invited. @returns the one that was there */
 export async function deleteInvitation(
   db: Database,
   id: string,
@@ -159,7 +153,6 @@ export async function deleteInvitation(
   return deleted;
 }
 
-/** Of a former member: an invitation that was accepted must not be open. */
 export async function deleteInvitationsOfUser(db: Database, deviceRow: number, userId: number): Promise<void> {
   const email = db.select({ email: users.foldedEmail }).from(users).where(eq(users.id, userId));
   await db

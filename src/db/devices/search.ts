@@ -5,7 +5,7 @@ import { memberRoles } from '../../protocol/vocabulary.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Database } from '../client.ts';
 import type { DeviceFilter, ListedDevice } from './lists.ts';
-import { withProduct } from './devices.ts';
+import { selectDevices } from './devices.ts';
 import { deviceMembers, devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
@@ -16,7 +16,6 @@ type Candidate = { id: number; searchName: string | null; productId: number; sta
 const { id, deviceId, deviceSN, searchName, ownerId, productId, status } = devices;
 const candidate = { id, searchName, productId, status };
 
-/** Behind every text that begins with the one before it. */
 const last = String.fromCodePoint(0x10ffff);
 
 /** Sorted by name. `isCut`: there may be more than was looked at. */
@@ -26,7 +25,6 @@ export async function searchDevices(
   { page, size }: PageRequest,
 ): Promise<{ total: number; isCut: boolean; rows: ListedDevice[] }> {
   const { userId, role, productKey, statusCode } = filter;
-  // As SQLite's lower() does: the letters of ASCII.
   const text = filter.search.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
   const own = (wanted: SQL | undefined) =>
     db
@@ -72,7 +70,6 @@ export async function searchDevices(
   };
 }
 
-/** Among the newest devices that are shared with the user, for each role. */
 function sharedWith(db: Database, userId: number, text: string) {
   const queries = memberRoles.map((role) => {
     const newest = db
@@ -94,10 +91,6 @@ function sharedWith(db: Database, userId: number, text: string) {
 
 async function readRows(db: Database, ids: readonly number[]) {
   if (ids.length === 0) return [];
-  const rows = await db
-    .select(withProduct)
-    .from(devices)
-    .innerJoin(products, eq(devices.productId, products.id))
-    .where(inArray(id, [...ids]));
+  const rows = await selectDevices(db).where(inArray(id, [...ids]));
   return rows.sort((a, b) => ids.indexOf(a.device.id) - ids.indexOf(b.device.id));
 }

@@ -43,7 +43,6 @@ export async function findSerials(db: Database, productId: number, serials: read
   return new Map(rows.map(({ deviceSN, deviceId }) => [deviceSN, deviceId]));
 }
 
-/** The newest first; what stands before the page is read, too. */
 export async function listSerials(db: Database, productId: number, page: PageRequest) {
   const total = db
     .select({ total: productDeviceCounts.devices })

@@ -10,7 +10,6 @@ import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 type NewTransfer = typeof deviceTransfers.$inferSelect;
 
-/** Takes the place of an offer of the same device. False where the user has offered as many others as he may. */
 export async function putTransfer(
   database: Database,
   transfer: NewTransfer,
@@ -35,7 +34,6 @@ export async function putTransfer(
       on conflict (device_id) do update set offer_id = excluded.offer_id, from_user_id = excluded.from_user_id,
         to_user_id = excluded.to_user_id, offered_at = excluded.offered_at, expires_at = excluded.expires_at`,
   ]);
-  // Those of triggers are in it.
   return put.meta.changes > 0;
 }
 
@@ -73,7 +71,6 @@ export async function findOpenOffer(database: Database, deviceId: string, fromUs
     .get();
 }
 
-/** @param offerId only this one; undefined: whichever there is */
 export async function deleteTransfer(database: Database, deviceId: string, offerId?: string): Promise<void> {
   const isTheOne = offerId === undefined ? undefined : eq(deviceTransfers.offerId, offerId);
   await database.delete(deviceTransfers).where(and(eq(deviceTransfers.deviceId, deviceId), isTheOne));

@@ -1,6 +1,6 @@
 // Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
 // `insertProduct` reads such rows.
-import { and, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
+import { and, asc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
 import { countOf, readPageByIndex } from '../pages.ts';
@@ -88,7 +88,6 @@ export async function findProduct(database: Database, productKey: string): Promi
     .get();
 }
 
-/** Figures of all its devices, whoever owns them; those that are online are summed up over the owners. */
 export async function readFigures(database: Database, productId: number, day: number) {
   const counts = productDeviceCounts;
   const online = database
@@ -174,4 +173,38 @@ export async function deleteProduct(database: Database, productId: number, delet
     .where(and(eq(products.id, productId), isNull(products.deletedAt), notExists(itsDevices)))
     .returning({ id: products.id });
   return deleted.length === 1;
+}
+
+export async function listChangedProducts(database: Database, limit: number): Promise<number[]> {
+  const rows = await database
+    .select({ productId: productChanges.productId })
+    .from(productChanges)
+    .orderBy(asc(productChanges.changedAt))
+    .limit(limit);
+  return rows.map(({ productId }) => productId);
+}
+
+export async function findProductFacts(database: Database, productId: number) {
+  return database
+    .select({
+      controlMode: products.controlMode,
+      offlineGraceSeconds: products.offlineGraceSeconds,
+      updatedAt: products.updatedAt,
+      pending: { changedAt: productChanges.changedAt, cursor: productChanges.cursor },
+    })
+    .from(products)
+    .leftJoin(productChanges, eq(productChanges.productId, products.id))
+    .where(eq(products.id, productId))
+    .get();
+}
+
+export async function moveCursor(database: Database, productId: number, cursor: number): Promise<void> {
+  await database.update(productChanges).set({ cursor }).where(eq(productChanges.productId, productId));
+}
+
+/** Whether the change of that time was the last one: it is delivered. */
+export async function finishProductChange(database: Database, productId: number, changedAt: number): Promise<boolean> {
+  const isOfThen = and(eq(productChanges.productId, productId), eq(productChanges.changedAt, changedAt));
+  const result = await database.delete(productChanges).where(isOfThen);
+  return result.meta.changes === 1;
 }

@@ -17,7 +17,6 @@ export const users = sqliteTable(
     passwordHash: text('password_hash').notNull(),
     projectId: text('project_id').notNull(),
     createdAt: integer('created_at').notNull(),
-    /** Set by the operator: no login, no session, no API key. */
     disabledAt: integer('disabled_at'),
   },
   (table) => [
@@ -31,13 +30,11 @@ export const userReference = (column: string) =>
     .notNull()
     .references(() => users.id);
 
-/** What the operator has changed while the service runs; a name without a row has its default. */
 export const serviceSettings = sqliteTable('service_settings', {
   name: text('name', { enum: ['sign_up'] }).primaryKey(),
   value: text('value').notNull(),
 });
 
-/** Tokens with which a password may be set anew, once; of each only the digest. */
 export const passwordResets = sqliteTable(
   'password_resets',
   {
@@ -52,7 +49,6 @@ export const passwordResets = sqliteTable(
   ],
 );
 
-/** Limits of src/limits.ts that count for one user in place of the service's own. Written by the operator alone. */
 export const userLimits = sqliteTable(
   'user_limits',
   { userId: userReference('user_id'), name: text('name').notNull(), value: integer('value').notNull() },
@@ -70,7 +66,6 @@ export const refreshTokens = sqliteTable(
     /** Thirty days after the last use: the smallest is the session that was not used for longest. */
     expiresAt: integer('expires_at').notNull(),
     rotatedAt: integer('rotated_at'),
-    /** The last exchanges of its token (domain/token-rotation.ts); null before the first. */
     rotations: text('rotations', { mode: 'json' }).$type<Rotation[]>(),
     clientAddress: text('client_address').notNull(),
     userAgent: text('user_agent').notNull(),

@@ -66,25 +66,12 @@ export const deviceMembers = sqliteTable(
     status: integer('status').notNull(),
     deviceCreatedAt: integer('device_created_at').notNull(),
   },
-  (table) => [
-    primaryKey({ columns: [table.deviceRow, table.userId] }),
-    index('device_members_user').on(table.userId, table.role, table.deviceCreatedAt, table.deviceRow),
-    index('device_members_product').on(
-      table.userId,
-      table.role,
-      table.productId,
-      table.deviceCreatedAt,
-      table.deviceRow,
-    ),
-    index('device_members_status').on(table.userId, table.role, table.status, table.deviceCreatedAt, table.deviceRow),
-    index('device_members_product_status').on(
-      table.userId,
-      table.role,
-      table.productId,
-      table.status,
-      table.deviceCreatedAt,
-      table.deviceRow,
-    ),
+  ({ deviceRow, userId, role, productId, status, deviceCreatedAt }) => [
+    primaryKey({ columns: [deviceRow, userId] }),
+    index('device_members_user').on(userId, role, deviceCreatedAt, deviceRow),
+    index('device_members_product').on(userId, role, productId, deviceCreatedAt, deviceRow),
+    index('device_members_status').on(userId, role, status, deviceCreatedAt, deviceRow),
+    index('device_members_product_status').on(userId, role, productId, status, deviceCreatedAt, deviceRow),
   ],
 );
 
@@ -102,7 +89,6 @@ export const memberCounts = sqliteTable(
   (table) => [primaryKey({ columns: [table.userId, table.role, table.productId] })],
 );
 
-/** Open ones. By email, so that nobody learns whether it has an account. */
 export const deviceInvitations = sqliteTable(
   'device_invitations',
   {
@@ -153,7 +139,6 @@ export const deviceCounts = sqliteTable(
   ],
 );
 
-/** What makes its user the owner of the device that activates with it. Only the digest is stored. */
 export const claimTokens = sqliteTable(
   'claim_tokens',
   {
@@ -170,7 +155,6 @@ export const claimTokens = sqliteTable(
   ],
 );
 
-/** Offers of devices, for the list of whom they are made to. The device's session decides about each. */
 export const deviceTransfers = sqliteTable(
   'device_transfers',
   {

@@ -63,15 +63,12 @@ export const productDeviceCounts = sqliteTable('product_device_counts', {
   productId: integer('product_id').primaryKey(),
   devices: integer('devices').notNull().default(0),
   claimed: integer('claimed').notNull().default(0),
-  /** The hour of the newest record that an activation made, and those made in it. */
   hour: integer('hour').notNull().default(0),
   newInHour: integer('new_in_hour').notNull().default(0),
-  /** The day of the newest first activation, and those of that day. */
   day: integer('day').notNull().default(0),
   activatedInDay: integer('activated_in_day').notNull().default(0),
 });
 
-/** Product changes that are not yet delivered to the sessions of all the product's devices. */
 export const productChanges = sqliteTable('product_changes', {
   productId: integer('product_id')
     .primaryKey()

@@ -1,7 +1,6 @@
 // What a device is told when the service refuses its CONNECT or ends its session: the codes of both versions of MQTT, and
 // the code that closes the WebSocket. One table each, over a closed list of reasons.
 import type { ProtocolLevel, Qos } from '../../protocol/mqtt-codec/client-packets.ts';
-import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
 import type { Refusal } from '../refusal.ts';
 
 export type ConnectRefusal =
@@ -74,7 +73,9 @@ const endCodes = {
   too_many_packets: [0x96, 1008],
   too_much_unread: [0x97, 1008],
   failed: [0x83, 1011],
-} as const satisfies Record<EdgeEndReason, readonly [disconnect: number, close: number]>;
+} as const satisfies Record<string, readonly [disconnect: number, close: number]>;
+/** How a session at the edge ended; the detail of the event `disconnected`. */
+export type EdgeEndReason = keyof typeof endCodes;
 
 export function disconnectCodeOf(reason: EdgeEndReason): number {
   return endCodes[reason][0];

@@ -12,7 +12,7 @@ import { isProtocolError, type MalformedReason } from '../../protocol/mqtt-codec
 import type { RawPacket, Unreadable } from '../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeSuback, encodeUnsuback, pingresp } from '../../protocol/mqtt-codec/server-packets.ts';
 import { topicActions, type TopicAction } from '../../protocol/mqtt.ts';
-import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
+import type { EdgeEndReason } from './answer-codes.ts';
 import { mayUse, rightsOfDevice, type TopicRight } from '../topic-rights.ts';
 import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics.ts';
 import { mentionedCommands } from '../device/messages/messages.ts';

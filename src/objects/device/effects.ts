@@ -12,7 +12,7 @@ import type { ProjectionOutcome } from '../../domain/device/presence/projection.
 import type { PublishFailure, PublishOutcome } from '../../domain/publish-outcome.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import { describeError, log } from '../../log.ts';
-import type { EdgeEndReason } from '../../protocol/vocabulary.ts';
+import type { EdgeEndReason } from '../../domain/direct/answer-codes.ts';
 import type { EdgeDelivery } from './mqtt/exchange.ts';
 import type { RelayPushes } from './relay-pushes.ts';
 import { callProjectionWriter, callRelay, OrderedBrokerLink } from '../calls/stubs.ts';

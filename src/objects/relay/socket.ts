@@ -1,6 +1,6 @@
 // One client socket of the relay: its attachment, which survives hibernation, and the codes it is answered with.
 import type { RevokeCause } from '../../protocol/relay.ts';
-import type { ErrorMessage } from '../../protocol/vocabulary.ts';
+import type { ErrorMessage } from '../../protocol/error-status.ts';
 import { relayClientSchema, type RelayClient } from './rules.ts';
 
 /** Set by the Worker on the request that opens a socket: the client's address, encoded as a part of a URL. */

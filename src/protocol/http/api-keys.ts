@@ -10,10 +10,7 @@ const scopesSchema = z
   .array(z.enum(keyScopes))
   .min(1)
   .max(8)
-  .openapi({
-    description: 'What the key may do; each route names the scopes of which it needs one.',
-    example: ['read'],
-  });
+  .openapi({ description: 'Each route names the scopes of which it needs one.', example: ['read'] });
 const productKeySchema = z.string().openapi({ description: 'The one product that it is for.' });
 
 export const apiKeyBodySchema = z
@@ -30,9 +27,7 @@ const given = { scopes: z.array(z.enum(keyScopes)), productKey: productKeySchema
 export const createdApiKeySchema = z
   .object({
     keyId: keyIdSchema,
-    apiKey: z
-      .string()
-      .openapi({ description: 'The value, shown this once.', example: 'sk_h8Jw3cNq0TzYbVx6LmRfKs2PdGa5EuXo9iQtHyWn' }),
+    apiKey: z.string().openapi({ description: 'Shown this once.', example: 'sk_h8Jw3cNq0TzYbVx6LmRfKs2P' }),
     description: z.string(),
     ...z.object(given).partial().shape,
   })

@@ -15,6 +15,10 @@ const stateSchema = z.enum(commandStates).openapi({
 });
 const stepSchema = z.int().nullable().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 });
 
+export const sentParamsSchema = z
+  .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
+  .openapi({ description: 'What is sent to the device.', example: { action: 'toggle', position: 'up' } });
+
 /** Any JSON: `parseControl` reads it and tells the documented errors of a control body apart. */
 export const controlBodySchema = z.unknown().openapi('ControlRequest', {
   anyOf: z.toJSONSchema(controlFormsSchema).anyOf as never[],
@@ -30,12 +34,7 @@ export const controlExamples = {
 
 export const controlQuerySchema = z.object({
   wait: secondsSchema(10, 'Holds the answer until the device replied, or for this many seconds.', 5),
-  ttl: secondsSchema(
-    86_400,
-    'Keeps the command for a device that is away, and publishes it again when it comes back within this many seconds, ' +
-      'until it replies. For `toggle` with `position` and for `angle` only; a newer command replaces it.',
-    3600,
-  ),
+  ttl: secondsSchema(86_400, 'Keeps a `toggle` with `position` or an `angle` for a device that is away.', 3600),
 });
 
 export const controlHeadersSchema = z.object({
@@ -43,10 +42,7 @@ export const controlHeadersSchema = z.object({
     .string()
     .regex(/^[\x20-\x7e]{1,64}$/, 'must be 1 to 64 printable characters')
     .optional()
-    .openapi({
-      description: 'The same key within 24 hours is the same command: answered again, not sent again.',
-      example: 'f3b0c2a4-light-on',
-    }),
+    .openapi({ description: 'The same key within 24 hours is the same command.', example: 'f3b0c2a4-light-on' }),
 });
 
 export const commandReceiptSchema = z
@@ -64,22 +60,13 @@ export const commandSchema = z
   .object({
     commandId: shortIdSchema,
     state: stateSchema,
-    reason: z.string().nullable().openapi({
-      description: 'Why it is undelivered, expired, failed or cancelled.',
-      example: null,
-    }),
+    reason: z.string().nullable().openapi({ example: null }),
     replyCode: z.int().nullable().openapi({ description: "The code of the device's reply.", example: 200 }),
-    params: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).openapi({
-      description: 'What was sent to the device.',
-      example: { action: 'toggle', position: 'up' },
-    }),
+    params: sentParamsSchema,
     givenBy: z
       .object({ userId: z.int().openapi({ example: 42 }), withKey: z.boolean() })
       .nullable()
-      .openapi({
-        description:
-          'Whose command it is, and whether an API key sent it. Null where it was not recorded, and of a guest.',
-      }),
+      .openapi({ description: 'Null of a guest.' }),
     guestLinkId: z.string().nullable().openapi({ description: 'Of the guest link that sent it.', example: null }),
     kept: z.boolean().openapi({ description: 'Sent with `ttl`.' }),
     expiresAt: instantSchema,
@@ -87,10 +74,7 @@ export const commandSchema = z
       accepted: z.int().openapi({ description: 'Milliseconds since the epoch.', example: 1772366400000 }),
       published: stepSchema,
       brokerAcknowledged: stepSchema,
-      deliveredAt: stepSchema.openapi({
-        description:
-          "Milliseconds since the epoch: the device's MQTT session at the edge acknowledged the packet. Null where a broker brought it.",
-      }),
+      deliveredAt: stepSchema.openapi({ description: 'Acknowledged by a direct connection; null with a broker.' }),
       deviceAcknowledged: stepSchema,
       confirmed: stepSchema,
     }),

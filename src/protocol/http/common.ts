@@ -1,12 +1,10 @@
 // Pieces of the HTTP schemas: texts, ids, times and pages. The schemas of each resource are in the files beside it.
 import { z } from '@hono/zod-openapi';
 
-/** Lengths count code points, as JSON Schema does. */
 export function textSchema(min: number, max: number) {
   return limitedText(/^[^\u0000]*$/, 'must not contain NUL', min, max);
 }
 
-/** As `textSchema`, without line breaks and other control characters. */
 export function lineSchema(min: number, max: number) {
   return limitedText(/^[^\u0000-\u001f\u007f]*$/, 'must not contain control characters', min, max);
 }
@@ -31,12 +29,10 @@ const maxPageSize = 100;
 export const deviceIdSchema = z.string().openapi({ example: 'dev_8k2m4n6p' });
 export const anyProductKeySchema = z.string().openapi({ example: 'servo-switch' });
 export const deviceSNSchema = z.string().openapi({ example: 'SN-0001' });
-/** Of an invitation, a guest link or a command. */
 export const shortIdSchema = z.string().openapi({ example: '3h5k7m9p2q4r6s8t' });
 
 export const instantSchema = z.iso.datetime().openapi({ example: '2026-03-01T12:00:00.000Z' });
 
-/** Query members of every list (contract 2.8): a larger size is cut, anything else invalid refused. */
 export const pageQuery = {
   page: z
     .string()

@@ -40,10 +40,7 @@ export const activateBodySchema = z
     firmwareVersion: lineSchema(0, 64).optional().openapi({ example: '1.4.2' }),
     chipModel: lineSchema(0, 64).optional().openapi({ example: 'ESP32-C3' }),
     // What is no text is a wrong one, and most products ask for none.
-    deviceSecret: z.unknown().optional().openapi({
-      type: 'string',
-      description: 'The present one, where the product asks for it (`reactivation`: `secret`).',
-    }),
+    deviceSecret: z.unknown().optional().openapi({ type: 'string', description: 'Where `reactivation` is `secret`.' }),
   })
   .openapi('ActivateRequest');
 export type ActivateBody = z.infer<typeof activateBodySchema>;
@@ -114,14 +111,8 @@ export const credentialsSchema = z
 
 export const devicePageSchema = pageSchema(deviceSchema)
   .extend({
-    next: z.string().nullable().optional().openapi({
-      description: 'With `after`: where the list goes on; null at its end.',
-      example: null,
-    }),
-    isCut: z.boolean().optional().openapi({
-      description: 'With `search`: more may begin like this than were looked at. Search for more of the name.',
-      example: false,
-    }),
+    next: z.string().nullable().optional().openapi({ description: 'With `after`; null at the end.', example: null }),
+    isCut: z.boolean().optional().openapi({ description: 'With `search`: there may be more.', example: false }),
   })
   .openapi('DevicePage');
 
@@ -135,7 +126,6 @@ const statusFilterSchema = z
   .openapi({
     type: 'string',
     enum: ['0', '1', '2', '3', ...deviceStatusTexts],
-    description: 'The integer or the text.',
     example: 'online',
   });
 
@@ -146,17 +136,10 @@ export const listDevicesQuerySchema = z.object({
     .enum(['owner', ...memberRoles])
     .optional()
     .openapi({ description: 'Only own devices, or only devices shared with you in this role.' }),
-  search: z
-    .string()
-    .trim()
-    .max(100)
-    .optional()
-    .openapi({
-      description:
-        'Only devices whose name or serial number begins with this, in either case of A-Z, or whose `deviceId` it is; by name ' +
-        'in place of newest first. Not with `after`.',
-      example: 'hall',
-    }),
+  search: z.string().trim().max(100).optional().openapi({
+    description: 'The begin of a name or serial number, or a `deviceId`. Not with `after`.',
+    example: 'hall',
+  }),
   after: cursorSchema.optional(),
   ...pageQuery,
 });
@@ -194,36 +177,15 @@ export const deviceEventPageSchema = pageSchema(
             'contested' as const,
           ]),
         ])
-        .openapi({
-          description:
-            'How the service came to know, why a login or an activation was refused or messages were dropped, what let the ' +
-            'device activate, or what was done to whose it is, to with whom it is shared, and with guest links.',
-          example: 'disconnected',
-        }),
-      detail: z.string().openapi({
-        description: "The broker's own word for it, with `guest_link` the `linkId`, or empty.",
-        example: 'tcp_closed',
-      }),
-      time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
-      count: z.int().min(1).optional().openapi({
-        description:
-          'With `login_refused` and `flooded`: refused logins or dropped messages within one hour. With `online` and `offline`: how many transitions the entry stands for.',
-        example: 3,
-      }),
-      address: z.string().nullable().optional().openapi({
-        description:
-          'With `login_refused`, activations and what owners, members and guests do: network address of the last one, where it is known.',
-        example: '192.0.2.7',
-      }),
-      email: z
+        .openapi({ example: 'disconnected' }),
+      detail: z
         .string()
-        .optional()
-        .openapi({ description: 'With `sharing`: whom it is about.', example: 'bert@example.com' }),
-      role: z
-        .enum(memberRoles)
-        .nullable()
-        .optional()
-        .openapi({ description: 'With `sharing`: the role from then on; null where it ended.' }),
+        .openapi({ description: "The broker's word for it, a `linkId`, or empty.", example: 'tcp_closed' }),
+      time: instantSchema.openapi({ description: 'Of what is counted the last one.' }),
+      count: z.int().min(1).optional().openapi({ description: 'How many the entry stands for.', example: 3 }),
+      address: z.string().nullable().optional().openapi({ description: 'Of the last client.', example: '192.0.2.7' }),
+      email: z.string().optional().openapi({ example: 'bert@example.com' }),
+      role: z.enum(memberRoles).nullable().optional().openapi({ description: 'Null where it ended.' }),
     })
     .openapi('DeviceEvent'),
 ).openapi('DeviceEventPage');
@@ -244,13 +206,8 @@ export const devicePropertiesSchema = z
       .object({
         topic: z.enum(topicActions).openapi({ example: 'thing/event/property/post' }),
         reason: z.enum(rejectionReasons).openapi({ example: 'wrong_type' }),
-        dropped: z.array(z.string()).openapi({
-          description: 'Members of the report that were dropped; the others counted. Empty where all of it was.',
-          example: ['position'],
-        }),
-        text: z
-          .string()
-          .openapi({ description: 'The first 200 bytes.', example: '{"params":{"position":"sideways"}}' }),
+        dropped: z.array(z.string()).openapi({ description: 'Members that did not count.', example: ['position'] }),
+        text: z.string().openapi({ description: 'The first 200 bytes.', example: '{"params":{}}' }),
         time: instantSchema,
       })
       .nullable()
@@ -274,10 +231,7 @@ export const deletedDevicesSchema = z
   .object({
     deleted: z.int().min(0).openapi({ example: 100 }),
     failed: z.int().min(0).openapi({ description: 'Devices that could not be deleted now.', example: 0 }),
-    remaining: z.int().min(0).max(10_000).openapi({
-      description: 'How many match and are left, failed ones included; 10000 where there are more.',
-      example: 4711,
-    }),
+    remaining: z.int().min(0).max(10_000).openapi({ description: 'Failed devices included.', example: 4711 }),
   })
   .openapi('DeletedDevices');
 

@@ -1,17 +1,14 @@
 // Requests and answers of guest links (decision: ownership). Shapes only.
 import { z } from '@hono/zod-openapi';
 import { deviceIdSchema, instantSchema, pageSchema, shortIdSchema } from './common.ts';
-import { controlBodySchema } from './commands.ts';
+import { controlBodySchema, sentParamsSchema } from './commands.ts';
 import { guestLinkStates } from '../vocabulary.ts';
 
 export const guestLinkBodySchema = z
   .object({
     // Where it is missing the answer is that of a control body without a parameter.
     command: controlBodySchema.optional(),
-    maxUses: z.int().min(1).optional().openapi({
-      description: 'How often it may be used; by default, and at most, 1000.',
-      example: 1,
-    }),
+    maxUses: z.int().min(1).optional().openapi({ description: 'By default, and at most, 1000.', example: 1 }),
     expiresAt: z.iso.datetime({ offset: true }).openapi({
       description: 'At most 30 days from now.',
       example: '2026-03-01T12:00:00.000Z',
@@ -22,10 +19,7 @@ export const guestLinkBodySchema = z
 const guestLinkSchema = z
   .object({
     linkId: shortIdSchema,
-    command: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).openapi({
-      description: 'What is sent to the device.',
-      example: { action: 'trigger' },
-    }),
+    command: sentParamsSchema,
     maxUses: z.int().openapi({ example: 1 }),
     uses: z.int().openapi({ description: 'Those that reached nobody do not count.', example: 0 }),
     state: z.enum(guestLinkStates).openapi({ description: '`ended`: the device was disabled.', example: 'open' }),

@@ -15,7 +15,6 @@ export const healthSchema = z
   })
   .openapi('Health');
 
-/** 503 is for deployment checks alone; no call of the contract answers it. */
 export const unhealthySchema = z
   .object({
     code: z.literal(503).openapi({ type: 'integer', enum: [503] }),

@@ -6,31 +6,21 @@ const emailSchema = z.email().max(254).openapi({ example: 'buyer@example.com' })
 
 export const claimTokenBodySchema = z
   .object({
-    expiresIn: z
-      .int()
-      .min(60)
-      .max(86_400)
-      .optional()
-      .openapi({ description: 'Seconds, by default 900.', example: 900 }),
+    expiresIn: z.int().min(60).max(86_400).optional().openapi({ description: 'By default 900.', example: 900 }),
   })
   .openapi('ClaimTokenRequest');
 
 export const claimTokenSchema = z
   .object({
     token: z.string().openapi({ example: '7h3k9m2p5q8r4s6t1v0w', description: 'Shown this once.' }),
-    apiUrl: z.string().openapi({
-      description: 'What the phone gives the device as `apiUrl` while it brings it onto the network.',
-      example: 'https://api.example.com/t/7h3k9m2p5q8r4s6t1v0w',
-    }),
+    apiUrl: z.string().openapi({ example: 'https://api.example.com/t/7h3k9m2p5q8r4s6t1v0w' }),
     expiresAt: instantSchema,
   })
   .openapi('ClaimToken');
 
 export const claimStateSchema = z
   .object({
-    deviceId: deviceIdSchema.nullable().openapi({
-      description: 'What activated with the token, as soon as it is yours; null before.',
-    }),
+    deviceId: deviceIdSchema.nullable().openapi({ description: 'Null before the device is yours.' }),
     expiresAt: instantSchema,
   })
   .openapi('ClaimTokenState');

@@ -22,37 +22,21 @@ const fields = {
     .openapi({ example: '#2196F3' }),
   manufacturer: lineSchema(0, 100).openapi({ example: 'Latchwork' }),
   model: lineSchema(0, 100).openapi({ example: 'LS-1' }),
-  status: z.union([z.literal(0), z.literal(1)]).openapi({
-    type: 'integer',
-    enum: [0, 1],
-    description: '1 enabled, 0 disabled: devices no longer activate.',
-    example: 1,
+  status: z
+    .union([z.literal(0), z.literal(1)])
+    .openapi({ type: 'integer', enum: [0, 1], description: '0: devices no longer activate.', example: 1 }),
+  offlineGraceSeconds: z.int().min(0).max(60).openapi({ description: 'Before it counts as offline.', example: 5 }),
+  activation: z.enum(activationPolicies).openapi({ description: 'Which serials may activate.', example: 'open' }),
+  reactivation: z.enum(reactivationPolicies).nullable().openapi({
+    description: 'What a known serial needs; null: `owner` if it was claimed, else `open`.',
+    example: null,
   }),
-  offlineGraceSeconds: z
-    .int()
-    .min(0)
-    .max(60)
-    .openapi({ description: 'How long a lost connection may last before the device counts as offline.', example: 5 }),
-  activation: z.enum(activationPolicies).openapi({
-    description: 'Which serials may activate for the first time: any, those that were registered before, or none.',
-    example: 'open',
-  }),
-  reactivation: z
-    .enum(reactivationPolicies)
-    .nullable()
-    .openapi({
-      description:
-        'What a known serial needs to activate again. `open`: nothing. `owner`: a pairing window or a claim token of its ' +
-        'owner. `secret`: its present `deviceSecret`. `never`: it has to be released first. null, the default: `open` ' +
-        'until somebody has claimed the device, then `owner`.',
-      example: null,
-    }),
 };
 
 export const createProductBodySchema = z
   .object({
     productKey: productKeySchema,
-    name: fields.name,
+    ...fields,
     description: fields.description.default(''),
     category: fields.category.default('general'),
     controlMode: fields.controlMode.default('generic'),

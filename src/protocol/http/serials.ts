@@ -4,13 +4,9 @@ import { anyProductKeySchema, deviceIdSchema, deviceSNSchema, instantSchema, pag
 
 export const serialsBodySchema = z
   .object({
-    // Each is checked by itself: one that is wrong does not keep the others out.
-    serials: z.array(z.unknown()).openapi({
-      type: 'array',
-      items: { type: 'string' },
-      description: 'Up to 1 000.',
-      example: ['SN-0001', 'SN-0002'],
-    }),
+    serials: z
+      .array(z.unknown())
+      .openapi({ type: 'array', items: { type: 'string' }, description: 'Up to 1 000.', example: ['SN-0001'] }),
   })
   .openapi('RegisterSerialsRequest');
 

@@ -2,7 +2,7 @@
 import { z } from '@hono/zod-openapi';
 import { instantSchema, lineSchema, pageSchema, textSchema } from './common.ts';
 
-const maxPasswordLength = 128;
+const deviceTokenExample = 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE';
 
 const emailSchema = z
   .string()
@@ -12,8 +12,7 @@ const emailSchema = z
   .openapi({ format: 'email', example: 'ada@example.com' });
 // Longer than any password may be, so that a wrong one is answered as wrong.
 const givenPasswordSchema = z.string().max(1024).openapi({ example: 'correct horse battery' });
-/** The minimum of 8 characters is checked by the service, which answers `weak_password`. */
-const newPasswordSchema = textSchema(0, maxPasswordLength).openapi({ example: 'correct horse battery' });
+const newPasswordSchema = textSchema(0, 128).openapi({ example: 'correct horse battery' });
 const refreshTokenSchema = z
   .string()
   .max(256)
@@ -24,12 +23,7 @@ const givenDeviceTokenSchema = z
   .string()
   .max(256)
   .nullish()
-  .openapi({
-    description:
-      'From an earlier login on this device: it keeps wrong passwords of others from making this one wait. Null where ' +
-      'there is none yet.',
-    example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
-  });
+  .openapi({ description: 'From an earlier login; null asks for one.', example: deviceTokenExample });
 
 export const resetRequestBodySchema = z.object({ email: emailSchema }).openapi('PasswordResetRequest');
 export const resetRequestedSchema = z
@@ -79,6 +73,7 @@ export const logoutBodySchema = z
 export const passwordBodySchema = z
   .object({ oldPassword: givenPasswordSchema, newPassword: newPasswordSchema, deviceToken: givenDeviceTokenSchema })
   .openapi('PasswordRequest');
+export type PasswordBody = z.infer<typeof passwordBodySchema>;
 
 export const userSchema = z
   .object({
@@ -102,11 +97,10 @@ export const sessionSchema = z
   .object({
     user: userSchema,
     ...tokenPairSchema.shape,
-    deviceToken: z.string().optional().openapi({
-      description:
-        'Only where the request has a `deviceToken`: to be kept on the device and sent with its next logins.',
-      example: 'dt_8dUaGp4iKo9VxTzNyB2sRv0XkqFQ7cJ5mZb1tYHnLwE',
-    }),
+    deviceToken: z
+      .string()
+      .optional()
+      .openapi({ description: 'To be kept and sent again.', example: deviceTokenExample }),
   })
   .openapi('Session');
 
@@ -123,14 +117,8 @@ export const ownSessionPageSchema = pageSchema(
       createdAt: instantSchema.openapi({ description: 'The login.' }),
       lastUsedAt: instantSchema.openapi({ description: 'The login, or the last exchange of its refresh token.' }),
       expiresAt: instantSchema.openapi({ description: 'When it ends if it is not used.' }),
-      clientAddress: z.string().nullable().openapi({
-        description: 'Network address that used it last, where it is known; of IPv6 the first 64 bits.',
-        example: '192.0.2.7',
-      }),
-      userAgent: z.string().nullable().openapi({
-        description: 'What that client called itself, up to 200 characters; null where it said nothing.',
-        example: 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0',
-      }),
+      clientAddress: z.string().nullable().openapi({ description: 'Of IPv6 the first 64 bits.', example: '192.0.2.7' }),
+      userAgent: z.string().nullable().openapi({ example: 'Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0' }),
       isCurrent: z.boolean().openapi({ description: 'The session of this request.' }),
     })
     .openapi('OwnSession'),

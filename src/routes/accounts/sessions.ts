@@ -4,7 +4,7 @@ import { answer, responsesOf, signedInErrors } from '../../http/envelope.ts';
 import { createRouter, routesAbout } from '../../http/router.ts';
 import { pageQuerySchema } from '../../protocol/http/devices.ts';
 import * as schemas from '../../protocol/http/users.ts';
-import { endSession, endSessions, pageSessions } from '../../services/accounts/own-sessions.ts';
+import { endSession, endSessions, pageSessions } from '../../services/accounts/sessions.ts';
 
 const route = routesAbout('Users');
 

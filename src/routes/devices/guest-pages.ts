@@ -7,7 +7,7 @@ import { RefusedError, wireErrorOf, type Refusal } from '../../domain/refusal.ts
 import { describeError, log } from '../../log.ts';
 import type { AppEnv } from '../../http/app-env.ts';
 import { readClientAddress } from '../../http/client-address.ts';
-import { statusByError } from '../../http/error-status.ts';
+import { statusByError } from '../../protocol/error-status.ts';
 import { setPageHeaders } from '../../http/headers.ts';
 import { readText } from '../../http/request-body.ts';
 import { noteRefusal } from '../../http/request-log.ts';

@@ -3,10 +3,11 @@ import { checkPassword, hashPassword } from '../../crypto/password.ts';
 import { createId, digestOf } from '../../crypto/secrets.ts';
 import type { Database } from '../../db/client.ts';
 import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
-import { readSetting } from '../../db/service-settings.ts';
+import { readSetting } from '../../db/accounts/operator.ts';
 import { findUser, findUserByName, insertUser } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
+import type { PasswordBody } from '../../protocol/http/users.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures } from './login-attempts.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
@@ -26,7 +27,6 @@ export async function registerUser(
   const database = context.primary();
   if ((await readSetting(database, 'sign_up')) === 'closed') throw new RefusedError({ kind: 'sign_up_closed' });
   const names = { foldedUsername: foldName(username), foldedEmail: foldName(email) };
-  // Saves the hash for names that are taken; the insertion is what decides.
   await refuseTaken(database, names);
   const passwordHash = await queue.run(client, () => hashPassword(password));
   const projectId = createId('prj_', 8);
@@ -50,11 +50,7 @@ export async function readAccount(context: ServiceContext, userId: number) {
 export async function changePassword(
   context: ServiceContext,
   caller: { userId: number; sessionId: string; clientAddress: string },
-  {
-    oldPassword,
-    newPassword,
-    deviceToken,
-  }: { oldPassword: string; newPassword: string; deviceToken?: string | null | undefined },
+  { oldPassword, newPassword, deviceToken }: PasswordBody,
 ): Promise<void> {
   refuseWeak(newPassword);
   const database = context.primary();

@@ -71,14 +71,10 @@ export async function createApiKey(
 
 export async function pageApiKeys(context: ServiceContext, userId: number, page: PageRequest) {
   const { total, rows } = await listApiKeys(context.primary(), userId, page);
-  const list = rows.map((row) => ({
-    keyId: row.keyId,
-    description: row.description,
-    scopes: row.scopes,
-    productKey: row.productKey,
-    createdAt: toIso(row.createdAt),
-    lastUsedAt: toIso(row.lastUsedAt),
-  }));
+  const list = rows.map(({ keyId, description, scopes: granted, productKey, createdAt, lastUsedAt }) => {
+    const times = { createdAt: toIso(createdAt), lastUsedAt: toIso(lastUsedAt) };
+    return { keyId, description, scopes: granted, productKey, ...times };
+  });
   return { list, total, ...page };
 }
 
@@ -108,7 +104,6 @@ async function endAtRelay(env: Env, shard: string, keyId: string): Promise<void>
       await callRelay(env, shard, 'endKey', 'idempotent', (relay) => relay.endKey(keyId));
       return;
     } catch (error) {
-      // The call has logged it.
       if (!(error instanceof RefusedError)) throw error;
     }
     if (pauseMs !== undefined) await scheduler.wait(pauseMs);

@@ -2,8 +2,13 @@
 // before. Does not check passwords; unknown accounts are counted like known ones, so that the answers do not tell them apart.
 import { createSecret, digestOf } from '../../crypto/secrets.ts';
 import type { Database } from '../../db/client.ts';
-import { addFailure, forgetFailures, readFailures } from '../../db/accounts/login-attempts.ts';
-import { isLoginDevice, keepLoginDevice } from '../../db/accounts/login-devices.ts';
+import {
+  addFailure,
+  forgetFailures,
+  isLoginDevice,
+  keepLoginDevice,
+  readFailures,
+} from '../../db/accounts/login-attempts.ts';
 import { attemptOpensAt, countFailedAttempt, type ThrottleKeyName } from '../../domain/login-throttle.ts';
 import { RefusedError } from '../../domain/refusal.ts';
 import type { Limits } from '../../limits.ts';
@@ -62,7 +67,6 @@ export async function resetFailures(database: Database, attempt: LoginAttempt): 
   if (counts.own.failures > 0) await forgetFailures(database, attempt.throttleKeys.own);
 }
 
-/** The token by which the client is known at its next login: the one that it showed, or a new one. */
 export async function trustDevice(
   database: Database,
   { isKnownDevice }: LoginAttempt,

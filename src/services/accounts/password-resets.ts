@@ -10,9 +10,9 @@ import { RefusedError } from '../../domain/refusal.ts';
 import { log } from '../../log.ts';
 import { refuseWeak } from './accounts.ts';
 import type { ServiceContext } from '../../context.ts';
-import { openMailSender } from './mail.ts';
 import { passwordQueueOf } from '../../pacing/password-queue.ts';
 import { hourMs, minuteMs, toIso } from '../../domain/time.ts';
+import type { Config } from '../../config.ts';
 
 /** Of one account: a stranger must not fill a mailbox. */
 const tokensPerHour = 3;
@@ -76,4 +76,25 @@ ${linkOrToken}
 If it was not you, you need to do nothing: your password stays as it is.
 `;
   return { subject: 'Set a new password', text };
+}
+
+type Mail = { to: string; subject: string; text: string };
+type MailSender = (mail: Mail) => Promise<void>;
+
+const answerWithinMs = 10_000;
+
+export function openMailSender({ mail }: Pick<Config, 'mail'>): MailSender | undefined {
+  return mail && ((message) => sendOverHttp(mail, message));
+}
+
+async function sendOverHttp({ url, from, secret }: NonNullable<Config['mail']>, mail: Mail): Promise<void> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ from, ...mail }),
+    signal: AbortSignal.timeout(answerWithinMs),
+    redirect: 'manual',
+  });
+  await response.body?.cancel();
+  if (!response.ok) throw new Error(`the mail service answered ${response.status}`);
 }

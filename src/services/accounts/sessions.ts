@@ -6,8 +6,11 @@ import { signAccessToken } from '../../crypto/tokens.ts';
 import type { Database } from '../../db/client.ts';
 import {
   deleteFamily,
+  deleteSessionOf,
+  deleteSessionsOf,
   findSession,
   insertSession,
+  listSessions,
   rotateToken,
   type SessionClient,
 } from '../../db/accounts/refresh-tokens.ts';
@@ -19,7 +22,8 @@ import { log } from '../../log.ts';
 import type { ServiceContext } from '../../context.ts';
 import { beginLoginAttempt, countFailure, resetFailures, trustDevice } from './login-attempts.ts';
 import { isFamiliarClient, passwordQueueOf, rememberClient } from '../../pacing/password-queue.ts';
-import { dayMs } from '../../domain/time.ts';
+import { dayMs, toIso } from '../../domain/time.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
 
 const refreshTokenMs = 30 * dayMs;
 // The id of the session, 22 characters, and a secret: 43 characters of 62 are 256 bits.
@@ -50,7 +54,6 @@ export async function logIn(context: ServiceContext, login: Login) {
   }
   await resetFailures(database, attempt);
   rememberClient(clientDigest);
-  // Told to nobody but who knows the password.
   if (user.disabledAt !== null) throw new RefusedError({ kind: 'account_disabled', userId: user.id });
   const { passwordHash } = user;
   const pair = await startSession(context, database, { userId: user.id, passwordHash, login });
@@ -91,7 +94,6 @@ export async function refreshSession(context: ServiceContext, refreshToken: stri
       expiresAt: nowMs + refreshTokenMs,
     });
     if (isRotated) return createPair(context, session.userId, family, next);
-    // Another request with this token came first: now it is a repeated one.
   }
 }
 
@@ -111,7 +113,6 @@ export async function logOut(
   if (family !== undefined) await deleteFamily(database, family);
 }
 
-/** Beyond `sessionsPerUser` the one that was not used for longest ends. */
 async function startSession(
   context: ServiceContext,
   database: Database,
@@ -145,4 +146,44 @@ function familyOf(refreshToken: string): string | undefined {
 
 async function successorOf(refreshToken: string, salt: string): Promise<string> {
   return `rt_${familyOf(refreshToken) ?? ''}${await deriveSecret(refreshToken, salt)}`;
+}
+
+type InSession = { userId: number; sessionId: string };
+
+export async function pageSessions(context: ServiceContext, caller: InSession, page: PageRequest) {
+  const { total, rows } = await listSessions(context.primary(), caller.userId, Date.now(), page);
+  const list = await Promise.all(
+    rows.map(async ({ family, createdAt, rotatedAt, expiresAt, clientAddress, userAgent }) => ({
+      sessionId: await publicIdOf(family),
+      createdAt: toIso(createdAt),
+      lastUsedAt: toIso(rotatedAt ?? createdAt),
+      expiresAt: toIso(expiresAt),
+      clientAddress: clientAddress === 'unknown' ? null : clientAddress,
+      userAgent: userAgent === '' ? null : userAgent,
+      isCurrent: family === caller.sessionId,
+    })),
+  );
+  return { list, total, ...page };
+}
+
+export async function endSession(context: ServiceContext, { userId }: InSession, sessionId: string) {
+  const database = context.primary();
+  const { sessionsPerUser } = context.config.limits;
+  const { rows } = await listSessions(database, userId, Date.now(), { page: 1, size: sessionsPerUser });
+  const ids = await Promise.all(rows.map(({ family }) => publicIdOf(family)));
+  const family = rows[ids.indexOf(sessionId)]?.family;
+  if (family === undefined || !(await deleteSessionOf(database, userId, family))) {
+    throw new RefusedError({ kind: 'not_found', what: 'session', id: sessionId });
+  }
+  return { sessionId };
+}
+
+export async function endSessions(context: ServiceContext, caller: InSession, isCurrentKept: boolean) {
+  const kept = isCurrentKept ? caller.sessionId : undefined;
+  return { ended: await deleteSessionsOf(context.primary(), caller.userId, kept) };
+}
+
+/** Addresses are logged, and whoever knows the stored name of a session can end it with an invented token. */
+async function publicIdOf(family: string): Promise<string> {
+  return (await digestOf(`session ${family}`)).slice(0, 24);
 }

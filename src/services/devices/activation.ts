@@ -23,7 +23,7 @@ import { topicActions } from '../../protocol/mqtt.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
 import { readClaimToken } from './claim-tokens.ts';
-import { describeConnection } from './connection-data.ts';
+import { describeConnection } from './devices.ts';
 import type { ServiceContext } from '../../context.ts';
 import { isWithinShield, refusedBy } from '../../pacing/rate-limits.ts';
 import { factsOf, hadSession, restoreSession } from './lost-sessions.ts';
@@ -72,7 +72,6 @@ async function activateKnown(context: ServiceContext, activation: Activation, re
   const db = context.primary();
   if (record.activatedAt === null && !(await activateRegistered(db, record.deviceId, Date.now()))) return undefined;
   const answer = await issueCredentials(context, activation, record);
-  // A refused activation changes nothing.
   if (answer !== undefined) await noteVersions(db, record, activation.request);
   return answer;
 }
@@ -122,7 +121,6 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   return undefined;
 }
 
-/** undefined for an activation at the ordinary address. */
 async function findClaimant(
   context: ServiceContext,
   product: ProductRow,
@@ -174,7 +172,6 @@ async function refuseFloodOfNew(context: ServiceContext, productKey: string, cli
   }
 }
 
-/** Two activations of a new serial at the same time get the same device. */
 async function makeDevice(
   db: Database,
   { limits }: Config,

@@ -14,7 +14,6 @@ const tokenLength = 20;
 const tokenPattern = /^[0-9a-hjkmnp-tv-z]{20}$/;
 const shield = 'CLAIM_FAILURE_LIMIT';
 
-/** Addresses that tried too many wrong tokens, in this isolate. */
 const blocked = new BlockedAddresses();
 
 export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {

@@ -19,10 +19,11 @@ import {
 } from '../../domain/pagination.ts';
 import { disconnectClient } from '../broker/provisioner-emqx.ts';
 import { provisionAtBroker } from '../broker/provisioning.ts';
-import { describeConnection } from './connection-data.ts';
 import type { ServiceContext } from '../../context.ts';
 import { toIso } from '../../domain/time.ts';
 import { askDeviceAs, requireDevice } from './device-access.ts';
+import type { Config } from '../../config.ts';
+import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 
 export type DeviceView = ReturnType<typeof describeDevice>;
 
@@ -42,7 +43,6 @@ export async function pageDevices(
 ): Promise<Page<DeviceView> & { next?: string | null; isCut?: boolean }> {
   const db = context.replica();
   const filter = { ...wanted, userId: actor.userId };
-  // A key that is for one product sees its devices alone.
   if (actor.productKey !== null && wanted.productKey !== undefined && wanted.productKey !== actor.productKey)
     return { list: [], total: 0, ...page };
   if (actor.productKey !== null) filter.productKey = actor.productKey;
@@ -103,7 +103,6 @@ export async function changeDevice(
   return describeDevice({ device: { ...device, ...changed, ...hidden }, product }, role);
 }
 
-/** A new messaging password, shown this once. The old ones and their sessions end at once. */
 export async function replaceCredentials(context: ServiceContext, actor: Actor, deviceId: string, address: string) {
   const requestedAtMs = Date.now();
   const { product } = await requireDevice(context, actor, deviceId, 'replaceCredentials');
@@ -147,5 +146,19 @@ function describeDevice({ device, product }: DeviceWithProduct, role: Role) {
       controlMode: product.controlMode,
       model: product.model,
     },
+  };
+}
+
+/** The connection data of contract 2.7. The password is shown this once. */
+export function describeConnection({ broker }: Config, device: DeviceIdentity, password: string) {
+  const name = messagingName(device);
+  return {
+    server: broker.host,
+    port: broker.port,
+    portTLS: broker.tlsPort,
+    username: name,
+    password,
+    clientId: name,
+    keepAlive: broker.keepAliveSeconds,
   };
 }

@@ -73,7 +73,6 @@ export async function revokeGuestLink(
   return { linkId };
 }
 
-/** Changes nothing. @throws RefusedError guest_link_refused, rate_limited */
 export async function viewAsGuest(context: ServiceContext, token: string, address: string): Promise<GuestView> {
   const { deviceId, linkId } = await requireLink(context, token, address);
   return orRevoked(() =>

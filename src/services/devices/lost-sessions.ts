@@ -10,7 +10,6 @@ import type { ServiceContext } from '../../context.ts';
 
 type Traces = Pick<DeviceRow, 'projectionVersion' | 'membersVersion' | 'claimedAt'>;
 
-/** Whether the record shows that the device had a session: otherwise there is nothing to restore. */
 export function hadSession({ projectionVersion, membersVersion, claimedAt }: Traces): boolean {
   return projectionVersion > 0 || membersVersion > 0 || claimedAt !== null;
 }

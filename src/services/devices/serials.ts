@@ -13,11 +13,9 @@ import { toIso } from '../../domain/time.ts';
 
 export type SerialResult = 'registered' | 'exists' | 'repeated' | 'invalid' | 'too_many_devices';
 
-/** Of one request: a thousand rows take about a second. */
 const maxSerials = 1_000;
 const serialsAtOnce = 50;
 
-/** A result for each, in their order. @throws RefusedError not_found, invalid_input, rate_limited */
 export async function registerSerials(
   context: ServiceContext,
   actor: Actor,
@@ -64,7 +62,6 @@ async function registerInSteps(
     });
     const inserted = await insertSerials(db, product.id, rows, Date.now(), context.config.limits);
     for (const deviceSN of inserted) made.add(deviceSN);
-    // Another import may have been first.
     for (const [deviceSN, deviceId] of [...before, ...(await findSerials(db, product.id, missing))]) {
       deviceIds.set(deviceSN, deviceId);
     }

@@ -10,12 +10,12 @@ import {
   listInvitationsOf,
   listMembers,
   putInvitation,
+  type InvitationRow,
 } from '../../db/devices/members.ts';
 import { findUser, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
-import type { InvitationChange, Party } from '../../domain/device/ownership/sharing.ts';
-import type { Member } from '../../domain/device/ownership/sharing.ts';
+import type { InvitationChange, Member, Party } from '../../domain/device/ownership/sharing.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -54,7 +54,6 @@ export async function inviteMember(
   try {
     await noteInvitation(context, actor, deviceId, 'invited', role, { email, address });
   } catch (error) {
-    // It would give nothing: whoever asks is not the owner any more, or asks again.
     await deleteInvitation(db, invitation.id, { deviceRow: device.id });
     throw error;
   }
@@ -137,7 +136,6 @@ export async function changeMember(
   );
 }
 
-/** By an owner, or of one's own membership. @throws RefusedError not_found */
 export async function removeMember(
   context: ServiceContext,
   actor: Actor,
@@ -154,7 +152,6 @@ export async function removeMember(
   return { userId };
 }
 
-/** For the device's events. One that has no session has none. */
 async function noteInvitation(
   context: ServiceContext,
   actor: Actor,
@@ -191,18 +188,6 @@ function describeMember({ userId, role, sinceMs }: Member) {
   return { userId, role, since: toIso(sinceMs) };
 }
 
-function describeInvitation(row: {
-  id: string;
-  email: string;
-  role: MemberRole;
-  createdAt: number;
-  expiresAt: number;
-}) {
-  return {
-    invitationId: row.id,
-    email: row.email,
-    role: row.role,
-    createdAt: toIso(row.createdAt),
-    expiresAt: toIso(row.expiresAt),
-  };
+function describeInvitation({ id, email, role, createdAt, expiresAt }: InvitationRow) {
+  return { invitationId: id, email, role, createdAt: toIso(createdAt), expiresAt: toIso(expiresAt) };
 }

@@ -13,7 +13,6 @@ export type SliceResult<T> = {
   cursor: number | null;
 };
 
-/** One device that fails stops none of the others. @param size how many devices were asked for */
 export async function runSlice<T>(
   devices: readonly DeviceInRowOrder[],
   size: number,

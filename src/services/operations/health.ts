@@ -78,7 +78,6 @@ async function findMissingMigrations(context: ServiceContext): Promise<string[]>
     .primary()
     .all<{ name: string }>(sql`select name from d1_migrations`)
     .catch((error: unknown) => {
-      // A database in which no migration was ever applied has no such table.
       if (/no such table/.test(String(describeError(error)['error']))) return [];
       throw error;
     });

@@ -1,8 +1,7 @@
 // What an operator does from the console: sign-up, whole accounts, credentials at a broker. Long work goes slice by slice,
 // each by the use case that the account itself would call, so that sessions, broker and records stay one.
-import { disableUser, eraseUser, markDisabledWithAccount } from '../../db/accounts/operator.ts';
+import { disableUser, eraseUser, markDisabledWithAccount, writeSetting } from '../../db/accounts/operator.ts';
 import { listDevicesAfter, type DeviceFilter, type DeviceInRowOrder } from '../../db/devices/devices.ts';
-import { writeSetting } from '../../db/service-settings.ts';
 import { findUserByName, type UserRow } from '../../db/accounts/users.ts';
 import { inPerson } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
@@ -49,7 +48,6 @@ export async function disableAccount(context: ServiceContext, name: string, curs
   });
 }
 
-/** With the devices that were disabled with it. @throws RefusedError not_found */
 export async function enableAccount(context: ServiceContext, name: string, cursor: number): Promise<SliceDone> {
   const { id: ownerId } = await findAccount(context, name);
   const db = context.primary();
@@ -93,7 +91,6 @@ async function findAccount({ primary }: ServiceContext, name: string): Promise<U
   return user;
 }
 
-/** By its session: the record may lag behind. */
 async function isDisabled(context: ServiceContext, { deviceId, ownerId }: DeviceInRowOrder): Promise<boolean> {
   return (await readStatus(context, inPerson(ownerId), deviceId)).status === 'disabled';
 }

@@ -40,7 +40,6 @@ export async function reconcilePresence(context: ServiceContext, limit = devices
   try {
     await Promise.all(Array.from({ length: checksAtOnce }, work));
   } catch (error) {
-    // The slice is done again by the next run.
     if (!(error instanceof BrokerCallError)) throw error;
     log('warn', 'broker not asked about its clients', error.failure);
     return;
@@ -72,7 +71,6 @@ async function reportDoubt(env: Env, { deviceId }: DeviceIdentity, doubt: Doubt)
       session.decide({ kind: 'connection_reported', report: { kind: 'doubted', ...doubt } }),
     );
   } catch (error) {
-    // The call has logged it.
     if (!(error instanceof RefusedError)) throw error;
   }
 }

@@ -11,7 +11,6 @@ import { provisionAtBroker } from '../broker/provisioning.ts';
 import { hadSession, restoreById } from '../devices/lost-sessions.ts';
 import { runSlice } from './device-slices.ts';
 
-/** An activation makes the record first, then the session. */
 const activationMs = 10 * 60_000;
 
 export async function reconcileSlice(
@@ -35,7 +34,6 @@ async function compare(context: ServiceContext, record: DeviceInRowOrder): Promi
   const isKnownLoss = record.status === 0 && !hadSession(record);
   if (session === 'present' || isKnownLoss || Date.now() - record.createdAt < activationMs) return 'same';
   const db = context.primary();
-  // The deletion was cut off, or D1 was restored to a time before it.
   if (session === 'deleted') {
     await provisionAtBroker(context, { productKey, deviceId }, { kind: 'delete' }, Date.now());
     await deleteRecords(db, [deviceId]);

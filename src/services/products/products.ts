@@ -5,6 +5,7 @@ import {
   deleteProduct,
   findProduct,
   insertProduct,
+  listChangedProducts,
   listProducts,
   readFigures,
   updateProduct,
@@ -12,12 +13,12 @@ import {
 } from '../../db/products/products.ts';
 import { refusalOfKey, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, limitReached, RefusedError } from '../../domain/refusal.ts';
+import { credentialRefused, limitReached, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
 import type { CreateProductBody, UpdateProductBody } from '../../protocol/http/products.ts';
 import type { ServiceContext } from '../../context.ts';
-import { admitProductChange, propagateProductChange } from './propagation.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
+import { callPropagator } from '../../objects/calls/stubs.ts';
 
 export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
   const refusal = refusalOfKey(actor, 'manageProducts', body.productKey);
@@ -77,7 +78,6 @@ export async function removeProduct(context: ServiceContext, actor: Actor, produ
   const database = context.primary();
   const product = await findOwnProduct(database, actor, productKey, 'manageProducts');
   if (await deleteProduct(database, product.id, Date.now())) return { productKey };
-  // Either it has devices, or another request has deleted it: then it is not found.
   await findOwnProduct(database, actor, productKey, 'manageProducts');
   throw new RefusedError({ kind: 'product_has_devices', productKey });
 }
@@ -116,4 +116,20 @@ function describeProduct(row: ProductRow) {
     createdAt: toIso(row.createdAt),
     updatedAt: toIso(row.updatedAt),
   };
+}
+
+/** One invocation may call 1 000 objects. A pending change that is not reached now is among the oldest soon. */
+const productsPerRun = 500;
+
+async function admitProductChange({ env }: ServiceContext, productId: number): Promise<void> {
+  unwrap(await callPropagator(env, productId, 'admitChange', 'once', (propagator) => propagator.admitChange()));
+}
+
+async function propagateProductChange({ env }: ServiceContext, productId: number): Promise<void> {
+  await callPropagator(env, productId, 'start', 'idempotent', (propagator) => propagator.start());
+}
+
+export async function propagateProductChanges(context: ServiceContext): Promise<void> {
+  const productIds = await listChangedProducts(context.primary(), productsPerRun);
+  await Promise.allSettled(productIds.map((productId) => propagateProductChange(context, productId)));
 }

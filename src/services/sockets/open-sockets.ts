@@ -13,7 +13,6 @@ import { openUnproven } from './unproven-socket.ts';
 
 /** The second is asked for by clients that may speak MQTT 3.1, which then learn that it is not served. */
 const subprotocols: readonly string[] = [mqttSubprotocol, 'mqttv3.1'];
-/** A device without a record may get one. */
 const rememberMissingMs = 10_000;
 const maxMissing = 10_000;
 
@@ -51,7 +50,6 @@ export async function openDevice(
   const notFound = new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound;
   const subprotocol = selectSubprotocol(request);
-  // MQTT-6.0.0-3; clients that ask for no sub-protocol are served, too.
   if (subprotocol === undefined && request.headers.has('Sec-WebSocket-Protocol')) {
     throw new RefusedError({ kind: 'invalid_input', path: 'Sec-WebSocket-Protocol', problem: 'expected mqtt' });
   }

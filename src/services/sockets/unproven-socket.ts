@@ -6,7 +6,6 @@ import { answerClose, closeIfOpen } from '../../objects/calls/open-socket.ts';
 import { MqttPump } from '../../objects/device/mqtt/pump.ts';
 import type { ServiceContext } from '../../context.ts';
 
-/** As long as a device's own object waits for CONNECT. */
 const connectWithinMs = 10_000;
 /** An isolate has 128 MiB; what each one may send before its login is answered must fit into it. */
 const maxWaiting = 2_000;

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../../src/app.ts';
 import { readConfig } from '../../../src/config.ts';
 import { openDatabase } from '../../../src/db/client.ts';
-import { keepLoginDevice } from '../../../src/db/accounts/login-devices.ts';
+import { keepLoginDevice } from '../../../src/db/accounts/login-attempts.ts';
 import { deleteExpiredRows } from '../../../src/db/expired-rows.ts';
 import { RefusedError } from '../../../src/domain/refusal.ts';
 import { runScheduledJobs } from '../../../src/scheduled.ts';

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { scopesFor } from '../../../src/domain/access.ts';
 import { createApp } from '../../../src/app.ts';
-import { statusByError } from '../../../src/http/error-status.ts';
+import { statusByError } from '../../../src/protocol/error-status.ts';
 import { createSchemaCheck } from '../../../rig/inputs/json-schema.ts';
 import {
   exampleBody,

@@ -1,6 +1,6 @@
 // What a decision asks the shell to do once its state is written: one closed union. Plain data, so that a test can read
 // it. Everything in an effect is of the moment of the decision; the state may have moved on when it runs.
-import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
+import type { EdgeEndReason } from '../../direct/answer-codes.ts';
 import type { RevokeCause } from '../../../protocol/relay.ts';
 import type { Member } from '../ownership/sharing.ts';
 import type { Subscription } from '../messages/subscriptions.ts';

@@ -2,7 +2,7 @@
 // with a deployment. The connection itself is domain/direct and its socket. Decides nothing about messages and commands.
 import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
-import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
+import type { EdgeEndReason } from '../../direct/answer-codes.ts';
 import { accept, refuse } from '../../refusal.ts';
 import { topicOf } from '../../topics.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';

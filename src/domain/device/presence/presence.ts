@@ -1,6 +1,7 @@
 // Whether a device is online: one state machine over all evidence of its connection. Times in events are the broker's for
 // sessions and the bridge's for messages, never the device's. Being disabled only decides what subscribers are told.
-import type { EdgeEndReason, TransitionReason } from '../../../protocol/vocabulary.ts';
+import type { EdgeEndReason } from '../../direct/answer-codes.ts';
+import type { TransitionReason } from '../../../protocol/vocabulary.ts';
 import { presenceTimes } from './presence-times.ts';
 
 export type PresenceState = {

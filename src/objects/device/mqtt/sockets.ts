@@ -29,7 +29,7 @@ import { refusedDirectLoginEvent } from '../../../protocol/log-events.ts';
 import { malformedClauses } from '../../../protocol/mqtt-codec/malformed.ts';
 import { pubackType, publishType } from '../../../protocol/mqtt-codec/packet-reader.ts';
 import { encodeConnack, encodeDisconnect } from '../../../protocol/mqtt-codec/server-packets.ts';
-import type { EdgeEndReason } from '../../../protocol/vocabulary.ts';
+import type { EdgeEndReason } from '../../../domain/direct/answer-codes.ts';
 import { runsOf } from '../../calls/push-to-relays.ts';
 import { answer, deliver, readConnect, sortMessages, type EdgeDelivery } from './exchange.ts';
 import { EdgeConnection } from './connection.ts';

@@ -1,5 +1,4 @@
-// The HTTP status of each error message (contract 7, decision: envelope). The body's `code` is the same number.
-import type { ErrorMessage } from '../protocol/vocabulary.ts';
+// Error messages of answers and the HTTP status of each (contract 7, decision: envelope). The body's `code` is the same number.
 
 export const statusByError = {
   invalid_request: 400,
@@ -33,4 +32,5 @@ export const statusByError = {
   too_many_requests: 429,
   internal_error: 500,
   broker_unavailable: 500,
-} as const satisfies Record<ErrorMessage, number>;
+} as const;
+export type ErrorMessage = keyof typeof statusByError;
