@@ -176,6 +176,34 @@ describe('a refused login', () => {
   });
 });
 
+describe('commands that follow each other', () => {
+  const stateById = (device: CoreDevice) =>
+    Object.fromEntries(device.commands().map(({ commandId, state }) => [commandId, state]));
+
+  it('are confirmed by a report that shows the newest one', () => {
+    const device = online();
+    const [up, down] = (['up', 'down'] as const).map((position) =>
+      device.request({ params: { action: 'toggle', position }, ttlSeconds: undefined }),
+    );
+    device.receive(propertyPost, { params: { position: 'up' } });
+    expect(stateById(device)).toEqual({ [up!.commandId]: 'sent', [down!.commandId]: 'sent' });
+    device.receive(propertyPost, { params: { position: 'down' } });
+    expect(stateById(device)).toEqual({ [up!.commandId]: 'sent', [down!.commandId]: 'confirmed' });
+  });
+
+  it('replace what waits for the device; without a broker they replace nothing', () => {
+    const device = new CoreDevice(startMs);
+    const request = () => device.request({ params: { action: 'toggle', position: 'up' }, ttlSeconds: 60 }).commandId;
+    const first = request();
+    device.hasBroker = false;
+    const undelivered = request();
+    expect(stateById(device)).toEqual({ [first]: 'waiting', [undelivered]: 'undelivered' });
+    device.hasBroker = true;
+    const last = request();
+    expect(stateById(device)).toMatchObject({ [first]: 'cancelled', [last]: 'waiting' });
+  });
+});
+
 describe('what is worth a row', () => {
   it('is a changed property, and not a report that changes nothing', () => {
     const device = online();
