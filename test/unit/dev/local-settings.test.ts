@@ -1,13 +1,11 @@
 // What `npm start` and the commands beside it say about settings that cannot be used: one line with the way out.
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { prepareStateDir } from '../../../dev/local/state-dir.ts';
-import { eventually } from '../../../rig/changes.ts';
 import { findFreePort } from '../../../rig/ports.ts';
 import { makeTempDir } from '../../../rig/temp-dirs.ts';
 
@@ -56,21 +54,4 @@ test('starts at the same moment choose different ports', async () => {
   for (const child of children) child.kill();
   expect(chosen.flat()).toHaveLength(8);
   expect(new Set(chosen.flat()).size).toBe(8);
-});
-
-test('a killed process leaves no temporary folder', async () => {
-  const tmp = join(makeTempDir('killed'), 'tmp');
-  mkdirSync(tmp);
-  const code = `
-    const { makeTempDir } = await import('${rootDir}rig/temp-dirs.ts');
-    console.log(makeTempDir('left'));
-    setInterval(() => undefined, 1000);`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 2],
-    env: { ...process.env, TMPDIR: tmp, LATCHWORK_TEST_ROOT: undefined },
-  });
-  const [line] = (await once(createInterface({ input: child.stdout! }), 'line')) as [string];
-  expect(existsSync(line)).toBe(true);
-  child.kill('SIGKILL');
-  await eventually('no folder is left', () => readdirSync(tmp).length === 0, 15_000);
 });
