@@ -308,16 +308,4 @@ describe('SIGTERM', () => {
     await Promise.all(clients.map((client) => client.untilClosed()));
     expect(worker.sides.map(({ closeCode }) => closeCode)).toEqual(Array.from({ length: 20 }, () => 1012));
   });
-
-  test('a second one ends it at once', async () => {
-    answerAll();
-    const leaving = await startGateway({ DRAIN_SECONDS: '300' });
-    const [one, other] = [await openClient(leaving, true), await openClient(leaving, true)];
-    await other.until('the answer', () => other.receivedBytes > 0);
-    await one.until('the answer', () => one.receivedBytes > 0);
-    leaving.child.kill('SIGTERM');
-    await leaving.untilLogged('leaving');
-    leaving.child.kill('SIGTERM');
-    expect(await leaving.untilExit()).toBe(1);
-  });
 });
