@@ -138,17 +138,6 @@ describe('logins', () => {
 });
 
 describe('topics', () => {
-  test('a refused subscription gets 0x80, the other one of the same packet works', async () => {
-    const { name, root } = newDevice();
-    const client = await online(name);
-    const seen = collect(client);
-    const filters = [`${root}/#`, '/sys/#', '#', '$share/all/x', '$SYS/#', '/sys/+/+/status'];
-    const granted = await client.subscribeAsync(filters).catch(() => 'refused');
-    expect(granted).toBe('refused');
-    await client.publishAsync(`${root}/status`, 'still here', { qos: 1 });
-    await vi.waitFor(() => expect(seen).toEqual([`${root}/status still here`]));
-  });
-
   test('a malformed subscription ends its sender at most (field note 42)', async () => {
     const bystander = newDevice();
     const other = await online(bystander.name);
@@ -215,26 +204,6 @@ describe('the ends of sessions', () => {
     await second.publishAsync(`${root}/status`, 'new one', { qos: 1 });
     await vi.waitFor(() => expect(seen).toEqual([`${root}/status new one`]));
     expect(hook.eventsOf(name)).toEqual(expected);
-  });
-
-  test('after a hail of reconnects the last one stands and every beginning but one has its end', async () => {
-    const { name } = newDevice();
-    for (let round = 0; round < 60; round += 1) {
-      const client = await online(name);
-      if (round % 3 === 0) client.stream.destroy();
-      if (round % 3 === 1) client.end();
-    }
-    const last = await online(name);
-    await vi.waitFor(() => {
-      const events = hook.eventsOf(name);
-      const begun = events.filter((event) => event === 'client.connected').length;
-      expect(begun).toBe(61);
-      expect(events.length - begun).toBe(60);
-      expect(events.at(-1)).toBe('client.connected');
-    }, 5_000);
-    expect(last.connected).toBe(true);
-    expect(await kick(name)).toBe(204);
-    await vi.waitFor(() => expect(hook.eventsOf(name).at(-1)).toBe('client.disconnected kicked'));
   });
 
   test('the Worker can end a session, with the right key only', async () => {
