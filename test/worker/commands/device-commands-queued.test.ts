@@ -1,4 +1,4 @@
-// Commands for a device that is away: queued with ?ttl, published when it returns, cancelled; never without ?ttl.
+// Commands for a device that is away: queued with ?ttl, published when it returns, cancelled.
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
@@ -10,7 +10,6 @@ import {
   closeBridge,
   connect,
   control,
-  disconnect,
   nextCommand,
   openBridge,
   read,
@@ -30,19 +29,6 @@ const { propertySet, status } = topicActions;
 beforeAll(signUpOwner);
 beforeEach(openBridge);
 afterEach(closeBridge);
-
-describe('without ?ttl', () => {
-  it('nothing switches by itself after a reconnect', async () => {
-    const device = await activateOnline();
-    await control(device, up);
-    await nextCommand(device);
-    await disconnect(device);
-    await connect(device);
-    await bringUp(device, { action: status, payload: { status: 'online' } }, report({ position: 'down' }));
-    await ring(device);
-    expect(unheard(device)).toEqual([]);
-  });
-});
 
 describe('?ttl', () => {
   it.each<[string, (device: Device) => Promise<unknown>]>([

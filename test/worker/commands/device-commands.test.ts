@@ -6,7 +6,6 @@ import { topicActions } from '../../../src/protocol/mqtt.ts';
 import { bringUp } from '../rig/clients/bridge.ts';
 import { rowsWritten, untilSettled } from '../rig/device-rows.ts';
 import { call } from '../rig/clients/client.ts';
-import { openSocket } from '../rig/clients/socket.ts';
 import {
   activate,
   activateOnline,
@@ -17,7 +16,6 @@ import {
   disconnect,
   down,
   listOf,
-  nextCommand,
   openBridge,
   owner,
   read,
@@ -91,17 +89,6 @@ describe('POST /devices/:deviceId/control', () => {
     await connect(device);
     await ring(device);
     expect(unheard(device)).toEqual([]);
-  });
-
-  it('shows the command to relay subscribers of the property-set topic', async () => {
-    const device = await activateOnline();
-    const topic = `/sys/${device.productKey}/${device.deviceId}/thing/service/property/set`;
-    const relay = await openSocket('/mqtt');
-    await relay.ask({ action: 'auth', token: owner.token });
-    await relay.ask({ action: 'subscribe', topic });
-    await control(device, { angle: 90 });
-    expect(await relay.next()).toEqual({ topic, payload: await nextCommand(device) });
-    relay.close();
   });
 });
 

@@ -40,16 +40,6 @@ async function logIn({ username, password }: Activation['mqtt'], nowUsing = pass
   return outcome.ok ? 'accepted' : wireErrorOf(outcome.refusal).message;
 }
 
-describe('POST /devices/activate', () => {
-  it('takes the firmware of the last activation', async () => {
-    const productKey = await createProduct();
-    await activate({ productKey, deviceSN: 'SN-1', firmwareVersion: '1.0', chipModel: 'C3' });
-    const { data } = await activate({ productKey, deviceSN: 'SN-1', firmwareVersion: '1.1' });
-    const device = await call('GET', `/devices/${data.deviceId}`, { token: owner.token });
-    expect(device.data).toMatchObject({ firmwareVersion: '1.1', chipModel: 'C3' });
-  });
-});
-
 describe('activation races', () => {
   it('with a deletion never leave credentials without a record', async () => {
     const productKey = await createProduct();

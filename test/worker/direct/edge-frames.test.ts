@@ -39,15 +39,6 @@ async function angleOf({ deviceId }: TestDevice) {
 const joined = (...packets: Uint8Array[]) => Uint8Array.from(packets.flatMap((one) => [...one]));
 
 describe('a stream of packets', () => {
-  it('is served byte by byte', async () => {
-    const device = await provisionDevice();
-    const client = await EdgeClient.open(device.deviceId);
-    const bytes = joined(connectPacket(device), report(device, 7, 1), pingreq);
-    for (const byte of bytes) client.send(Uint8Array.of(byte));
-    expect([(await client.next()).type, (await client.next()).type, (await client.next()).type]).toEqual([2, 4, 13]);
-    expect(await angleOf(device)).toBe(7);
-  });
-
   it('is served when it is cut at any byte while the object is to sleep: an unfinished packet keeps it awake', async () => {
     const device = await provisionDevice();
     const client = await EdgeClient.connect(device);
