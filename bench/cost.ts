@@ -12,7 +12,7 @@ import {
   type Counts,
 } from '../rig/worker/meter.ts';
 import { WorkerRig } from '../rig/worker/worker-rig.ts';
-import { CpuMeter } from './parts/cpu-time.ts';
+import { readCpuMicroseconds } from './parts/cpu-time.ts';
 import { connectFramed } from './parts/framed-client.ts';
 import { messagesARequest, objectGigabytes, prices, pricesReadOn, priceSources } from './parts/prices.ts';
 import type { BenchResult, Target } from './parts/results.ts';
@@ -105,18 +105,18 @@ async function meter(rig: WorkerRig, one: Profile, minuteCount: number): Promise
       await advanceClock(rig.url, minuteMs);
     }
     await resetMeter(rig.url);
-    const cpu = new CpuMeter({ worker: { pid: rig.pid, isGroup: true } });
+    const worker = [{ pid: rig.pid, isGroup: true }];
+    const cpuBefore = readCpuMicroseconds(worker);
     const reports = minuteCount * deviceCount;
-    await cpu.during(reports, async () => {
-      for (let minute = 0; minute < minuteCount; minute += 1) {
-        await sender.send((device) => payloadOf(positionOf(one, minute, device), minute));
-        await advanceClock(rig.url, minuteMs);
-      }
-    });
+    for (let minute = 0; minute < minuteCount; minute += 1) {
+      await sender.send((device) => payloadOf(positionOf(one, minute, device), minute));
+      await advanceClock(rig.url, minuteMs);
+    }
+    const cpuMicroseconds = (readCpuMicroseconds(worker) - cpuBefore) / reports;
     const counts = await readMeter(rig.url);
     const taken = one.way === 'edge' ? counts['DeviceSession.webSocketMessage'] : counts['requests'];
     if ((taken ?? 0) < reports / (one.way === 'edge' ? 1 : one.batch)) problems.push(`only ${taken ?? 0} were taken`);
-    return { perReport: perReport(counts, reports, cpu.totalPerRound('')[0] ?? 0), problems };
+    return { perReport: perReport(counts, reports, cpuMicroseconds), problems };
   } finally {
     await sender.stop();
   }

@@ -3,12 +3,13 @@
 // report accounted for.
 import type { Activation } from '../rig/clients/accounts.ts';
 import { type BridgeProcess, GatewayProcess } from '../rig/services/processes.ts';
-import { CpuMeter, readResidentBytes, untilResting } from './parts/cpu-time.ts';
+import { readCpuMicroseconds, readResidentBytes, untilResting, type Process } from './parts/cpu-time.ts';
 import { subscribePlainly } from './parts/plain-subscriber.ts';
 import { brokerLines, deviceLines, Publishers, type Line } from './parts/publishers.ts';
 import { Arrivals, makeReports, type Kind } from './parts/reports.ts';
-import type { BenchResult, Measure, Target } from './parts/results.ts';
+import type { BenchResult, Target } from './parts/results.ts';
 import { showTroubleOf, type BenchRig } from './parts/rig.ts';
+import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 
 type Side = 'plain' | 'bridge' | 'edge' | 'gateway';
 type Variant = { name: string; deviceCount: number; kind: Kind; target: Target; maxRounds?: number };
@@ -48,13 +49,11 @@ export function edgeDevicesOf(variant: string | null): number {
   return Math.max(...wanted.map(({ deviceCount }) => deviceCount));
 }
 
-export type EdgeOptions = { rounds: number; isQuick: boolean; only: string | null; say: (line: string) => void };
-
-export async function measureEdge(rig: BenchRig, options: EdgeOptions): Promise<BenchResult> {
+export async function measureEdge(rig: BenchRig, options: BenchOptions): Promise<BenchResult> {
   const bench = await EdgeBench.start(rig);
   const { result } = bench;
   try {
-    const isWanted = (name: string): boolean => options.only === null || options.only === name;
+    const isWanted = (name: string): boolean => options.variant === null || options.variant === name;
     for (const one of variants) if (isWanted(one.name)) await bench.measureVariant(one, options);
     if (isWanted(others.paced)) await bench.measurePaced(options);
     if (isWanted(others.pings)) await bench.measurePings(options);
@@ -100,84 +99,82 @@ class EdgeBench {
     await this.#gateway.kill('SIGTERM');
   }
 
-  async measureVariant(variant: Variant, { rounds: wantedRounds, isQuick, say }: EdgeOptions): Promise<void> {
+  async measureVariant(variant: Variant, { rounds: wantedRounds, isQuick, say }: BenchOptions): Promise<void> {
     const { name, deviceCount, kind, target, maxRounds = Infinity } = variant;
     const rounds = Math.min(wantedRounds, maxRounds);
     const devices = this.#rig.devices.slice(0, deviceCount);
     const count = isQuick ? quickReports : fullReports;
     const rates: Record<Side, number[]> = { plain: [], bridge: [], edge: [], gateway: [] };
-    const cpu = this.#meters();
     const run = async (side: Side): Promise<number> => {
-      const { perSecond, problems } = await this.#send(side, devices, count, kind, cpu[side]);
+      const { perSecond, problems } = await this.#send(side, devices, count, kind);
       if (problems.length > 0) this.result.failures.push(`${name}, ${side}: ${problems.join(', ')}`);
       return perSecond;
     };
     for (let round = 0; round < (isQuick ? 0 : warmUpRounds); round += 1) for (const side of sides) await run(side);
-    for (const meter of Object.values(cpu)) meter.reset();
     for (let round = 0; round < rounds; round += 1) {
-      // Each side goes first in turn.
-      for (const index of sides.keys()) {
-        const side = sides[(index + round) % sides.length] ?? 'plain';
+      await takeTurns(sides, round, async (side) => {
         rates[side].push(await run(side));
-      }
+      });
       const shown = sides.map((side) => `${side} ${Math.round(rates[side].at(-1) ?? 0)}/s`);
       say(`B2e ${name}, round ${round + 1}: ${shown.join(', ')}`);
     }
-    const share = (of: Side, against: Side): number[] =>
-      rates[of].map((rate, round) => rate / (rates[against][round] ?? Infinity));
     const wanted = isQuick ? {} : { target };
     this.result.measures.push(
-      { name, unit: 'x bridge', perRound: share('edge', 'bridge'), ...wanted },
-      { name: '  through the gateway', unit: 'x bridge', perRound: share('gateway', 'bridge') },
-      { name: '  edge', unit: 'x plain', perRound: share('edge', 'plain') },
-      { name: '  through the gateway', unit: 'x plain', perRound: share('gateway', 'plain') },
+      { name, unit: 'x bridge', perRound: ratiosOf(rates.edge, rates.bridge), ...wanted },
+      { name: '  through the gateway', unit: 'x bridge', perRound: ratiosOf(rates.gateway, rates.bridge) },
+      { name: '  edge', unit: 'x plain', perRound: ratiosOf(rates.edge, rates.plain) },
+      { name: '  through the gateway', unit: 'x plain', perRound: ratiosOf(rates.gateway, rates.plain) },
       ...sides.map((side) => ({ name: `  ${side}`, unit: 'reports/s', perRound: rates[side] })),
-      ...this.#cpuMeasures(cpu, 'µs/report'),
     );
   }
 
   /** At a pace at which nothing waits: what a report costs, all parts of a side together. */
-  async measurePaced({ rounds, isQuick, say }: EdgeOptions): Promise<void> {
+  async measurePaced({ rounds, isQuick, say }: BenchOptions): Promise<void> {
     const devices = this.#rig.devices.slice(0, paced.deviceCount);
     const spent: Record<Exclude<Side, 'plain'>, number[]> = { bridge: [], edge: [], gateway: [] };
     const seconds = isQuick ? paced.quickSeconds : paced.fullSeconds;
     for (let round = 0; round < rounds; round += 1) {
       for (const side of ['bridge', 'edge', 'gateway'] as const) {
-        const meter = this.#meters()[side];
-        const { problems } = await this.#send(side, devices, seconds * paced.perSecond, 'resting', meter, paced);
+        const count = seconds * paced.perSecond;
+        const { problems, cpuMicroseconds } = await this.#send(side, devices, count, 'resting', paced);
         if (problems.length > 0) this.result.failures.push(`paced, ${side}: ${problems.join(', ')}`);
-        spent[side].push(meter.totalPerRound('publishers and relay client').at(-1) ?? 0);
+        spent[side].push(cpuMicroseconds / count);
       }
       const shown = Object.entries(spent).map(([side, perRound]) => `${side} ${Math.round(perRound.at(-1) ?? 0)} µs`);
       say(`B2e ${paced.perSecond} reports/s, round ${round + 1}: ${shown.join(', ')}`);
     }
-    const share = spent.edge.map((one, round) => one / (spent.bridge[round] ?? 0));
     const name = `processor time at ${paced.perSecond} reports/s`;
     this.result.measures.push(
-      { name, unit: 'x bridge', perRound: share, ...(isQuick ? {} : { target: { atMost: 0.5 } }) },
+      {
+        name,
+        unit: 'x bridge',
+        perRound: ratiosOf(spent.edge, spent.bridge),
+        ...(isQuick ? {} : { target: { atMost: 0.5 } }),
+      },
       ...Object.entries(spent).map(([side, perRound]) => ({ name: `  ${side}`, unit: 'µs/report', perRound })),
     );
   }
 
   /** PINGREQ, one at a time on each connection. */
-  async measurePings({ rounds, isQuick }: EdgeOptions): Promise<void> {
+  async measurePings({ rounds, isQuick }: BenchOptions): Promise<void> {
     const count = isQuick ? pings.quick : pings.full;
     const perRound: number[] = [];
     for (let round = 0; round < rounds; round += 1) {
       const devices = this.#rig.devices.slice(0, pings.deviceCount);
       const lines = this.#linesOf('edge', devices).map((line) => ({ ...line, maxUnacknowledged: 1 }));
       const publishers = await Publishers.connect(lines);
-      const meter = new CpuMeter({ Worker: { pid: this.#rig.worker.pid, isGroup: true } });
+      const worker = [{ pid: this.#rig.worker.pid, isGroup: true }];
+      const cpuBefore = readCpuMicroseconds(worker);
       publishers.releaseAll();
-      await meter.during(count, () => publishers.ping(Math.ceil(count / devices.length)));
-      perRound.push(meter.totalPerRound('').at(-1) ?? 0);
+      await publishers.ping(Math.ceil(count / devices.length));
+      perRound.push((readCpuMicroseconds(worker) - cpuBefore) / count);
       await publishers.stop();
     }
     this.result.measures.push({ name: 'processor time, PINGREQ', unit: 'µs/ping', perRound });
   }
 
   /** Resident memory of the Worker's process with every device connected and asleep, less that before. */
-  async measureMemory({ isQuick, say }: EdgeOptions): Promise<void> {
+  async measureMemory({ isQuick, say }: BenchOptions): Promise<void> {
     const { worker, devices } = this.#rig;
     const chosen = isQuick ? devices.slice(0, 100) : devices;
     const process = { pid: worker.pid, isGroup: true };
@@ -202,9 +199,8 @@ class EdgeBench {
     devices: readonly Activation[],
     count: number,
     kind: Kind,
-    meter: CpuMeter,
     pace?: { perSecond: number; everyMs: number },
-  ): Promise<{ perSecond: number; problems: string[] }> {
+  ): Promise<{ perSecond: number; cpuMicroseconds: number; problems: string[] }> {
     const { broker, worker } = this.#rig;
     const reports = makeReports(devices, count, kind, side === 'plain' ? plainRoot : '/sys/');
     let arrivals = new Arrivals(0);
@@ -227,19 +223,16 @@ class EdgeBench {
       await untilResting({ pid: worker.pid, isGroup: true });
       arrivals = new Arrivals(count);
       const startedAtMs = performance.now();
-      const publish = async (): Promise<void> => {
-        if (pace === undefined) return publishers.publish(publishers.prepare(reports));
-        await publishers.publishPaced(reports, pace);
-      };
-      const arrivedAtMs = await meter.during(count, async () => {
-        const published = publish();
-        const atMs = await arrivals.untilComplete();
-        publishers.releaseAll();
-        await published;
-        return atMs;
-      });
+      const processes = this.#processesOf(side);
+      const cpuBefore = readCpuMicroseconds(processes);
+      const published =
+        pace === undefined ? publishers.publish(publishers.prepare(reports)) : publishers.publishPaced(reports, pace);
+      const arrivedAtMs = await arrivals.untilComplete();
+      publishers.releaseAll();
+      await published;
+      const cpuMicroseconds = readCpuMicroseconds(processes) - cpuBefore;
       const perSecond = arrivedAtMs === null ? 0 : (count * 1000) / (arrivedAtMs - startedAtMs);
-      return { perSecond, problems: arrivals.check(reports) };
+      return { perSecond, cpuMicroseconds, problems: arrivals.check(reports) };
     } finally {
       await publishers.stop();
       await reader.stop();
@@ -255,22 +248,14 @@ class EdgeBench {
     return brokerLines(broker.port);
   }
 
-  #meters(): Record<Side, CpuMeter> {
+  #processesOf(side: Side): Process[] {
     const { broker, worker } = this.#rig;
-    const own = { 'publishers and relay client': { pid: process.pid, isGroup: false } };
-    const Worker = { pid: worker.pid, isGroup: true };
-    const atBroker = { broker: { pid: broker.pid, isGroup: false } };
-    return {
-      plain: new CpuMeter({ ...own, ...atBroker }),
-      bridge: new CpuMeter({ ...own, ...atBroker, bridge: { pid: this.#bridge.pid, isGroup: false }, Worker }),
-      edge: new CpuMeter({ ...own, Worker }),
-      gateway: new CpuMeter({ ...own, gateway: { pid: this.#gateway.pid, isGroup: false }, Worker }),
+    const services: Record<Side, { pid: number }[]> = {
+      plain: [broker],
+      bridge: [broker, this.#bridge],
+      edge: [],
+      gateway: [this.#gateway],
     };
-  }
-
-  #cpuMeasures(cpu: Record<Side, CpuMeter>, unit: string): Measure[] {
-    return sides.flatMap((side) =>
-      cpu[side].measures(unit).map((measure) => ({ ...measure, name: `${measure.name} (${side})` })),
-    );
+    return [{ pid: worker.pid, isGroup: true }, ...services[side].map(({ pid }) => ({ pid, isGroup: false }))];
   }
 }

@@ -33,11 +33,11 @@ const limits = [
 
 export type FanOutRig = { rig: BenchRig; listenerPort: number; stop: () => Promise<void> };
 
-export async function startFanOut(profileDir: string | null): Promise<FanOutRig> {
+export async function startFanOut(): Promise<FanOutRig> {
   const listenerPort = await findFreePort();
   const neighbours = partyMissing === null ? [await makeNeighbour('party', { Room: 'Room' })] : [];
   const brokerConfig = `listener ${listenerPort}\nprotocol websockets`;
-  const rig = await BenchRig.start({ deviceCount: 1, profileDir, limits, neighbours, brokerConfig });
+  const rig = await BenchRig.start({ deviceCount: 1, limits, neighbours, brokerConfig });
   return { rig, listenerPort, stop: () => rig.stop() };
 }
 

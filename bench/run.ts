@@ -2,14 +2,12 @@
 // with 1 when something was lost, doubled, altered or overtaken; a missed target is shown and is no failure.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { commandDevices, measureCommands } from './command.ts';
-import { edgeCommandDevices, measureEdgeCommands } from './edge-command.ts';
+import { commandDevices, edgeCommandDevices, measureCommands, measureEdgeCommands } from './command.ts';
 import { edgeDevicesOf, edgeVariants, measureEdge } from './edge.ts';
 import { describeMachine, readLoadAverage } from './parts/machine.ts';
 import { readCommandLine } from '../rig/command-line.ts';
 import { mosquittoMissing } from '../rig/brokers/mosquitto.ts';
 import { judge, printResult, type BenchResult } from './parts/results.ts';
-import { describeChanges, readDocument } from './parts/documents.ts';
 import { costRigs, costVariants, measureCost } from './cost.ts';
 import { measureFanOut, startFanOut } from './fan-out.ts';
 import { growthRig, growthSizes, growthVariants, measureGrowth } from './growth.ts';
@@ -27,9 +25,7 @@ const usage = `Usage: npm run bench -- [options]
   --rounds N       rounds a variant (5; fewer are no measurement)
   --scale N        devices of the largest database of B5 (1000000)
   --quick          one short round of each, to see that everything works; judges no target
-  --json FILE      writes everything found, every round of it
-  --against FILE   shows what has changed since a run with --json
-  --profile DIR    leaves a V8 CPU profile of each bridge process there`;
+  --json FILE      writes everything found, every round of it`;
 
 type Options = {
   only: string | null;
@@ -38,8 +34,6 @@ type Options = {
   scale: number;
   isQuick: boolean;
   jsonFile: string | null;
-  against: string | null;
-  profileDir: string | null;
 };
 
 function readOptions(): Options {
@@ -50,8 +44,6 @@ function readOptions(): Options {
     scale: { type: 'string' },
     quick: { type: 'boolean', default: false },
     json: { type: 'string' },
-    against: { type: 'string' },
-    profile: { type: 'string' },
   } as const;
   return readCommandLine({ name: 'npm run bench', usage, options }, ({ values }) => {
     const { only = null, variant = null, quick: isQuick } = values;
@@ -64,10 +56,7 @@ function readOptions(): Options {
     if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
     if (!Number.isInteger(scale) || scale < 2_000) throw new Error('--scale takes a whole number from 2000');
     const jsonFile = values.json === undefined ? null : resolve(values.json);
-    const against = values.against === undefined ? null : resolve(values.against);
-    if (against !== null) readDocument(against);
-    const profileDir = values.profile === undefined ? null : resolve(values.profile);
-    return { only, variant, rounds, scale, isQuick, jsonFile, against, profileDir };
+    return { only, variant, rounds, scale, isQuick, jsonFile };
   });
 }
 
@@ -101,18 +90,14 @@ async function stopAll(): Promise<void> {
 type Benchmark = {
   name: string;
   variants: readonly string[];
-  measure: (options: BenchOptions, profileDir: string | null) => Promise<BenchResult>;
+  measure: (options: BenchOptions) => Promise<BenchResult>;
 };
 
-/** On a broker with devices; `only` is the variant. */
 function onBroker(
   devicesOf: (variant: string | null) => number,
-  measure: (rig: BenchRig, options: BenchOptions & { only: string | null }) => Promise<BenchResult>,
+  measure: (rig: BenchRig, options: BenchOptions) => Promise<BenchResult>,
 ): Benchmark['measure'] {
-  return async (options, profileDir) => {
-    const rig = await keep(BenchRig.start({ deviceCount: devicesOf(options.variant), profileDir }));
-    return measure(rig, { ...options, only: options.variant });
-  };
+  return async (options) => measure(await keep(BenchRig.start({ deviceCount: devicesOf(options.variant) })), options);
 }
 
 const benchmarks: Benchmark[] = [
@@ -128,7 +113,7 @@ const benchmarks: Benchmark[] = [
   {
     name: 'B4',
     variants: [],
-    measure: async (options, profileDir) => measureFanOut(await keep(startFanOut(profileDir)), options),
+    measure: async (options) => measureFanOut(await keep(startFanOut()), options),
   },
   {
     name: 'B5',
@@ -157,13 +142,13 @@ const benchmarks: Benchmark[] = [
 ];
 
 /** Each benchmark has a rig of its own: a Worker that has served others before is another Worker. */
-async function runAll({ only, variant, profileDir, ...options }: Options): Promise<BenchResult[]> {
+async function runAll({ only, variant, ...options }: Options): Promise<BenchResult[]> {
   const results: BenchResult[] = [];
   for (const { name, measure } of benchmarks) {
     if (only !== null && only !== name) continue;
     // A variant of one is none of another.
     if (variant !== null && name !== (only ?? 'B2')) continue;
-    results.push(await measure({ ...options, variant, say: (line) => console.log(line) }, profileDir));
+    results.push(await measure({ ...options, variant, say: (line) => console.log(line) }));
     await stopAll();
   }
   return results;
@@ -216,6 +201,4 @@ if (options.jsonFile !== null) {
   const document = { machine: { ...machine, loadAverageAfter }, settings: benchSettings, options, results: judged };
   writeFileSync(options.jsonFile, `${JSON.stringify(document, null, 2)}\n`);
 }
-if (options.against !== null)
-  for (const text of describeChanges(readDocument(options.against), results)) console.log(text);
 process.exit(results.some(({ failures }) => failures.length > 0) ? 1 : 0);

@@ -1,12 +1,13 @@
 // B2: reports through broker, bridge, Worker and relay, against the same reports through the same broker to a plain
 // subscriber. Both sides in turns, each report accounted for.
 import { TcpProxy } from '../rig/clients/tcp-proxy.ts';
-import { CpuMeter, untilResting } from './parts/cpu-time.ts';
+import { untilResting } from './parts/cpu-time.ts';
 import { subscribePlainly } from './parts/plain-subscriber.ts';
 import { brokerLines, Publishers } from './parts/publishers.ts';
 import { Arrivals, makeReports, type Kind } from './parts/reports.ts';
 import type { BenchResult, Measure, Target } from './parts/results.ts';
 import type { BenchRig } from './parts/rig.ts';
+import { ratiosOf, takeTurns, type BenchOptions } from './parts/rounds.ts';
 
 type Variant = {
   name: string;
@@ -34,13 +35,11 @@ const warmUpRounds = 2;
 const roots: Record<Side, string> = { plain: '/syx/', latchwork: '/sys/' };
 const plainFilter = '/syx/+/+/thing/event/property/post';
 
-export type UplinkOptions = { rounds: number; isQuick: boolean; only: string | null; say: (line: string) => void };
-
 export const uplinkVariants: readonly string[] = variants.map(({ name }) => name);
 
 export const uplinkDevices = Math.max(...variants.map(({ deviceCount }) => deviceCount));
 
-export async function measureUplink(rig: BenchRig, options: UplinkOptions): Promise<BenchResult> {
+export async function measureUplink(rig: BenchRig, options: BenchOptions): Promise<BenchResult> {
   const result: BenchResult = {
     name: 'B2',
     title: 'uplink, QoS 1: broker -> bridge -> Worker -> device -> relay, against broker -> plain subscriber',
@@ -56,7 +55,7 @@ export async function measureUplink(rig: BenchRig, options: UplinkOptions): Prom
   const publishers = await Publishers.connect(brokerLines(rig.broker.port));
   try {
     for (const one of variants) {
-      if (options.only !== null && one.name !== options.only) continue;
+      if (options.variant !== null && one.name !== options.variant) continue;
       const { measures, failures } = await measureVariant(rig, publishers, one, options);
       result.measures.push(...measures);
       result.failures.push(...failures);
@@ -78,7 +77,7 @@ async function measureVariant(
   rig: BenchRig,
   publishers: Publishers,
   { name, deviceCount, kind, oneWayMs, target }: Variant,
-  { rounds, isQuick, say }: UplinkOptions,
+  { rounds, isQuick, say }: BenchOptions,
 ): Promise<{ measures: Measure[]; failures: string[] }> {
   const { broker, worker } = rig;
   const devices = rig.devices.slice(0, deviceCount);
@@ -92,29 +91,18 @@ async function measureVariant(
   };
   const reportTopics = devices.map(({ topics }) => topics.propertyPost);
   const relay = await rig.follow(reportTopics, onText);
-  const processes = {
-    broker: { pid: broker.pid, isGroup: false },
-    bridge: { pid: bridge.pid, isGroup: false },
-    Worker: { pid: worker.pid, isGroup: true },
-    'publishers and relay client': { pid: process.pid, isGroup: false },
-  };
   const failures: string[] = [];
   const rates: Record<Side, number[]> = { plain: [], latchwork: [] };
-  const cpu = new CpuMeter(processes);
 
   const send = async (side: Side, reportCount: number): Promise<number> => {
     const reports = makeReports(devices, reportCount, kind, roots[side]);
     const loads = publishers.prepare(reports);
     arrivals = new Arrivals(reportCount);
     const startedAtMs = performance.now();
-    const measured = async (): Promise<number | null> => {
-      const published = publishers.publish(loads);
-      const arrivedAtMs = await arrivals.untilComplete();
-      publishers.releaseAll();
-      await published;
-      return arrivedAtMs;
-    };
-    const endedAtMs = await (side === 'latchwork' ? cpu.during(reportCount, measured) : measured());
+    const published = publishers.publish(loads);
+    const endedAtMs = await arrivals.untilComplete();
+    publishers.releaseAll();
+    await published;
     const problems = arrivals.check(reports);
     if (problems.length > 0) failures.push(`${name}, ${side}: ${problems.join(', ')}`);
     return endedAtMs === null ? 0 : (reportCount * 1000) / (endedAtMs - startedAtMs);
@@ -134,15 +122,14 @@ async function measureVariant(
   try {
     // The first report of a device writes and announces that it is online: done before anything is counted.
     await send('latchwork', Math.max(deviceCount, 1_000));
-    await untilResting(processes.Worker);
+    await untilResting({ pid: worker.pid, isGroup: true });
     for (let round = 0; round < (isQuick ? 0 : warmUpRounds); round += 1) {
       for (const side of ['latchwork', 'plain'] as const) await sides[side]();
     }
-    cpu.reset();
     for (let round = 0; round < rounds; round += 1) {
-      // The second side finds the machine warmer, or busier: they take turns in going first.
-      const order: Side[] = round % 2 === 0 ? ['plain', 'latchwork'] : ['latchwork', 'plain'];
-      for (const side of order) rates[side].push(await sides[side]());
+      await takeTurns(['plain', 'latchwork'], round, async (side) => {
+        rates[side].push(await sides[side]());
+      });
       const [plain, latchwork] = [rates.plain.at(-1) ?? 0, rates.latchwork.at(-1) ?? 0];
       say(`B2 ${name}, round ${round + 1}: ${Math.round(latchwork)}/s against ${Math.round(plain)}/s`);
     }
@@ -151,14 +138,12 @@ async function measureVariant(
     await bridge.kill('SIGTERM');
     await proxy?.stop();
   }
-  const ratios = rates.latchwork.map((rate, round) => rate / (rates.plain[round] ?? Infinity));
   return {
     failures,
     measures: [
-      { name, unit: 'x plain', perRound: ratios, ...(isQuick ? {} : { target }) },
+      { name, unit: 'x plain', perRound: ratiosOf(rates.latchwork, rates.plain), ...(isQuick ? {} : { target }) },
       { name: '  Latchwork', unit: 'reports/s', perRound: rates.latchwork },
       { name: '  plain subscriber', unit: 'reports/s', perRound: rates.plain },
-      ...cpu.measures('µs/report'),
     ],
   };
 }

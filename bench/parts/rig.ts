@@ -30,7 +30,6 @@ export const benchSettings = [
 
 export type BenchRigOptions = {
   deviceCount: number;
-  profileDir: string | null;
   /** Beside those of every benchmark. */
   limits?: string[];
   neighbours?: Neighbour[];
@@ -41,13 +40,11 @@ export class BenchRig {
   readonly broker: Mosquitto;
   readonly worker: WorkerRig;
   readonly devices: Activation[];
-  readonly #profileDir: string | null;
 
-  private constructor(broker: Mosquitto, worker: WorkerRig, devices: Activation[], profileDir: string | null) {
+  private constructor(broker: Mosquitto, worker: WorkerRig, devices: Activation[]) {
     this.broker = broker;
     this.worker = worker;
     this.devices = devices;
-    this.#profileDir = profileDir;
   }
 
   static async start(options: BenchRigOptions): Promise<BenchRig> {
@@ -63,7 +60,7 @@ export class BenchRig {
         neighbours,
         onWorkerLine: (line) => showTrouble('Worker', line),
       });
-      return new BenchRig(broker, worker, await worker.activateMany(options.deviceCount), options.profileDir);
+      return new BenchRig(broker, worker, await worker.activateMany(options.deviceCount));
     } catch (error) {
       await broker.stop();
       throw error;
@@ -72,9 +69,8 @@ export class BenchRig {
 
   /** One at a time, connected to the Worker itself unless told otherwise. */
   async startBridge(workerUrl = this.worker.url): Promise<BridgeProcess> {
-    const nodeOptions = this.#profileDir === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${this.#profileDir}`];
     const environment = { BRIDGE_ID: 'bench', LOG_LEVEL: 'info' };
-    const bridge = this.worker.startBridge({ workerUrl, environment, nodeOptions });
+    const bridge = this.worker.startBridge({ workerUrl, environment });
     showTroubleOf('bridge', bridge);
     await bridge.untilReady();
     return bridge;

@@ -26,15 +26,12 @@ const scripts = {
 } as const;
 
 type LogLine = { level: string; message: string } & Record<string, unknown>;
-type SpawnOptions = { env: NodeJS.ProcessEnv; nodeOptions?: string[]; detached?: boolean };
+type SpawnOptions = { env: NodeJS.ProcessEnv; detached?: boolean };
 
 /** With nothing of the surrounding environment but PATH: what a test does not set must not matter. */
-export function spawnService(
-  service: keyof typeof scripts,
-  { env, nodeOptions = [], detached = false }: SpawnOptions,
-): ChildProcess {
+export function spawnService(service: keyof typeof scripts, { env, detached = false }: SpawnOptions): ChildProcess {
   // node:sqlite announces itself as experimental on every start.
-  return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...nodeOptions, scripts[service]], {
+  return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', scripts[service]], {
     cwd: root,
     detached,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -111,8 +108,8 @@ export class ServiceProcess {
 }
 
 export class BridgeProcess extends ServiceProcess {
-  constructor(environment: Record<string, string>, nodeOptions: string[] = []) {
-    super('bridge', { env: { LOG_LEVEL: 'debug', ...environment }, nodeOptions });
+  constructor(environment: Record<string, string>) {
+    super('bridge', { env: { LOG_LEVEL: 'debug', ...environment } });
   }
 
   /** By what it last reported of itself. */

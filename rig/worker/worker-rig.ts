@@ -46,7 +46,6 @@ export type BridgeOptions = {
   mqttUrl?: string;
   spoolDir?: string;
   environment?: Record<string, string>;
-  nodeOptions?: string[];
 };
 
 export class WorkerRig {
@@ -136,7 +135,7 @@ export class WorkerRig {
       ...login,
       ...options.environment,
     };
-    const bridge = new BridgeProcess(environment, options.nodeOptions);
+    const bridge = new BridgeProcess(environment);
     this.#bridges.push(bridge);
     return bridge;
   }
