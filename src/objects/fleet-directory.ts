@@ -2,10 +2,9 @@
 // relies on the answer for a lease, over its sleep. A new shard counts as listening when the leases of the devices that asked
 // have ended, so that it misses no message. It must not push, and must not know which devices the user may follow.
 import { DurableObject } from 'cloudflare:workers';
-import { RefusedError } from '../domain/refusal.ts';
 import { log } from '../log.ts';
 import type { FleetListener } from './calls/push-to-relays.ts';
-import { callDevice } from './calls/stubs.ts';
+import { callDevice, resultOr } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
 /** Each of them may have to wake a device's object. */
@@ -79,23 +78,13 @@ export class FleetDirectory extends DurableObject<Env> {
 
   /** A device that does not answer holds up no subscription: the next confirmation tries again. */
   async #endLease(deviceId: string, userId: number): Promise<void> {
-    if (await this.#hasEndedLease(deviceId, userId)) return;
+    const called = callDevice(this.env, deviceId, 'endFleetLease', 'idempotent', async (device) => {
+      await device.endFleetLease(userId);
+      return true;
+    });
+    const hasEnded = await resultOr(false, within(deviceAnswerMs, called));
+    if (hasEnded === true) return;
+    if (hasEnded === undefined) log('warn', 'fleet lease not ended', { deviceId });
     this.#sql.exec('INSERT OR IGNORE INTO lease (device_id, is_over) VALUES (?, 1)', deviceId);
-  }
-
-  async #hasEndedLease(deviceId: string, userId: number): Promise<boolean> {
-    try {
-      const ended = callDevice(this.env, deviceId, 'endFleetLease', 'idempotent', async (device) => {
-        await device.endFleetLease(userId);
-        return true;
-      });
-      const hasEnded = (await within(deviceAnswerMs, ended)) === true;
-      if (!hasEnded) log('warn', 'fleet lease not ended', { deviceId });
-      return hasEnded;
-    } catch (error) {
-      // The call has logged it.
-      if (!(error instanceof RefusedError)) throw error;
-      return false;
-    }
   }
 }

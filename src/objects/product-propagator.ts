@@ -7,10 +7,10 @@ import { openDatabase } from '../db/client.ts';
 import { listDevicesAfter } from '../db/devices/devices.ts';
 import { findProductFacts, finishProductChange, moveCursor } from '../db/products/products.ts';
 import type { ProductFacts } from '../domain/device/ownership/ownership.ts';
-import { refuse, RefusedError, type Outcome } from '../domain/refusal.ts';
+import { refuse, type Outcome } from '../domain/refusal.ts';
 import { roomAtMs, spend, unspent, type Spent } from '../domain/token-bucket.ts';
 import { log } from '../log.ts';
-import { callDevice } from './calls/stubs.ts';
+import { callDevice, resultOr } from './calls/stubs.ts';
 import { within } from './calls/within.ts';
 
 /** One invocation may call 1 000 objects; the next alarm, at once, continues. */
@@ -143,13 +143,7 @@ export class ProductPropagator extends DurableObject<Env> {
       await device.changeProduct(facts);
       return true;
     });
-    try {
-      return (await within(patienceMs, called)) ?? false;
-    } catch (error) {
-      // The call has logged it.
-      if (error instanceof RefusedError) return false;
-      throw error;
-    }
+    return (await resultOr(false, within(patienceMs, called))) ?? false;
   }
 
   #countFailed(): number {

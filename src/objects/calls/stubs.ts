@@ -1,5 +1,6 @@
 // The only place that names Durable Objects, and the one way to call them: a failure is classified, logged and, where
 // the call may be repeated, retried once with a new stub. Decides nothing about what a failure means to the caller.
+import { fingerprint } from '../../domain/fingerprint.ts';
 import { RefusedError, type ObjectFailure, type ObjectName } from '../../domain/refusal.ts';
 import type { EventOf, RequestKind, Results } from '../../domain/device/core/events.ts';
 import { readConfig } from '../../config.ts';
@@ -30,30 +31,51 @@ type RemoteLink = Remote<Env['BROKER_LINK']>;
 /** `once`: running it a second time might have a second effect, so that it is never retried. */
 type Repetition = 'idempotent' | 'once';
 
-/** @throws RefusedError `object_failed` */
-export function callDevice<T>(
+type GetByName = (name: string, options?: DurableObjectNamespaceGetDurableObjectOptions) => unknown;
+type Call<Stub, Id> = <T>(
   env: Env,
-  deviceId: string,
+  id: Id,
   operation: string,
   repetition: Repetition,
-  run: (stub: RemoteDevice) => Promise<T>,
+  run: (stub: Stub) => Promise<T>,
+) => Promise<T>;
+
+/** Calls to the objects of one class throw RefusedError `object_failed`. */
+function callTo<Stub, Id extends string | number = string>(
+  object: ObjectName,
+  namespaceOf: (env: Env) => { getByName: GetByName },
+  nameOf: (id: Id) => string = String,
+): Call<Stub, Id> {
+  return (env, id, operation, repetition, run) =>
+    call(object, nameOf(id), operation, repetition, () =>
+      run(namespaceOf(env).getByName(nameOf(id), placeOf(env)) as Stub),
+    );
+}
+
+export const callDevice = callTo<RemoteDevice>('DeviceSession', (env) => env.DEVICE_SESSION);
+export const callRelay = callTo<RemoteRelay>('RelayGateway', (env) => env.RELAY_GATEWAY);
+export const callPropagator = callTo<RemotePropagator, number>('ProductPropagator', (env) => env.PRODUCT_PROPAGATOR);
+const callDirectory = callTo<RemoteFleets, number>(
+  'FleetDirectory',
+  (env) => env.FLEET_DIRECTORY,
+  (userId) => `user-${userId}`,
+);
+const callWriter = callTo<RemoteWriter>('ProjectionWriter', (env) => env.PROJECTION_WRITER);
+const callLink = callTo<RemoteLink>('BrokerLink', (env) => env.BROKER_LINK);
+
+/** @throws RefusedError `object_failed` */
+export function callFleetDirectory<T>(
+  env: Env,
+  userId: number,
+  operation: string,
+  run: (stub: RemoteFleets) => Promise<T>,
 ): Promise<T> {
-  return call('DeviceSession', deviceId, operation, repetition, () =>
-    run(env.DEVICE_SESSION.getByName(deviceId, placeOf(env)) as unknown as RemoteDevice),
-  );
+  return callDirectory(env, userId, operation, 'idempotent', run);
 }
 
 /** @throws RefusedError `object_failed` */
-export function callRelay<T>(
-  env: Env,
-  shard: string,
-  operation: string,
-  repetition: Repetition,
-  run: (stub: RemoteRelay) => Promise<T>,
-): Promise<T> {
-  return call('RelayGateway', shard, operation, repetition, () =>
-    run(env.RELAY_GATEWAY.getByName(shard, placeOf(env)) as unknown as RemoteRelay),
-  );
+export function callProjectionWriter<T>(env: Env, run: (stub: RemoteWriter) => Promise<T>): Promise<T> {
+  return callWriter(env, 'projections', 'write', 'once', run);
 }
 
 /** @throws RefusedError `object_failed` */
@@ -63,41 +85,17 @@ export function callBrokerLink<T>(
   repetition: Repetition,
   run: (stub: RemoteLink) => Promise<T>,
 ): Promise<T> {
-  return call('BrokerLink', brokerLinkName, operation, repetition, () => run(openBrokerLink(env)));
+  return callLink(env, brokerLinkName, operation, repetition, run);
 }
 
-/** @throws RefusedError `object_failed` */
-export function callFleetDirectory<T>(
-  env: Env,
-  userId: number,
-  operation: string,
-  run: (stub: RemoteFleets) => Promise<T>,
-): Promise<T> {
-  const name = `user-${userId}`;
-  return call('FleetDirectory', name, operation, 'idempotent', () =>
-    run(env.FLEET_DIRECTORY.getByName(name, placeOf(env)) as unknown as RemoteFleets),
-  );
-}
-
-/** @throws RefusedError `object_failed` */
-export function callProjectionWriter<T>(env: Env, run: (stub: RemoteWriter) => Promise<T>): Promise<T> {
-  return call('ProjectionWriter', projectionWriterName, 'write', 'once', () =>
-    run(env.PROJECTION_WRITER.getByName(projectionWriterName, placeOf(env)) as unknown as RemoteWriter),
-  );
-}
-
-/** @throws RefusedError `object_failed` */
-export function callPropagator<T>(
-  env: Env,
-  productId: number,
-  operation: string,
-  repetition: Repetition,
-  run: (stub: RemotePropagator) => Promise<T>,
-): Promise<T> {
-  const name = String(productId);
-  return call('ProductPropagator', name, operation, repetition, () =>
-    run(env.PRODUCT_PROPAGATOR.getByName(name, placeOf(env)) as unknown as RemotePropagator),
-  );
+/** The result of a call, or `fallback` if it failed: the call has logged it. */
+export async function resultOr<T, Fallback>(fallback: Fallback, called: Promise<T>): Promise<T | Fallback> {
+  try {
+    return await called;
+  } catch (error) {
+    if (error instanceof RefusedError) return fallback;
+    throw error;
+  }
 }
 
 /** Keeps one stub while it works, because calls of one stub arrive in the order in which they were made. */
@@ -111,7 +109,7 @@ export class OrderedBrokerLink {
 
   /** @throws RefusedError `object_failed` */
   publish(request: PublishRequest): Promise<PublishOutcome> {
-    const stub = (this.#stub ??= openBrokerLink(this.#env));
+    const stub = (this.#stub ??= this.#env.BROKER_LINK.getByName(brokerLinkName, placeOf(this.#env)));
     return call('BrokerLink', brokerLinkName, 'publish', 'once', async () => {
       try {
         return await stub.publish(request);
@@ -125,27 +123,14 @@ export class OrderedBrokerLink {
 
 /** The shard of a client address; stable, so that one address does not wake them all. */
 export function relayShardOf(address: string, shards: number): string {
-  return `relay-${hashOf(address) % shards}`;
+  return `relay-${fingerprint(address) % shards}`;
 }
 
-/** FNV-1a: stable over versions, and needs no promise. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
-  return hash >>> 0;
-}
-
-/** All of them. */
 export function relayShardNames(shards: number): string[] {
   return Array.from({ length: shards }, (_, index) => `relay-${index}`);
 }
 
 const brokerLinkName = 'broker-main';
-const projectionWriterName = 'projections';
-
-function openBrokerLink(env: Env): RemoteLink {
-  return env.BROKER_LINK.getByName(brokerLinkName, placeOf(env));
-}
 
 /** Where an object is made that is called for the first time; one that exists stays where it is. */
 function placeOf(env: Env): DurableObjectNamespaceGetDurableObjectOptions | undefined {

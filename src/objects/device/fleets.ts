@@ -2,11 +2,10 @@
 // asked once per lease, and only if there is something to push. The answers outlive a sleep of the object: a row a lease, and
 // no call a report. Never throws: without an answer the last one serves on.
 import { readConfig } from '../../config.ts';
-import { RefusedError } from '../../domain/refusal.ts';
 import { secondMs } from '../../domain/time.ts';
 import { log } from '../../log.ts';
 import type { FleetListener, FleetRegistration } from '../calls/push-to-relays.ts';
-import { callFleetDirectory } from '../calls/stubs.ts';
+import { callFleetDirectory, resultOr } from '../calls/stubs.ts';
 import { within } from '../calls/within.ts';
 import type { DeviceStorage } from './storage.ts';
 
@@ -78,16 +77,10 @@ export class DeviceFleets {
 
   /** undefined: the directory did not answer. */
   async #request(userId: number): Promise<FleetListener[] | undefined> {
-    try {
-      const asked = callFleetDirectory(this.#env, userId, 'ask', (directory) => directory.ask(this.#deviceId));
-      const answer = await within(directoryAnswerMs, asked);
-      if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
-      return answer;
-    } catch (error) {
-      // The call has logged it.
-      if (error instanceof RefusedError) return undefined;
-      throw error;
-    }
+    const asked = callFleetDirectory(this.#env, userId, 'ask', (directory) => directory.ask(this.#deviceId));
+    const answer = await resultOr(null, within(directoryAnswerMs, asked));
+    if (answer === undefined) log('warn', 'fleet directory does not answer', { deviceId: this.#deviceId, userId });
+    return answer ?? undefined;
   }
 
   /** Only of a device that exists: others have no readers, and no table. */

@@ -24,10 +24,7 @@ export function socketLimits(limits: Limits): SocketLimits {
   };
 }
 
-/**
- * The limit that one more socket of the address would exceed.
- * @param clients of all connections: one that was closed counts until its client answers the close
- */
+/** @param clients of all connections: a closed socket counts until its client answers the close */
 export function socketLimitReached(
   clients: Clients<unknown>,
   address: string,
@@ -59,7 +56,6 @@ export function surplusOfIdentity<Socket>(
   return surplusOf(clients, ({ who }) => isOf(identity, who), max);
 }
 
-/** With whichever credential the client signed in. */
 function isOf(identity: RelayIdentity, who: RelayClient['who']): boolean {
   if (identity.kind === 'user') return who?.kind === 'user' && who.userId === identity.userId;
   return who?.kind === 'device' && who.deviceId === identity.deviceId;

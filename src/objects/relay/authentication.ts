@@ -3,13 +3,13 @@
 // registration removed again: therefore registrations under way count as subscribers.
 import { readConfig } from '../../config.ts';
 import { verifyAccessToken } from '../../crypto/tokens.ts';
-import { refuse, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { parseMessagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import type { RelayRequest } from '../../protocol/relay.ts';
 import { digestIfCertified } from '../../crypto/messaging-password.ts';
 import { RelayKeys } from './keys.ts';
 import { actorOf, type RelayIdentity, type RelayUser } from './rules.ts';
-import { callDevice, callFleetDirectory, type RemoteFleets } from '../calls/stubs.ts';
+import { callDevice, callFleetDirectory, resultOr, type RemoteFleets } from '../calls/stubs.ts';
 
 export type AuthRequest = Extract<RelayRequest, { action: 'auth' }>;
 
@@ -25,9 +25,8 @@ export class RelayAuthentication {
   readonly #env: Env;
   readonly #shard: string;
   readonly keys: RelayKeys;
-  /** Registrations under way. */
   readonly #registrations = new Set<Registration>();
-  /** Users, once for each registration under way. */
+  /** A user is listed once for each registration under way. */
   readonly #fleetRegistrations: number[] = [];
 
   constructor(env: Env, shard: string) {
@@ -58,17 +57,12 @@ export class RelayAuthentication {
     return { ok: true, value: { kind: 'user', userId, expiresAtMs } };
   }
 
-  /** False where the session cannot be asked. */
-  async isRevoked({ productKey, deviceId, generation }: Extract<RelayIdentity, { kind: 'device' }>): Promise<boolean> {
-    try {
-      return await callDevice(this.#env, deviceId, 'hasRevoked', 'idempotent', (device) =>
-        device.hasRevoked({ productKey, generation }),
-      );
-    } catch (error) {
-      // The call has logged it.
-      if (error instanceof RefusedError) return false;
-      throw error;
-    }
+  /** False if the session does not answer. */
+  isRevoked({ productKey, deviceId, generation }: Extract<RelayIdentity, { kind: 'device' }>): Promise<boolean> {
+    const called = callDevice(this.#env, deviceId, 'hasRevoked', 'idempotent', (device) =>
+      device.hasRevoked({ productKey, generation }),
+    );
+    return resultOr(false, called);
   }
 
   /**
@@ -111,13 +105,9 @@ export class RelayAuthentication {
 
   /** For sockets of the user that are here: the directory may have been restored without this shard. */
   async confirmFleet(userId: number): Promise<void> {
-    try {
-      const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
-      if (!(await callFleetDirectory(this.#env, userId, 'confirm', confirm))) await this.#listenToFleet(userId);
-    } catch (error) {
-      // The call has logged it.
-      if (!(error instanceof RefusedError)) throw error;
-    }
+    const confirm = (directory: RemoteFleets) => directory.confirm(userId, this.#shard);
+    const isListening = await resultOr(true, callFleetDirectory(this.#env, userId, 'confirm', confirm));
+    if (!isListening) await resultOr(undefined, this.#listenToFleet(userId));
   }
 
   async #listenToFleet(userId: number): Promise<void> {
@@ -125,23 +115,15 @@ export class RelayAuthentication {
     while (!(await callFleetDirectory(this.#env, userId, 'listen', listen)));
   }
 
-  async #checkDevice({
-    username,
-    password,
-  }: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {
-    const named = parseMessagingName(username);
+  async #checkDevice(request: Extract<AuthRequest, { username: string }>): Promise<Outcome<RelayIdentity>> {
+    const named = parseMessagingName(request.username);
     if (named === undefined) return refuse({ kind: 'not_found', what: 'device' });
-    const digest = await digestIfCertified(readConfig(this.#env).messagingSecrets, named, password);
-    return digest.ok ? this.#registerForDevice(named, digest.value) : digest;
-  }
-
-  #registerForDevice(
-    { productKey, deviceId }: DeviceIdentity,
-    passwordDigest: string,
-  ): Promise<Outcome<RelayIdentity>> {
-    return this.#register(deviceId, async (registration) => {
-      const outcome = await callDevice(this.#env, deviceId, 'authenticate', 'idempotent', (device) =>
-        device.authenticate({ productKey, passwordDigest, relayShard: this.#shard }),
+    const digest = await digestIfCertified(readConfig(this.#env).messagingSecrets, named, request.password);
+    if (!digest.ok) return digest;
+    const login = { productKey: named.productKey, passwordDigest: digest.value, relayShard: this.#shard };
+    return this.#register(named.deviceId, async (registration) => {
+      const outcome = await callDevice(this.#env, named.deviceId, 'authenticate', 'idempotent', (device) =>
+        device.authenticate(login),
       );
       if (!outcome.ok) return outcome;
       // Revoked before the answer was here: there was no socket yet to be closed.

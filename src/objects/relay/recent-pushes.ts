@@ -54,7 +54,6 @@ export class RecentPushes {
   }
 }
 
-/** What goes to the sockets for the messages at `positions`. */
 export function framesOf({ topic, payloads, areJson = false }: RelayRun, positions: number[]): string[] {
   const start = `{"topic":${JSON.stringify(topic)},"payload":`;
   return positions.map((position) => {

@@ -64,7 +64,6 @@ export class RelayGateway extends DurableObject<Env> {
     this.#authentication.onRevoked(deviceId, generations);
   }
 
-  /** Ends the sockets that were opened with an API key. */
   endKey(keyId: string): void {
     this.#authentication.keys.onEnded(keyId);
     for (const [socket, { who }] of this.#shard.clients()) {
@@ -72,7 +71,6 @@ export class RelayGateway extends DurableObject<Env> {
     }
   }
 
-  /** Ends what a user follows of a device that is not shared with them any more. */
   endSubscriptions(deviceId: string, userId: number): void {
     for (const socket of this.#shard.subscribers.ofDevice(deviceId)) {
       if (this.#shard.isOfUser(socket, userId)) this.#shard.dropFilters(socket, deviceId);

@@ -69,10 +69,7 @@ export class RelayRequests {
   }
 
   async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
-    if (request.action === 'ping') {
-      this.#reply(socket, { action: 'pong' });
-      return;
-    }
+    if (request.action === 'ping') return this.#reply(socket, { action: 'pong' });
     if (request.action === 'auth') return this.#authenticate(socket, request);
     const { action, topic } = request;
     const outcome = await this.#use(socket, request);
@@ -89,14 +86,9 @@ export class RelayRequests {
   }
 
   #use(socket: WebSocket, request: TopicRequest): Outcome<null> | Promise<Outcome<null>> {
-    switch (request.action) {
-      case 'subscribe':
-        return this.#subscribe(socket, request.topic, request.snapshot === true);
-      case 'unsubscribe':
-        return this.#unsubscribe(socket, request.topic);
-      case 'publish':
-        return this.#publish(socket, request);
-    }
+    if (request.action === 'publish') return this.#publish(socket, request);
+    if (request.action === 'unsubscribe') return this.#unsubscribe(socket, request.topic);
+    return this.#subscribe(socket, request.topic, request.snapshot === true);
   }
 
   async #authenticate(socket: WebSocket, request: AuthRequest): Promise<void> {

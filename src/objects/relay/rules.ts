@@ -11,7 +11,7 @@ import { keyScopes } from '../../protocol/vocabulary.ts';
 /** What a socket's attachment holds. */
 export const relayClientSchema = z.object({
   socketId: z.string(),
-  /** Of the client. An IPv6 address counts by its /64 network. */
+  /** An IPv6 address counts by its /64 network. */
   address: z.string(),
   openedAtMs: z.number(),
   failedAuths: z.number(),
@@ -21,7 +21,6 @@ export const relayClientSchema = z.object({
         kind: z.literal('device'),
         productKey: z.string(),
         deviceId: z.string(),
-        /** Of the credential with which it authenticated. */
         generation: z.number(),
       }),
       z.object({
@@ -29,7 +28,6 @@ export const relayClientSchema = z.object({
         userId: z.number(),
         /** Of its token; null for an API key. */
         expiresAtMs: z.number().nullable(),
-        /** Of the API key with which it signed in. */
         key: z
           .object({ keyId: z.string(), scopes: z.array(z.enum(keyScopes)), productKey: z.string().nullable() })
           .optional(),
@@ -76,14 +74,12 @@ export function isSameIdentity(one: Who, other: RelayIdentity): boolean {
   return one.userId === other.userId && one.key?.keyId === other.key?.keyId;
 }
 
-/** One text for each user and device. */
 export function identityKey(who: RelayIdentity): string {
   return who.kind === 'user' ? `user ${who.userId}` : `device ${messagingName(who)}`;
 }
 
 export type RelayUser = Extract<RelayIdentity, { kind: 'user' }>;
 
-/** What the user may, in person or with the API key. */
 export function actorOf({ userId, key }: RelayUser): Actor {
   return { userId, scopes: key?.scopes ?? null, productKey: key?.productKey ?? null };
 }
@@ -106,8 +102,7 @@ export function checkSubscription(
 ): Outcome<{ target: SubscriptionTarget; isNew: boolean }> {
   if (client === undefined || client.who === null) return notAuthenticated;
   const { who, filters } = client;
-  const fleet = who.kind === 'user' ? parseFleetFilter(filter) : undefined;
-  const target = fleet !== undefined && who.kind === 'user' ? fleetTarget(who, fleet) : deviceTarget(who, filter);
+  const target = targetOf(who, filter);
   if (target === undefined) return refuse({ kind: 'topic_forbidden', action: 'subscribe', topic: filter });
   const isNew = !filters.includes(filter);
   if (isNew && filters.length >= maxFilters[who.kind]) {
@@ -116,16 +111,14 @@ export function checkSubscription(
   return { ok: true, value: { target, isNew } };
 }
 
-function fleetTarget(
-  who: RelayUser,
-  { productKey }: { productKey: string | undefined },
-): SubscriptionTarget | undefined {
-  const own = who.key?.productKey ?? undefined;
-  if (own !== undefined && productKey !== undefined && own !== productKey) return undefined;
-  return { kind: 'fleet', who, productKey: own ?? productKey };
-}
-
-function deviceTarget(who: RelayIdentity, filter: string): SubscriptionTarget | undefined {
+function targetOf(who: RelayIdentity, filter: string): SubscriptionTarget | undefined {
+  const fleet = who.kind === 'user' ? parseFleetFilter(filter) : undefined;
+  if (fleet !== undefined && who.kind === 'user') {
+    const { productKey } = fleet;
+    const own = who.key?.productKey ?? undefined;
+    if (own !== undefined && productKey !== undefined && own !== productKey) return undefined;
+    return { kind: 'fleet', who, productKey: own ?? productKey };
+  }
   const device = parseFilter(filter)?.device;
   const rights = device && rightsOfDevice(who.kind === 'device' ? who : device);
   if (device === undefined || rights === undefined) return undefined;

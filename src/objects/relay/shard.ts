@@ -52,13 +52,11 @@ export class Shard implements OutboxShard<WebSocket> {
     return [...this.#clients].filter(([, { isEnded }]) => !isEnded);
   }
 
-  /** Of an open socket. */
   clientOf(socket: WebSocket): RelayClient | undefined {
     const client = this.#clients.get(socket);
     return client?.isEnded === true ? undefined : client;
   }
 
-  /** The limit that one more socket of the address would exceed. */
   limitReached(address: string): Limit | undefined {
     const secondsLeft = this.#blocked.secondsLeft(address);
     if (secondsLeft > 0) return { name: 'relayBlockSeconds', max: secondsLeft };
@@ -110,7 +108,6 @@ export class Shard implements OutboxShard<WebSocket> {
     return this.#rates?.mayBeSentBy(client, Date.now()) !== false;
   }
 
-  /** Ends what the socket follows of one device. */
   dropFilters(socket: WebSocket, deviceId: string): void {
     const client = this.clientOf(socket);
     if (client === undefined) return;

@@ -2,12 +2,11 @@
 // socket are held, so that none arrives before the older state. Owns no socket.
 import { openDatabase } from '../../db/client.ts';
 import { listDevices } from '../../db/devices/lists.ts';
-import { RefusedError, refuse, type Outcome } from '../../domain/refusal.ts';
+import { refuse, type Outcome } from '../../domain/refusal.ts';
 import { matchesFilter, topicOf } from '../../domain/topics.ts';
 import { actorOf, type RelayIdentity, type SubscriptionTarget } from './rules.ts';
-import { callDevice } from '../calls/stubs.ts';
+import { callDevice, resultOr } from '../calls/stubs.ts';
 
-/** Asked at the same time. */
 const pageSize = 50;
 /** One invocation may call 1 000 objects. */
 const maxSnapshotDevices = 1_000;
@@ -65,19 +64,14 @@ export class RelaySnapshots {
   }
 
   async #ask(deviceId: string, filter: string, who: RelayIdentity): Promise<string[]> {
-    try {
-      const actor = who.kind === 'user' ? actorOf(who) : undefined;
-      const outcome = await callDevice(this.#env, deviceId, 'present', 'idempotent', (device) => device.present(actor));
-      if (!outcome.ok) return [];
-      const { productKey, messages } = outcome.value;
-      return messages
-        .map(({ action, body }) => ({ topic: topicOf({ productKey, deviceId }, action), payload: body }))
-        .filter(({ topic }) => matchesFilter(filter, topic))
-        .map((push) => JSON.stringify(push));
-    } catch (error) {
-      // The call has logged it.
-      if (!(error instanceof RefusedError)) throw error;
-      return [];
-    }
+    const actor = who.kind === 'user' ? actorOf(who) : undefined;
+    const called = callDevice(this.#env, deviceId, 'present', 'idempotent', (device) => device.present(actor));
+    const outcome = await resultOr(undefined, called);
+    if (outcome?.ok !== true) return [];
+    const { productKey, messages } = outcome.value;
+    return messages
+      .map(({ action, body }) => ({ topic: topicOf({ productKey, deviceId }, action), payload: body }))
+      .filter(({ topic }) => matchesFilter(filter, topic))
+      .map((push) => JSON.stringify(push));
   }
 }

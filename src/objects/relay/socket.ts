@@ -35,7 +35,7 @@ export function writeClient(socket: WebSocket, client: RelayClient): boolean {
   return true;
 }
 
-/** The `code` of a refusal. Frames have no HTTP status: the numbers are those of contract 7, with 400 for all others. */
+/** Contract 7. Frames have no HTTP status. */
 export function relayCodeOf(message: ErrorMessage): number {
   return codes[message] ?? 400;
 }

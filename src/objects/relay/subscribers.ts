@@ -3,7 +3,6 @@
 import { matchesFilter, parseFilter, parseFleetFilter } from '../../domain/topics.ts';
 import { narrowFilter, type RelayClient } from './rules.ts';
 
-/** The filters of each socket. */
 type FilterLists<Key> = Map<Key, Map<WebSocket, string[]>>;
 
 export class Subscribers {
@@ -30,7 +29,6 @@ export class Subscribers {
     return [...(this.#byDevice.get(deviceId)?.keys() ?? [])];
   }
 
-  /** Users with a subscription to all their devices. */
   fleetUsers(): number[] {
     return [...this.#fleetsByUser.keys()];
   }
