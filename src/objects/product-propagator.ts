@@ -40,7 +40,6 @@ export class ProductPropagator extends DurableObject<Env> {
     );
   }
 
-  /** Whether the product may change again already. */
   admitChange(): Outcome<null> {
     const { productChangesPerMinute: max } = readConfig(this.env).limits;
     const nowMs = Date.now();
@@ -137,7 +136,7 @@ export class ProductPropagator extends DurableObject<Env> {
     for (const { device_id } of answered) sql.exec('DELETE FROM failed WHERE device_id = ?', device_id);
   }
 
-  /** One that is gone has nothing to be told, and answers as well. */
+  /** A deleted device answers as well. */
   async #tell(deviceId: string, facts: ProductFacts): Promise<boolean> {
     const called = callDevice(this.env, deviceId, 'changeProduct', 'idempotent', async (device) => {
       await device.changeProduct(facts);

@@ -73,7 +73,6 @@ export type RelayDelivery = {
 
 type Push = {
   runs: RelayRun[];
-  /** Of the shard with the devices. */
   devices: Map<string, number>;
   /** Of the shard as the devices know them: by device and user. */
   fleets: Map<string, { deviceId: string; registration: FleetRegistration }>;
@@ -85,7 +84,6 @@ export async function pushToRelays(env: Env, deliveries: readonly RelayDelivery[
   const pushTo = (shard: string, run: RelayRun): Push => {
     const push: Push = pushes.get(shard) ?? { runs: [], devices: new Map(), fleets: new Map() };
     pushes.set(shard, push);
-    // Once for a shard, whoever listens there.
     if (push.runs.at(-1) !== run) push.runs.push(run);
     return push;
   };

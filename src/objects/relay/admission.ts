@@ -46,7 +46,6 @@ export function surplusUnauthenticated<Socket>(clients: Clients<Socket>, limits:
   return surplusOf(clients, ({ who }) => who === null, limits.relayUnauthenticatedPerShard);
 }
 
-/** The oldest sockets of a user or device, if there are too many. */
 export function surplusOfIdentity<Socket>(
   clients: Clients<Socket>,
   identity: RelayIdentity,
@@ -78,7 +77,6 @@ export function frameLimits({ relayFramesPerSecond }: Limits): FrameLimits {
   };
 }
 
-/** So many buckets of clients are kept before the full ones are dropped. */
 const maxBuckets = 10_000;
 
 /** Frames of a socket, and of all sockets of a user, a device, or an address before they authenticate. */

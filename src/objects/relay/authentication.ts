@@ -65,10 +65,7 @@ export class RelayAuthentication {
     return resultOr(false, called);
   }
 
-  /**
-   * Registers this shard for a user's subscription; `subscribe` runs while the registration still counts.
-   * @throws RefusedError `object_failed`
-   */
+  /** `subscribe` runs while the registration still counts. @throws RefusedError `object_failed` */
   registerForUser<T>(
     user: RelayUser,
     { productKey, deviceId }: DeviceIdentity,
@@ -89,10 +86,7 @@ export class RelayAuthentication {
     return this.#fleetRegistrations.includes(userId);
   }
 
-  /**
-   * Registers this shard for everything that is the user's. When it resolves, no device relies on an older answer.
-   * @throws RefusedError `object_failed`
-   */
+  /** When it resolves, no device relies on an older answer. @throws RefusedError `object_failed` */
   async registerFleet<T>(userId: number, subscribe: () => Outcome<T>): Promise<Outcome<T>> {
     this.#fleetRegistrations.push(userId);
     try {

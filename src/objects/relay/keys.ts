@@ -20,9 +20,7 @@ const databaseAnswerMs = 1_000;
 
 export class RelayKeys {
   readonly #env: Env;
-  /** Look-ups under way, by their key. */
   readonly #underWay = new Set<{ keyId: string; isEnded: boolean }>();
-  /** Client addresses that tried too many wrong pairs. */
   readonly #blocked = new BlockedAddresses();
 
   constructor(env: Env) {

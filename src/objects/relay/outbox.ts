@@ -22,7 +22,6 @@ export function unreadLimits({ relayUnreadBytesPerSocket: perSocket }: Limits): 
   return { perSocket, perAddress: sockets(4), perShard: sockets(12) };
 }
 
-/** The shard, as far as its outbox needs it. */
 export type OutboxShard<Socket> = {
   send: (socket: Socket, frame: string) => void;
   /** Whether the socket may still have what has waited for it. */
@@ -101,7 +100,6 @@ export class Outbox<Socket> {
     this.#drop(socket, member, () => true);
   }
 
-  /** The connection is gone. */
   remove(socket: Socket): void {
     this.end(socket);
     const member = this.#members.get(socket);

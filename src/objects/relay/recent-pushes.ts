@@ -9,7 +9,6 @@ import {
 import { parseJson } from '../../domain/json.ts';
 import type { RelayRun } from '../calls/push-to-relays.ts';
 
-/** Beyond it, the device that was pushed for least recently is forgotten. */
 const maxRecentDevices = 20_000;
 
 export class RecentPushes {

@@ -33,7 +33,6 @@ export class RelayGateway extends DurableObject<Env> {
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('{"action":"ping"}', '{"action":"pong"}'));
   }
 
-  /** Answers 429 with the limit if the client's address, or the shard, has too many sockets. */
   override async fetch(request: Request): Promise<Response> {
     const address = decodeURIComponent(request.headers.get(relayAddressHeader) ?? '');
     const limit = this.#shard.limitReached(address);
@@ -138,7 +137,6 @@ export class RelayGateway extends DurableObject<Env> {
     await Promise.all(due.slice(0, confirmationsAtOnce).map((userId) => this.#authentication.confirmFleet(userId)));
   }
 
-  /** One read of the database a minute, however many keys there are. */
   async #endMissedKeys(): Promise<void> {
     const keyIds = this.#shard
       .clients()

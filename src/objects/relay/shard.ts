@@ -47,7 +47,6 @@ export class Shard implements OutboxShard<WebSocket> {
     }
   }
 
-  /** Open sockets. */
   clients(): [WebSocket, RelayClient][] {
     return [...this.#clients].filter(([, { isEnded }]) => !isEnded);
   }
@@ -103,7 +102,6 @@ export class Shard implements OutboxShard<WebSocket> {
     return false;
   }
 
-  /** False if all sockets of the client together send too fast. */
   takeRequest(client: RelayClient): boolean {
     return this.#rates?.mayBeSentBy(client, Date.now()) !== false;
   }
@@ -121,7 +119,6 @@ export class Shard implements OutboxShard<WebSocket> {
     closeIfOpen(socket, code, cause);
   }
 
-  /** The connection is gone. */
   remove(socket: WebSocket): void {
     this.#forget(socket);
     this.outbox.remove(socket);
