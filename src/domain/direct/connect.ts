@@ -31,7 +31,7 @@ export function readLogin(connect: ConnectPacket, deviceId: string): EdgeLogin |
   return payload === undefined ? { refusal: 'will_payload' } : { device, password, isClientIdRight, will: payload };
 }
 
-function textOf(bytes: Uint8Array | undefined): string | undefined {
+export function textOf(bytes: Uint8Array | undefined): string | undefined {
   if (bytes === undefined) return undefined;
   try {
     return decoder.decode(bytes);

@@ -18,6 +18,7 @@ import { isFilter, matchesFilter, topicOf, type DeviceIdentity } from '../topics
 import { mentionedCommands } from '../device/messages/messages.ts';
 import { subackCodeOf, type FilterRefusal } from './answer-codes.ts';
 import { presenceTimes } from '../device/presence/presence-times.ts';
+import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
 
 /** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */
@@ -25,7 +26,6 @@ export type EdgeSession = {
   level: ProtocolLevel;
   startedAtMs: number;
   keepAliveSeconds: number;
-  /** What is published on the status topic when the session ends without DISCONNECT. */
   will: string | null;
   subscriptions: readonly EdgeSubscription[];
   lastPacketAtMs: number;
@@ -45,14 +45,12 @@ type InFlightPublish = { packetId: number; commandId: string | null };
 export type EdgeRules = {
   device: DeviceIdentity;
   rights: readonly TopicRight[];
-  /** What the device may publish, by topic. */
   own: ReadonlyMap<string, { action: TopicAction; mayRetain: boolean }>;
 };
 
 type EdgeMessage = {
   action: TopicAction;
   topic: string;
-  /** Undefined where it is no text. */
   payload: string | undefined;
 };
 
@@ -83,8 +81,6 @@ export function rulesOf(device: DeviceIdentity): EdgeRules {
   return { device, rights, own };
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 export function beginSession(connect: ConnectPacket, will: string | null, startedAtMs: number): EdgeSession {
   const { level, keepAliveSeconds, receiveMaximum, maxPacketBytes } = connect;
   return {
@@ -102,7 +98,6 @@ export function beginSession(connect: ConnectPacket, will: string | null, starte
   };
 }
 
-/** Takes packets until one ends the session; what came before it counts. */
 export function takePackets(
   session: EdgeSession,
   packets: Iterable<RawPacket | Unreadable>,
@@ -228,11 +223,11 @@ function takePublish(step: EdgeStep, packet: PublishPacket, { own }: EdgeRules) 
 /** Of an unknown packet id nothing follows: the device may acknowledge what another connection had brought it. */
 function takePuback(step: EdgeStep, packetId: number): void {
   const { inFlight } = step.session;
-  const found = inFlight.find((one) => one.packetId === packetId);
-  if (found === undefined) return;
+  const publish = inFlight.find((one) => one.packetId === packetId);
+  if (publish === undefined) return;
   // Whoever acknowledges has read all that was sent before.
-  step.session = { ...step.session, inFlight: inFlight.filter((one) => one !== found), unreadBytes: 0 };
-  if (found.commandId !== null) step.delivered.push(found.commandId);
+  step.session = { ...step.session, inFlight: inFlight.filter((one) => one !== publish), unreadBytes: 0 };
+  if (publish.commandId !== null) step.delivered.push(publish.commandId);
 }
 
 function takeSubscribe(step: EdgeStep, packet: SubscribePacket, rules: EdgeRules): EdgeEnd | undefined {
@@ -262,13 +257,4 @@ function refuseFilter(
   if (!mayUse(rules.rights, { action: 'subscribe', topic: filter })) return 'forbidden';
   const length = others.reduce((sum, one) => sum + one.filter.length, filter.length);
   return others.length >= directLimits.subscriptions || length > directLimits.filtersLength ? 'too_many' : undefined;
-}
-
-function textOf(payload: Uint8Array): string | undefined {
-  try {
-    return decoder.decode(payload);
-  } catch (error) {
-    if (error instanceof TypeError) return undefined;
-    throw error;
-  }
 }

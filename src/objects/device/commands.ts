@@ -87,7 +87,6 @@ export class DeviceCommands {
     return viewAsGuest(present, linkId, Date.now());
   }
 
-  /** Answers when the device has replied, or after `waitSeconds`. */
   async sendAsGuest(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
     this.#device.checkEdge();
     const { present } = this.#device;

@@ -4,23 +4,12 @@ import { DurableObject } from 'cloudflare:workers';
 import { isEqualDigest } from '../../crypto/secrets.ts';
 import type { Actor } from '../../domain/access.ts';
 import type { Activation, LostDevice, Provisioned } from '../../domain/device/ownership/activation.ts';
-import type { CommandRequest, CommandView } from '../../domain/device/commands/commands.ts';
+import type { CommandRequest } from '../../domain/device/commands/commands.ts';
 import { liveGenerations } from '../../domain/device/ownership/credentials.ts';
 import type { EventOf, Ingested, RequestKind, Results } from '../../domain/device/core/events.ts';
 import type { InboundMessage } from '../../domain/device/messages/inbox.ts';
-import {
-  viewGuestLinks,
-  type GuestLinkView,
-  type GuestReceipt,
-  type GuestUse,
-  type GuestView,
-} from '../../domain/device/commands/guest-links.ts';
-import {
-  viewOwnership,
-  type IdentitySlice,
-  type OwnershipView,
-  type ProductFacts,
-} from '../../domain/device/ownership/ownership.ts';
+import { viewGuestLinks, type GuestUse } from '../../domain/device/commands/guest-links.ts';
+import { viewOwnership, type IdentitySlice, type ProductFacts } from '../../domain/device/ownership/ownership.ts';
 import { rowNamed, type DeviceState } from '../../domain/device/core/state.ts';
 import {
   pageOf,
@@ -28,12 +17,9 @@ import {
   viewPresent,
   viewProperties,
   viewStatus,
-  type EventView,
   type PresentView,
-  type PropertiesView,
-  type StatusView,
 } from '../../domain/device/core/views.ts';
-import type { Page, PageRequest } from '../../domain/pagination.ts';
+import type { PageRequest } from '../../domain/pagination.ts';
 import { refuse, type Outcome } from '../../domain/refusal.ts';
 import type { DeviceIdentity } from '../../domain/topics.ts';
 import { DeviceEffects } from './effects.ts';
@@ -42,7 +28,7 @@ import { EdgeSockets } from './mqtt/sockets.ts';
 import { RelayPushes } from './relay-pushes.ts';
 import { inBackground } from './background.ts';
 import { describeError, log } from '../../log.ts';
-import { DeviceCommands, type CommandReceipt } from './commands.ts';
+import { DeviceCommands } from './commands.ts';
 import type { RelayDelivery } from '../calls/push-to-relays.ts';
 import { StoredDevice } from './stored-device.ts';
 import { directLimits } from '../../domain/direct/direct-limits.ts';
@@ -51,16 +37,13 @@ export type Provisioning = Omit<IdentitySlice, 'deviceId' | 'isDisabled'> & {
   isDisabled?: boolean;
   secretDigest: string;
   passwordDigest: string;
-  /** Of the secret that came with the activation. */
   givenSecretDigest?: string | undefined;
 } & Partial<Pick<Activation, 'defaultName' | 'policy' | 'claimantId' | 'address' | 'wasActivated'>>;
 
 export type LoginAttempt = {
   productKey: string;
   passwordDigest: string;
-  /** False where the client identifier is not the documented one. */
   isClientIdRight?: boolean;
-  /** Network address of the device, where the broker tells it. */
   peer?: string | undefined;
   relayShard?: string;
 };
@@ -85,20 +68,12 @@ export class DeviceSession extends DurableObject<Env> {
     this.#commands = new DeviceCommands(device, effects);
   }
 
-  /**
-   * Applies a request or a report. Answers when D1 and the relay shards have had their chance to take what the caller waits
-   * for: an owner's change, the end of sessions and subscriptions. What they did not take is tried again.
-   */
+  /** Answers when D1 and the relay shards had their chance to take the change; what they did not take is tried again. */
   decide<Kind extends RequestKind>(event: EventOf<Kind>): Promise<Results[Kind]> {
     return this.#device.decideAndWait<Kind>(event);
   }
 
-  /**
-   * Makes the device, or gives one that exists a further messaging password where it may have one (decision: activation,
-   * decision: ownership). One that was deleted stays deleted: `device_not_found`. One that D1 knows and that has no session has to
-   * be restored first: `device_not_activated`. With a claim D1 has the owner when this answers,
-   * unless D1 is away.
-   */
+  /** A deleted device stays deleted; one whose session was lost has to be restored before (`device_not_activated`). */
   async provision(given: Provisioning): Promise<Outcome<Provisioned>> {
     const { secretDigest, passwordDigest, givenSecretDigest, isDisabled = false, ...more } = given;
     const { defaultName = more.name, policy = null, claimantId, address = null, wasActivated = false, ...facts } = more;
@@ -128,7 +103,6 @@ export class DeviceSession extends DurableObject<Env> {
     });
   }
 
-  /** Opens an MQTT connection of the device itself; 404 where there is no such device. */
   override fetch(request: Request): Response {
     if (typeof this.#device.present === 'string') return new Response(null, { status: 404 });
     return this.#sockets.accept(request);
@@ -146,7 +120,6 @@ export class DeviceSession extends DurableObject<Env> {
     this.#sockets.failed(socket, error);
   }
 
-  /** Takes the messages of one batch, in order; answers each, and who is to be pushed to. */
   async ingest(
     productKey: string,
     spoolId: string,
@@ -173,19 +146,19 @@ export class DeviceSession extends DurableObject<Env> {
     return !liveGenerations(credentials, Date.now()).includes(generation);
   }
 
-  status(actor: Actor): Outcome<StatusView> {
+  status(actor: Actor) {
     this.#device.checkEdge();
     return this.#device.ask(actor, 'readReports', (state) => viewStatus(state));
   }
 
-  events(actor: Actor, page: PageRequest): Outcome<Page<EventView>> {
+  events(actor: Actor, page: PageRequest) {
     this.#device.checkEdge();
     return this.#device.ask(actor, 'readReports', (state) =>
       viewEvents(state, this.#device.storage.listEvents(), page),
     );
   }
 
-  properties(actor: Actor): Outcome<PropertiesView> {
+  properties(actor: Actor) {
     return this.#device.ask(actor, 'readReports', (state) => viewProperties(state));
   }
 
@@ -198,15 +171,15 @@ export class DeviceSession extends DurableObject<Env> {
     return { ok: true, value: view(present) };
   }
 
-  command(actor: Actor, request: CommandRequest): Promise<Outcome<CommandReceipt>> {
+  command(actor: Actor, request: CommandRequest) {
     return this.#commands.send(actor, request);
   }
 
-  listCommands(actor: Actor, page: PageRequest): Outcome<Page<CommandView>> {
+  listCommands(actor: Actor, page: PageRequest) {
     return this.#commands.list(actor, page);
   }
 
-  readCommand(actor: Actor, commandId: string): Outcome<CommandView> {
+  readCommand(actor: Actor, commandId: string) {
     return this.#commands.read(actor, commandId);
   }
 
@@ -215,20 +188,19 @@ export class DeviceSession extends DurableObject<Env> {
     if (this.#device.identity() !== undefined) this.#fleets.endLease(userId);
   }
 
-  readOwnership(actor: Actor): Outcome<OwnershipView> {
+  readOwnership(actor: Actor) {
     return this.#device.ask(actor, 'transfer', (state) => viewOwnership(state, Date.now()));
   }
 
-  listGuestLinks(actor: Actor, page: PageRequest): Outcome<Page<GuestLinkView>> {
+  listGuestLinks(actor: Actor, page: PageRequest) {
     return this.#device.ask(actor, 'share', (state) => pageOf(viewGuestLinks(state, Date.now()), page));
   }
 
-  viewAsGuest(linkId: string): Outcome<GuestView> {
+  viewAsGuest(linkId: string) {
     return this.#commands.viewAsGuest(linkId);
   }
 
-  /** Answers when the device has replied, or after `waitSeconds`. */
-  useGuestLink(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number): Promise<Outcome<GuestReceipt>> {
+  useGuestLink(use: Omit<GuestUse, 'commandId' | 'number'>, waitSeconds: number) {
     return this.#commands.sendAsGuest(use, waitSeconds);
   }
 

@@ -169,7 +169,6 @@ export class DeviceEffects {
     }
   }
 
-  /** What D1 did not take is tried again by the alarm. */
   async #writeProjection({ projection, isUrgent }: EffectOf<'write_projection'>): Promise<void> {
     const outcome = await this.#handOver(projection, isUrgent);
     this.#device.decide({ kind: 'projection_ended', version: projection.version, outcome });
@@ -188,7 +187,6 @@ export class DeviceEffects {
     }
   }
 
-  /** Reports a definite answer of the primary alone; without one the alarm asks again. */
   async #checkRecord(productKey: string): Promise<void> {
     const database = openDatabase(this.#env.DB, 'first-primary');
     const { hasRecord, hasProduct } = await findRecordOf(database, this.#deviceId, productKey);

@@ -31,7 +31,6 @@ export class DeviceFleets {
     this.#storage = storage;
   }
 
-  /** False if none of the users has such a subscription. */
   mayListen(readers: readonly number[]): boolean {
     return this.known(readers).length > 0 || readers.some((userId) => !this.#isLeased(userId));
   }
@@ -42,7 +41,6 @@ export class DeviceFleets {
     );
   }
 
-  /** Asks the directories of which the device has no lease. */
   async learn(readers: readonly number[]): Promise<void> {
     const unknown = readers.filter((userId) => !this.#isLeased(userId));
     if (unknown.length > 0) await Promise.all(unknown.map((userId) => this.#ask(userId)));
@@ -75,7 +73,6 @@ export class DeviceFleets {
     return asked;
   }
 
-  /** undefined: the directory did not answer. */
   async #request(userId: number): Promise<FleetListener[] | undefined> {
     const asked = callFleetDirectory(this.#env, userId, 'ask', (directory) => directory.ask(this.#deviceId));
     const answer = await resultOr(null, within(directoryAnswerMs, asked));

@@ -61,7 +61,6 @@ export class DeviceStorage {
     this.#migrate();
   }
 
-  /** Keeps nothing but that there was a device. */
   replaceByTombstone(): void {
     for (const table of tables) this.#sql.exec(`DROP TABLE ${table}`);
     this.#sql.exec('CREATE TABLE deleted (id INTEGER PRIMARY KEY)');
@@ -84,7 +83,6 @@ export class DeviceStorage {
     }
   }
 
-  /** A row that is no part of the state; undefined if there is none. */
   readRow(name: string): unknown {
     return this.#readJson('SELECT json FROM slice WHERE name = ?', name)[0];
   }
@@ -117,7 +115,6 @@ export class DeviceStorage {
     return (this.#lastNumber += 1);
   }
 
-  /** A new command takes the place of the oldest of a hundred. */
   writeCommand(command: Command, nowMs: number): void {
     this.#sql.exec(
       'INSERT OR REPLACE INTO command (slot, number, id, is_open, json) VALUES (?, ?, ?, ?, ?)',

@@ -1,7 +1,5 @@
 // Log lines for the maker of a device: a message that was not understood, a refused login. A few a minute for each device, however
 // many there are; all that is kept of them is in the device's properties and events. Decides and keeps nothing else.
-import type { LastRejected } from '../../domain/device/messages/messages.ts';
-import type { LoginRefusal } from '../../domain/device/core/counts.ts';
 import type { DeviceState } from '../../domain/device/core/state.ts';
 import { log } from '../../log.ts';
 import { rejectedMessageEvent } from '../../protocol/log-events.ts';
@@ -22,17 +20,15 @@ export class DeviceTrouble {
   note(before: DeviceState | undefined, state: DeviceState, nowMs: number): void {
     if (before === undefined) return;
     const { lastRejected, loginRefusals } = state;
-    if (lastRejected !== before.lastRejected && lastRejected !== null) this.#noteRejected(lastRejected, nowMs);
+    if (lastRejected !== before.lastRejected && lastRejected !== null) {
+      const { action, reason, dropped, text } = lastRejected;
+      this.#line(rejectedMessageEvent, { topic: action, reason, dropped, ...(this.#showsText && { text }) }, nowMs);
+    }
     const refusal = loginRefusals.at(-1);
-    if (loginRefusals !== before.loginRefusals && refusal !== undefined) this.#noteRefused(refusal, nowMs);
-  }
-
-  #noteRejected({ action, reason, dropped, text }: LastRejected, nowMs: number): void {
-    this.#line(rejectedMessageEvent, { topic: action, reason, dropped, ...(this.#showsText && { text }) }, nowMs);
-  }
-
-  #noteRefused({ reason, count, address }: LoginRefusal, nowMs: number): void {
-    this.#line('device login refused', { reason, countInHour: count, address }, nowMs);
+    if (loginRefusals !== before.loginRefusals && refusal !== undefined) {
+      const { reason, count, address } = refusal;
+      this.#line('device login refused', { reason, countInHour: count, address }, nowMs);
+    }
   }
 
   #line(event: string, fields: Record<string, unknown>, nowMs: number): void {

@@ -148,11 +148,7 @@ describe('packets of a connection', () => {
   it('are as large as the limit at most', () => {
     const limits = readLimits('edgePacketBytes=1024');
     const readAll = (length: number) => {
-      const connection = EdgeConnection.open(
-        { serializeAttachment: () => undefined } as unknown as WebSocket,
-        '',
-        startMs,
-      );
+      const connection = EdgeConnection.open({ serializeAttachment: () => undefined } as unknown as WebSocket, '');
       // A PUBLISH of that length in all: its type, two bytes that tell how much follows, and that.
       const left = length - 3;
       connection.reader.push(Uint8Array.of(0x30, (left % 128) + 128, Math.floor(left / 128)));
@@ -168,7 +164,7 @@ describe('packets of a connection', () => {
     const limits = readLimits('edgePacketsPerSecond=5');
     const burst = directLimits.packetBurst;
     const socket = { serializeAttachment: () => undefined } as unknown as WebSocket;
-    const connection = EdgeConnection.open(socket, '', startMs);
+    const connection = EdgeConnection.open(socket, '');
     const taken = (sent: number, atMs: number, rateLimits: 'production' | 'relaxed' = 'production') => {
       connection.reader.push(Uint8Array.from({ length: sent * 2 }, (_, at) => (at % 2 === 0 ? 0xc0 : 0)));
       const read = { packets: 0, isTooFast: false };

@@ -10,7 +10,6 @@ export type Command = {
   commandId: string;
   number: number;
   params: ControlParams;
-  /** Absent before it was stored. */
   givenBy?: CommandGiver;
   guestLinkId?: string;
   acceptedAtMs: number;
@@ -94,10 +93,7 @@ export function markPublished(
   };
 }
 
-/**
- * No broker took it, or nobody can say whether one did. The first time its caller is told so, and it ends; a kept one
- * is tried again.
- */
+/** The first failure ends the command, because its caller is told; a later one is tried again. */
 export function markUnpublished(command: Command, isKnown: boolean, nowMs: number): Command {
   if (command.publishedAtMs !== null) return { ...command, attemptAtMs: nowMs + brokerRetryAfterMs };
   const undeliveredBecause = isKnown ? 'broker_unavailable' : 'outcome_unknown';
@@ -114,10 +110,7 @@ export function markReplied(command: Command, replyCode: number | null, nowMs: n
   return { ...command, deviceAcknowledgedAtMs: nowMs, replyCode, attemptAtMs: null, isAwaitingDevice: false };
 }
 
-/**
- * A report came that holds the command's visible result. Without a reply it proves something only where it shows a
- * change: what was true before may have been reported before the command arrived.
- */
+/** Without a reply only a change proves it: what was true before may have been reported before the command arrived. */
 export function markShown(
   command: Command,
   reported: ReadonlyMap<string, Json>,

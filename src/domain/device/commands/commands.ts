@@ -10,7 +10,8 @@ import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
 import { topicOf } from '../../topics.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
-import { isActivated, liveGenerations } from '../ownership/credentials.ts';
+import { pushMessage } from '../messages/subscriptions.ts';
+import { isActivated } from '../ownership/credentials.ts';
 import {
   acceptCommand,
   describeCommand,
@@ -30,7 +31,6 @@ import type { Handler } from '../core/events.ts';
 export type CommandsSlice = {
   /** Newest first: the newest open commands, and those that the present event names. */
   loaded: readonly Command[];
-  /** Stored answers that the present event reads or writes. */
   records: readonly IdempotencyRecord[];
   /** Memory only: handed to the broker, which has not answered. */
   inFlight: readonly InFlight[];
@@ -52,9 +52,7 @@ type InFlight = { commandId: string; startedAtMs: number; record: IdempotencyRec
 
 export type CommandRequest = {
   params: ControlParams;
-  /** Keeps the command for a device that is away. */
   ttlSeconds: number | undefined;
-  /** Holds the answer until the device replied. */
   waitSeconds: number | undefined;
   idempotencyKey: string | undefined;
 };
@@ -185,7 +183,6 @@ export function publishDue(state: DeviceState, decision: Decision): DeviceState 
   return due === undefined ? state : publish(state, due, undefined, decision);
 }
 
-/** Ends a command that waits for its device; the refusal says why it cannot be ended otherwise. */
 export const cancelCommand: Handler<'cancel_requested'> = (state, { commandId }, { nowMs }) => {
   const command = state.commands.loaded.find((one) => one.commandId === commandId);
   if (command === undefined) return { state, result: refuse({ kind: 'not_found', what: 'command', id: commandId }) };
@@ -211,8 +208,9 @@ function applyPublished(
   { commandId, number, params, acceptedAtMs }: Command,
   startedAtMs: number,
   outcome: Extract<PublishOutcome, { ok: true }>,
-  { nowMs, effects }: Decision,
+  decision: Decision,
 ): DeviceState {
+  const { nowMs } = decision;
   const subscriptions = state.subscriptions.filter(({ ignoresCommands }) => !ignoresCommands);
   // A subscriber of the relay may be the device itself, which then answers there.
   const hasReachedNobody = outcome.hasSubscribers === false && subscriptions.length === 0;
@@ -222,10 +220,8 @@ function applyPublished(
   for (const older of pendingCommands(next, nowMs)) {
     if (older.number < number) next = changeCommand(next, older.commandId, (one) => markCancelled(one, 'replaced'));
   }
-  const topic = topicOf(state.identity, topicActions.propertySet);
   const payload = encodeControl(params, commandId, acceptedAtMs);
-  const generations = liveGenerations(state.credentials, nowMs);
-  effects.push({ kind: 'push', topic, payload, subscriptions, generations });
+  pushMessage({ ...state, subscriptions }, topicActions.propertySet, payload, decision);
   return next;
 }
 

@@ -7,7 +7,6 @@ import type { Slice } from './slice.ts';
 
 type Budgets = Readonly<Record<'messages' | 'transitions' | 'announcements' | 'guestUses', Spent>>;
 
-/** A device whose object sleeps between two events is below each of these limits. */
 export const budgetsSlice: Slice<Budgets> = {
   initial: { messages: unspent, transitions: unspent, announcements: unspent, guestUses: unspent },
   row: 'none',

@@ -16,7 +16,7 @@ import { applyDuePresence, noteAnnouncementEnd, planRetry } from '../presence/an
 import { logIn, noteConnection } from '../presence/broker-session.ts';
 import * as direct from '../presence/direct-session.ts';
 import * as projection from '../presence/projection.ts';
-import { addSubscription, removeSubscription } from '../messages/subscriptions.ts';
+import { addSubscription, pushMessage, removeSubscription } from '../messages/subscriptions.ts';
 import { countDropped } from './counts.ts';
 import type { Decision, Effect } from './effects.ts';
 import type { DeviceEvent, EventKind, EventOf, Ingested, ReportKind, RequestedKind, Results } from './events.ts';
@@ -112,8 +112,7 @@ const requests: { [Kind in RequestedKind]: Handler<Kind> } = {
       return { state: counted, result: refuse({ kind: 'rate_limited', limit, retryAfterSeconds: 1 }) };
     }
     if (taken.result.result === 'accepted') {
-      const { subscriptions } = state;
-      decision.effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
+      pushMessage(state, action, payload, decision);
     }
     return { state: taken.state, result: accept(taken.result) };
   },

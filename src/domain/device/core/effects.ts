@@ -25,10 +25,7 @@ export type Effect =
       expiresAtMs: number;
       messageExpirySeconds: number;
     }
-  /**
-   * Say on the status topic what the device did not say; the outcome comes back as `announcement_ended`. `isAtEdge`: the
-   * device's last session was at the edge, so that nobody listens at the broker.
-   */
+  /** Ends as `announcement_ended`. `isAtEdge`: the device's last session was direct, so that no broker is asked. */
   | {
       kind: 'publish_announcement';
       topic: string;
@@ -37,21 +34,17 @@ export type Effect =
       expiresAtMs: number;
       isAtEdge: boolean;
     }
-  /** The device's session at the edge is over: its socket is closed with the reason. */
   | { kind: 'end_edge_session'; reason: EdgeEndReason }
   /** Write the projection in D1, at once where it is urgent; the outcome comes back as `projection_ended`. */
   | { kind: 'write_projection'; projection: Projection; isUrgent: boolean }
-  /** Ask D1 for the device's record; a definite answer comes back as `record_checked`. */
   | { kind: 'check_record'; productKey: string }
   /** The device has ended because D1 has no record of it: its credential at the broker has to end, too. */
   | { kind: 'delete_at_broker'; productKey: string }
   /** `generations`: of the credentials whose relay sessions stay. */
   | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[]; generations: readonly number[] }
-  /** Write the members in D1; the outcome comes back as `members_written`. */
   | { kind: 'write_members'; version: number; members: readonly Member[] }
   /** End what the user follows of the device at that shard; the outcome comes back as `subscriptions_ended`. */
   | { kind: 'end_subscriptions'; userId: number; shard: string }
-  /** Whoever waits for this command's end may look again. */
   | { kind: 'notify_waiting'; commandId: string }
   /** The handling of a message threw: it is rejected, and its reason is for the log. */
   | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };

@@ -19,7 +19,6 @@ import type { Decision } from './effects.ts';
 import type { DeviceSettings, DeviceState } from './state.ts';
 
 export type DeviceEvent =
-  /** An activation: makes the device, or gives one that exists a further messaging password. */
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
   /** D1 has a record of a device that has no session any more. */
   | ({ kind: 'record_restored' } & LostDevice)
@@ -52,23 +51,19 @@ export type DeviceEvent =
     }
   | { kind: 'edge_ended'; end: EdgeSessionEnd }
   | { kind: 'edge_checked'; open: OpenSession | null }
-  /** A broker says that a session began or ended, or what it said before is in doubt. */
   | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
   /** Messages of the device that were dropped on their way because it sends too many. */
   | { kind: 'messages_dropped'; count: number }
   /** Saving the message's effect failed where that of others did not. */
   | { kind: 'message_put_aside'; spoolId: string; seq: number }
-  /** A message of a relay session that signed in as the device with the credential of that number. */
   | { kind: 'relay_message_received'; productKey: string; generation: number; action: TopicAction; payload: string }
   | { kind: 'command_requested'; actor: Actor; request: CommandRequest; commandId: string; number: number }
   | { kind: 'publication_ended'; commandId: string; outcome: PublishOutcome }
   | { kind: 'cancel_requested'; actor: Actor; commandId: string }
-  /** A socket of a user subscribes at a relay shard. */
   | { kind: 'subscription_requested'; actor: Actor; productKey: string; shard: string; filter: string }
   | { kind: 'subscription_ended'; shard: string; registrationId: number }
   | { kind: 'administered'; actor: Actor; change: { name?: string; isDisabled?: boolean } }
-  /** A user accepted the invitation of `invitedBy`. */
   | ({ kind: 'member_joined' } & NewMember & Party)
   | ({ kind: 'member_changed'; actor: Actor; userId: number; role: MemberRole } & Party)
   | ({ kind: 'member_removed'; actor: Actor; userId: number } & Party)
@@ -92,7 +87,6 @@ export type DeviceEvent =
   | { kind: 'record_checked'; isThere: boolean }
   /** The versions of projection and members in D1, where a reconciliation found the record. */
   | { kind: 'record_compared'; projectionVersion: number; membersVersion: number }
-  /** `scheduledAtMs`: when the alarm was to fire. */
   | { kind: 'alarm_fired'; scheduledAtMs: number };
 
 type ConnectionReport = Extract<PresenceEvent, { kind: 'connected' | 'disconnected' | 'doubted' }>;

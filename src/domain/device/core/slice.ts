@@ -14,7 +14,6 @@ export type Slice<Value, Saved = Value> = {
   read?(saved: Saved): Value;
   /** Whether the change since `saved` is worth a row; if absent, every change is. A change without a row may be lost. */
   isWorthSaving?(saved: DeviceState, state: DeviceState, nowMs: number): boolean;
-  /** When the alarm has to fire for it; Infinity if never. */
   dueAtMs?(state: DeviceState, nowMs: number): number;
   /** What a change of owner does to it. `forget`: it is initial again. */
   onNewOwner: 'keep' | 'forget' | ((state: DeviceState, newOwnerId: number) => Value);

@@ -21,16 +21,12 @@ import type { Slice } from './slice.ts';
 import type { PresenceLimits } from '../presence/presence-times.ts';
 
 type AlarmSlice = {
-  /** As set in storage; null if none is. */
   setAtMs: number | null;
   /** It is set for the device's inactivity, and so records when its last message was. */
   isForInactivity: boolean;
 };
 
-/**
- * The one alarm of a device, at the earliest time that a slice names. If inactivity is watched the alarm is also the record
- * of the device's last message: moving the alarm costs one row, and a row of its own would cost another.
- */
+/** Where inactivity is watched the alarm also records the device's last message: that costs no second row. */
 const alarmSlice: Slice<AlarmSlice> = {
   initial: { setAtMs: null, isForInactivity: false },
   row: 'activity',
@@ -133,10 +129,7 @@ export function savedState(saved: DeviceState | undefined, state: DeviceState, r
   return { settings: state.settings, ...makeSlices((name) => (isFollowing(name) ? state : saved)[name]) };
 }
 
-/**
- * The state after its write: what storage alone has to keep is dropped from memory. If there were more open commands than
- * are kept here, `isComplete` is false and storage is to be asked again.
- */
+/** Drops what storage alone keeps. `isComplete` is false where storage has more open commands. */
 export function afterWrite(state: DeviceState, nowMs: number): { state: DeviceState; isComplete: boolean } {
   const { loaded, inFlight } = state.commands;
   const open = loaded.filter((command) => isOpen(command, nowMs)).slice(0, maxOpen);
@@ -164,10 +157,7 @@ export function adoptAlarm(state: DeviceState, setAtMs: number | null, nowMs: nu
   return { ...adopted, presence: { ...state.presence, connection: seen } };
 }
 
-/**
- * Leaves an alarm that fires too early: deleting it writes a row, an idle wake-up does not. An alarm that records the
- * last message moves on when it is behind by the resolution of that record.
- */
+/** Leaves an alarm that fires too early: deleting it writes a row, an idle wake-up does not. */
 export function planAlarm(state: DeviceState, nowMs: number): DeviceState {
   const { setAtMs, isForInactivity } = state.alarm;
   const inactiveAtMs = inactivityDueAtMs(state.presence.connection, rulesOf(state, nowMs)) ?? Infinity;

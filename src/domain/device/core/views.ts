@@ -38,7 +38,6 @@ export type PropertiesView = {
   /** Values are JSON; the type of a call between objects cannot say so. */
   list: { name: string; value: unknown; time: string }[];
   positionChanges: { position: Position; time: string }[];
-  /** What the device said last that was not understood. */
   lastRejected: {
     topic: TopicAction;
     reason: LastRejected['reason'];
@@ -54,39 +53,19 @@ export type PresentView = {
   messages: { action: TopicAction; body: unknown }[];
 };
 
+type NotedEvent = { detail: ''; time: string; address: string | null };
+/** `count` in the hour; `time` and `address` of the last. */
+type CountedEvent = NotedEvent & { count: number };
 export type EventView =
   | { status: 'online' | 'offline'; reason: TransitionReason; detail: string; time: string; count?: number }
-  | {
-      status: 'login_refused';
-      reason: LoginRefusalReason;
-      detail: '';
-      /** Of the last attempt; `count` attempts in the hour. */
-      time: string;
-      count: number;
-      address: string | null;
-    }
-  /** `count` messages beyond the limit in the hour, the last at `time`. */
-  | { status: 'flooded'; reason: FloodReason; detail: ''; time: string; count: number }
-  | {
+  | ({ status: 'login_refused'; reason: LoginRefusalReason } & CountedEvent)
+  | ({ status: 'flooded'; reason: FloodReason } & Omit<CountedEvent, 'address'>)
+  | ({
       status: 'activated' | 'activation_refused' | 'credentials';
       reason: ActivationReason | ActivationRefusalReason | 'contested';
-      detail: '';
-      /** Of the last one; `count` in the hour. */
-      time: string;
-      count: number;
-      address: string | null;
-    }
-  | { status: 'ownership'; reason: OwnershipChange; detail: ''; time: string; address: string | null }
-  | {
-      status: 'sharing';
-      reason: MembershipChange;
-      detail: '';
-      time: string;
-      address: string | null;
-      email: string;
-      role: MemberRole | null;
-    }
-  /** `detail` is the id of the link. */
+    } & CountedEvent)
+  | ({ status: 'ownership'; reason: OwnershipChange } & NotedEvent)
+  | ({ status: 'sharing'; reason: MembershipChange; email: string; role: MemberRole | null } & NotedEvent)
   | { status: 'guest_link'; reason: GuestLinkChange; detail: string; time: string; address: string | null };
 
 export function viewStatus({ identity, presence, properties, credentials }: DeviceState): StatusView {

@@ -14,7 +14,6 @@ export type CoalescedSlice = {
   properties: readonly (readonly [name: string, value: Json])[];
   reportedAtMs: number;
   status: { word: 'online' | 'offline'; atMs: number } | null;
-  /** When it is applied; null where nothing waits. */
   dueAtMs: number | null;
 };
 

@@ -20,7 +20,6 @@ export type HighWaterMarks = readonly (readonly [spoolId: string, seq: number])[
 export type DeduplicationSlice = {
   /** Highest number with an effect, per spool; most recently used last. */
   marks: HighWaterMarks;
-  /** Fingerprints of the last messages, oldest first. */
   recent: readonly number[];
   /** Redeliveries that were new, oldest first: their first delivery may still come from another spool. */
   redelivered: readonly (readonly [fingerprint: number, spoolId: string, receivedAtMs: number])[];
@@ -31,7 +30,6 @@ export type DeduplicationSlice = {
 export type Delivery = {
   spoolId: string;
   seq: number;
-  /** The broker marked it as sent again. */
   isDup: boolean;
   redeliveryOf: number | undefined;
   isSoleReader: boolean;

@@ -4,12 +4,10 @@
 import { droppedReason } from '../../../protocol/bridge.ts';
 import { topicActions, type TopicAction } from '../../../protocol/mqtt.ts';
 import { fingerprint } from '../../fingerprint.ts';
-import { topicOf } from '../../topics.ts';
 import { applyReply, applyReturn, confirmByReport, isAwaitingReply } from '../commands/commands.ts';
 import { countDropped } from '../core/counts.ts';
 import type { Decision } from '../core/effects.ts';
 import type { DeviceState } from '../core/state.ts';
-import { liveGenerations } from '../ownership/credentials.ts';
 import { applyPresence, isEcho } from '../presence/announcements.ts';
 import { admitMessage, coalesce, coalescedMessages, coalescedSlice, supersede } from './coalescing.ts';
 import {
@@ -23,6 +21,7 @@ import {
   type Delivery,
 } from './deduplication.ts';
 import { noteRejected, readMessage, type DeviceMessage, type InvalidReason } from './messages.ts';
+import { pushMessage } from './subscriptions.ts';
 import { applyChanges, changedProperties } from './properties.ts';
 
 export type InboundMessage = {
@@ -33,7 +32,6 @@ export type InboundMessage = {
   redeliveryOf?: number | undefined;
   isSoleReader: boolean;
   isRetained: boolean;
-  /** The bridge's moment of arrival, in the service's clock. */
   receivedAtMs: number;
 };
 
@@ -46,9 +44,7 @@ export type RejectionReason =
   | 'device_disabled'
   | 'session_revoked'
   | 'not_text'
-  /** Beyond the device's limit of messages: see coalescing.ts. */
   | typeof droppedReason
-  /** Handling it threw: the log has the error. */
   | 'handling_failed';
 
 /**
@@ -169,9 +165,7 @@ export function applyCoalesced(state: DeviceState, decision: Decision): DeviceSt
   for (const { action, meaning, payload, atMs } of coalescedMessages(coalesced)) {
     if (atMs < credentials.acceptedFromMs) continue;
     next = applyFromDevice(next, meaning, atMs, decision).state;
-    const { subscriptions } = state;
-    const generations = liveGenerations(credentials, decision.nowMs);
-    decision.effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
+    pushMessage(state, action, payload, decision);
   }
   return next;
 }

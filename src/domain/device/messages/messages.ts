@@ -15,7 +15,6 @@ import {
 import { isJsonObject, readJson, type Json, type JsonProblem } from '../../json.ts';
 
 export type DeviceMessage =
-  /** `dropped`: names of members that have the wrong type, or are too long. */
   | { kind: 'report'; properties: Map<string, Json>; dropped?: readonly string[] }
   | { kind: 'reply'; id: string | undefined; code: number | undefined }
   | { kind: 'status'; status: 'online' | 'offline' }
@@ -99,7 +98,6 @@ export function mentionedCommands(action: TopicAction, payload: string): string[
 export type LastRejected = {
   action: TopicAction;
   reason: InvalidReason | 'wrong_type';
-  /** Names of the members that were dropped, where the others counted. */
   dropped: readonly string[];
   text: string;
   atMs: number;

@@ -1,7 +1,11 @@
 // Slice: the relay shards that receive this device's messages. A shard that reports no sockets is removed, so that a
 // lost close, a deployment or a crash heals by itself.
-
+import type { TopicAction } from '../../../protocol/mqtt.ts';
+import { topicOf } from '../../topics.ts';
+import type { Decision } from '../core/effects.ts';
 import type { Slice } from '../core/slice.ts';
+import type { DeviceState } from '../core/state.ts';
+import { liveGenerations } from '../ownership/credentials.ts';
 
 export type Subscription = {
   shard: string;
@@ -16,6 +20,17 @@ export const subscriptionsSlice: Slice<readonly Subscription[]> = {
   row: 'activity',
   onNewOwner: 'forget',
 };
+
+/** To the relay sessions that follow the device; those of passwords that have ended get nothing. */
+export function pushMessage(
+  { identity, credentials, subscriptions }: Pick<DeviceState, 'identity' | 'credentials' | 'subscriptions'>,
+  action: TopicAction,
+  payload: string,
+  { nowMs, effects }: Decision,
+): void {
+  const generations = liveGenerations(credentials, nowMs);
+  effects.push({ kind: 'push', topic: topicOf(identity, action), payload, subscriptions, generations });
+}
 
 export function addSubscription(
   subscriptions: readonly Subscription[],

@@ -2,7 +2,7 @@
 // takes it for the user who claims it. What may activate again is ownership.ts; what a new owner does is administration.ts.
 import type { ReactivationPolicy } from '../../../protocol/vocabulary.ts';
 import { accept, refuse, type Outcome, type Refusal } from '../../refusal.ts';
-import type { Decision } from '../core/effects.ts';
+import type { Handler } from '../core/events.ts';
 import { newState, type DeviceSettings, type DeviceState } from '../core/state.ts';
 import { compareProjection, markProjectionBehind } from '../presence/projection.ts';
 import { beginLife, endSession, markOwnerChanged } from './administration.ts';
@@ -23,7 +23,6 @@ export type Activation = IssuedSecrets & {
   facts: Omit<IdentitySlice, 'deviceId'>;
   defaultName: string;
   policy: ReactivationPolicy | null;
-  /** The user of the claim token that came with it. */
   claimantId: number | undefined;
   isSecretRight: boolean;
   address: string | null;
@@ -45,19 +44,12 @@ export type LostDevice = {
 export type Provisioned = { isNew: boolean; endsSessions: boolean };
 
 /** A serial that was activated before. Refused, it changes nothing but the events. */
-export function activateAgain(
-  state: DeviceState,
-  activation: Activation,
-  decision: Decision,
-): { state: DeviceState; result: Outcome<Provisioned> } {
+export const activateAgain: Handler<'provisioned'> = (state, activation, decision) => {
   const { nowMs } = decision;
   const { identity, ownership, settings } = state;
   const { address, claimantId, defaultName, secretDigest, passwordDigest } = activation;
   const { deviceId } = identity;
-  const refused = (
-    reason: Parameters<typeof countActivation>[1]['reason'],
-    refusal: Refusal,
-  ): { state: DeviceState; result: Outcome<Provisioned> } => ({
+  const refused = (reason: Parameters<typeof countActivation>[1]['reason'], refusal: Refusal) => ({
     state: countActivation(state, { status: 'activation_refused', reason } as never, address, nowMs),
     result: refuse(refusal),
   });
@@ -92,7 +84,7 @@ export function activateAgain(
   const next = count({ ...known, ownership: { ...ownership, isReleased: false }, credentials });
   if (credentials.ended !== state.credentials.ended) endRelaySessions(next, 'credentials_rotated', decision);
   return { state: next, result: accept({ isNew: false, endsSessions: false }) };
-}
+};
 
 /** A serial that is new. One whose session was lost has to be restored before: D1 knows whose it is. */
 export function activateFirst(

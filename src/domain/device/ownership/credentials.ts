@@ -86,7 +86,6 @@ export function validPasswords(credentials: CredentialsSlice, nowMs: number): Me
   return credentials.passwords.filter((password) => endsAtMs(credentials, password) > nowMs);
 }
 
-/** Generations of the valid passwords: a relay session of another one is over. */
 export function liveGenerations(credentials: CredentialsSlice, nowMs: number): number[] {
   return validPasswords(credentials, nowMs).map(({ generation }) => generation);
 }
@@ -96,15 +95,10 @@ export function nextEndMs(credentials: CredentialsSlice): number {
 }
 
 export function dropEnded(credentials: CredentialsSlice, nowMs: number): CredentialsSlice {
-  const valid = validPasswords(credentials, nowMs);
-  return valid.length === credentials.passwords.length ? credentials : withPasswords(credentials, valid);
+  return withPasswords(credentials, validPasswords(credentials, nowMs));
 }
 
-/**
- * Infinity for the password of the last login at the broker. Anybody may be able to activate a known serial and take over
- * the session: one that another replaced there has ten minutes to come back, and does not end at all where the other is
- * unproven and the session was open.
- */
+/** A stranger may know the serial: the password whose session another took over has ten minutes to come back. */
 function endsAtMs({ passwords, sessionDigest }: CredentialsSlice, password: MessagingPassword): number {
   const digest = sessionDigest ?? passwords.findLast(({ firstUsedAtMs }) => firstUsedAtMs !== null)?.digest;
   if (password.digest === digest || password.isKept === true) return Infinity;
@@ -121,11 +115,7 @@ function inUseUntilMs({ passwords, sessionDigest }: CredentialsSlice, password: 
   return Math.max(replacedAtMs, lastUsedAtMs + useResolutionMs) + overlapMs;
 }
 
-/**
- * A further activation. Of more than three passwords, the oldest ends that is not in use: a device whose activations keep
- * getting lost keeps the password it uses. Those in use stay beyond that.
- * @returns the time from which on there is room, if `passwordsInUsePerDevice` are in use
- */
+/** Drops the oldest passwords that are not in use; `roomAtMs` where too many are. */
 export function addPassword(
   credentials: CredentialsSlice,
   issued: IssuedSecrets,

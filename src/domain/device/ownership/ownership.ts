@@ -18,7 +18,6 @@ export type IdentitySlice = {
   /** Whose it is now: the user who claimed it, else the product's owner. */
   ownerId: number;
   productOwnerId: number;
-  /** Null while nobody has claimed it. */
   claimedAtMs: number | null;
   name: string;
   controlMode: string;
@@ -38,7 +37,6 @@ export function applyProductChange(identity: IdentitySlice, facts: ProductFacts)
 export type OwnershipSlice = {
   /** Grows with each change of owner: storage keeps nothing from the one before. */
   life: number;
-  /** Released, and not activated since. */
   isReleased: boolean;
   pairingUntilMs: number | null;
   offer: TransferOffer | null;

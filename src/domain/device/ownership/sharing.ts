@@ -18,7 +18,6 @@ export type SharingSlice = {
   writtenVersion: number;
   /** Users who may no longer follow the device, with the relay shards that do not know it yet. */
   ending: readonly { userId: number; shard: string }[];
-  /** Memory only: when what is open is tried again. */
   retryAtMs: number;
 };
 
@@ -56,32 +55,32 @@ export const addMember: Handler<'member_joined'> = (
   const inviter = roleOf(ownershipOf(state), invitedBy);
   if (inviter !== 'owner') return { state, result: refuse({ kind: 'not_found', what: 'invitation' }) };
   if (identity.ownerId === userId) return { state, result: refuse({ kind: 'is_owner', deviceId }) };
-  const others = sharing.members.filter((one) => one.userId !== userId);
+  const others = sharing.members.filter((entry) => entry.userId !== userId);
   const max = maxMembers ?? settings.limits.membersPerDevice;
   if (others.length >= max) {
     return { state, result: refuse({ kind: 'limit_reached', limit: { name: 'membersPerDevice', max } }) };
   }
-  const before = sharing.members.find((one) => one.userId === userId);
+  const before = sharing.members.find((entry) => entry.userId === userId);
   const member = { userId, role, sinceMs: before?.sinceMs ?? nowMs };
   if (before?.role === role) return { state, result: accept(before) };
-  const ending = sharing.ending.filter((one) => one.userId !== userId);
+  const ending = sharing.ending.filter((entry) => entry.userId !== userId);
   const joined = withMembers({ ...state, sharing: { ...sharing, ending } }, [...others, member]);
   const change = before === undefined ? 'joined' : 'role_changed';
   return { state: noteMembership(joined, change, { email, role, address }, nowMs), result: accept(member) };
 };
 
 export const changeMember: Handler<'member_changed'> = (state, { userId, role, email, address }, { nowMs }) => {
-  const member = state.sharing.members.find((one) => one.userId === userId);
+  const member = state.sharing.members.find((entry) => entry.userId === userId);
   if (member === undefined) return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   const changed = { ...member, role };
-  const members = state.sharing.members.map((one) => (one === member ? changed : one));
+  const members = state.sharing.members.map((entry) => (entry === member ? changed : entry));
   if (member.role === role) return { state, result: accept(member) };
   const noted = noteMembership(withMembers(state, members), 'role_changed', { email, role, address }, nowMs);
   return { state: noted, result: accept(changed) };
 };
 
 export const removeMember: Handler<'member_removed'> = (state, { userId, actor, email, address }, { nowMs }) => {
-  const members = state.sharing.members.filter((one) => one.userId !== userId);
+  const members = state.sharing.members.filter((entry) => entry.userId !== userId);
   if (members.length === state.sharing.members.length) {
     return { state, result: refuse({ kind: 'not_found', what: 'member' }) };
   }
@@ -104,7 +103,7 @@ function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
 function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): DeviceState {
   const { sharing, subscriptions } = state;
   const added = userIds.flatMap((userId) => subscriptions.map(({ shard }) => ({ userId, shard })));
-  const ending = [...sharing.ending.filter((one) => !userIds.includes(one.userId)), ...added];
+  const ending = [...sharing.ending.filter((entry) => !userIds.includes(entry.userId)), ...added];
   return { ...state, sharing: { ...sharing, ending, retryAtMs: 0 } };
 }
 
@@ -128,7 +127,7 @@ export const noteSubscriptionsEnded: Reporter<'subscriptions_ended'> = (
   { nowMs },
 ) => {
   if (!isDone) return retryLater(state, nowMs);
-  const ending = state.sharing.ending.filter((one) => one.userId !== userId || one.shard !== shard);
+  const ending = state.sharing.ending.filter((entry) => entry.userId !== userId || entry.shard !== shard);
   return { ...state, sharing: { ...state.sharing, ending } };
 };
 
@@ -136,7 +135,7 @@ export function planSharing(state: DeviceState, { nowMs, effects }: Decision): D
   const { version, writtenVersion, members, ending, retryAtMs } = state.sharing;
   if (!isUnfinished(state.sharing) || nowMs < retryAtMs) return state;
   if (version > writtenVersion) effects.push({ kind: 'write_members', version, members });
-  for (const one of ending) effects.push({ kind: 'end_subscriptions', ...one });
+  for (const entry of ending) effects.push({ kind: 'end_subscriptions', ...entry });
   return { ...state, sharing: { ...state.sharing, retryAtMs: nowMs + lostAfterMs } };
 }
 
@@ -144,7 +143,6 @@ export function ownershipOf({ identity, sharing }: DeviceState) {
   return { ...identity, members: sharing.members };
 }
 
-/** The users who may follow the device on the relay: those with a subscription to all their devices get its messages. */
 export function readersOf(state: DeviceState): number[] {
   return usersWith(ownershipOf(state), 'readReports');
 }

@@ -8,7 +8,7 @@ import { topicOf } from '../../topics.ts';
 import type { Decision } from '../core/effects.ts';
 import { appendHistory, type Transition } from '../core/history.ts';
 import type { DeviceState } from '../core/state.ts';
-import { liveGenerations } from '../ownership/credentials.ts';
+import { pushMessage } from '../messages/subscriptions.ts';
 import {
   decidePresence,
   initialPresence,
@@ -29,12 +29,9 @@ export type PresenceSlice = {
   waiting: { entry: Transition; dueAtMs: number } | null;
   /** The service's own last status messages, newest last: they come back through the bridge and must not be believed. */
   announcements: readonly Announcement[];
-  /** Number of the last change that D1 has to know of. */
   projectionVersion: number;
   isProjectionBehind: boolean;
-  /** Memory only: the newest announcement is with the broker. */
   isAnnouncing: boolean;
-  /** Memory only: when the announcement is tried again. */
   retryAtMs: number | null;
 };
 
@@ -190,11 +187,8 @@ export function planRetry(state: DeviceState, nowMs: number): DeviceState {
 function announce(state: DeviceState, status: 'online' | 'offline', decision: Decision): DeviceState {
   const { nowMs } = decision;
   const announcements = [...state.presence.announcements, { status, time: nowMs, isPublished: false }];
-  const topic = topicOf(state.identity, topicActions.status);
-  const payload = JSON.stringify({ status, time: nowMs });
-  const { subscriptions, credentials, budgets } = state;
-  const generations = liveGenerations(credentials, nowMs);
-  decision.effects.push({ kind: 'push', topic, payload, subscriptions, generations });
+  pushMessage(state, topicActions.status, JSON.stringify({ status, time: nowMs }), decision);
+  const { budgets } = state;
   // Never beyond the limit: the connection's rules hold back until there is room.
   const spent = spend(budgets.announcements, announcementsPerMinute, nowMs);
   const counted = { ...state, budgets: { ...budgets, announcements: spent ?? budgets.announcements } };

@@ -4,13 +4,13 @@ import type { Slice } from '../core/slice.ts';
 import { topicActions } from '../../../protocol/mqtt.ts';
 import type { EdgeEndReason } from '../../direct/answer-codes.ts';
 import { accept, refuse } from '../../refusal.ts';
-import { topicOf } from '../../topics.ts';
 import { applyDelivery, applyReturn } from '../commands/commands.ts';
 import type { Decision } from '../core/effects.ts';
 import type { Handler } from '../core/events.ts';
 import type { DeviceState } from '../core/state.ts';
 import { admitMessage } from '../messages/coalescing.ts';
 import { takeEdgeMessages } from '../messages/inbox.ts';
+import { pushMessage } from '../messages/subscriptions.ts';
 import { readMessage } from '../messages/messages.ts';
 import { liveGenerations, noteRefusal, noteSessionLogin, refuseLogin } from '../ownership/credentials.ts';
 import { readersOf } from '../ownership/sharing.ts';
@@ -19,13 +19,11 @@ import { planRecordCheck } from './projection.ts';
 import { presenceTimes } from './presence-times.ts';
 
 export type EdgeSlice = {
-  /** Open as far as is stored. */
   session: {
     startedAtMs: number;
     /** Since when its socket is known to be gone without a word: a deployment or the end of a process. */
     lostAtMs: number | null;
   } | null;
-  /** The last session was here and not at a broker. */
   isLast: boolean;
   /** Memory only: when somebody looks whether the device is still there. */
   checkAtMs: number | null;
@@ -149,13 +147,11 @@ function checkLost(state: DeviceState, decision: Decision): DeviceState {
 }
 
 /** Before the presence that follows from the session's end, so that the service announces what the will does not. */
-function publishWill(state: DeviceState, will: string | null, { nowMs, effects }: Decision): DeviceState {
-  const admitted = will === null ? undefined : admitMessage(state, nowMs);
+function publishWill(state: DeviceState, will: string | null, decision: Decision): DeviceState {
+  const admitted = will === null ? undefined : admitMessage(state, decision.nowMs);
   if (will === null || admitted === undefined) return state;
-  const topic = topicOf(state.identity, topicActions.status);
-  const { subscriptions, credentials, presence } = admitted;
-  const generations = liveGenerations(credentials, nowMs);
-  effects.push({ kind: 'push', topic, payload: will, subscriptions, generations });
+  pushMessage(admitted, topicActions.status, will, decision);
+  const { presence } = admitted;
   const meaning = readMessage(topicActions.status, will);
   if (meaning.kind !== 'status') return admitted;
   return {

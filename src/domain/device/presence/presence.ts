@@ -6,7 +6,6 @@ import { presenceTimes } from './presence-times.ts';
 
 export type PresenceState = {
   isOnline: boolean;
-  /** Of the present time online, or the last one. */
   onlineSinceMs: number | null;
   /** The broker said that a session began and has not said that it ended. */
   isSessionOpen: boolean;
@@ -23,7 +22,6 @@ export type PresenceState = {
   offlineAtMs: number | null;
   offlineBy: 'broker' | 'device' | 'service' | null;
   lastOnlineAtMs: number | null;
-  /** The last announcement on the status topic, by the device or by the service. */
   lastAnnounced: 'online' | 'offline' | null;
   /** When an offline announcement is due that is held back in case the device reconnects at once. */
   announceAtMs: number | null;
@@ -35,14 +33,10 @@ export type PresenceEvent =
   | { kind: 'connected'; sessionStartedAtMs: number }
   /** A session ended; brokers that do not say which one leave `sessionStartedAtMs` null. */
   | { kind: 'disconnected'; sessionStartedAtMs: number | null; endedAtMs: number; reason: string }
-  /**
-   * What the broker said of sessions before a moment holds no more: it has forgotten them, or says now that there is none.
-   * Evidence since then, or within `confirmWithinMs` from now, outweighs it.
-   */
+  /** What the broker said of sessions before `beforeMs` holds no more, unless evidence since then confirms it in time. */
   | { kind: 'doubted'; beforeMs: number; confirmWithinMs: number }
   /** The login was accepted: proof of a session only where the broker reports no connects. */
   | { kind: 'authenticated' }
-  /** The device, or its will, published on the status topic. */
   | { kind: 'announced'; status: 'online' | 'offline'; atMs: number }
   | { kind: 'message'; atMs: number }
   /** The session at the edge ended. `isEvidence`: until then the device was there. */
@@ -57,7 +51,6 @@ export type PresenceRules = {
   inactivityTimeoutMs: number;
   /** How long a session is believed in that the broker reported, without any message: its end may have been lost. */
   sessionSilenceMs: number;
-  /** How long the announcement of a lost connection is held back. */
   offlineGraceMs: number;
   /** A disabled device is announced as offline, whatever its connection does. */
   isDisabled: boolean;
@@ -70,7 +63,6 @@ type PresenceTransition = { isOnline: boolean; reason: TransitionReason; detail:
 export type PresenceOutcome = {
   state: PresenceState;
   transition: PresenceTransition | undefined;
-  /** What the service has to publish, because the last announcement is not true any more. */
   announce: 'online' | 'offline' | undefined;
   /** The device has come back, or reconnected while its old session still looked alive. */
   hasReturned: boolean;
@@ -127,10 +119,7 @@ export function inactivityDueAtMs(state: PresenceState, rules: PresenceRules): n
   return state.isOnline ? (state.lastOnlineAtMs ?? 0) + silenceAllowedMs(state, rules) : null;
 }
 
-/**
- * How long a device may send nothing. One that is online by its messages alone is watched closely even where the broker
- * reports connections: the report may have been lost, or the message may be an old one that was queued.
- */
+/** A device that is online by its messages alone is watched closely: the broker's report of its end may be lost. */
 export function silenceAllowedMs(state: PresenceState, rules: PresenceRules): number {
   return rules.reportsConnections && state.isSessionOpen ? rules.sessionSilenceMs : rules.inactivityTimeoutMs;
 }

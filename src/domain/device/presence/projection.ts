@@ -20,11 +20,8 @@ export type ProjectionSlice = {
 };
 
 export type RecordCheckSlice = {
-  /** When D1 last had the device's record. */
   confirmedAtMs: number;
-  /** Since when D1 has answered that it has none. */
   missingSinceMs: number | null;
-  /** When D1 is asked. */
   dueAtMs: number | null;
   /** Memory only: it was asked, and is asked again then where it does not answer. */
   askAgainAtMs: number | null;

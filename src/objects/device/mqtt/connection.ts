@@ -1,20 +1,42 @@
 // One socket of a device at the edge: its bytes in and out, the time it is given, and what survives a sleep. Decides
-// nothing about packets: domain/edge does, and edge-sockets.ts carries it out.
+// nothing about packets: domain/direct does, and sockets.ts carries it out.
+import { z } from 'zod';
 import type { EdgeSession } from '../../../domain/direct/session.ts';
 import type { Config } from '../../../config.ts';
 import { PacketReader, type RawPacket, type Unreadable } from '../../../protocol/mqtt-codec/packet-reader.ts';
-import { readAttachment, writeAttachment, type EdgeAttachment } from './attachment.ts';
 import { sendIfOpen } from '../../calls/open-socket.ts';
 import { PacketGathering } from './packet-gathering.ts';
 import { fullBucket, takeToken, type Bucket } from '../../../domain/token-bucket.ts';
 import { directLimits } from '../../../domain/direct/direct-limits.ts';
 
+/** What survives a sleep of the object. Not the beginning of a packet: the timer for its rest keeps the object awake. */
+const sessionSchema: z.ZodType<EdgeSession> = z.object({
+  level: z.literal([4, 5]),
+  startedAtMs: z.number(),
+  keepAliveSeconds: z.number(),
+  will: z.string().nullable(),
+  subscriptions: z.array(z.object({ filter: z.string(), qos: z.literal([0, 1]), isNoLocal: z.boolean() })),
+  lastPacketAtMs: z.number(),
+  receiveMaximum: z.number(),
+  maxPacketBytes: z.number(),
+  lastPacketId: z.number(),
+  inFlight: z.array(z.object({ packetId: z.number(), commandId: z.string().nullable() })),
+  unreadBytes: z.number(),
+});
+
+const attachmentSchema = z.object({
+  /** `ended`: closed by this side, and the client has not answered yet. */
+  phase: z.enum(['connecting', 'open', 'ended']),
+  address: z.string(),
+  session: sessionSchema.nullable(),
+});
+type Attachment = z.infer<typeof attachmentSchema>;
+
 export class EdgeConnection {
   readonly socket: WebSocket;
-  readonly openedAtMs: number;
   /** Of the device, or of the gateway's client. */
   readonly address: string;
-  phase: EdgeAttachment['phase'];
+  phase: Attachment['phase'];
   session: EdgeSession | null;
   isLoggingIn = false;
   readonly gathering = new PacketGathering();
@@ -22,16 +44,15 @@ export class EdgeConnection {
   #bucket: Bucket | undefined;
   #deadline: ReturnType<typeof setTimeout> | null = null;
 
-  private constructor(socket: WebSocket, attached: EdgeAttachment) {
+  private constructor(socket: WebSocket, attached: Attachment) {
     this.socket = socket;
-    this.openedAtMs = attached.openedAtMs;
     this.address = attached.address;
     this.phase = attached.phase;
     this.session = attached.session;
   }
 
-  static open(socket: WebSocket, address: string, nowMs: number): EdgeConnection {
-    const opened = { phase: 'connecting', openedAtMs: nowMs, address, session: null } as const;
+  static open(socket: WebSocket, address: string): EdgeConnection {
+    const opened = { phase: 'connecting', address, session: null } as const;
     const connection = new EdgeConnection(socket, opened);
     connection.save();
     return connection;
@@ -39,7 +60,7 @@ export class EdgeConnection {
 
   /** As it was before the object slept; undefined where that is not known. */
   static wake(socket: WebSocket): EdgeConnection | undefined {
-    const attached = readAttachment(socket);
+    const attached = attachmentSchema.safeParse(socket.deserializeAttachment()).data;
     return attached && new EdgeConnection(socket, attached);
   }
 
@@ -75,9 +96,10 @@ export class EdgeConnection {
     return sendIfOpen(this.socket, bytes);
   }
 
+  /** The platform takes 16 384 bytes: `directLimits` keep a session within that. */
   save(): void {
-    const { phase, openedAtMs, address, session } = this;
-    writeAttachment(this.socket, { phase, openedAtMs, address, session });
+    const { phase, address, session } = this;
+    this.socket.serializeAttachment({ phase, address, session } satisfies Attachment);
   }
 
   /** A timer keeps the object awake, which a few seconds for an unfinished packet are worth. */

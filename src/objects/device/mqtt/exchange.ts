@@ -28,7 +28,6 @@ type First =
 /** MQTT-3.1.0-1 */
 const connectExpected = { drop: { code: 1002, cause: 'CONNECT expected' } };
 
-/** Undefined where it has not come whole. */
 export function readConnect(reader: PacketReader): First | undefined {
   const raw = reader.next(maxConnectBytes);
   // Whoever speaks something else would have to be waited for.

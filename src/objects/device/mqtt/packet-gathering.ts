@@ -12,16 +12,11 @@ export class PacketGathering {
   #timer: ReturnType<typeof setTimeout> | null = null;
   #held: ReturnType<typeof setTimeout> | null = null;
 
-  /** Whatever comes is taken when the time has passed. */
   get isWaiting(): boolean {
     return this.#timer !== null;
   }
 
-  /**
-   * @param first of what has come: `message`, which the device may wait for an answer to; `delivery`, an acknowledgement that
-   * nobody waits for; or any other packet
-   * @param take takes everything that has come, and answers how many messages it acknowledged
-   */
+  /** `delivery`: an acknowledgement that nobody waits for. @param take answers how many messages it acknowledged */
   come(first: 'message' | 'delivery' | 'other', gatherMs: number, take: () => number): void {
     if (this.isWaiting) return;
     const isBehindDelivery = this.#held !== null;

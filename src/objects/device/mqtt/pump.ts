@@ -29,9 +29,7 @@ export type PumpedClient = {
   socket: WebSocket;
   /** An IPv6 one by its /64 network. */
   address: string;
-  /** Of the path: CONNECT has to name the same. */
   deviceId: string;
-  /** The device's object has answered its CONNECT with success. */
   onConnected: () => void;
   onEnded: () => void;
 };
@@ -41,12 +39,10 @@ export class MqttPump {
   readonly #config: Config;
   readonly #client: PumpedClient;
   readonly #reader = new PacketReader();
-  /** What the object was not sent yet. */
   #early: Uint8Array[] = [];
   #earlyBytes = 0;
   #object: WebSocket | undefined;
   #phase: 'connecting' | 'logging_in' | 'carrying' | 'ended' = 'connecting';
-  /** Sent to the object, and not known to be taken. */
   #untakenBytes = 0;
   #bytesInCheck: number | undefined;
 

@@ -1,4 +1,4 @@
-// The MQTT sockets of one device's object: opens them, hands their packets to domain/edge, what these mean to the device's
+// The MQTT sockets of one device's object: opens them, hands their packets to domain/direct, what these mean to the device's
 // core, and its answers back. At most one of them is the device's session. Owns no rule of MQTT and no state of the device.
 import { digestOf } from '../../../crypto/secrets.ts';
 import { readConfig } from '../../../config.ts';
@@ -73,7 +73,7 @@ export class EdgeSockets {
     const address = decodeURIComponent(request.headers.get(edgeAddressHeader) ?? '');
     const { 0: client, 1: server } = new WebSocketPair();
     this.#ctx.acceptWebSocket(server);
-    const connection = EdgeConnection.open(server, address, Date.now());
+    const connection = EdgeConnection.open(server, address);
     this.#connections.set(server, connection);
     this.#awaitRest(connection);
     const unconnected = [...this.#connections.values()].filter(({ phase }) => phase === 'connecting');
@@ -133,7 +133,6 @@ export class EdgeSockets {
     connection.gathering.come(first, directLimits.gatherMs, () => this.#drain(connection));
   }
 
-  /** The connection is gone: cleanly only where a DISCONNECT came before. */
   closed(socket: WebSocket, code: number): void {
     answerClose(socket, code);
     this.#forget(socket);
@@ -279,7 +278,6 @@ export class EdgeSockets {
     this.#pushes.add(runs.map((run) => ({ run, subscriptions: taken.subscriptions })));
   }
 
-  /** Ten seconds for CONNECT, and for the rest of every packet. */
   #awaitRest(connection: EdgeConnection): void {
     connection.setDeadline(directLimits.connectMs, () => {
       if (connection.phase === 'connecting') this.#drop(connection, 1008, 'CONNECT not received in time');
