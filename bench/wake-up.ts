@@ -15,12 +15,7 @@ const openAtOnce = 20;
 const asleepAfterMs = 14_000;
 /** Until then a shard looks after sockets that have not authenticated. */
 const settledAfterMs = 11_000;
-const limits = [
-  'relaySocketsPerUser=30000',
-  'relaySocketsPerAddress=30000',
-  'relayUnauthenticatedPerAddress=30000',
-  'relayUnauthenticatedPerShard=30000',
-];
+const limits = ['relaySocketsPerUser=30000', 'relaySocketsPerAddress=30000'];
 
 /** For the first push: counts when objects wake. */
 export const wakeUpRig = { frontModule: meteredFront, vars: { LIMITS: limits.join(), SCHEDULE_SECONDS: '86400' } };

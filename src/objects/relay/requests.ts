@@ -69,7 +69,10 @@ export class RelayRequests {
   }
 
   async #answer(socket: WebSocket, request: RelayRequest): Promise<void> {
-    if (request.action === 'ping') return this.#reply(socket, { action: 'pong' });
+    if (request.action === 'ping') {
+      this.#reply(socket, { action: 'pong' });
+      return;
+    }
     if (request.action === 'auth') return this.#authenticate(socket, request);
     const { action, topic } = request;
     const outcome = await this.#use(socket, request);
