@@ -21,7 +21,6 @@ import { presenceTimes } from '../device/presence/presence-times.ts';
 import { textOf } from './connect.ts';
 import { directLimits } from './direct-limits.ts';
 
-/** A session as its socket's attachment keeps it: everything that a sleep of the object must not lose. */
 export type EdgeSession = {
   level: ProtocolLevel;
   startedAtMs: number;
@@ -127,7 +126,6 @@ export function silentFromMs({ keepAliveSeconds, lastPacketAtMs }: EdgeSession):
   return keepAliveSeconds === 0 ? Infinity : lastPacketAtMs + presenceTimes.directSilenceMs(keepAliveSeconds);
 }
 
-/** With which QoS a message on this topic goes to the device; undefined where it has not subscribed to it. */
 export function grantedQos({ subscriptions }: EdgeSession, topic: string, isOwn = false): 0 | 1 | undefined {
   const matching = subscriptions.filter(
     ({ filter, isNoLocal }) => matchesFilter(filter, topic) && !(isOwn && isNoLocal),

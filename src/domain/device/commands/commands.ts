@@ -74,7 +74,6 @@ export const commandsSlice: Slice<CommandsSlice> = {
   onNewOwner: 'forget',
 };
 
-/** `commandId` and `number` are fresh ones for the case that the command is new. */
 export function acceptRequest(
   state: DeviceState,
   given: { request: CommandRequest; commandId: string; number: number } & ({ actor: Actor } | { guestLinkId: string }),

@@ -92,10 +92,8 @@ export const revokeGuestLink: Handler<'guest_link_revoked'> = (state, { linkId, 
 /** For good: a link does not work again when the device is enabled. */
 export function endGuestLinks(state: DeviceState): DeviceState {
   if (state.guests.links.every(({ isEnded }) => isEnded)) return state;
-  return withLinks(
-    state,
-    state.guests.links.map((one) => ({ ...one, isEnded: true })),
-  );
+  const links = state.guests.links.map((link) => ({ ...link, isEnded: true }));
+  return withLinks(state, links);
 }
 
 export const applyGuestUse: Handler<'guest_link_used'> = (
@@ -191,10 +189,8 @@ function noteGuest(
 }
 
 function withLink(state: DeviceState, link: GuestLink): DeviceState {
-  return withLinks(
-    state,
-    state.guests.links.map((one) => (one.linkId === link.linkId ? link : one)),
-  );
+  const links = state.guests.links.map((former) => (former.linkId === link.linkId ? link : former));
+  return withLinks(state, links);
 }
 
 function withLinks(state: DeviceState, links: readonly GuestLink[]): DeviceState {

@@ -8,7 +8,6 @@ import type { Subscription } from '../messages/subscriptions.ts';
 export type Decision = { readonly nowMs: number; readonly effects: Effect[] };
 
 export type Effect =
-  /** Push to the sockets of the shards; `topic` is the full one. */
   | {
       kind: 'push';
       topic: string;
@@ -43,10 +42,8 @@ export type Effect =
   /** `generations`: of the credentials whose relay sessions stay. */
   | { kind: 'end_relay_sessions'; cause: RevokeCause; shards: readonly string[]; generations: readonly number[] }
   | { kind: 'write_members'; version: number; members: readonly Member[] }
-  /** End what the user follows of the device at that shard; the outcome comes back as `subscriptions_ended`. */
   | { kind: 'end_subscriptions'; userId: number; shard: string }
   | { kind: 'notify_waiting'; commandId: string }
-  /** The handling of a message threw: it is rejected, and its reason is for the log. */
   | { kind: 'log_failed_message'; spoolId: string; seq: number; error: unknown };
 
 /** What D1 is to know of a device; only a higher version replaces what it has. */
@@ -56,6 +53,5 @@ export type Projection = {
   isDisabled: boolean;
   connectionStatus: 0 | 1 | 2;
   lastOnlineAt: number | null;
-  /** Null where D1 knows whose it is. */
   owner: { ownerId: number; claimedAt: number | null } | null;
 };

@@ -20,7 +20,6 @@ import type { DeviceSettings, DeviceState } from './state.ts';
 
 export type DeviceEvent =
   | ({ kind: 'provisioned'; deviceId: string; settings: DeviceSettings } & Activation)
-  /** D1 has a record of a device that has no session any more. */
   | ({ kind: 'record_restored' } & LostDevice)
   /** A login at the broker or at a relay shard. `matchedDigest`: the stored digest that equals the password's. */
   | {
@@ -40,7 +39,6 @@ export type DeviceEvent =
       address: string | null;
       takenOver: { will: string | null } | null;
     }
-  /** The packets of one wake-up of the session that began then; `end` where they end it. */
   | {
       kind: 'edge_packets_received';
       startedAtMs: number;
@@ -53,7 +51,6 @@ export type DeviceEvent =
   | { kind: 'edge_checked'; open: OpenSession | null }
   | { kind: 'connection_reported'; report: ConnectionReport }
   | { kind: 'messages_received'; productKey: string; spoolId: string; messages: readonly InboundMessage[] }
-  /** Messages of the device that were dropped on their way because it sends too many. */
   | { kind: 'messages_dropped'; count: number }
   /** Saving the message's effect failed where that of others did not. */
   | { kind: 'message_put_aside'; spoolId: string; seq: number }

@@ -5,10 +5,7 @@ import type { DeviceState } from './state.ts';
 /** `Saved`: the form of `Value` in storage. */
 export type Slice<Value, Saved = Value> = {
   initial: Value;
-  /**
-   * The row that holds it. A row is written whole, so that slices share one if they change as often. `own`: a row with the
-   * slice's name. `none`: in memory only, or in tables of its own.
-   */
+  /** A row is written whole: slices that change as often share one. `none`: in memory, or in tables of its own. */
   row: 'administration' | 'activity' | 'own' | 'none';
   save?(value: Value): Saved;
   read?(saved: Saved): Value;

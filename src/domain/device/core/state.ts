@@ -103,7 +103,6 @@ export function readState(settings: DeviceSettings, rows: SavedRows): DeviceStat
   return { settings, ...makeSlices(read) };
 }
 
-/** The rows that are worth writing. @param saved the state as storage has it; undefined if it has none */
 export function rowsToSave(saved: DeviceState | undefined, state: DeviceState, nowMs: number): SavedRows {
   const before = saved ?? newState(state.settings);
   const changed = sliceNames.filter(

@@ -47,11 +47,7 @@ export type RejectionReason =
   | typeof droppedReason
   | 'handling_failed';
 
-/**
- * `accepted`: has its effect now. `duplicate`: had it before under this number, `redelivery`: under another. `ignored`:
- * is to have none (an echo of the service, or retained). A duplicate says once more why it was rejected, because the
- * first answer may be lost.
- */
+/** `duplicate`: had its effect before under this number, `redelivery`: under another. A duplicate repeats its reason. */
 export type MessageResult =
   | { result: 'accepted' | 'redelivery' | 'ignored' }
   | { result: 'duplicate'; reason?: RejectionReason }

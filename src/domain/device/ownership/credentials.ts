@@ -126,7 +126,7 @@ export function addPassword(
   const idle = valid.filter((password) => inUseUntilMs(credentials, password) <= nowMs);
   const inUse = valid.length - idle.length;
   if (inUse >= passwordsInUsePerDevice)
-    return { roomAtMs: Math.min(...valid.map((one) => inUseUntilMs(credentials, one))) };
+    return { roomAtMs: Math.min(...valid.map((password) => inUseUntilMs(credentials, password))) };
   const room = Math.max(maxValid - 1 - inUse, 0);
   const dropped = idle.slice(0, Math.max(idle.length - room, 0));
   const kept = withPasswords(
@@ -145,11 +145,13 @@ export function noteSession(
 ): CredentialsSlice {
   const { sessionDigest } = credentials;
   if (digest === sessionDigest) return credentials;
-  const isUnproven = credentials.passwords.some((one) => one.digest === digest && one.isUnproven === true);
-  const passwords = credentials.passwords.map((one) =>
-    one.digest === sessionDigest
-      ? { ...one, replacedAtMs: nowMs, ...(wasOpen && isUnproven && { isKept: true }) }
-      : one,
+  const isUnproven = credentials.passwords.some(
+    (password) => password.digest === digest && password.isUnproven === true,
+  );
+  const passwords = credentials.passwords.map((password) =>
+    password.digest === sessionDigest
+      ? { ...password, replacedAtMs: nowMs, ...(wasOpen && isUnproven && { isKept: true }) }
+      : password,
   );
   return { ...credentials, passwords, sessionDigest: digest };
 }
@@ -161,11 +163,13 @@ function hasContested(before: CredentialsSlice, after: CredentialsSlice): boolea
 
 export function noteUse(credentials: CredentialsSlice, digest: string, nowMs: number): CredentialsSlice {
   const isNews = credentials.passwords.some(
-    (one) => one.digest === digest && nowMs - (one.lastUsedAtMs ?? -Infinity) >= useResolutionMs,
+    (password) => password.digest === digest && nowMs - (password.lastUsedAtMs ?? -Infinity) >= useResolutionMs,
   );
   if (!isNews) return credentials;
-  const passwords = credentials.passwords.map((one) =>
-    one.digest === digest ? { ...one, firstUsedAtMs: one.firstUsedAtMs ?? nowMs, lastUsedAtMs: nowMs } : one,
+  const passwords = credentials.passwords.map((password) =>
+    password.digest === digest
+      ? { ...password, firstUsedAtMs: password.firstUsedAtMs ?? nowMs, lastUsedAtMs: nowMs }
+      : password,
   );
   return { ...credentials, passwords };
 }
@@ -194,7 +198,7 @@ export function replacePasswords(
 /** Keeps the passwords and ends the relay sessions that were opened with them, also where a shard misses that. */
 export function endGenerations(credentials: CredentialsSlice): CredentialsSlice {
   let { lastGeneration } = credentials;
-  const passwords = credentials.passwords.map((one) => ({ ...one, generation: ++lastGeneration }));
+  const passwords = credentials.passwords.map((password) => ({ ...password, generation: ++lastGeneration }));
   return { ...credentials, passwords, lastGeneration };
 }
 
@@ -211,7 +215,7 @@ function issue(
 }
 
 function withPasswords(credentials: CredentialsSlice, passwords: MessagingPassword[]): CredentialsSlice {
-  const ended = credentials.passwords.filter((one) => !passwords.includes(one)).map(({ digest }) => digest);
+  const ended = credentials.passwords.filter((password) => !passwords.includes(password)).map(({ digest }) => digest);
   if (ended.length === 0) return credentials;
   return { ...credentials, passwords, ended: [...credentials.ended, ...ended].slice(-maxEnded) };
 }

@@ -94,10 +94,8 @@ function endSharing(state: DeviceState, newOwnerId: number): DeviceState {
   const { sharing, identity } = state;
   const former = [identity.ownerId, ...sharing.members.map(({ userId }) => userId)];
   const unshared = sharing.members.length === 0 ? state : withMembers(state, []);
-  return endSubscriptionsOf(
-    unshared,
-    former.filter((userId) => userId !== newOwnerId),
-  );
+  const leaving = former.filter((userId) => userId !== newOwnerId);
+  return endSubscriptionsOf(unshared, leaving);
 }
 
 function endSubscriptionsOf(state: DeviceState, userIds: readonly number[]): DeviceState {

@@ -42,17 +42,14 @@ export type PresenceEvent =
   /** The session at the edge ended. `isEvidence`: until then the device was there. */
   | { kind: 'edge_ended'; endedAtMs: number; reason: EdgeEndReason; isEvidence: boolean }
   | { kind: 'revoked' }
-  /** Time has passed, or the device was disabled or enabled. */
   | { kind: 'due' };
 
 export type PresenceRules = {
-  /** The broker reports connects and disconnects; otherwise inactivity is watched. */
   reportsConnections: boolean;
   inactivityTimeoutMs: number;
   /** How long a session is believed in that the broker reported, without any message: its end may have been lost. */
   sessionSilenceMs: number;
   offlineGraceMs: number;
-  /** A disabled device is announced as offline, whatever its connection does. */
   isDisabled: boolean;
   /** The service has announced too much in the last minute to announce anything before. */
   announceFromMs: number;
