@@ -20,10 +20,11 @@ beforeAll(async () => {
   owner = await createUser();
 });
 
-async function createProduct(productKey = `product-${++count}`, more: object = {}): Promise<string> {
+async function createProduct(): Promise<string> {
+  const productKey = `product-${++count}`;
   const { code } = await call('POST', '/products', {
     token: owner.token,
-    body: { productKey, name: 'Switch', ...more },
+    body: { productKey, name: 'Switch' },
   });
   expect(code).toBe(200);
   return productKey;
@@ -33,9 +34,9 @@ function activate(body: unknown): Promise<Answer<Activation>> {
   return call('POST', '/devices/activate', { body });
 }
 
-async function logIn({ username, password }: Activation['mqtt'], nowUsing = password): Promise<string> {
+async function logIn({ username, password }: Activation['mqtt']): Promise<string> {
   const { productKey, deviceId } = parseMessagingName(username)!;
-  const passwordDigest = await digestOf(nowUsing);
+  const passwordDigest = await digestOf(password);
   const outcome = await sessionOf(deviceId).authenticate({ productKey, passwordDigest });
   return outcome.ok ? 'accepted' : wireErrorOf(outcome.refusal).message;
 }
