@@ -3,25 +3,21 @@
 
 export class BackOff {
   readonly #limits: { baseMs: number; capMs: number };
-  #failures = 0;
+  failures = 0;
 
   constructor(limits: { baseMs: number; capMs: number }) {
     this.#limits = limits;
   }
 
-  get failures(): number {
-    return this.#failures;
-  }
-
   /** Counts a failure and answers a random delay below a limit that doubles with each one. */
   nextDelayMs(): number {
     const { baseMs, capMs } = this.#limits;
-    const limitMs = Math.min(capMs, baseMs * 2 ** Math.min(this.#failures, 20));
-    this.#failures += 1;
+    const limitMs = Math.min(capMs, baseMs * 2 ** Math.min(this.failures, 20));
+    this.failures += 1;
     return Math.random() * limitMs;
   }
 
   reset(): void {
-    this.#failures = 0;
+    this.failures = 0;
   }
 }

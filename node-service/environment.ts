@@ -1,7 +1,9 @@
-// Rules for settings from the environment that the Node services have in common, as zod schemas whose messages say what
-// to do. Reads no setting by itself, and never repeats the value of a secret.
+// Settings from the environment that the Node services have in common, and rules for settings, as zod schemas whose
+// messages say what to do. It never repeats the value of a secret.
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+
+export type Environment = Partial<Record<string, string>>;
 
 /** `schemes` are named in `form`, for the message. */
 export const address = (about: string, form: string, schemes: string[], credentialsRemedy: string) =>
@@ -22,45 +24,74 @@ export const wholeNumber = (least: number, most: number) =>
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
   z.enum(values, { error: `must be one of: ${values.join(', ')}` });
 
+/** A service calls its secret `secretName`; the Worker takes several, and adds an S to the name. */
+export const commonSettings = (secretName: string) => ({
+  WORKER_URL: address(
+    'base address of the Worker, such as https://api.example.com',
+    'an http:// or https://',
+    ['http:', 'https:'],
+    `the Worker takes ${secretName}, leave them out`,
+  ).transform((text) => text.replace(/\/+$/, '')),
+  HEALTH_PORT: wholeNumber(0, 65_535).optional(),
+  HEALTH_HOST: z.string().default('127.0.0.1'),
+  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error']).default('info'),
+  LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
+});
+
+type CommonSettings = z.infer<z.ZodObject<ReturnType<typeof commonSettings>>>;
+
+export function toCommonConfig(env: CommonSettings) {
+  return {
+    health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
+    log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
+  };
+}
+
 /** `name` is what the Worker calls it. */
 export const sharedSecret = (name: string) =>
   z
     .string({ error: `is missing: set it to one of the Worker's ${name}` })
     .regex(/^[\x21-\x7e]{32,}$/, 'must have at least 32 printable characters; make one with: openssl rand -hex 32');
 
-/** Compose files and shells hand over unset variables as empty strings. */
-export function withoutEmpty(environment: NodeJS.ProcessEnv): Partial<Record<string, string>> {
-  return Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
-}
-
-/** Puts in the secrets that come from a file, named by the same variable with `_FILE`: containers are given them so. */
-export function addSecretsFromFiles(
-  given: Partial<Record<string, string>>,
-  names: readonly string[],
-  problems: string[],
-): void {
-  for (const name of names) {
-    const path = given[`${name}_FILE`];
-    if (path === undefined) continue;
-    if (given[name] !== undefined) problems.push(`${name} and ${name}_FILE are both set: set one of them`);
-    attempt(
-      problems,
-      () => (given[name] = readFileSync(path, 'utf8').trim()),
-      ({ code }) => `${name}_FILE cannot be read (${code ?? 'unknown'}): ${path}`,
-    );
+/** Reads the settings of the schema and their problems. A secret may come from a file, named by its variable with `_FILE`. */
+export function readSettings<T>(schema: z.ZodType<T>, environment: NodeJS.ProcessEnv, secretNames: readonly string[]) {
+  // Compose files and shells hand over unset variables as empty strings.
+  const given: Environment = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const problems: string[] = [];
+  for (const name of secretNames) {
+    const fileName = `${name}_FILE`;
+    if (given[name] !== undefined && given[fileName] !== undefined) {
+      problems.push(`${name} and ${fileName} are both set: set one of them`);
+    }
+    const secret = readSettingFile(given, fileName, problems);
+    if (secret !== undefined) given[name] = secret.toString().trim();
   }
+  const { data, error } = schema.safeParse(given);
+  problems.push(...(error?.issues ?? []).map(({ path, message }) => `${path.join('.')} ${message}`));
+  return { given, data, problems };
 }
 
-/** Does what may fail, and adds the explanation to the problems where it does. */
-export function attempt(
-  problems: string[],
-  act: () => unknown,
-  explain: (error: NodeJS.ErrnoException) => string,
-): void {
+/** undefined where the setting names no file, or one that cannot be read. */
+export function readSettingFile(given: Environment, name: string, problems: string[]): Buffer | undefined {
+  const path = given[name];
+  if (path === undefined) return undefined;
+  const explain = ({ code }: NodeJS.ErrnoException): string => `${name} cannot be read (${code ?? 'unknown'}): ${path}`;
+  return attempt(problems, () => readFileSync(path), explain);
+}
+
+/** A certificate needs its key. */
+export function checkKeyPair(given: Environment, [cert, key]: [cert: string, key: string], problems: string[]): void {
+  if ((given[cert] === undefined) === (given[key] === undefined)) return;
+  problems.push(`${cert} and ${key} belong together: set both or neither`);
+}
+
+/** Does what may fail, and adds the explanation to the problems if it does. */
+export function attempt<T>(problems: string[], act: () => T, explain: (error: NodeJS.ErrnoException) => string) {
   try {
-    act();
+    return act();
   } catch (error) {
     problems.push(explain(error as NodeJS.ErrnoException));
+    return undefined;
   }
 }
 

@@ -1,18 +1,21 @@
 // Reads the environment into a typed configuration, once, at start, and reports all problems together with what to do.
 // Nothing else reads process.env. Secrets are never printed.
 import { X509Certificate } from 'node:crypto';
-import { accessSync, constants, mkdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
 import { keptClientId } from './broker/client-id.ts';
 import {
-  addSecretsFromFiles,
   address,
   attempt,
+  checkKeyPair,
+  commonSettings,
   oneOf,
+  readSettingFile,
+  readSettings,
   sharedSecret,
+  toCommonConfig,
   wholeNumber,
-  withoutEmpty,
 } from '../../node-service/environment.ts';
 import { describeError } from '../../node-service/log.ts';
 
@@ -30,12 +33,7 @@ const deadLettersMaxBytes = 52_428_800;
 const maxTries = 10;
 
 const environmentSchema = z.object({
-  WORKER_URL: address(
-    'base address of the Worker, such as https://api.example.com',
-    'an http:// or https://',
-    ['http:', 'https:'],
-    'the Worker takes BRIDGE_SECRET, leave them out',
-  ).transform((text) => text.replace(/\/+$/, '')),
+  ...commonSettings('BRIDGE_SECRET'),
   BRIDGE_SECRET: sharedSecret('BRIDGE_SECRETS'),
   BRIDGE_ID: z
     .string({ error: 'is missing: give this bridge a name that stays the same over restarts, such as bridge-1' })
@@ -57,45 +55,19 @@ const environmentSchema = z.object({
   DEVICE_MESSAGES_PER_SECOND: wholeNumber(1, 1_000_000).default(50),
   UPLINK_STALLED_AFTER_SECONDS: wholeNumber(1, 86_400).default(60),
   STANDBY_LOGIN_CHECK_SECONDS: wholeNumber(0, 86_400).default(300),
-  HEALTH_PORT: wholeNumber(0, 65_535).optional(),
-  HEALTH_HOST: z.string().default('127.0.0.1'),
-  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error']).default('info'),
-  LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
-
-const secretNames = ['BRIDGE_SECRET', 'MQTT_PASSWORD'];
-
-/** Read apart from the schema, as are MQTT_SERVERNAME and MQTT_CLIENT_ID: their problems are told with all others. */
-const tlsFiles = [
-  ['ca', 'MQTT_CA_FILE'],
-  ['cert', 'MQTT_CERT_FILE'],
-  ['key', 'MQTT_KEY_FILE'],
-] as const;
 
 /** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { problems: string[] } {
-  const given = withoutEmpty(environment);
-  const problems: string[] = [];
-  addSecretsFromFiles(given, secretNames, problems);
-  const parsed = environmentSchema.safeParse(given);
-  if (!parsed.success) problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`));
-
+  const { given, data, problems } = readSettings(environmentSchema, environment, ['BRIDGE_SECRET', 'MQTT_PASSWORD']);
   if (given['MQTT_PASSWORD'] !== undefined && given['MQTT_USERNAME'] === undefined) {
     problems.push('MQTT_USERNAME is missing: MQTT_PASSWORD needs it');
   }
-  if ((given['MQTT_CERT_FILE'] === undefined) !== (given['MQTT_KEY_FILE'] === undefined)) {
-    problems.push('MQTT_CERT_FILE and MQTT_KEY_FILE belong together: set both or neither');
-  }
-  const servername = given['MQTT_SERVERNAME'];
-  const tls: TlsOptions = servername === undefined ? {} : { servername };
-  for (const [member, name] of tlsFiles) {
-    const path = given[name];
-    if (path === undefined) continue;
-    attempt(
-      problems,
-      () => (tls[member] = readFileSync(path)),
-      ({ code }) => `${name} cannot be read (${code ?? 'unknown'}): ${path}`,
-    );
+  checkKeyPair(given, ['MQTT_CERT_FILE', 'MQTT_KEY_FILE'], problems);
+  const tls: TlsOptions = given['MQTT_SERVERNAME'] === undefined ? {} : { servername: given['MQTT_SERVERNAME'] };
+  for (const member of ['ca', 'cert', 'key'] as const) {
+    const file = readSettingFile(given, `MQTT_${member.toUpperCase()}_FILE`, problems);
+    if (file !== undefined) tls[member] = file;
   }
   const usesTls = Object.keys(given).some((name) => /^MQTT_(CA_FILE|CERT_FILE|KEY_FILE|SERVERNAME)$/.test(name));
   if (usesTls && !/^(mqtts|wss):/.test(given['MQTT_URL'] ?? '')) {
@@ -118,7 +90,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
   const explainDir = ({ code }: NodeJS.ErrnoException): string =>
     `SPOOL_DIR cannot be written (${code ?? 'unknown'}): make the folder and give it to the user of this process`;
   const dir = given['SPOOL_DIR'];
-  attempt(problems, () => makeWritableDir(dir), explainDir);
+  if (dir !== undefined) attempt(problems, () => makeWritableDir(dir), explainDir);
   let clientId = given['MQTT_CLIENT_ID'];
   if (clientId === undefined && dir !== undefined && problems.length === 0) {
     const explainClientId = (error: Error): string =>
@@ -126,8 +98,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): BridgeConfig | { pro
     attempt(problems, () => (clientId = keptClientId(dir)), explainClientId);
   }
 
-  if (!parsed.success || clientId === undefined || problems.length > 0) return { problems };
-  return toConfig(parsed.data, clientId, tls);
+  if (data === undefined || clientId === undefined || problems.length > 0) return { problems };
+  return toConfig(data, clientId, tls);
 }
 
 function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls: TlsOptions) {
@@ -142,8 +114,7 @@ function toConfig(env: z.infer<typeof environmentSchema>, clientId: string, tls:
     deadLetters: { dir: env.SPOOL_DIR, maxBytes: deadLettersMaxBytes },
     uplink: { maxTries, stalledAfterMs: env.UPLINK_STALLED_AFTER_SECONDS * 1000 },
     loginCheck: { everyMs: env.STANDBY_LOGIN_CHECK_SECONDS * 1000, username: env.MQTT_CHECK_USERNAME },
-    health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
-    log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
+    ...toCommonConfig(env),
   };
 }
 
@@ -155,8 +126,7 @@ function splitCertificates(authorities: Buffer): string[] {
     .filter((block) => /^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(block));
 }
 
-function makeWritableDir(dir: string | undefined): void {
-  if (dir === undefined) return;
+function makeWritableDir(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
 }

@@ -28,7 +28,8 @@ export function readCertificate(files: CertificateFiles): Certificate {
 export class CurrentCertificate {
   readonly #files: CertificateFiles;
   readonly #log: Log;
-  #current: Certificate;
+  /** For the next connection; open ones keep theirs. */
+  current: Certificate;
   #lastProblem: string | undefined;
   #timer: NodeJS.Timeout;
 
@@ -36,18 +37,9 @@ export class CurrentCertificate {
   constructor(files: CertificateFiles, log: Log) {
     this.#files = files;
     this.#log = log;
-    this.#current = readCertificate(files);
+    this.current = readCertificate(files);
     // By their contents, not by a watch on the files: those that tools replace are links or renamed into their place.
     this.#timer = setInterval(() => this.#look(), lookEveryMs).unref();
-  }
-
-  /** For the next connection; open ones keep theirs. */
-  get context(): SecureContext {
-    return this.#current.context;
-  }
-
-  get expiresAtMs(): number {
-    return this.#current.expiresAtMs;
   }
 
   stop(): void {
@@ -57,10 +49,10 @@ export class CurrentCertificate {
   #look(): void {
     try {
       const { certFile, keyFile } = this.#files;
-      if (readFileSync(certFile, 'utf8') + readFileSync(keyFile, 'utf8') === this.#current.contents) return;
-      this.#current = readCertificate(this.#files);
+      if (readFileSync(certFile, 'utf8') + readFileSync(keyFile, 'utf8') === this.current.contents) return;
+      this.current = readCertificate(this.#files);
       this.#lastProblem = undefined;
-      this.#log.info('new certificate in use', { expiresAt: new Date(this.#current.expiresAtMs).toISOString() });
+      this.#log.info('new certificate in use', { expiresAt: new Date(this.current.expiresAtMs).toISOString() });
     } catch (error) {
       const problem = describeError(error);
       // Between the two files of a renewal they do not fit together for a moment.

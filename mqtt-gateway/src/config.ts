@@ -2,13 +2,13 @@
 // Nothing else reads process.env. Secrets are never printed.
 import { z } from 'zod';
 import {
-  addSecretsFromFiles,
-  address,
   attempt,
-  oneOf,
+  checkKeyPair,
+  commonSettings,
+  readSettings,
   sharedSecret,
+  toCommonConfig,
   wholeNumber,
-  withoutEmpty,
 } from '../../node-service/environment.ts';
 import { readCertificate } from './certificate.ts';
 
@@ -30,12 +30,7 @@ const fixedLimits = {
 };
 
 const environmentSchema = z.object({
-  WORKER_URL: address(
-    'base address of the Worker, such as https://api.example.com',
-    'an http:// or https://',
-    ['http:', 'https:'],
-    'the Worker takes GATEWAY_SECRET, leave them out',
-  ).transform((text) => text.replace(/\/+$/, '')),
+  ...commonSettings('GATEWAY_SECRET'),
   GATEWAY_SECRET: sharedSecret('GATEWAY_SECRETS'),
   LISTEN_HOST: z.string().optional(),
   MQTT_PORT: listening.prefault('1883'),
@@ -46,26 +41,13 @@ const environmentSchema = z.object({
   MAX_UNAUTHENTICATED: wholeNumber(1, 1_000_000).default(1_000),
   MAX_UNAUTHENTICATED_PER_ADDRESS: wholeNumber(1, 1_000_000).default(100),
   DRAIN_SECONDS: wholeNumber(0, 300).default(5),
-  HEALTH_PORT: wholeNumber(0, 65_535).optional(),
-  HEALTH_HOST: z.string().default('127.0.0.1'),
-  LOG_LEVEL: oneOf(['debug', 'info', 'warn', 'error']).default('info'),
-  LOG_FORMAT: oneOf(['json', 'pretty']).default('json'),
 });
-
-type Settings = z.infer<typeof environmentSchema>;
 
 /** Answers either a whole configuration or every problem found, each a line that says what to do. */
 export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { problems: string[] } {
-  const given = withoutEmpty(environment);
-  const problems: string[] = [];
-  addSecretsFromFiles(given, ['GATEWAY_SECRET'], problems);
-  const parsed = environmentSchema.safeParse(given);
-  if (!parsed.success) problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`));
-
+  const { given, data, problems } = readSettings(environmentSchema, environment, ['GATEWAY_SECRET']);
   const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, MQTT_TLS_PORT: tlsPort } = given;
-  if ((certFile === undefined) !== (keyFile === undefined)) {
-    problems.push('TLS_CERT_FILE and TLS_KEY_FILE belong together: set both or neither');
-  }
+  checkKeyPair(given, ['TLS_CERT_FILE', 'TLS_KEY_FILE'], problems);
   if (tlsPort !== undefined && tlsPort !== 'off' && certFile === undefined) {
     problems.push('TLS_CERT_FILE is missing: MQTT_TLS_PORT needs a certificate');
   }
@@ -73,25 +55,19 @@ export function readConfig(environment: NodeJS.ProcessEnv): GatewayConfig | { pr
     problems.push('MQTT_PORT is off and there is no port for TLS: set one of the two');
   }
   if (certFile !== undefined && keyFile !== undefined) {
-    attempt(
-      problems,
-      () => readCertificate({ certFile, keyFile }),
-      (error) => error.message,
-    );
+    const explain = ({ message }: Error): string => message;
+    attempt(problems, () => readCertificate({ certFile, keyFile }), explain);
   }
-  if (!parsed.success || problems.length > 0) return { problems };
-  return toConfig(parsed.data);
+  return data === undefined || problems.length > 0 ? { problems } : toConfig(data);
 }
 
-function toConfig(env: Settings) {
-  const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile } = env;
-  const { MQTT_TLS_PORT: tlsPort = 8883 } = env;
+function toConfig(env: z.infer<typeof environmentSchema>) {
+  const { TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, MQTT_TLS_PORT: port = 8883 } = env;
   return {
     worker: { url: env.WORKER_URL, secret: env.GATEWAY_SECRET },
     host: env.LISTEN_HOST,
     tcpPort: env.MQTT_PORT,
-    tls:
-      tlsPort === null || certFile === undefined || keyFile === undefined ? null : { port: tlsPort, certFile, keyFile },
+    tls: port === null || certFile === undefined || keyFile === undefined ? null : { port, certFile, keyFile },
     limits: {
       connections: env.MAX_CONNECTIONS,
       unauthenticated: env.MAX_UNAUTHENTICATED,
@@ -99,7 +75,6 @@ function toConfig(env: Settings) {
       ...fixedLimits,
     },
     drainMs: env.DRAIN_SECONDS * 1000,
-    health: env.HEALTH_PORT === undefined ? undefined : { host: env.HEALTH_HOST, port: env.HEALTH_PORT },
-    log: { level: env.LOG_LEVEL, format: env.LOG_FORMAT },
+    ...toCommonConfig(env),
   };
 }

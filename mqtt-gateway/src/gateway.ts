@@ -48,12 +48,12 @@ export class Gateway {
       'Open connections that the Worker has not answered yet',
       () => this.#admission.unauthenticatedCount,
     );
-    if (this.#certificate !== undefined) {
-      const certificate = this.#certificate;
+    const certificate = this.#certificate;
+    if (certificate !== undefined) {
       this.#metrics.observe(
         'certificate_expires_seconds',
         'Seconds until the certificate in use expires',
-        () => (certificate.expiresAtMs - Date.now()) / 1000,
+        () => (certificate.current.expiresAtMs - Date.now()) / 1000,
       );
     }
     this.#lookTimer = setInterval(() => this.#look(), lookEveryMs);
@@ -131,7 +131,7 @@ export class Gateway {
 
   #secure(listener: Listener, raw: Socket): Socket {
     if (listener === 'tcp' || this.#certificate === undefined) return raw;
-    return new TLSSocket(raw, { isServer: true, secureContext: this.#certificate.context });
+    return new TLSSocket(raw, { isServer: true, secureContext: this.#certificate.current.context });
   }
 
   #openWorker(deviceId: string, address: string): WebSocket {

@@ -4,7 +4,8 @@
 export class WorkerClock {
   /** The Worker's time minus ours, from the fastest frame so far: too small by the time that frame took. */
   #offsetMs: number | null = null;
-  #shortestRoundTripMs: number | null = null;
+  /** The shortest so far; null before one was measured. */
+  roundTripMs: number | null = null;
 
   /** A frame that left the Worker at `workerNowMs` arrived. */
   noteFrame(workerNowMs: number, nowMs: number): void {
@@ -12,14 +13,10 @@ export class WorkerClock {
   }
 
   noteRoundTrip(durationMs: number): void {
-    this.#shortestRoundTripMs = Math.min(this.#shortestRoundTripMs ?? Infinity, durationMs);
-  }
-
-  get roundTripMs(): number | null {
-    return this.#shortestRoundTripMs;
+    this.roundTripMs = Math.min(this.roundTripMs ?? Infinity, durationMs);
   }
 
   nowMs(ourNowMs: number): number {
-    return ourNowMs + (this.#offsetMs ?? 0) + (this.#shortestRoundTripMs ?? 0) / 2;
+    return ourNowMs + (this.#offsetMs ?? 0) + (this.roundTripMs ?? 0) / 2;
   }
 }

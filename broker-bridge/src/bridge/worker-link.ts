@@ -58,11 +58,12 @@ const remedies = {
 };
 
 export class WorkerLink {
+  /** The Worker has sent `welcome`. */
+  isConnected = false;
   readonly #options: LinkOptions;
   #clock = new WorkerClock();
   readonly #backOff = new BackOff({ baseMs: 100, capMs: 5000 });
   #socket: WebSocket | null = null;
-  #isWelcome = false;
   #wasEverWelcome = false;
   #welcomeAtMs = 0;
   #lastFrameAtMs = 0;
@@ -77,13 +78,9 @@ export class WorkerLink {
     this.#options = options;
   }
 
-  get isConnected(): boolean {
-    return this.#isWelcome;
-  }
-
   /** No other bridge can have been made active by now. */
   get isRoleSure(): boolean {
-    return this.#isWelcome && performance.now() - this.#answeredPingAtMs < roleIsSureForMs;
+    return this.isConnected && performance.now() - this.#answeredPingAtMs < roleIsSureForMs;
   }
 
   nowMs(): number {
@@ -102,11 +99,11 @@ export class WorkerLink {
 
   /** Reconnects, to learn again which role this bridge has. */
   restart(): void {
-    if (this.#isWelcome) this.#socket?.terminate();
+    if (this.isConnected) this.#socket?.terminate();
   }
 
   send(frame: BridgeFrame): boolean {
-    if (!this.#isWelcome || this.#socket?.readyState !== WebSocket.OPEN) return false;
+    if (!this.isConnected || this.#socket?.readyState !== WebSocket.OPEN) return false;
     this.#socket.send(JSON.stringify(frame));
     return true;
   }
@@ -208,8 +205,8 @@ export class WorkerLink {
       return;
     }
     this.#clock.noteFrame(frame.nowMs, Date.now());
-    if (!this.#isWelcome) {
-      this.#isWelcome = true;
+    if (!this.isConnected) {
+      this.isConnected = true;
       this.#wasEverWelcome = true;
       this.#welcomeAtMs = Date.now();
       this.#options.log.info('connected to the Worker');
@@ -221,8 +218,8 @@ export class WorkerLink {
   #noteClose(cause: string, refusedStatus: number | null, reason: string): void {
     clearInterval(this.#watchTimer);
     this.#socket = null;
-    const wasWelcome = this.#isWelcome;
-    this.#isWelcome = false;
+    const wasWelcome = this.isConnected;
+    this.isConnected = false;
     if (wasWelcome) this.#options.onConnectedChange(false, this.#lastFrameAtMs);
     if (!this.#isWanted) return;
     this.#options.onRetry();

@@ -1,4 +1,4 @@
-// The MQTT client ids that the bridge makes up. That of a bridge that was given none is random, made at the first start, kept in the spool folder. It is a
+// The MQTT client id of a bridge that was given none: random, made at the first start, kept in the spool folder. It is a
 // secret, because brokers that do not bind it to a login hand the session to whoever names it, subscriptions included.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -15,9 +15,4 @@ export function keptClientId(spoolDir: string): string {
   const clientId = readFileSync(path, 'utf8').trim();
   if (!/^latchwork-bridge-[0-9a-f]{32}$/.test(clientId)) throw new Error('it does not hold a client id');
   return clientId;
-}
-
-/** Of a connection that only tries the login: another one each time, so that no two take each other's. */
-export function checkClientId(): string {
-  return `latchwork-bridge-check-${randomBytes(6).toString('hex')}`;
 }

@@ -1,7 +1,7 @@
 // Whether the broker lets this bridge in, tried now and then while it stands by: a wrong password shows before a take-over. Connects
 // under a client id of its own, without a session, and leaves at once: it must not touch the session that the active bridge has.
+import { randomBytes } from 'node:crypto';
 import mqtt, { type IClientOptions } from 'mqtt';
-import { checkClientId } from './client-id.ts';
 import type { MqttConfig } from '../config.ts';
 import { runDetached } from '../../../node-service/detached.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
@@ -23,7 +23,7 @@ export class LoginCheck {
   readonly #config: MqttConfig;
   readonly #options: Options;
   readonly #log: Log;
-  #state: LoginState = 'unknown';
+  state: LoginState = 'unknown';
   #timer: NodeJS.Timeout | undefined;
   /** Another one after each `stop`: what an attempt from before finds counts for nothing. */
   #run: symbol | undefined;
@@ -34,12 +34,8 @@ export class LoginCheck {
     this.#log = log;
   }
 
-  get state(): LoginState {
-    return this.#state;
-  }
-
   get hasFailed(): boolean {
-    return this.#state === 'refused' || this.#state === 'unreachable';
+    return this.state === 'refused' || this.state === 'unreachable';
   }
 
   start(): void {
@@ -50,7 +46,7 @@ export class LoginCheck {
 
   stop(): void {
     this.#run = undefined;
-    this.#state = 'unknown';
+    this.state = 'unknown';
     clearTimeout(this.#timer);
   }
 
@@ -73,8 +69,8 @@ export class LoginCheck {
   }
 
   #note({ state, cause, refusedCode }: Attempt): void {
-    const before = this.#state;
-    this.#state = state;
+    const before = this.state;
+    this.state = state;
     if (state === before) return;
     if (state === 'accepted') this.#log.info('the broker would let this standby in');
     else if (state === 'refused') {
@@ -93,7 +89,8 @@ export class LoginCheck {
     const options: IClientOptions = {
       ...connectOptions(this.#config, version),
       ...(username !== undefined && { username }),
-      clientId: username ?? checkClientId(),
+      // Another one each time, so that no two take each other's.
+      clientId: username ?? `latchwork-bridge-check-${randomBytes(6).toString('hex')}`,
       clean: true,
       manualConnect: false,
     };

@@ -29,12 +29,15 @@ export class Spool {
   readonly spoolId: string;
   /** When the last message before this start was received, 0 where there was none. */
   readonly lastReceivedAtMs: number;
+  /** Messages on the disk that the Worker has not answered for, and their bytes. */
+  depth: number;
+  bytes: number;
+  isFull = false;
+  isUnreadable = false;
   readonly #maxBytes: number;
   readonly #log: Log;
   readonly #thread: SpoolThread;
   #nextSeq: number;
-  #depth: number;
-  #bytes: number;
   #pending: Pending[] = [];
   #pendingBytes = 0;
   #waitingForMemory: (() => void)[] = [];
@@ -48,8 +51,6 @@ export class Spool {
   #unread: number;
   #lastHandedOut = 0;
   #load: Promise<void> | null = null;
-  #isFull = false;
-  #isUnreadable = false;
   #isClosed = false;
 
   private constructor({ maxBytes, log }: SpoolOptions, thread: SpoolThread, state: OpenedSpool) {
@@ -59,9 +60,9 @@ export class Spool {
     this.#log = log;
     this.#thread = thread;
     this.#nextSeq = state.lastSeq === 0 ? 1 : state.lastSeq + skippedSeqs;
-    this.#depth = state.depth;
+    this.depth = state.depth;
     this.#unread = state.depth;
-    this.#bytes = state.bytes;
+    this.bytes = state.bytes;
   }
 
   /** @throws Error that says what to do where the database cannot be opened */
@@ -74,26 +75,9 @@ export class Spool {
     return { spool, deliveries: state.deliveries };
   }
 
-  /** Messages on the disk that the Worker has not answered for, and their bytes. */
-  get depth(): number {
-    return this.#depth;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** Messages from the broker that are not on the disk yet, and so not acknowledged. */
   get pendingCount(): number {
     return this.#pending.length;
-  }
-
-  get isFull(): boolean {
-    return this.#isFull;
-  }
-
-  get isUnreadable(): boolean {
-    return this.#isUnreadable;
   }
 
   /**
@@ -146,7 +130,7 @@ export class Spool {
   async fetch(seqs: number[]): Promise<SpoolItem[]> {
     for (;;) {
       try {
-        const items = await this.#thread.readThese(seqs);
+        const items = await this.#thread.read('readThese', [seqs]);
         this.#countHandedOut(items, 1);
         return items;
       } catch (error) {
@@ -160,10 +144,10 @@ export class Spool {
   /** The Worker has answered for it, or it lies in the dead letters. */
   markDone(item: SpoolItem): void {
     this.#doneSeqs.push(item.seq);
-    this.#depth -= 1;
-    this.#bytes -= countBytes(item);
+    this.depth -= 1;
+    this.bytes -= countBytes(item);
     this.#countHandedOut([item], -1);
-    if (this.#isFull) this.#startCommit();
+    if (this.isFull) this.#startCommit();
     else this.#deleteSoon();
     this.#loadMore();
   }
@@ -179,7 +163,7 @@ export class Spool {
     await this.#commit;
     clearTimeout(this.#deleteTimer);
     await this.#load;
-    await this.#thread.close();
+    await this.#thread.call('close', []);
   }
 
   #startCommit(): void {
@@ -196,7 +180,8 @@ export class Spool {
       const session = group.findLast(({ delivery }) => delivery !== null)?.delivery?.session ?? this.#spooledSession;
       try {
         const packed = group.length === 0 ? null : packGroup(group, session, session !== this.#spooledSession);
-        await this.#thread.commit(packed, Float64Array.from(doneSeqs));
+        const transfer = packed === null ? [] : [packed.numbers.buffer, packed.payloads.buffer];
+        await this.#thread.call('commit', [packed, Float64Array.from(doneSeqs)], transfer);
       } catch (error) {
         this.#log.error('the disk refuses the spool: messages wait unacknowledged', {
           alarm: true,
@@ -223,13 +208,13 @@ export class Spool {
 
   /** What fits; nothing while the spool is full. */
   #takeGroup(): Pending[] {
-    const roomBytes = this.#maxBytes - this.#bytes;
+    const roomBytes = this.#maxBytes - this.bytes;
     let bytes = 0;
     let count = 0;
     for (const { item } of this.#pending) {
       const size = countBytes(item);
       // An empty spool takes even a message that is larger than it may be: it would wait for ever.
-      const hasRoom = bytes + size <= roomBytes || (count === 0 && this.#depth === 0);
+      const hasRoom = bytes + size <= roomBytes || (count === 0 && this.depth === 0);
       if (!hasRoom || (count > 0 && bytes + size > maxGroupBytes)) break;
       bytes += size;
       count += 1;
@@ -239,9 +224,9 @@ export class Spool {
   }
 
   #noteFull(isFull: boolean): void {
-    if (isFull === this.#isFull) return;
-    this.#isFull = isFull;
-    const fields = { bytes: this.#bytes, depth: this.#depth };
+    if (isFull === this.isFull) return;
+    this.isFull = isFull;
+    const fields = { bytes: this.bytes, depth: this.depth };
     if (!isFull) this.#log.info('the spool has room again', fields);
     else this.#log.error('the spool is full: messages wait unacknowledged at the broker', { alarm: true, ...fields });
   }
@@ -251,8 +236,8 @@ export class Spool {
     const items = group.map(({ item }) => item);
     const bytes = items.reduce((sum, item) => sum + countBytes(item), 0);
     this.#pendingBytes -= bytes;
-    this.#bytes += bytes;
-    this.#depth += items.length;
+    this.bytes += bytes;
+    this.depth += items.length;
     this.#unread += items.length;
     const hasRoom = this.#handedOut.items < maxHandedOut.items && this.#handedOut.bytes < maxHandedOut.bytes;
     if (this.#unread === items.length && this.#load === null && hasRoom) this.#handOut(items);
@@ -287,12 +272,12 @@ export class Spool {
 
   async #loadFromDisk(): Promise<void> {
     try {
-      const items = await this.#thread.read(this.#lastHandedOut, readAtOnce.items, readAtOnce.bytes);
+      const items = await this.#thread.read('read', [this.#lastHandedOut, readAtOnce.items, readAtOnce.bytes]);
       if (items.length === 0) throw new Error(`${this.#unread} messages are missing`);
       this.#handOut(items);
-      this.#isUnreadable = false;
+      this.isUnreadable = false;
     } catch (error) {
-      this.#isUnreadable = true;
+      this.isUnreadable = true;
       this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
       await wait(diskRetryMs, undefined, { ref: false });
     }

@@ -1,7 +1,7 @@
 // Asks the spool's thread: a flush blocks for as long as the disk takes, and must not block the broker or commands.
 // Answers come in the order of the requests. It decides nothing about when to ask or what to do after a failure.
 import { Worker } from 'node:worker_threads';
-import type { OpenedSpool, SpoolDatabase, SpoolGroup, SpoolItem } from './database.ts';
+import type { OpenedSpool, SpoolDatabase, SpoolItem } from './database.ts';
 
 export type SpoolThreadOptions = { dir: string; bridgeId: string; lockWaitMs: number };
 
@@ -27,25 +27,14 @@ export class SpoolThread {
     return { thread, state: (await thread.#next()) as OpenedSpool };
   }
 
-  /** Resolves when both would survive a power cut; rejects when the disk refuses, and then may be asked again. */
-  async commit(group: SpoolGroup | null, doneSeqs: Float64Array): Promise<void> {
-    const transfer = group === null ? [] : [group.numbers.buffer, group.payloads.buffer];
-    await this.#call('commit', [group, doneSeqs], transfer);
+  /** A Buffer arrives as what it is made of. */
+  async read<M extends 'read' | 'readThese'>(method: M, args: Parameters<SpoolDatabase[M]>): Promise<SpoolItem[]> {
+    const items = await this.call(method, args);
+    return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
   }
 
-  async read(...args: Parameters<SpoolDatabase['read']>): Promise<SpoolItem[]> {
-    return restoreBuffers(await this.#call('read', args));
-  }
-
-  async readThese(seqs: number[]): Promise<SpoolItem[]> {
-    return restoreBuffers(await this.#call('readThese', [seqs]));
-  }
-
-  async close(): Promise<void> {
-    await this.#call('close', []);
-  }
-
-  #call<M extends SpoolMethod>(
+  /** Rejects when the disk refuses, and then may be asked again. The buffers of `transfer` are gone here afterwards. */
+  call<M extends SpoolMethod>(
     method: M,
     args: Parameters<SpoolDatabase[M]>,
     transfer: ArrayBuffer[] = [],
@@ -59,9 +48,4 @@ export class SpoolThread {
     if ('failure' in answer) throw new Error(answer.failure);
     return answer.value;
   }
-}
-
-/** A Buffer arrives as what it is made of. */
-function restoreBuffers(items: SpoolItem[]): SpoolItem[] {
-  return items.map((item) => ({ ...item, payload: Buffer.from(item.payload.buffer) }));
 }

@@ -21,7 +21,7 @@ import type { Spool } from '../spool/spool.ts';
 import type { UplinkClient, UplinkOutcome } from './client.ts';
 import { prepare, type UplinkMessage } from './message.ts';
 import { UplinkProgress } from './progress.ts';
-import { UplinkWindow } from './window.ts';
+import { resizeWindow, smallestWindow } from './window.ts';
 
 type Parts = {
   spool: Spool;
@@ -59,8 +59,9 @@ export class Uplink {
   });
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #underWay: Record<QueueName, number> = { usual: 0, held: 0 };
-  readonly #window = new UplinkWindow();
+  #windowSize = smallestWindow;
   readonly progress: UplinkProgress;
+  isUnauthorized = false;
   #failuresInARow = 0;
   #takenMessages = 0;
   #pausedUntilMs = 0;
@@ -69,17 +70,12 @@ export class Uplink {
   #pauseTimer: NodeJS.Timeout | undefined;
   #lingerTimer: NodeJS.Timeout | undefined;
   #hasLingered = false;
-  #isUnauthorized = false;
   #isStopped = false;
   #onIdle: (() => void) | null = null;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.progress = new UplinkProgress({ ...parts, oldestReceivedAtMs: () => this.#queue.oldestReceivedAtMs() });
-  }
-
-  get isUnauthorized(): boolean {
-    return this.#isUnauthorized;
   }
 
   start(): void {
@@ -131,7 +127,7 @@ export class Uplink {
   }
 
   get #isFailing(): boolean {
-    return this.#backOff.failures > 0 || this.#isUnauthorized;
+    return this.#backOff.failures > 0 || this.isUnauthorized;
   }
 
   #checkIdle(): void {
@@ -178,17 +174,17 @@ export class Uplink {
   }
 
   #windowOf(name: QueueName): number {
-    return name === 'usual' ? this.#window.size : 1;
+    return name === 'usual' ? this.#windowSize : 1;
   }
 
   async #sendBatch(name: QueueName, batch: UplinkMessage[]): Promise<void> {
     this.#underWay[name] += 1;
-    const fillsWindow = this.#underWay.usual >= this.#window.size && batch.length >= maxBatchItems / 2;
+    const fillsWindow = this.#underWay.usual >= this.#windowSize && batch.length >= maxBatchItems / 2;
     const sentAtMs = performance.now();
     const { items } = await this.#deliver(batch);
     this.#underWay[name] -= 1;
     if (fillsWindow && items.size === 0) {
-      this.#window.noteAnswer(performance.now() - sentAtMs, this.#parts.roundTripMs());
+      this.#windowSize = resizeWindow(this.#windowSize, performance.now() - sentAtMs, this.#parts.roundTripMs());
     }
     this.#parts.metrics.retries.inc(items.size);
     this.#queue.finish(batch, items);
@@ -366,7 +362,7 @@ export class Uplink {
   #noteWorkerAnswers(): void {
     if (this.#isFailing) this.#parts.log.info('the Worker takes messages again');
     this.#backOff.reset();
-    this.#isUnauthorized = false;
+    this.isUnauthorized = false;
     this.#isBackingOff = false;
     this.#pausedUntilMs = 0;
     this.#failuresInARow = 0;
@@ -385,7 +381,7 @@ export class Uplink {
   }
 
   #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
-    this.#isUnauthorized = true;
+    this.isUnauthorized = true;
     this.#isBackingOff = false;
     this.progress.note('secret_refused');
     this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;

@@ -1,14 +1,14 @@
 // How many batches a bridge has under way, by how far the Worker is and how long it takes.
 import { expect, it } from 'vitest';
-import { UplinkWindow } from '../../../broker-bridge/src/uplink/window.ts';
+import { resizeWindow, smallestWindow } from '../../../broker-bridge/src/uplink/window.ts';
 
 /** A Worker that handles one batch after the other; answers how many are under way in the end. */
 function settle(roundTripMs: number | null, perBatchMs: number): number[] {
-  const window = new UplinkWindow();
+  let size = smallestWindow;
   return Array.from({ length: 100 }, () => {
-    const answerMs = Math.max(window.size * perBatchMs, (roundTripMs ?? 0) + perBatchMs);
-    window.noteAnswer(answerMs, roundTripMs);
-    return window.size;
+    const answerMs = Math.max(size * perBatchMs, (roundTripMs ?? 0) + perBatchMs);
+    size = resizeWindow(size, answerMs, roundTripMs);
+    return size;
   });
 }
 
