@@ -19,7 +19,15 @@ const usage = `Usage: npm run board -- [--api URL] [--product KEY] [--serial SN]
 
   Then type up, middle or down, or properties as JSON, e.g. {"wifi_rssi":-60}, to report them.`;
 
-const { api, product, serial } = readArguments();
+const options = {
+  api: { type: 'string', default: 'http://127.0.0.1:8787' },
+  product: { type: 'string', default: 'demo-switch' },
+  serial: { type: 'string', default: 'MY-BOARD-1' },
+} as const;
+const { api, product, serial } = readCommandLine({ name: 'npm run board', usage, options }, ({ values }) => ({
+  ...values,
+  api: readBaseAddress('--api', values.api),
+}));
 try {
   const { deviceId, mqtt, topics } = await activate(connectApi(api), product, serial);
   const { server, port, username, password, clientId } = mqtt;
@@ -67,17 +75,4 @@ function readReport(line: string): Record<string, unknown> | undefined {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
-}
-
-function readArguments() {
-  const options = {
-    api: { type: 'string', default: 'http://127.0.0.1:8787' },
-    product: { type: 'string', default: 'demo-switch' },
-    serial: { type: 'string', default: 'MY-BOARD-1' },
-  } as const;
-  return readCommandLine({ name: 'npm run board', usage, options }, ({ values: { api, product, serial } }) => ({
-    api: readBaseAddress('--api', api),
-    product,
-    serial,
-  }));
 }

@@ -14,8 +14,18 @@ const usage = `Usage: npm run deploy:dry -- [--env NAME] [--secrets-file FILE] [
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
+const options = {
+  env: { type: 'string' },
+  'secrets-file': { type: 'string' },
+  config: { type: 'string', default: join(root, 'wrangler.toml') },
+} as const;
+const command = { name: 'npm run deploy:dry', usage, options };
+const {
+  env: environment,
+  'secrets-file': secretsFile,
+  config: configPath,
+} = readCommandLine(command, ({ values }) => values);
 try {
-  const { environment, secretsFile, configPath } = readArguments();
   const faults = findDeploymentFaults({ configPath, environment, secretsFile });
   if (faults.length > 0) fail(`This would not run:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
   const wrangler = join(root, 'node_modules/wrangler/bin/wrangler.js');
@@ -31,17 +41,4 @@ try {
   print(`\nSettings are right; ${secrets}.`);
 } catch (error) {
   fail(error);
-}
-
-function readArguments() {
-  const options = {
-    env: { type: 'string' },
-    'secrets-file': { type: 'string' },
-    config: { type: 'string', default: join(root, 'wrangler.toml') },
-  } as const;
-  return readCommandLine({ name: 'npm run deploy:dry', usage, options }, ({ values }) => ({
-    environment: values.env,
-    secretsFile: values['secrets-file'],
-    configPath: values.config,
-  }));
 }

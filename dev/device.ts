@@ -20,12 +20,29 @@ const usage = `Usage: npm run device -- --api URL --product KEY [--count N] [--i
 const maxParallelStarts = 20;
 const progressEveryMs = process.stdout.isTTY ? 500 : 5_000;
 
-const { api, product, count, interval, will, edge, serial } = readArguments();
+const options = {
+  api: { type: 'string' },
+  product: { type: 'string' },
+  count: { type: 'string', default: '1' },
+  interval: { type: 'string', default: '30' },
+  will: { type: 'boolean', default: false },
+  edge: { type: 'boolean', default: false },
+  serial: { type: 'string', default: 'VIRTUAL' },
+} as const;
+const { count, serial, ...common } = readCommandLine({ name: 'npm run device', usage, options }, ({ values }) => {
+  const { product: productKey, will: hasWill, edge: isAtEdge, serial } = values;
+  const apiUrl = readBaseAddress('--api', values.api);
+  if (productKey === undefined) throw new Error('--product needs a product key');
+  const count = Number(values.count);
+  if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
+  const reportEveryMs = Number(values.interval) * 1000;
+  if (!(reportEveryMs > 0)) throw new Error('--interval needs a number of seconds');
+  return { apiUrl, productKey, count, reportEveryMs, hasWill, isAtEdge, serial };
+});
 const tally = { activated: 0, online: 0, reports: 0, commands: 0, refusals: 0 };
 let lastProblem = '';
 let lastLine = '';
 
-const common = { apiUrl: api, productKey: product, reportEveryMs: interval * 1000, hasWill: will, isAtEdge: edge };
 const devices = Array.from(
   { length: count },
   (_, index) => new VirtualDevice({ ...common, serial: `${serial}-${index + 1}`, onEvent: countEvent }),
@@ -77,25 +94,3 @@ whenToldToStop(stop);
 startAll().catch((error: unknown) => {
   if (!isStopping) fail(error);
 });
-
-function readArguments() {
-  const options = {
-    api: { type: 'string' },
-    product: { type: 'string' },
-    count: { type: 'string', default: '1' },
-    interval: { type: 'string', default: '30' },
-    will: { type: 'boolean', default: false },
-    edge: { type: 'boolean', default: false },
-    serial: { type: 'string', default: 'VIRTUAL' },
-  } as const;
-  return readCommandLine({ name: 'npm run device', usage, options }, ({ values }) => {
-    const { product, will, edge, serial } = values;
-    const api = readBaseAddress('--api', values.api);
-    if (product === undefined) throw new Error('--product needs a product key');
-    const count = Number(values.count);
-    if (!Number.isInteger(count) || count < 1) throw new Error('--count needs a whole number from 1');
-    const interval = Number(values.interval);
-    if (!(interval > 0)) throw new Error('--interval needs a number of seconds');
-    return { api, product, count, interval, will, edge, serial };
-  });
-}

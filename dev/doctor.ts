@@ -22,7 +22,12 @@ const answerWithinMs = 10_000;
 const maxSkewSeconds = 60;
 const stranger = { username: 'doctor&dev_00000000', password: 'no-password-of-anybody' };
 
-const { url, broker, bridge } = readArguments();
+const options = { url: { type: 'string' }, broker: { type: 'string' }, bridge: { type: 'string' } } as const;
+const { url, broker, bridge } = readCommandLine({ name: 'npm run doctor', usage, options }, ({ values }) => {
+  if (values.broker !== undefined && !/^(mqtts?|wss?):\/\//.test(values.broker))
+    throw new Error('--broker needs mqtts://HOST:PORT');
+  return { ...values, url: readBaseAddress('--url', values.url) };
+});
 const operatorSecret = process.env['OPERATOR_SECRET'];
 /** A check throws the fault, with what to do after the colon. */
 const checks: Record<string, () => Promise<string>> = {
@@ -115,13 +120,9 @@ async function checkProtection(): Promise<string> {
 }
 
 async function checkBroker(address: string): Promise<string> {
-  const options = {
-    ...stranger,
-    clientId: stranger.username,
-    connectTimeout: answerWithinMs,
-    protocolVersion: 4,
-  } as const;
-  const outcome = await connectAsync(address, { ...options, reconnectPeriod: 0 }, false).then(
+  const login = { ...stranger, clientId: stranger.username, protocolVersion: 4 } as const;
+  const patience = { connectTimeout: answerWithinMs, reconnectPeriod: 0 };
+  const outcome = await connectAsync(address, { ...login, ...patience }, false).then(
     (client) => client.endAsync(true).then(() => 'connected'),
     describeFailure,
   );
@@ -154,14 +155,4 @@ async function ask(path: string, headers: Record<string, string> = {}): Promise<
 
 function fault(text: string): never {
   throw new Error(text);
-}
-
-function readArguments() {
-  const options = { url: { type: 'string' }, broker: { type: 'string' }, bridge: { type: 'string' } } as const;
-  return readCommandLine({ name: 'npm run doctor', usage, options }, ({ values }) => {
-    const { broker, bridge } = values;
-    if (broker !== undefined && !/^(mqtts?|wss?):\/\//.test(broker))
-      throw new Error('--broker needs mqtts://HOST:PORT');
-    return { url: readBaseAddress('--url', values.url), broker, bridge };
-  });
 }

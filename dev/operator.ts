@@ -1,7 +1,8 @@
-// `npm run operator`: what an operator does to a deployment from the console, with an operator secret. Calls the operator's
-// routes slice by slice and says what came of it.
+// `npm run operator` and `npm run reconcile`: what an operator does to a deployment from the console. Calls the Worker's routes
+// slice by slice and says what came of it. Repairs nothing itself; docs/operations.md says what is repaired.
 import { createInterface } from 'node:readline/promises';
 import { z } from 'zod';
+import { reconciledSchema, reconcilePath } from '../src/protocol/bridge.ts';
 import { operatorPath, passwordResetSchema, sliceDoneSchema } from '../src/protocol/operator.ts';
 import { readCommandLine, refuseCommandLine } from '../rig/command-line.ts';
 import { readBaseAddress } from './base-address.ts';
@@ -16,14 +17,33 @@ const usage = `Usage: OPERATOR_SECRET=... npm run operator -- --url URL COMMAND
   delete NAME              the account with everything that it owns; asks first, --yes does not
   push-credentials         all devices to a broker that credentials are pushed to
   metrics                  what a Prometheus reads
+  reconcile                compares all device records with their sessions; --from CURSOR goes on where it was cut off
 
-  NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.`;
+  NAME is a username or an email. OPERATOR_SECRET is one of the Worker's OPERATOR_SECRETS.
+  reconcile needs BRIDGE_SECRET in its place, one of the BRIDGE_SECRETS.`;
 
 const npmName = 'npm run operator';
 const answerWithinMs = 120_000;
 const slices = { disable: '/accounts/disable', enable: '/accounts/enable', delete: '/accounts/delete' } as const;
 
-const { url, secret, command, argument, isSure } = readArguments();
+const options = {
+  url: { type: 'string' },
+  yes: { type: 'boolean', default: false },
+  from: { type: 'string', default: '0' },
+} as const;
+const commandLine = { name: npmName, usage, options, allowPositionals: true } as const;
+const { url, secretName, secret, command, argument, isSure, from } = readCommandLine(
+  commandLine,
+  ({ values, positionals: [command, argument] }) => {
+    const url = readBaseAddress('--url', values.url);
+    const secretName = command === 'reconcile' ? 'BRIDGE_SECRET' : 'OPERATOR_SECRET';
+    const secret = process.env[secretName] ?? '';
+    if (secret === '') throw new Error(`${secretName} is not set`);
+    const from = Number(values.from);
+    if (!Number.isSafeInteger(from) || from < 0) throw new Error('--from is a number that an earlier run has printed');
+    return { url, secretName, secret, command, argument, isSure: values.yes, from };
+  },
+);
 try {
   await run();
 } catch (error) {
@@ -33,24 +53,33 @@ try {
 async function run(): Promise<void> {
   if (command === 'sign-up') {
     if (argument !== 'open' && argument !== 'closed') return refuseCommandLine(npmName, 'sign-up needs open or closed');
-    await post('/sign-up', { open: argument === 'open' }, z.unknown());
+    await post(`${operatorPath}/sign-up`, { open: argument === 'open' }, z.unknown());
     print(`Sign-up is ${argument}.`);
   } else if (command === 'reset-password') {
-    const { token, link, expiresAt } = await post('/accounts/reset-password', { name: name() }, passwordResetSchema);
+    const { token, link, expiresAt } = await post(
+      `${operatorPath}/accounts/reset-password`,
+      { name: name() },
+      passwordResetSchema,
+    );
     print(`Good once, until ${expiresAt}: ${link ?? token}`);
     if (link === null) print(`PUT ${url}/api/v1/users/password-reset {"token":"...","newPassword":"..."}`);
   } else if (command === 'disable' || command === 'enable' || command === 'delete') {
     if (command === 'delete') await askWhetherSure();
     await runSlices(slices[command], { name: name() });
   } else if (command === 'push-credentials') await runSlices('/push-credentials', {});
-  else if (command === 'metrics') print((await (await ask('GET', '/metrics')).text()).trimEnd());
+  else if (command === 'metrics') print((await (await ask('GET', `${operatorPath}/metrics`)).text()).trimEnd());
+  else if (command === 'reconcile') await reconcile();
   else refuseCommandLine(npmName, command === undefined ? 'a command is needed' : `there is no command ${command}`);
 }
 
 async function runSlices(path: string, body: object): Promise<void> {
   const sum = { done: 0, failed: 0 };
   for (let cursor: number | null = 0; cursor !== null;) {
-    const slice: z.infer<typeof sliceDoneSchema> = await post(path, { ...body, cursor }, sliceDoneSchema);
+    const slice: z.infer<typeof sliceDoneSchema> = await post(
+      operatorPath + path,
+      { ...body, cursor },
+      sliceDoneSchema,
+    );
     sum.done += slice.done;
     sum.failed += slice.failed;
     cursor = slice.cursor;
@@ -63,13 +92,26 @@ async function runSlices(path: string, body: object): Promise<void> {
   }
 }
 
+async function reconcile(): Promise<void> {
+  const sum = { checked: 0, inactive: 0, deleted: 0, failed: 0 };
+  for (let cursor: number | null = from; cursor !== null;) {
+    const slice: z.infer<typeof reconciledSchema> = await post(reconcilePath, { cursor }, reconciledSchema);
+    for (const name of ['checked', 'inactive', 'deleted', 'failed'] as const) sum[name] += slice[name];
+    cursor = slice.cursor;
+    if (cursor !== null) print(`${sum.checked} compared; if this is cut off, go on with --from ${cursor}`);
+  }
+  print(`${sum.checked} compared: ${sum.inactive} have no session and are inactive until they activate again,`);
+  print(`${sum.deleted} belonged to deleted devices and are deleted, ${sum.failed} could not be compared`);
+  if (sum.failed > 0) process.exitCode = 1;
+}
+
 async function post<T>(path: string, body: object, schema: z.ZodType<T>): Promise<T> {
   const response = await ask('POST', path, JSON.stringify(body));
   return z.object({ data: schema }).parse(await response.json()).data;
 }
 
 async function ask(method: string, path: string, body?: string): Promise<Response> {
-  const response = await fetch(`${url}${operatorPath}${path}`, {
+  const response = await fetch(`${url}${path}`, {
     method,
     headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
     ...(body !== undefined && { body }),
@@ -77,7 +119,7 @@ async function ask(method: string, path: string, body?: string): Promise<Respons
   });
   if (response.ok) return response;
   const { message } = z.object({ message: z.string() }).parse(await response.json());
-  const hint = response.status === 401 ? ': OPERATOR_SECRET is none of the OPERATOR_SECRETS of this deployment' : '';
+  const hint = response.status === 401 ? `: ${secretName} is none of the ${secretName}S of this deployment` : '';
   return fail(`${url} answered ${response.status} ${message}${hint}`);
 }
 
@@ -91,15 +133,4 @@ async function askWhetherSure(): Promise<void> {
   const typed = await terminal.question(`This deletes ${name()} with all its devices for good. Type the name again: `);
   terminal.close();
   if (typed !== name()) fail('Nothing was deleted.');
-}
-
-function readArguments() {
-  const options = { url: { type: 'string' }, yes: { type: 'boolean', default: false } } as const;
-  return readCommandLine({ name: npmName, usage, options, allowPositionals: true }, ({ values, positionals }) => {
-    const secret = process.env['OPERATOR_SECRET'] ?? '';
-    const url = readBaseAddress('--url', values.url);
-    if (secret === '') throw new Error('OPERATOR_SECRET is not set');
-    const [command, argument] = positionals;
-    return { url, secret, command, argument, isSure: values.yes };
-  });
 }

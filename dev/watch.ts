@@ -19,9 +19,14 @@ const usage = `Usage: npm run watch -- [DEVICE] [--url URL]
 
   The account is that of the demo, or LATCHWORK_USER and LATCHWORK_PASSWORD of the environment.`;
 
-const { url, deviceId, username, password } = readArguments();
+const options = { url: { type: 'string', default: 'http://127.0.0.1:8787' } } as const;
+const command = { name: 'npm run watch', usage, options, allowPositionals: true } as const;
+const { url, deviceId, ...account } = readCommandLine(command, ({ values, positionals: [deviceId] }) => ({
+  ...{ url: readBaseAddress('--url', values.url), deviceId },
+  ...readAccount(),
+}));
 try {
-  const session = await Session.logIn(url, { username, password }, { onEnded: fail });
+  const session = await Session.logIn(url, account, { onEnded: fail });
   const device = await findDevice(session);
   say('api', `following ${device.deviceId} (${device.name || device.deviceSN}, ${device.productKey}); Ctrl-C ends`);
   let state = '';
@@ -64,15 +69,6 @@ function showMessage(action: string, payload: unknown): void {
   else if (action.endsWith('property/set') && params !== undefined) say('api', `command ${shorten(params)}`);
   else if (action === 'status') say('device', styleText(status === 'online' ? 'green' : 'red', String(status)));
   else warn('device', `${action} ${shorten(payload)}`);
-}
-
-function readArguments() {
-  const options = { url: { type: 'string', default: 'http://127.0.0.1:8787' } } as const;
-  const command = { name: 'npm run watch', usage, options, allowPositionals: true } as const;
-  return readCommandLine(command, ({ values, positionals }) => {
-    const account = readAccount();
-    return { url: readBaseAddress('--url', values.url), deviceId: positionals[0], ...account };
-  });
 }
 
 function readAccount(): { username: string; password: string } {

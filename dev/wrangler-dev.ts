@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readCommandLine } from '../rig/command-line.ts';
 import { whenNpmIsGone } from './stopping.ts';
-import { writeDevVars } from './local/dev-vars.ts';
+import { writeDevVars } from './local/secrets.ts';
 import { readSettings } from './local/settings.ts';
 import { fail, print } from './terminal.ts';
 

@@ -13,31 +13,16 @@ export type Certificates = Record<'ca' | 'serverCert' | 'serverKey' | 'clientCer
 export function makeCertificates(serverName: string): Certificates {
   const dir = makeTempDir('tls');
   const path = (name: string): string => join(dir, name);
-  const openssl = (...args: string[]): void => {
-    execFileSync('openssl', args, { cwd: dir, stdio: 'ignore' });
+  const openssl = (command: string): void => {
+    execFileSync('openssl', command.split(' '), { cwd: dir, stdio: 'ignore' });
   };
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
-  openssl(
-    'req',
-    '-x509',
-    ...newKey,
-    '-keyout',
-    'ca.key',
-    '-out',
-    'ca.pem',
-    '-subj',
-    '/CN=test authority',
-    '-days',
-    '2',
-  );
-  for (const [name, subject] of [
-    ['server', serverName],
-    ['client', 'bridge'],
-  ] as const) {
+  const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes';
+  openssl(`req -x509 ${newKey} -keyout ca.key -out ca.pem -subj /CN=test-authority -days 2`);
+  for (const [name, subject] of Object.entries({ server: serverName, client: 'bridge' })) {
     writeFileSync(path(`${name}.ext`), `subjectAltName=DNS:${subject}\n`);
-    openssl('req', ...newKey, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${subject}`);
-    const signing = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', `${name}.ext`];
-    openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.pem`, ...signing);
+    openssl(`req ${newKey} -keyout ${name}.key -out ${name}.csr -subj /CN=${subject}`);
+    const signing = `-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ${name}.ext`;
+    openssl(`x509 -req -in ${name}.csr -out ${name}.pem ${signing}`);
   }
   return {
     ca: path('ca.pem'),

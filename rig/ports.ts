@@ -1,6 +1,5 @@
 // The one place that picks loopback ports for parts that run as processes of their own.
 import { randomInt } from 'node:crypto';
-import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -39,17 +38,12 @@ function claim(port: number): boolean {
   }
 }
 
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer().listen(port, '127.0.0.1');
-  try {
-    await once(server, 'listening');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return false;
-    throw error;
-  }
-  server.close();
-  await once(server, 'close');
-  return true;
+export function isFree(port: number, host = '127.0.0.1'): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, host, () => server.close(() => resolve(true)));
+  });
 }
 
 /** @throws Error where nothing listens in time */

@@ -1,8 +1,8 @@
 // Chooses the ports that the parts listen on: the wanted one, else, when it is a default, the next free one. Locks each, so that
 // two starts at the same moment choose different ones: the part listens a moment later.
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isFree } from '../../rig/ports.ts';
 import { print } from '../terminal.ts';
 import type { Settings } from './settings.ts';
 import { takeLock } from './state-dir.ts';
@@ -31,12 +31,4 @@ export async function choosePorts<Part extends keyof Settings['ports']>(
 
 function isLocked(port: number): boolean {
   return takeLock(join(tmpdir(), `latchwork-port-${port}`)) !== undefined;
-}
-
-function isFree(port: number, host: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(port, host, () => server.close(() => resolve(true)));
-  });
 }

@@ -1,5 +1,5 @@
-// Secrets of `npm start`, made once and kept in the state folder, readable by its owner alone. Production secrets are never
-// here.
+// Secrets of this machine, made once and readable by their owner alone: those of `npm start` in the state folder, those of
+// `npm run dev` in .dev.vars. Production secrets are never here.
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,6 +19,18 @@ export function loadSecrets(stateDir: string): LocalSecrets {
     writePrivateFile(path, `# Made for this machine at the first start. Delete to get new ones.\n${lines.join('')}`);
   }
   return secrets;
+}
+
+/** The git-ignored file that `wrangler dev` reads; an existing one stays as it is. Answers whether it wrote the file. */
+export function writeDevVars(root: string): boolean {
+  const path = join(root, '.dev.vars');
+  if (existsSync(path)) return false;
+  const example = readFileSync(join(root, '.dev.vars.example'), 'utf8');
+  writePrivateFile(
+    path,
+    example.replaceAll(/^([A-Z_]+)=$/gm, (_, name: string) => `${name}=${generateSecret(name)}`),
+  );
+  return true;
 }
 
 export function writePrivateFile(path: string, text: string): void {

@@ -1,15 +1,14 @@
 // The one TCP proxy: forwards bytes between its clients and one port, each after a fixed delay where one is set. It can
 // reset every connection, or stall them so that no byte passes. It must not look at what it carries.
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { LoopbackServer } from '../loopback-server.ts';
 
 /** `reset`: connections break and new ones are refused. `stall`: they stay open and no byte passes. */
 export type Cut = 'reset' | 'stall';
 
-export class TcpProxy {
+export class TcpProxy extends LoopbackServer {
   readonly #targetPort: number;
   readonly #delayMs: number;
-  readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #clients = new Set<Socket>();
   readonly #servers = new Set<Socket>();
@@ -17,25 +16,14 @@ export class TcpProxy {
   #cut: Cut | null = null;
 
   private constructor(targetPort: number, delayMs: number) {
+    super(createServer({ pauseOnConnect: true }, (near) => this.#take(near)));
     this.#targetPort = targetPort;
     this.#delayMs = delayMs;
-    this.#server = createServer({ pauseOnConnect: true }, (near) => this.#take(near));
   }
 
   /** `delayMs` is added in each direction and limits nothing: any number of bytes may be under way. */
-  static async start(targetPort: number, delayMs = 0): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort, delayMs);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
-    return proxy;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+  static start(targetPort: number, delayMs = 0): Promise<TcpProxy> {
+    return new TcpProxy(targetPort, delayMs).listen();
   }
 
   cut(kind: Cut): void {
@@ -68,10 +56,9 @@ export class TcpProxy {
     for (const client of this.#clients) client.end(bytes);
   }
 
-  async stop(): Promise<void> {
+  override async stop(): Promise<void> {
     this.#destroyAll();
-    this.#server.close();
-    await once(this.#server, 'close');
+    await super.stop();
   }
 
   #take(near: Socket): void {

@@ -1,7 +1,6 @@
 // The whole service for the conformance suite, once for all its files, by the way in that the project's name says. Asserts
 // nothing; ends what it started.
 import type { TestProject } from 'vitest/node';
-import { EdgeService } from './edge-service.ts';
 import { WholeService } from './whole-service.ts';
 import { hookSecret, jwtSecrets } from '../worker/worker-rig.ts';
 
@@ -30,12 +29,11 @@ export default async function startService(project: TestProject): Promise<() => 
   const vars = { CORS_ORIGINS: allowedOrigin };
   // Devices on the path of their own beside a broker, and through the gateway where there is none.
   const isGateway = project.name === 'conformance-gateway';
-  const service = await (isGateway ? EdgeService.start(vars) : WholeService.start(vars));
+  const service = await (isGateway ? WholeService.startWithGateway(vars) : WholeService.start(vars));
   const { url, mqttUrl, mqttPort } = service.rig;
-  const edgeUrl = `${url.replace(/^http/, 'ws')}/mqtt/{deviceId}`;
   project.provide('service', {
     ...{ url, mqttPort, jwtSecrets, hookSecret, allowedOrigin },
-    mqttUrl: project.name === 'conformance-edge' ? edgeUrl : mqttUrl,
+    mqttUrl: project.name === 'conformance-edge' ? `${service.edgeUrl}/{deviceId}` : mqttUrl,
   });
   return () => service.stop();
 }

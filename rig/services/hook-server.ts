@@ -1,8 +1,7 @@
 // Stands in for the Worker at the broker hooks of the local broker: knows any device whose password is "right", gives it
 // rights on its own topics, and remembers what it was told. Asserts nothing.
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
+import { LoopbackServer } from '../loopback-server.ts';
 
 export const hookServerSecret = 'hook-secret-of-the-local-broker-test';
 type HookRequest = { clientid: string; username: string; password: string; proto_ver: number };
@@ -14,16 +13,15 @@ type BrokerEvent = {
   disconnected_at?: number;
   reason?: string;
 };
-export class HookServer {
+export class HookServer extends LoopbackServer {
   readonly events: BrokerEvent[] = [];
   readonly logins: HookRequest[] = [];
   /** Client identifiers that a device may use besides its own. */
   readonly aliases = new Map<string, string>();
   isDown = false;
-  server: Server | undefined;
 
-  async start(): Promise<string> {
-    this.server = createServer((request, response) => {
+  private constructor() {
+    const server = createServer((request, response) => {
       let body = '';
       request.on('data', (chunk: Buffer) => (body += chunk.toString()));
       request.on('end', () => {
@@ -31,9 +29,11 @@ export class HookServer {
         response.writeHead(status, { 'content-type': 'application/json' }).end(answer);
       });
     });
-    this.server.listen(0, '127.0.0.1');
-    await once(this.server, 'listening');
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+    super(server);
+  }
+
+  static start(): Promise<HookServer> {
+    return new HookServer().listen();
   }
 
   answer(path: string, authorization: string | undefined, body: string): { status: number; answer?: string } {

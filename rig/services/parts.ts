@@ -38,8 +38,7 @@ export type Part = {
 };
 
 export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
-  const env = {
-    ...process.env,
+  return servicePart('broker', {
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
     BROKER_HOOK_SECRET: secrets.BROKER_HOOK_SECRETS,
     BROKER_API_KEY: secrets.BROKER_API_KEY,
@@ -49,8 +48,12 @@ export function brokerPart({ bindHost, ports, tls, secrets }: Place): Part {
     MQTT_WS_PORT: String(ports.ws),
     BROKER_ADMIN_PORT: String(ports.brokerAdmin),
     ...tlsEnvironment(tls),
-  };
-  return { name: 'broker', spawn: () => spawnService('broker', { env, detached: true }) };
+  });
+}
+
+function servicePart(name: 'broker' | 'bridge' | 'gateway', settings: Record<string, string>): Part {
+  const env = { ...process.env, ...settings };
+  return { name, spawn: () => spawnService(name, { env, detached: true }) };
 }
 
 function tlsEnvironment(tls: Place['tls']): Record<string, string> {
@@ -89,8 +92,7 @@ export function workerPart(place: Place, buildDir: string): Part {
 }
 
 export function bridgePart({ stateDir, ports, secrets }: Place): Part {
-  const env = {
-    ...process.env,
+  return servicePart('bridge', {
     ...bridgeEnvironment({
       workerUrl: `http://127.0.0.1:${ports.api}`,
       mqttUrl: `mqtt://127.0.0.1:${ports.mqtt}`,
@@ -104,13 +106,11 @@ export function bridgePart({ stateDir, ports, secrets }: Place): Part {
     MQTT_PROTOCOL: '3.1.1',
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
-  };
-  return { name: 'bridge', spawn: () => spawnService('bridge', { env, detached: true }) };
+  });
 }
 
 export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
-  const env = {
-    ...process.env,
+  return servicePart('gateway', {
     WORKER_URL: `http://127.0.0.1:${ports.api}`,
     GATEWAY_SECRET: secrets.GATEWAY_SECRETS,
     LISTEN_HOST: bindHost,
@@ -121,6 +121,5 @@ export function gatewayPart({ bindHost, ports, tls, secrets }: Place): Part {
     DRAIN_SECONDS: '0',
     HEALTH_PORT: String(ports.health),
     LOG_FORMAT: 'json',
-  };
-  return { name: 'gateway', spawn: () => spawnService('gateway', { env, detached: true }) };
+  });
 }

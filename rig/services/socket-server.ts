@@ -1,10 +1,9 @@
 // The Worker's side of the gateway for tests of the gateway alone: real WebSockets on a free port, which answer what a test
 // tells them to. Asserts nothing.
-import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { Changes } from '../changes.ts';
+import { LoopbackServer } from '../loopback-server.ts';
 
 /** What one WebSocket received. */
 export class ServerSide {
@@ -39,17 +38,16 @@ export class ServerSide {
   }
 }
 
-export class SocketServer {
+export class SocketServer extends LoopbackServer {
   readonly changes = new Changes();
   readonly sides: ServerSide[] = [];
   /** Instead of a WebSocket. */
   refuseWith: number | undefined;
   /** Called for each WebSocket before it receives anything. */
   onOpen: (side: ServerSide) => void = () => undefined;
-  readonly #server: Server;
 
   private constructor(server: Server) {
-    this.#server = server;
+    super(server);
     const sockets = new WebSocketServer({ noServer: true });
     server.on('upgrade', (request, raw, head) => {
       if (this.refuseWith !== undefined) {
@@ -65,20 +63,8 @@ export class SocketServer {
     });
   }
 
-  static async start(port = 0): Promise<SocketServer> {
-    const server = createServer();
-    const one = new SocketServer(server);
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-    return one;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+  static start(port = 0): Promise<SocketServer> {
+    return new SocketServer(createServer()).listen(port);
   }
 
   /** The WebSocket that was opened as this one. */
@@ -87,10 +73,8 @@ export class SocketServer {
     return this.sides[index]!;
   }
 
-  async stop(): Promise<void> {
+  override async stop(): Promise<void> {
     for (const { socket } of this.sides) socket.terminate();
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, 'close');
+    await super.stop();
   }
 }

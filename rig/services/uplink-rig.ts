@@ -8,6 +8,7 @@ import { createMetrics } from '../../broker-bridge/src/metrics.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
 import { UplinkClient } from '../../broker-bridge/src/uplink/client.ts';
 import { Uplink } from '../../broker-bridge/src/uplink/uplink.ts';
+import { messageOf } from './open-spool.ts';
 import { bridgeSecret, makeSpoolDir } from './processes.ts';
 import { reportTopic } from '../clients/mqtt-client.ts';
 import { WorkerSide } from '../worker/worker-side.ts';
@@ -73,20 +74,8 @@ export class UplinkRig {
   }
 
   spoolReport(device: string, payload: string, onCommitted = (): void => undefined): void {
-    this.spool.append(
-      {
-        receivedAtMs: Date.now(),
-        topic: reportTopic(device),
-        payload: Buffer.from(payload),
-        retain: false,
-        dup: false,
-        soleReader: false,
-        redeliveryOf: null,
-        trueBytes: null,
-      },
-      null,
-      onCommitted,
-    );
+    const message = { ...messageOf(payload), receivedAtMs: Date.now(), topic: reportTopic(device) };
+    this.spool.append(message, null, onCommitted);
   }
 
   /** Reports named `device:number`, the devices taking turns. */

@@ -1,49 +1,74 @@
-// The whole service as processes of their own, on free ports: the built Worker, the local broker, which asks the Worker
-// about every login, and the production bridge. For suites that know nothing but its addresses. Asserts nothing.
+// The whole service as processes of their own, on free ports: the built Worker, and what devices connect to: the local broker
+// with the production bridge, or the gateway. For suites that know nothing but its addresses. Asserts nothing.
 import { findFreePort } from '../ports.ts';
 import { hookSecret, WorkerRig, type WorkerRigOptions } from '../worker/worker-rig.ts';
-import { type BridgeProcess, LocalBroker } from './processes.ts';
+import { type BridgeProcess, GatewayProcess, LocalBroker, type ServiceProcess } from './processes.ts';
 
 const brokerApi = { BROKER_API_KEY: 'whole-service', BROKER_API_SECRET: 'secret-of-the-broker-api' };
 
-export class WholeService {
+export class WholeService<Entry extends ServiceProcess = LocalBroker> {
   readonly rig: WorkerRig;
-  readonly broker: LocalBroker;
-  readonly bridge: BridgeProcess;
+  readonly bridge: BridgeProcess | undefined;
+  /** What devices connect to: broker or gateway. */
+  entry: Entry;
+  readonly #startEntry: () => Promise<Entry>;
 
-  private constructor(rig: WorkerRig, broker: LocalBroker, bridge: BridgeProcess) {
+  private constructor(rig: WorkerRig, entry: Entry, startEntry: () => Promise<Entry>, bridge?: BridgeProcess) {
     this.rig = rig;
-    this.broker = broker;
+    this.entry = entry;
     this.bridge = bridge;
+    this.#startEntry = startEntry;
   }
 
   /** @param vars of the Worker, @param environment of the bridge, on top of what connects the parts */
   static async start(
-    vars: Record<string, string>,
+    vars: Record<string, string> = {},
     environment: Record<string, string> = {},
     { frontModule }: Pick<WorkerRigOptions, 'frontModule'> = {},
   ): Promise<WholeService> {
     const adminPort = String(await findFreePort());
     const api = { ...brokerApi, BROKER_API_URL: `http://127.0.0.1:${adminPort}`, BROKER_REPORTS_CONNECTIONS: 'true' };
     const rig = await WorkerRig.start({ vars: { ...api, ...vars }, frontModule });
-    const broker = await LocalBroker.start({
-      workerUrl: rig.url,
-      hookSecret,
-      environment: { ...brokerApi, MQTT_PORT: String(rig.mqttPort), BROKER_ADMIN_PORT: adminPort },
-    });
+    const ports = { MQTT_PORT: String(rig.mqttPort), BROKER_ADMIN_PORT: adminPort };
+    const startBroker = () =>
+      LocalBroker.start({ workerUrl: rig.url, hookSecret, environment: { ...brokerApi, ...ports } });
+    const broker = await startBroker();
     const bridge = rig.startBridge({ environment: { MQTT_PROTOCOL: '3.1.1', LOG_LEVEL: 'info', ...environment } });
-    const service = new WholeService(rig, broker, bridge);
-    try {
-      await rig.untilHealthy();
-    } catch (error) {
-      await service.stop();
-      throw new Error(`The service did not start. Of its broker, ${broker.lastWords}`, { cause: error });
-    }
-    return service;
+    return new WholeService(rig, broker, startBroker, bridge).#untilHealthy();
+  }
+
+  /** @param vars of the Worker, @param environment of the gateway, on top of what connects the parts */
+  static async startWithGateway(
+    vars: Record<string, string> = {},
+    environment: Record<string, string> = {},
+  ): Promise<WholeService<GatewayProcess>> {
+    const rig = await WorkerRig.start({ vars: { BROKER: 'none', ...vars } });
+    const startGateway = () => GatewayProcess.start(rig.url, { MQTT_PORT: String(rig.mqttPort), ...environment });
+    return new WholeService(rig, await startGateway(), startGateway).#untilHealthy();
+  }
+
+  /** Where devices connect over WebSocket without a path; one of their own is theirs alone. */
+  get edgeUrl(): string {
+    return `${this.rig.url.replace(/^http/, 'ws')}/mqtt`;
+  }
+
+  /** Another process at the same ports, after the first one was killed. */
+  async restartEntry(): Promise<void> {
+    this.entry = await this.#startEntry();
   }
 
   async stop(): Promise<void> {
-    await this.broker.kill('SIGKILL');
+    await this.entry.kill('SIGKILL');
     await this.rig.stop();
+  }
+
+  async #untilHealthy(): Promise<this> {
+    try {
+      await this.rig.untilHealthy();
+      return this;
+    } catch (error) {
+      await this.stop();
+      throw new Error(`The service did not start. Of its entry, ${this.entry.lastWords}`, { cause: error });
+    }
   }
 }

@@ -66,15 +66,10 @@ export type BuiltWorker = { url: string; pid: number; stop: () => Promise<void> 
 
 let bundle: Promise<string> | undefined;
 
-async function build(): Promise<string> {
-  const buildDir = join(makeTempDir('bundle'), 'build');
-  await buildWorker(buildDir);
-  return buildDir;
-}
-
 /** The folder of the bundle that `wrangler deploy` would upload, built once a process. */
 export function buildOnce(): Promise<string> {
-  return (bundle ??= build());
+  const buildDir = join(makeTempDir('bundle'), 'build');
+  return (bundle ??= buildWorker(buildDir).then(() => buildDir));
 }
 
 /** Builds the Worker once a process, unless it is given one. Port 0 is any free one; `onLine` is called with the log lines. */

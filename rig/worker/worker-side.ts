@@ -1,8 +1,6 @@
 // The Worker's side of the bridge protocol, as a real HTTP and WebSocket server with switches for faults:
 // used in place of the Worker where a test needs one that fails on command. It also checks the promises of the bridge.
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { WebSocketServer, type WebSocket } from 'ws';
 import {
   bridgeFrameSchema,
@@ -21,6 +19,7 @@ import {
 } from '../../src/protocol/bridge.ts';
 import { bridgeSecret } from '../services/processes.ts';
 import { Changes } from '../changes.ts';
+import { LoopbackServer } from '../loopback-server.ts';
 import { runDetached } from '../../node-service/detached.ts';
 
 type Role = 'active' | 'standby';
@@ -67,7 +66,7 @@ const noFaults: Faults = {
   judge: () => ({ result: 'accepted' }),
 };
 
-export class WorkerSide {
+export class WorkerSide extends LoopbackServer {
   readonly changes = new Changes();
   faults: Faults = { ...noFaults };
   /** Every batch that was taken, and every request that came, taken or not. */
@@ -89,7 +88,6 @@ export class WorkerSide {
   isLinkRefusedFor: string | null = null;
   /** Closes every link after its hello, with this reason. */
   closesLinksWith: string | null = null;
-  readonly #server: Server;
   readonly #links = new WebSocketServer({ noServer: true });
   readonly #seen = new Set<string>();
   #lastActive: string | undefined;
@@ -97,9 +95,10 @@ export class WorkerSide {
   #underWay = 0;
 
   private constructor(assignRole: (bridgeId: string) => Role) {
+    const server = createServer((request, response) => runDetached(this.#takeRequest(request, response)));
+    super(server);
     this.assignRole = assignRole;
-    this.#server = createServer((request, response) => runDetached(this.#takeRequest(request, response)));
-    this.#server.on('upgrade', (request, socket, head) => {
+    server.on('upgrade', (request, socket, head) => {
       const url = new URL(request.url ?? '', 'http://worker.test');
       if (url.pathname !== linkPath || request.headers.authorization !== `Bearer ${bridgeSecret}`) {
         socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n');
@@ -109,30 +108,17 @@ export class WorkerSide {
     });
   }
 
-  static async start(options: { port?: number; assignRole?: (bridgeId: string) => Role } = {}): Promise<WorkerSide> {
-    const side = new WorkerSide(options.assignRole ?? (() => 'active'));
-    side.#server.listen(options.port ?? 0, '127.0.0.1');
-    await once(side.#server, 'listening');
-    return side;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+  static start(options: { port?: number; assignRole?: (bridgeId: string) => Role } = {}): Promise<WorkerSide> {
+    return new WorkerSide(options.assignRole ?? (() => 'active')).listen(options.port);
   }
 
   setFaults(faults: Partial<Faults>): void {
     this.faults = { ...noFaults, ...faults };
   }
 
-  async stop(): Promise<void> {
-    for (const link of this.#links.clients) link.terminate();
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, 'close');
+  override async stop(): Promise<void> {
+    this.cutLinks();
+    await super.stop();
   }
 
   closeLink(bridgeId: string, reason: string): void {

@@ -4,11 +4,12 @@ import mqtt, { type MqttClient } from 'mqtt';
 import { afterEach, expect, test } from 'vitest';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { eventually } from '../../rig/changes.ts';
-import { EdgeService } from '../../rig/services/edge-service.ts';
+import type { GatewayProcess } from '../../rig/services/processes.ts';
+import { WholeService } from '../../rig/services/whole-service.ts';
 import { MqttTestClient } from '../../rig/clients/mqtt-client.ts';
 import { connectBytesOf, TcpClient } from '../../rig/clients/tcp-client.ts';
 
-let service: EdgeService;
+let service: WholeService<GatewayProcess>;
 const clients: MqttClient[] = [];
 
 afterEach(async () => {
@@ -28,19 +29,19 @@ function startDevice({ mqtt: login }: Activation): MqttClient {
 }
 
 test('more devices of one address than may be unauthenticated at once are all served, also after a kill', async () => {
-  service = await EdgeService.start({}, { MAX_UNAUTHENTICATED_PER_ADDRESS: '20' });
+  service = await WholeService.startWithGateway({}, { MAX_UNAUTHENTICATED_PER_ADDRESS: '20' });
   const devices = await service.rig.activateMany(150);
   const areAllIn = async () =>
     clients.every(({ connected }) => connected) &&
-    (await service.gateway.metric('gateway_connections')) === devices.length &&
-    (await service.gateway.metric('gateway_connections_unauthenticated')) === 0;
+    (await service.entry.metric('gateway_connections')) === devices.length &&
+    (await service.entry.metric('gateway_connections_unauthenticated')) === 0;
   const howMany = () => `${clients.filter(({ connected }) => connected).length} of ${devices.length} connected`;
   for (const device of devices) startDevice(device);
   await eventually(howMany, areAllIn, 60_000);
-  expect(await service.gateway.metric('gateway_connections_refused_total')).toBeGreaterThan(0);
+  expect(await service.entry.metric('gateway_connections_refused_total')).toBeGreaterThan(0);
 
-  await service.gateway.kill('SIGKILL');
-  await service.restartGateway();
+  await service.entry.kill('SIGKILL');
+  await service.restartEntry();
   await eventually(howMany, areAllIn, 60_000);
   await Promise.all(
     clients.map((client, index) =>
@@ -53,9 +54,9 @@ test('more devices of one address than may be unauthenticated at once are all se
 }, 180_000);
 
 test('a device that sends without reading holds up no other, and costs the gateway no memory', async () => {
-  service = await EdgeService.start({});
+  service = await WholeService.startWithGateway({});
   const [greedy, modest] = [await service.rig.activate('greedy'), await service.rig.activate('modest')];
-  const memory = () => service.gateway.metric('gateway_process_resident_memory_bytes');
+  const memory = () => service.entry.metric('gateway_process_resident_memory_bytes');
   const device = await MqttTestClient.ofDevice(service.rig.mqttUrl, modest);
   const before = await memory();
   const flood = await TcpClient.open(service.rig.mqttPort);

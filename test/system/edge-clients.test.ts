@@ -8,27 +8,33 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { dataOf } from '../../rig/clients/api.ts';
+import { findFreePort } from '../../rig/ports.ts';
 import { makeCertificates, type Certificates } from '../../rig/certificates.ts';
-import { EdgeService } from '../../rig/services/edge-service.ts';
+import type { GatewayProcess } from '../../rig/services/processes.ts';
+import { WholeService } from '../../rig/services/whole-service.ts';
 import { mosquittoClientsMissing, pahoMissing, pythonWithPaho } from '../../rig/brokers/foreign-clients.ts';
 import { expectLogins, expectReportsAndCommands, expectSeparateTopics, type Job } from './main-job.ts';
 
 const run = promisify(execFile);
 const servername = 'mqtt.example.test';
 let certificates: Certificates;
-let service: EdgeService;
+let tlsPort: number;
+let service: WholeService<GatewayProcess>;
 
 beforeAll(async () => {
   certificates = makeCertificates(servername);
-  service = await EdgeService.start({}, {}, certificates);
+  tlsPort = await findFreePort();
+  const { serverCert, serverKey } = certificates;
+  const tls = { MQTT_TLS_PORT: String(tlsPort), TLS_CERT_FILE: serverCert, TLS_KEY_FILE: serverKey };
+  service = await WholeService.startWithGateway({}, tls);
 });
 afterAll(() => service.stop());
 
 const ways = {
-  'a WebSocket to the path of the device': (device: Activation) => service.edgeUrl(device),
-  'a WebSocket without a path': () => service.bareUrl,
+  'a WebSocket to the path of the device': (device: Activation) => `${service.edgeUrl}/${device.deviceId}`,
+  'a WebSocket without a path': () => service.edgeUrl,
   'TCP through the gateway': () => service.rig.mqttUrl,
-  'TLS through the gateway': () => `mqtts://127.0.0.1:${service.tlsPort}`,
+  'TLS through the gateway': () => `mqtts://127.0.0.1:${tlsPort}`,
 };
 const versions = { '3.1.1': 4, '5': 5 } as const;
 const refusals = { '3.1.1': /^code [245]$/, '5': /^code 13[345]$/ };
@@ -53,7 +59,7 @@ describe.each(Object.keys(ways) as (keyof typeof ways)[])('mqtt.js over %s', (wa
 
 it('a client that offers to compress is served without', async () => {
   const device = await service.rig.activate('compression');
-  for (const url of [service.edgeUrl(device), service.bareUrl]) {
+  for (const url of [`${service.edgeUrl}/${device.deviceId}`, service.edgeUrl]) {
     const socket = new WebSocket(url, 'mqtt', { perMessageDeflate: true });
     await once(socket, 'open');
     expect(socket.extensions).toBe('');
@@ -78,7 +84,7 @@ describe.skipIf(mosquittoClientsMissing !== null)("mosquitto's clients through t
 
   it('over TLS, with the authority that the certificate has', async () => {
     const { mqtt, topics, deviceId } = await service.rig.activate('mosquitto-tls');
-    const tls = ['-h', '127.0.0.1', '-p', String(service.tlsPort), '--cafile', certificates.ca, '--insecure'];
+    const tls = ['-h', '127.0.0.1', '-p', String(tlsPort), '--cafile', certificates.ca, '--insecure'];
     const login = ['-i', mqtt.clientId, '-u', mqtt.username, '-P', mqtt.password];
     const report = ['-q', '1', '-t', topics.propertyPost, '-m', '{"params":{"position":"up"}}'];
     await run('mosquitto_pub', [...tls, ...login, ...report]);

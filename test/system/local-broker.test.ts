@@ -7,7 +7,7 @@ import { HookServer, hookServerSecret, topicRoot } from '../../rig/services/hook
 import { LocalBroker } from '../../rig/services/processes.ts';
 
 const productKey = 'switch-1';
-const hook = new HookServer();
+let hook: HookServer;
 const clients: MqttClient[] = [];
 let broker: LocalBroker;
 let deviceCount = 0;
@@ -66,7 +66,8 @@ function collect(client: MqttClient): string[] {
 }
 
 beforeAll(async () => {
-  broker = await LocalBroker.start({ workerUrl: await hook.start(), hookSecret: hookServerSecret });
+  hook = await HookServer.start();
+  broker = await LocalBroker.start({ workerUrl: hook.url, hookSecret: hookServerSecret });
 });
 
 beforeEach(() => {
@@ -79,7 +80,7 @@ afterEach(async () => {
 
 afterAll(async () => {
   await broker.kill('SIGKILL');
-  hook.server?.close();
+  await hook.stop();
 });
 
 describe('logins', () => {

@@ -13,7 +13,7 @@ afterAll(() => rig.stop());
 function reconcile(environment: Record<string, string>, ...options: string[]): Promise<{ code: number; text: string }> {
   const env = { ...process.env, ...environment };
   return new Promise((resolve) => {
-    execFile(process.execPath, ['dev/reconcile.ts', ...options], { env }, (error, stdout, stderr) => {
+    execFile(process.execPath, ['dev/operator.ts', 'reconcile', ...options], { env }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr });
     });
   });

@@ -84,8 +84,8 @@ export class Battlefield {
    */
   async measure(attack: Attack, effort: Effort, { rounds, quietSeconds }: Plan): Promise<Outcome> {
     const thread = new AttackThread({ name: attack.name, target: this.target });
-    const { rig, bridge, broker } = this.#service;
-    const pids = { worker: rig.pid, bridge: bridge.pid, broker: broker.pid };
+    const { rig, bridge, entry } = this.#service;
+    const pids = { worker: rig.pid, bridge: bridge!.pid, broker: entry.pid };
     const processorWait = new ProcessorWait(pids.worker, [pids.bridge, pids.broker]);
     const [quiet, attacked]: [Measured[], Measured[]] = [[], []];
     const results: Result[] = [];

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { optionalSecrets } from '../../../dev/deployment-check.ts';
-import { writeDevVars } from '../../../dev/local/dev-vars.ts';
+import { writeDevVars } from '../../../dev/local/secrets.ts';
 import { findSettingProblems } from '../../../src/config.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));

@@ -1,19 +1,20 @@
 // Everybody who calls in the authorization matrix: users with keys, members, guests and a connected device, what each of them
 // owns, and credentials that are none. Asserts nothing.
-import { env, exports } from 'cloudflare:workers';
+import { env } from 'cloudflare:workers';
 import { readConfig } from '../../../src/config.ts';
 import { signAccessToken } from '../../../src/crypto/tokens.ts';
-import { scopes, type MemberRole, type Scope } from '../../../src/domain/access.ts';
+import { scopes, type Scope } from '../../../src/domain/access.ts';
 import { deviceAddressHeader } from '../../../src/protocol/gateway.ts';
 import { memberRoles } from '../../../src/protocol/vocabulary.ts';
 import { listOperations, type OpenApiDocument } from '../../../rig/inputs/openapi-document.ts';
 import { TestBridge } from './clients/bridge.ts';
 import { call, createUser, send, type CallOptions, type TestUser } from './clients/client.ts';
 import { connectPacket, EdgeClient, subscribePacket, type Received } from './clients/edge.ts';
+import { activate, tokenOf, type Activation } from './ownership.ts';
+import { invite, share } from './sharing.ts';
 
 export type Key = { keyId: string; apiKey: string };
 export type Caller = { user: TestUser; key: Key };
-export type Activation = { deviceId: string; deviceSecret: string; mqtt: { username: string; password: string } };
 
 /** By which its device is connected while everything is tried. */
 export const ways = ['through a broker', 'at the edge', 'through the gateway'] as const;
@@ -35,7 +36,7 @@ export async function prepareCallers(way: Way) {
   const [owner, stranger] = await Promise.all([createCaller(), createCaller()]);
   const productKey = `switch-${crypto.randomUUID()}`;
   await call('POST', '/products', { token: owner.user.token, body: { productKey, name: 'Switch' } });
-  const device = (await call<Activation>('POST', '/devices/activate', { body: { productKey, deviceSN: 'SN-1' } })).data;
+  const device = (await activate(productKey)).data;
   const { deviceId } = device;
   const connection = await connect(way, device);
   const command = { token: owner.user.token, body: { action: 'trigger' } };
@@ -47,13 +48,10 @@ export async function prepareCallers(way: Way) {
   ) as Record<Scope, Key>;
   const keyOfOtherProduct = await createKey(owner.user, { productKey: otherKey });
   const holder = await createUser();
-  const claimed = await activateFor(holder, productKey);
+  const claimed = (await activate(productKey, await tokenOf(holder), { deviceSN: 'SN-claimed' })).data;
   const members = { operator: await createUser(), viewer: await createUser() };
-  for (const role of memberRoles) await share(owner, members[role], deviceId, role);
-  const { token } = owner.user;
-  const body = { email: 'nobody@example.test', role: 'viewer' };
-  const { data } = await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, { token, body });
-  const { invitationId } = data;
+  for (const role of memberRoles) await share({ deviceId, productKey }, members[role], role, owner.user);
+  const invited = await invite({ deviceId, productKey }, { email: 'nobody@example.test' }, 'viewer', owner.user);
   const userId = String(members.viewer.userId);
   const serials = { token: owner.user.token, body: { serials: ['SN-9'] } };
   await call('POST', `/products/${productKey}/serials`, serials);
@@ -64,15 +62,14 @@ export async function prepareCallers(way: Way) {
   ).data;
   const guestToken = url.split('/g/')[1] ?? '';
   const sessionId = await addSession(owner.user);
-  const claim = (await call<{ token: string }>('POST', '/devices/claim-tokens', { token })).data;
   const ownerObjects: Record<string, string> = {
     sessionId,
     deviceSN: 'SN-9',
-    token: claim.token,
+    token: await tokenOf(owner.user),
     productKey,
     deviceId,
     commandId,
-    invitationId,
+    invitationId: invited.data.invitationId,
     linkId,
     userId,
     keyId: owner.key.keyId,
@@ -89,7 +86,7 @@ export async function prepareCallers(way: Way) {
     userId: '4711',
     keyId: 'ak_aaaaaaaaaaaaaaaaaaaa',
   };
-  const badCredentials = await makeBadCredentials({ owner, stranger, device, guestToken });
+  const badCredentials = await makeBadCredentials(owner, stranger, device, guestToken);
   return {
     document,
     operations,
@@ -153,17 +150,12 @@ async function connect(way: Way, device: Activation): Promise<Connection> {
   return { isLetIn, close: () => holding.drop() };
 }
 
-async function openAsGateway(deviceId: string): Promise<EdgeClient> {
-  const headers = {
-    ...{ Upgrade: 'websocket', 'Sec-WebSocket-Protocol': 'mqtt' },
+function openAsGateway(deviceId: string): Promise<EdgeClient> {
+  return EdgeClient.open(deviceId, {
+    'Sec-WebSocket-Protocol': 'mqtt',
     Authorization: `Bearer ${readConfig(env).gatewaySecrets[0]}`,
     [deviceAddressHeader]: '198.51.100.9',
-  };
-  const { webSocket } = await exports.default.fetch(
-    new Request(`https://latchwork.test/mqtt/${deviceId}`, { headers }),
-  );
-  if (webSocket === null) throw new Error('not upgraded');
-  return EdgeClient.over(webSocket);
+  });
 }
 
 async function createCaller(): Promise<Caller> {
@@ -173,22 +165,6 @@ async function createCaller(): Promise<Caller> {
 
 export async function createKey({ token }: TestUser, body: object = {}): Promise<Key> {
   return (await call<Key>('POST', '/users/api-keys', { token, body })).data;
-}
-
-async function activateFor({ token }: TestUser, productKey: string): Promise<Activation> {
-  const { data } = await call<{ token: string }>('POST', '/devices/claim-tokens', { token });
-  const body = JSON.stringify({ productKey, deviceSN: 'SN-claimed' });
-  const response = await send('POST', `/t/${data.token}/api/v1/devices/activate`, { body });
-  return (await response.json<{ data: Activation }>()).data;
-}
-
-async function share(owner: Caller, { email, token }: TestUser, deviceId: string, role: MemberRole): Promise<void> {
-  const body = { email, role };
-  const invited = await call<{ invitationId: string }>('POST', `/devices/${deviceId}/members`, {
-    token: owner.user.token,
-    body,
-  });
-  await call('POST', `/invitations/${invited.data.invitationId}/accept`, { token });
 }
 
 async function addSession({ userId, token }: TestUser): Promise<string> {
@@ -203,18 +179,12 @@ async function addSession({ userId, token }: TestUser): Promise<string> {
   return (await call<Sessions>('GET', '/users/me/sessions', { token })).data.list[0]?.sessionId ?? '';
 }
 
-async function makeBadCredentials({
-  owner,
-  stranger,
-  device,
-  guestToken,
-}: {
-  owner: Caller;
-  stranger: Caller;
-  device: Activation;
-  guestToken: string;
-}): Promise<Record<string, CallOptions>> {
-  const { user, key } = owner;
+async function makeBadCredentials(
+  { user, key }: Caller,
+  stranger: Caller,
+  device: Activation,
+  guestToken: string,
+): Promise<Record<string, CallOptions>> {
   const config = readConfig(env);
   const { token } = user;
   const lastChanged = (text: string) => text.slice(0, -1) + (text.endsWith('A') ? 'B' : 'A');

@@ -23,12 +23,21 @@ export async function callWith<T = never>(
   path: string,
   { token, body }: Options,
 ): Promise<Answer<T>> {
-  const request = new Request(`https://latchwork.test/api/v1${path}`, {
-    method,
-    headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const response = await createApp().fetch(request, { ...env, ...bindings }, createExecutionContext());
+  const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  const response = await fetchWith(bindings, method, path, headers, body);
   const envelope = await response.json<{ code: number; message: string; data: T }>();
   return { status: response.status, headers: response.headers, ...envelope };
+}
+
+/** As `callWith`, but the bare response. */
+export async function fetchWith(
+  bindings: Partial<Record<keyof Env, unknown>>,
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body?: unknown,
+): Promise<Response> {
+  const content = body === undefined ? {} : { body: JSON.stringify(body) };
+  const request = new Request(`https://latchwork.test/api/v1${path}`, { method, headers, ...content });
+  return createApp().fetch(request, { ...env, ...bindings }, createExecutionContext());
 }

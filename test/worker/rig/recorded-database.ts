@@ -1,8 +1,7 @@
 // D1 as the Worker is given it, which notes what is asked of it: the text of each statement, and the rows that batches read
 // and wrote. Asserts nothing.
-import { createExecutionContext } from 'cloudflare:test';
 import { env } from 'cloudflare:workers';
-import { createApp } from '../../../src/app.ts';
+import { fetchWith } from './limited.ts';
 
 export class RecordedDatabase {
   readonly statements = new Set<string>();
@@ -30,12 +29,7 @@ export class RecordedDatabase {
   } as unknown as D1Database;
 
   /** A request below /api/v1 to a Worker with this database. */
-  async fetch(method: string, path: string, headers: Record<string, string>, body?: object): Promise<Response> {
-    const request = new Request(`https://latchwork.test/api/v1${path}`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return createApp().fetch(request, { ...env, DB: this.binding }, createExecutionContext());
+  fetch(method: string, path: string, headers: Record<string, string>, body?: object): Promise<Response> {
+    return fetchWith({ DB: this.binding }, method, path, headers, body);
   }
 }

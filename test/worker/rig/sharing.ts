@@ -46,8 +46,8 @@ export const listFor = async ({ token }: TestUser, query = '') =>
 export const incomingOf = async ({ token }: TestUser) =>
   (await call<{ total: number; list: { invitationId: string }[] }>('GET', '/invitations', { token })).data;
 
-export async function share(one: Device, user: TestUser, role = 'viewer'): Promise<void> {
-  const { data } = await invite(one, user, role);
+export async function share(device: Device, user: TestUser, role = 'viewer', by = owner): Promise<void> {
+  const { data } = await invite(device, user, role, by);
   const { code } = await accept(data.invitationId, user);
   if (code !== 200) throw new Error(`not shared: ${code}`);
 }

@@ -1,7 +1,7 @@
 // A bridge inside workerd: connects, acknowledges what it is asked to publish, and posts messages of devices. Asserts
 // nothing.
 import { runDurableObjectAlarm } from 'cloudflare:test';
-import { env, exports } from 'cloudflare:workers';
+import { env } from 'cloudflare:workers';
 import { topicOf, type DeviceIdentity } from '../../../../src/domain/topics.ts';
 import { type TopicAction } from '../../../../src/protocol/mqtt.ts';
 import {
@@ -12,10 +12,8 @@ import {
   type WorkerFrame,
 } from '../../../../src/protocol/bridge.ts';
 import { call } from './client.ts';
-import { helloOf } from './link.ts';
-
-const patienceMs = 15_000;
-const secret = 'bridge-secret-of-the-worker-tests-only';
+import { bridgeSecret, helloOf } from './link.ts';
+import { upgrade, within } from './socket.ts';
 
 export class TestBridge {
   readonly #socket: WebSocket;
@@ -29,10 +27,7 @@ export class TestBridge {
   }
 
   static async dialIn(): Promise<TestBridge> {
-    const headers = { Upgrade: 'websocket', Authorization: `Bearer ${secret}` };
-    const response = await exports.default.fetch(new Request(`https://latchwork.test${linkPath}`, { headers }));
-    if (response.webSocket === null) throw new Error(`not upgraded: ${response.status}`);
-    const bridge = new TestBridge(response.webSocket);
+    const bridge = new TestBridge(await upgrade(linkPath, { Authorization: `Bearer ${bridgeSecret}` }));
     let welcome = () => {};
     const welcomed = new Promise<void>((resolve) => (welcome = resolve));
     bridge.#socket.accept();
@@ -42,7 +37,7 @@ export class TestBridge {
       else welcome();
     });
     bridge.#socket.send(JSON.stringify(helloOf(crypto.randomUUID())));
-    await patiently(welcomed, 'bridge not welcomed');
+    await within(welcomed, 'bridge not welcomed');
     // Runs the link's check of its sockets now, before a test moves the clock.
     await runDurableObjectAlarm(env.BROKER_LINK.getByName('broker-main'));
     return bridge;
@@ -55,7 +50,7 @@ export class TestBridge {
       const index = this.#published.findIndex((frame) => frame.topic === topic);
       const frame = index < 0 ? undefined : this.#published.splice(index, 1)[0];
       if (frame !== undefined) return { ...frame, body: JSON.parse(frame.payload) as unknown };
-      await patiently(new Promise<void>((resolve) => (this.#wakeUp = resolve)), `nothing published on ${topic}`);
+      await within(new Promise<void>((resolve) => (this.#wakeUp = resolve)), `nothing published on ${topic}`);
     }
   }
 
@@ -101,14 +96,8 @@ export async function bringUp(device: DeviceIdentity, ...messages: Said[]): Prom
     ...flags,
   }));
   const { data } = await call<{ results: UplinkResult[] }>('POST', uplinkPath, {
-    headers: { Authorization: `Bearer ${secret}` },
+    headers: { Authorization: `Bearer ${bridgeSecret}` },
     body: { spoolId: 'test-spool', sentAtMs: Date.now(), items },
   });
   return data.results;
-}
-
-async function patiently(promise: Promise<void>, complaint: string): Promise<void> {
-  const { promise: tired, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`${complaint} within ${patienceMs} ms`)), patienceMs);
-  await Promise.race([promise, tired]).finally(() => clearTimeout(timer));
 }

@@ -1,11 +1,10 @@
 // A device that speaks MQTT over WebSocket, inside workerd: packets as bytes, so that a test can send what no library would.
 // Answers nothing by itself and asserts nothing.
-import { exports } from 'cloudflare:workers';
 import { PacketReader, type RawPacket } from '../../../../src/protocol/mqtt-codec/packet-reader.ts';
 import { messagingName } from '../../../../src/domain/topics.ts';
 import type { TestDevice } from '../provision.ts';
+import { upgrade, within } from './socket.ts';
 
-const patienceMs = 15_000;
 const encoder = new TextEncoder();
 
 export type Level = 4 | 5;
@@ -117,11 +116,7 @@ export class EdgeClient {
 
   /** @throws Error with status and body where the Worker does not upgrade */
   static async open(deviceId: string, headers: Record<string, string> = {}): Promise<EdgeClient> {
-    const response = await exports.default.fetch(
-      new Request(`https://latchwork.test/mqtt/${deviceId}`, { headers: { Upgrade: 'websocket', ...headers } }),
-    );
-    if (response.webSocket === null) throw new Error(`not upgraded: ${response.status} ${await response.text()}`);
-    return new EdgeClient(response.webSocket);
+    return new EdgeClient(await upgrade(`/mqtt/${deviceId}`, headers));
   }
 
   /** Opens, connects and awaits CONNACK. */
@@ -164,13 +159,12 @@ export class EdgeClient {
   }
 
   async #until(complaint: string, isSo: () => boolean): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<undefined>();
-    const timer = setTimeout(() => reject(new Error(`${complaint} within ${patienceMs} ms`)), patienceMs);
+    const { promise, resolve } = Promise.withResolvers<undefined>();
     this.#look = () => {
       if (isSo()) resolve(undefined);
     };
     this.#look();
-    await promise.finally(() => clearTimeout(timer));
+    await within(promise, complaint);
   }
 }
 

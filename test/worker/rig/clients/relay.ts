@@ -8,6 +8,7 @@ import { relayShardOf } from '../../../../src/objects/calls/stubs.ts';
 import { uplinkPath } from '../../../../src/protocol/bridge.ts';
 import { call } from './client.ts';
 import { sessionOf, type TestDevice } from '../provision.ts';
+import { bridgeSecret } from './link.ts';
 import { openSocket, type TestSocket } from './socket.ts';
 
 const address = '203.0.113.7';
@@ -52,7 +53,7 @@ export const itemOf = (topic: string, payload: string) => ({
 /** As a bridge would bring it. */
 export async function report(...items: ReturnType<typeof itemOf>[]): Promise<void> {
   const { code } = await call('POST', uplinkPath, {
-    headers: { Authorization: 'Bearer bridge-secret-of-the-worker-tests-only' },
+    headers: { Authorization: `Bearer ${bridgeSecret}` },
     body: { spoolId: 'spool', sentAtMs: Date.now(), items },
   });
   if (code !== 200) throw new Error(`the batch was answered ${code}`);

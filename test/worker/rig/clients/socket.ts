@@ -21,9 +21,7 @@ export class TestSocket {
       this.#waiting.shift()?.();
     });
     this.closed = new Promise((resolve) => {
-      socket.addEventListener('close', ({ code, reason }) => {
-        resolve({ code, reason });
-      });
+      socket.addEventListener('close', ({ code, reason }) => resolve({ code, reason }));
     });
   }
 
@@ -54,25 +52,23 @@ export class TestSocket {
   }
 }
 
-/** @throws Error with the status where the Worker does not upgrade. */
 export async function openSocket(path: string, headers: Record<string, string> = {}): Promise<TestSocket> {
+  return new TestSocket(await upgrade(path, headers));
+}
+
+/** @throws Error with status and body where the Worker does not upgrade */
+export async function upgrade(path: string, headers: Record<string, string> = {}): Promise<WebSocket> {
   const response = await exports.default.fetch(
     new Request(`https://latchwork.test${path}`, { headers: { Upgrade: 'websocket', ...headers } }),
   );
   if (response.webSocket === null) throw new Error(`not upgraded: ${response.status} ${await response.text()}`);
-  return new TestSocket(response.webSocket);
+  return response.webSocket;
 }
 
-async function within<T>(promise: Promise<T>, complaint: string): Promise<T> {
+export async function within<T>(promise: Promise<T>, complaint: string): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    reject(new Error(`${complaint} within ${patienceMs} ms`));
-  }, patienceMs);
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const timer = setTimeout(() => reject(new Error(`${complaint} within ${patienceMs} ms`)), patienceMs);
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 function readFrame(text: string): unknown {
