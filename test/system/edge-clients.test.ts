@@ -32,7 +32,6 @@ afterAll(() => service.stop());
 
 const ways = {
   'a WebSocket to the path of the device': (device: Activation) => `${service.edgeUrl}/${device.deviceId}`,
-  'a WebSocket without a path': () => service.edgeUrl,
   'TCP through the gateway': () => service.rig.mqttUrl,
   'TLS through the gateway': () => `mqtts://127.0.0.1:${tlsPort}`,
 };
