@@ -13,17 +13,21 @@ export type PublishOutcome =
   | { ok: true; id: string; publishedAtMs: number; hasSubscribers: boolean | null; reply?: string | undefined }
   | { ok: false; reason: PublishFailure };
 
-const certain: readonly PublishFailure[] = [
-  'broker_disconnected',
-  'expired',
-  'refused',
-  'standby',
-  'invalid',
-  'no_bridge',
-  'device_busy',
-];
+const isCertain = {
+  broker_disconnected: true,
+  expired: true,
+  refused: true,
+  standby: true,
+  invalid: true,
+  no_bridge: true,
+  device_busy: true,
+  cancelled: false,
+  timeout: false,
+  bridge_lost: false,
+  unreachable: false,
+} satisfies Record<PublishFailure, boolean>;
 
 /** Whether it is certain that the broker does not have the message. */
 export function isCertainlyUnpublished(reason: PublishFailure): boolean {
-  return certain.includes(reason);
+  return isCertain[reason];
 }
