@@ -1,5 +1,6 @@
 // Deletes expired rows, some of each table at a time, by the index on their expiry.
-import { lt, sql, type SQL } from 'drizzle-orm';
+import { lt, lte, sql, type SQL } from 'drizzle-orm';
+import type { SQLiteTable } from 'drizzle-orm/sqlite-core';
 import { runTogether, type Database } from './client.ts';
 import { loginAttempts, loginDevices, passwordResets, refreshTokens } from './schema/accounts.ts';
 import { brokerOutbox, claimTokens, deviceInvitations, deviceTransfers } from './schema/devices.ts';
@@ -21,10 +22,17 @@ const expiring = [
 ] as const;
 
 export async function deleteExpiredRows(database: Database, nowMs: number, maxRows = rowsPerRun): Promise<void> {
-  const someOf = (table: (typeof expiring)[number] | typeof brokerOutbox, isOver: SQL) =>
-    sql`delete from ${table} where rowid in (select rowid from ${table} where ${isOver} limit ${maxRows})`;
   await runTogether<unknown[]>(database, [
-    ...expiring.map((table) => someOf(table, lt(table.expiresAt, nowMs))),
-    someOf(brokerOutbox, lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs)),
+    ...expiring.map((table) => purge(table, nowMs, maxRows)),
+    deleteSome(brokerOutbox, lt(brokerOutbox.deliveredAt, nowMs - deliveredEntryLifeMs), maxRows),
   ]);
+}
+
+/** A few also go with every login and exchange of a token, so that a table stays small between the scheduled runs. */
+export function purge(table: (typeof expiring)[number], nowMs: number, maxRows = 10): SQL {
+  return deleteSome(table, lte(table.expiresAt, nowMs), maxRows);
+}
+
+function deleteSome(table: SQLiteTable, isOver: SQL, maxRows: number): SQL {
+  return sql`delete from ${table} where rowid in (select rowid from ${table} where ${isOver} limit ${maxRows})`;
 }

@@ -2,11 +2,12 @@
 import { and, eq, getTableColumns, isNull, lt, or, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
+import { insertSelect } from '../insert.ts';
 import { lengthOf, readPageByIndex } from '../pages.ts';
 import { apiKeys, users } from '../schema/accounts.ts';
 import { limitOf, type UserLimits } from './user-limits.ts';
 
-type ApiKeyRow = typeof apiKeys.$inferSelect;
+export type ApiKeyRow = typeof apiKeys.$inferSelect;
 
 /** undefined for keys of a disabled account, too. */
 export async function findApiKey(database: Database, keyId: string): Promise<ApiKeyRow | undefined> {
@@ -29,7 +30,6 @@ export async function findApiKeys(database: Database, keyIds: readonly string[])
   return rows.map(({ keyId }) => keyId);
 }
 
-/** One conditional statement, so that simultaneous creations cannot exceed the limit together. */
 export async function insertApiKey(
   database: Database,
   row: Omit<ApiKeyRow, 'lastUsedAt'>,
@@ -38,11 +38,7 @@ export async function insertApiKey(
   const max = limitOf(row.userId, 'apiKeysPerUser', limits);
   const [inserted, user] = await runTogether<[{ key_id: string }, { max: number }]>(database, [
     sql`
-      insert into ${apiKeys} (key_id, user_id, secret_hash, description, scopes, product_key, created_at)
-      select ${row.keyId}, id, ${row.secretHash}, ${row.description}, ${JSON.stringify(row.scopes)}, ${row.productKey},
-        ${row.createdAt}
-      from ${users} where id = ${row.userId}
-        and ${lengthOf('api_keys', row.userId)} < ${max}
+      ${insertSelect(apiKeys, row)} from ${users} where id = ${row.userId} and ${lengthOf('api_keys', row.userId)} < ${max}
       returning key_id`,
     sql`select ${max} as max from ${users} where id = ${row.userId}`,
   ]);

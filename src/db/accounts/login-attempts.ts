@@ -1,8 +1,10 @@
-// Queries that count failed logins. What a throttle key stands for and what follows from its count is decided in
-// services/accounts/login-attempts.ts and domain/login-throttle.ts.
+// Queries that count failed logins, and on the devices on which users have logged in. What a throttle key stands for and what
+// follows from its count is decided in services/accounts/login-attempts.ts and domain/login-throttle.ts.
 import { and, eq, gt, inArray, sql } from 'drizzle-orm';
 import type { FailureCount, ThrottleKeyName } from '../../domain/login-throttle.ts';
 import { runTogether, type Database } from '../client.ts';
+import { purge } from '../expired-rows.ts';
+import { insertSelect } from '../insert.ts';
 import { loginAttempts, loginDevices } from '../schema/accounts.ts';
 
 const emptyCount: FailureCount = { failures: 0, lastFailedAtMs: 0 };
@@ -39,9 +41,7 @@ export async function addFailure(
         failures = case when ${isLive} then login_attempts.failures + 1 else 1 end,
         last_failed_at = ${nowMs},
         expires_at = ${isExtended ? expiresAt : sql`case when ${isLive} then login_attempts.expires_at else ${expiresAt} end`}`,
-    sql`
-      delete from ${loginAttempts}
-      where throttle_key in (select throttle_key from ${loginAttempts} where expires_at <= ${nowMs} limit 10)`,
+    purge(loginAttempts, nowMs),
   ]);
   return results[0] ?? emptyCount;
 }
@@ -62,15 +62,12 @@ export async function isLoginDevice(database: Database, hash: string, userId: nu
 export async function keepLoginDevice(database: Database, device: LoginDeviceRow, maxDevices: number): Promise<void> {
   await runTogether<[unknown, unknown, unknown]>(database, [
     sql`
-      insert into ${loginDevices} (hash, user_id, created_at, shown_at, expires_at)
-      values (${device.hash}, ${device.userId}, ${device.createdAt}, ${device.shownAt}, ${device.expiresAt})
+      ${insertSelect(loginDevices, device)} where true
       on conflict (hash) do update set shown_at = excluded.shown_at, expires_at = excluded.expires_at`,
     sql`
       delete from ${loginDevices} where hash in (
         select hash from ${loginDevices} where user_id = ${device.userId} and hash <> ${device.hash}
         order by shown_at desc, created_at desc limit -1 offset ${maxDevices - 1})`,
-    sql`
-      delete from ${loginDevices}
-      where hash in (select hash from ${loginDevices} where expires_at <= ${device.createdAt} limit 10)`,
+    purge(loginDevices, device.createdAt),
   ]);
 }

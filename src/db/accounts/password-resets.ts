@@ -1,25 +1,24 @@
-// Queries on the tokens of password resets, of which only digests are stored.
+// Queries on the tokens of password resets, of which only digests are stored. Using one sets the password and ends every session.
 import { and, eq, gt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
+import { insertSelect } from '../insert.ts';
 import { loginDevices, passwordResets, refreshTokens, users } from '../schema/accounts.ts';
 
 type PasswordReset = typeof passwordResets.$inferSelect;
 
-/** False where the user has so many of the last hour. One statement, so that simultaneous requests cannot exceed it. */
+/** False where the user has so many of the last hour, or is disabled. */
 export async function insertPasswordReset(
   database: Database,
-  { hash, userId, createdAt, expiresAt }: PasswordReset,
+  reset: PasswordReset,
   max: number,
   sinceMs: number,
 ): Promise<boolean> {
+  const { userId } = reset;
   const recent = sql`
     (select count(*) from ${passwordResets} where user_id = ${userId} and created_at > ${sinceMs})`;
-  const [inserted] = await runTogether<[unknown]>(database, [
-    sql`
-      insert into ${passwordResets} (hash, user_id, created_at, expires_at)
-      select ${hash}, id, ${createdAt}, ${expiresAt} from ${users}
-      where id = ${userId} and disabled_at is null and ${recent} < ${max}`,
-  ]);
+  const inserted = await database.run(sql`
+    ${insertSelect(passwordResets, reset)} from ${users}
+    where id = ${userId} and disabled_at is null and ${recent} < ${max}`);
   return inserted.meta.changes === 1;
 }
 

@@ -1,8 +1,11 @@
-// Queries on sessions: one row for all refresh tokens that descend from one login, of which only digests are stored.
+// Queries on sessions: one row for all refresh tokens that descend from one login, of which only digests are stored; and the
+// change of a password, which ends sessions and login devices in the same transaction.
 import { and, desc, eq, gt, ne, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import type { Rotation } from '../../domain/token-rotation.ts';
 import { runTogether, type Database } from '../client.ts';
+import { purge } from '../expired-rows.ts';
+import { insertSelect } from '../insert.ts';
 import { countOf, readPage } from '../pages.ts';
 import { loginDevices, refreshTokens, users } from '../schema/accounts.ts';
 
@@ -25,15 +28,13 @@ export async function insertSession(
 ): Promise<boolean> {
   const [inserted] = await runTogether<[unknown, unknown, unknown]>(database, [
     sql`
-      insert into ${refreshTokens} (hash, family, user_id, created_at, expires_at, client_address, user_agent)
-      select ${session.digest}, ${session.family}, id, ${session.createdAt}, ${session.expiresAt},
-        ${session.clientAddress}, ${session.userAgent}
+      ${insertSelect(refreshTokens, { ...session, hash: session.digest })}
       from ${users} where id = ${session.userId} and password_hash = ${passwordHash} and disabled_at is null`,
     sql`
       delete from ${refreshTokens} where hash in (
         select hash from ${refreshTokens} where user_id = ${session.userId} and hash <> ${session.digest}
         order by expires_at desc limit -1 offset ${maxSessions - 1})`,
-    purgeExpired(session.createdAt),
+    purge(refreshTokens, session.createdAt),
   ]);
   return inserted.meta.changes === 1;
 }
@@ -54,7 +55,7 @@ export async function rotateToken(
         rotated_at = ${next.rotatedAt}, expires_at = ${next.expiresAt},
         client_address = ${next.clientAddress}, user_agent = ${next.userAgent}
       where family = ${family} and hash = ${digest}`,
-    purgeExpired(next.rotatedAt),
+    purge(refreshTokens, next.rotatedAt),
   ]);
   return rotated.meta.changes === 1;
 }
@@ -110,11 +111,4 @@ export async function replacePassword(
       where user_id = ${change.userId} and hash <> ${change.keptDevice} and ${isChanged}`,
   ]);
   return changed.meta.changes === 1;
-}
-
-/** Runs with every login and exchange, so that the table stays small between the scheduled deletions. */
-function purgeExpired(nowMs: number) {
-  return sql`
-    delete from ${refreshTokens}
-    where hash in (select hash from ${refreshTokens} where expires_at <= ${nowMs} limit 10)`;
 }

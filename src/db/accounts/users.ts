@@ -1,6 +1,7 @@
 // Queries on users. Names are compared by their folded form (domain/names.ts).
 import { eq, or, sql } from 'drizzle-orm';
 import type { Database } from '../client.ts';
+import { insertSelect } from '../insert.ts';
 import { users } from '../schema/accounts.ts';
 
 export type UserRow = typeof users.$inferSelect;
@@ -22,16 +23,10 @@ export async function findUserByName(database: Database, foldedName: string): Pr
 }
 
 /** One statement, so that of two simultaneous registrations one fails. Undefined: a name is taken. */
-export async function insertUser(
-  database: Database,
-  user: Omit<UserRow, 'id' | 'disabledAt'>,
-): Promise<number | undefined> {
+export async function insertUser(database: Database, user: Omit<UserRow, 'id' | 'disabledAt'>) {
   const names = sql`(${user.foldedUsername}, ${user.foldedEmail})`;
   const [row] = await database.all<{ id: number }>(sql`
-    insert into ${users}
-      (username, email, folded_username, folded_email, password_hash, project_id, created_at)
-    select ${user.username}, ${user.email}, ${user.foldedUsername}, ${user.foldedEmail}, ${user.passwordHash},
-      ${user.projectId}, ${user.createdAt}
+    ${insertSelect(users, user)}
     where not exists (select 1 from ${users} where ${users.foldedUsername} in ${names})
       and not exists (select 1 from ${users} where ${users.foldedEmail} in ${names})
     returning id`);

@@ -1,26 +1,25 @@
 // Queries on claim tokens. Only their digests are stored.
 import { and, count, eq, gt, isNull, or, sql } from 'drizzle-orm';
-import { runTogether, type Database } from '../client.ts';
+import type { Database } from '../client.ts';
+import { insertSelect } from '../insert.ts';
 import { claimTokens } from '../schema/devices.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
 type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
 
-/** False where the user has as many as he may that are valid and unused. One statement that counts and inserts. */
+/** False where the user has as many as he may that are valid and unused. */
 export async function insertClaimToken(
   database: Database,
-  { hash, userId, createdAt, expiresAt }: NewToken,
+  token: NewToken,
   limits: UserLimits<'claimTokensPerUser'>,
 ): Promise<boolean> {
+  const { userId, createdAt } = token;
   const valid = database
     .select({ valid: count() })
     .from(claimTokens)
     .where(and(eq(claimTokens.userId, userId), gt(claimTokens.expiresAt, createdAt), isNull(claimTokens.usedBy)));
-  const [inserted] = await runTogether<[unknown]>(database, [
-    sql`
-      insert into ${claimTokens} (hash, user_id, created_at, expires_at)
-      select ${hash}, ${userId}, ${createdAt}, ${expiresAt} where ${valid} < ${limitOf(userId, 'claimTokensPerUser', limits)}`,
-  ]);
+  const inserted = await database.run(sql`
+    ${insertSelect(claimTokens, token)} where ${valid} < ${limitOf(userId, 'claimTokensPerUser', limits)}`);
   return inserted.meta.changes === 1;
 }
 

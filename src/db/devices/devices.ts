@@ -2,6 +2,7 @@
 // device's session, written by it alone through `writeProjections`. Activation writes everything else.
 import { and, asc, eq, getTableColumns, gt, inArray, isNull, lt, sql } from 'drizzle-orm';
 import { runTogether, type Database } from '../client.ts';
+import { insertSelect } from '../insert.ts';
 import { users } from '../schema/accounts.ts';
 import { devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
@@ -54,14 +55,12 @@ export async function insertDevice(
   const newInHour = sql`iif(${ofAll.hour} >= ${hour}, ${ofAll.newInHour}, 0)`;
   const productWithCounts = sql`${products} left join ${ofAll} on ${ofAll.productId} = ${products.id}
     where ${products.id} = ${device.productId}`;
+  const ofProduct = { ownerId: sql`${products.ownerId}`, projectId: sql`${products.projectId}` };
+  const row = { ...device, ...ofProduct, connectionStatus: 2, activatedAt: device.createdAt };
   type Counts = { devices: number; new_in_hour: number; max_devices: number; max_new: number };
   const [inserted, counted] = await runTogether<[unknown, Counts]>(db, [
     sql`
-    insert into ${devices}
-      (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
-       activated_at, created_at)
-    select ${device.deviceId}, ${products.id}, ${device.deviceSN}, ${products.ownerId}, ${products.projectId},
-      ${device.name}, ${device.firmwareVersion}, ${device.chipModel}, 2, ${device.createdAt}, ${device.createdAt}
+    ${insertSelect(devices, row)}
     from ${productWithCounts} and ${products.deletedAt} is null and ${products.status} = 1 and ${products.activation} = 'open'
       and ${all} < ${maxDevices} and ${newInHour} < ${maxNew}
     on conflict do nothing returning id`,
@@ -89,12 +88,9 @@ export async function findRecordOf(
   deviceId: string,
   productKey: string,
 ): Promise<{ hasRecord: boolean; hasProduct: boolean }> {
-  const [{ results }] = await runTogether<[{ record: number; product: number }]>(db, [
-    sql`
-      select exists (select 1 from ${devices} where device_id = ${deviceId}) as record,
-        exists (select 1 from ${products} where product_key = ${productKey}) as product`,
-  ]);
-  const row = results[0];
+  const [row] = await db.all<{ record: number; product: number }>(sql`
+    select exists (select 1 from ${devices} where device_id = ${deviceId}) as record,
+      exists (select 1 from ${products} where product_key = ${productKey}) as product`);
   return { hasRecord: row?.record === 1, hasProduct: row?.product === 1 };
 }
 

@@ -4,6 +4,7 @@ import { and, asc, eq, gt, lte, sql } from 'drizzle-orm';
 import type { MemberRole } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
+import { insertSelect, takeExcluded } from '../insert.ts';
 import { countOf, lengthOf, readPage, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceInvitations, deviceMembers, devices } from '../schema/devices.ts';
@@ -61,25 +62,22 @@ export async function listMembers(db: Database, deviceRow: number, page: PageReq
   return readPage(db, countOf(db, deviceMembers, mine), rows.$dynamic(), page);
 }
 
-/** Replaces an invitation of the same email. One statement, so that parallel requests cannot exceed the limit. */
+/** Replaces an invitation of the same email. */
 export async function putInvitation(
   db: Database,
   invitation: InvitationRow,
   limits: UserLimits<'membersPerDevice'>,
 ): Promise<'made' | 'full' | 'no_device'> {
-  const { id, deviceRow, email, foldedEmail, role, invitedBy, createdAt, expiresAt } = invitation;
+  const { deviceRow, foldedEmail, invitedBy } = invitation;
   const ofDevice = sql`select count(*) from ${deviceInvitations} where device_row = ${deviceRow}`;
   const isRenewed = sql`exists (
     select 1 from ${deviceInvitations} where device_row = ${deviceRow} and folded_email = ${foldedEmail})`;
   const [put, device] = await runTogether<[unknown, unknown]>(db, [
     sql`
-      insert into ${deviceInvitations} (id, device_row, email, folded_email, role, invited_by, created_at, expires_at)
-      select ${id}, id, ${email}, ${foldedEmail}, ${role}, ${invitedBy}, ${createdAt}, ${expiresAt}
-      from ${devices} where id = ${deviceRow}
+      ${insertSelect(deviceInvitations, invitation)} from ${devices} where id = ${deviceRow}
         and ((${ofDevice}) < ${limitOf(invitedBy, 'membersPerDevice', limits)} or ${isRenewed})
-      on conflict (device_row, folded_email) do update set id = excluded.id, email = excluded.email,
-        role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
-        expires_at = excluded.expires_at`,
+      on conflict (device_row, folded_email) do update set
+        ${takeExcluded(deviceInvitations, invitation, ['deviceRow', 'foldedEmail'])}`,
     sql`select id from ${devices} where id = ${deviceRow}`,
   ]);
   if (put.meta.changes > 0) return 'made';

@@ -1,7 +1,7 @@
 // Queries on a product's serial numbers: those that were registered before they activate have a record without a session.
 import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database } from '../client.ts';
+import type { Database } from '../client.ts';
 import { readPage } from '../pages.ts';
 import { devices } from '../schema/devices.ts';
 import { productDeviceCounts, products } from '../schema/products.ts';
@@ -19,8 +19,7 @@ export async function insertSerials(
 ): Promise<Set<string>> {
   const rows = JSON.stringify(serials.map(({ deviceId, deviceSN, name }) => [deviceId, deviceSN, name]));
   const all = sql`coalesce((select devices from ${productDeviceCounts} where product_id = ${productId}), 0)`;
-  const [made] = await runTogether<[{ device_sn: string }]>(db, [
-    sql`
+  const made = await db.all<{ device_sn: string }>(sql`
       insert into ${devices}
         (device_id, product_id, device_sn, owner_id, project_id, name, firmware_version, chip_model, connection_status,
          registered_at, created_at)
@@ -29,9 +28,8 @@ export async function insertSerials(
       from json_each(${rows}), ${products}
       where ${products.id} = ${productId} and ${products.deletedAt} is null
         and ${all} + key < ${limitOf(products.ownerId, 'devicesPerProduct', limits)}
-      on conflict do nothing returning device_sn`,
-  ]);
-  return new Set(made.results.map((row) => row.device_sn));
+      on conflict do nothing returning device_sn`);
+  return new Set(made.map((row) => row.device_sn));
 }
 
 export async function findSerials(db: Database, productId: number, serials: readonly string[]) {

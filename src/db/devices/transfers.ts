@@ -1,21 +1,20 @@
 // Queries on offers of devices to other users. Whether an offer may still be accepted, the device's session decides.
 import { and, count, eq, gt, lte, ne, sql } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { runTogether, type Database } from '../client.ts';
+import type { Database } from '../client.ts';
+import { insertSelect, takeExcluded } from '../insert.ts';
 import { lengthOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { devices, deviceTransfers } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 
-type NewTransfer = typeof deviceTransfers.$inferSelect;
-
 export async function putTransfer(
   database: Database,
-  transfer: NewTransfer,
+  transfer: typeof deviceTransfers.$inferSelect,
   limits: UserLimits<'transferOffersPerUser'>,
 ): Promise<boolean> {
-  const { deviceId, offerId, fromUserId, toUserId, offeredAt, expiresAt } = transfer;
+  const { deviceId, fromUserId, offeredAt } = transfer;
   const others = database
     .select({ others: count() })
     .from(deviceTransfers)
@@ -26,14 +25,9 @@ export async function putTransfer(
         ne(deviceTransfers.deviceId, deviceId),
       ),
     );
-  const [put] = await runTogether<[unknown]>(database, [
-    sql`
-      insert into ${deviceTransfers} (device_id, offer_id, from_user_id, to_user_id, offered_at, expires_at)
-      select ${deviceId}, ${offerId}, ${fromUserId}, ${toUserId}, ${offeredAt}, ${expiresAt}
-      where ${others} < ${limitOf(fromUserId, 'transferOffersPerUser', limits)}
-      on conflict (device_id) do update set offer_id = excluded.offer_id, from_user_id = excluded.from_user_id,
-        to_user_id = excluded.to_user_id, offered_at = excluded.offered_at, expires_at = excluded.expires_at`,
-  ]);
+  const put = await database.run(sql`
+    ${insertSelect(deviceTransfers, transfer)} where ${others} < ${limitOf(fromUserId, 'transferOffersPerUser', limits)}
+    on conflict (device_id) do update set ${takeExcluded(deviceTransfers, transfer, ['deviceId'])}`);
   return put.meta.changes > 0;
 }
 

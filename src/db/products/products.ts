@@ -1,8 +1,9 @@
-// Queries on products. A deleted product keeps its row, so that its key stays reserved for its owner; only
-// `insertProduct` reads such rows.
+// Queries on products and on changes that are still to be delivered. A deleted product keeps its row, so that its key stays
+// reserved for its owner; only `insertProduct` reads such rows.
 import { and, asc, eq, isNull, notExists, sql, type SQL } from 'drizzle-orm';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { runTogether, type Database } from '../client.ts';
+import { insertSelect, takeExcluded } from '../insert.ts';
 import { countOf, readPageByIndex } from '../pages.ts';
 import { users } from '../schema/accounts.ts';
 import { deviceCounts, devices } from '../schema/devices.ts';
@@ -45,24 +46,12 @@ export async function insertProduct(
   type Counts = { products: number; max_products: number; max_keys: number; is_taken: number };
   const [inserted, owner] = await runTogether<[{ id: number }, Counts]>(database, [
     sql`
-      insert into ${products}
-        (product_key, owner_id, project_id, name, description, category, control_mode, ui_template, icon_name,
-         icon_color, manufacturer, model, status, offline_grace_seconds, activation, reactivation, created_at, updated_at)
-      select ${product.productKey}, id, project_id, ${product.name}, ${product.description},
-        ${product.category}, ${product.controlMode}, ${product.uiTemplate}, ${product.iconName}, ${product.iconColor},
-        ${product.manufacturer}, ${product.model}, ${product.status}, ${product.offlineGraceSeconds},
-        ${product.activation}, ${product.reactivation},
-        ${product.createdAt}, ${product.updatedAt}
+      ${insertSelect(products, { ...product, projectId: sql`project_id` })}
       from ${ownerWithCounts} and coalesce(products, 0) < ${maxProducts}
         and (coalesce(product_keys, 0) < ${maxKeys}
           or exists (select 1 from ${products} where product_key = ${productKey} and ${isOwnDeleted}))
       on conflict (product_key) do update set
-        name = excluded.name, description = excluded.description, category = excluded.category,
-        control_mode = excluded.control_mode, ui_template = excluded.ui_template, icon_name = excluded.icon_name,
-        icon_color = excluded.icon_color, manufacturer = excluded.manufacturer, model = excluded.model,
-        status = excluded.status, offline_grace_seconds = excluded.offline_grace_seconds,
-        activation = excluded.activation, reactivation = excluded.reactivation,
-        created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = null
+        ${takeExcluded(products, product, ['productKey', 'ownerId'])}, deleted_at = null
       where products.deleted_at is not null and products.owner_id = excluded.owner_id
       returning id`,
     sql`
