@@ -1,7 +1,7 @@
 // Who may do what: the one table of rights, as data. The core of a device, the services and the routes ask it. Tests compare
 // docs/security.md and the authorization matrix with it. Knows no storage: its callers say who has which role.
 import { deviceRoles, keyScopes, memberRoles } from '../protocol/vocabulary.ts';
-import type { Refusal } from './refusal.ts';
+import { RefusedError, type Refusal } from './refusal.ts';
 
 export const roles = deviceRoles;
 export type Role = (typeof roles)[number];
@@ -117,4 +117,9 @@ export function refusalOfKey(actor: Actor, action: Action, productKey: string | 
     return { kind: 'key_lacks_right', lacks: 'product', action };
   }
   return hasScope(actor, action) ? undefined : { kind: 'key_lacks_right', lacks: 'scope', action };
+}
+
+export function requireRightOfKey(actor: Actor, action: Action, productKey: string | undefined): void {
+  const refusal = refusalOfKey(actor, action, productKey);
+  if (refusal !== undefined) throw new RefusedError(refusal);
 }

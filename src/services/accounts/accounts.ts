@@ -4,7 +4,7 @@ import { createId, digestOf } from '../../crypto/secrets.ts';
 import type { Database } from '../../db/client.ts';
 import { replacePassword } from '../../db/accounts/refresh-tokens.ts';
 import { readSetting } from '../../db/accounts/operator.ts';
-import { findUser, findUserByName, insertUser } from '../../db/accounts/users.ts';
+import { findUser, findUserByName, insertUser, type UserRow } from '../../db/accounts/users.ts';
 import { foldName } from '../../domain/names.ts';
 import { credentialRefused, RefusedError } from '../../domain/refusal.ts';
 import type { PasswordBody } from '../../protocol/http/users.ts';
@@ -40,9 +40,7 @@ export async function registerUser(
 }
 
 export async function readAccount(context: ServiceContext, userId: number) {
-  const user = await findUser(context.primary(), userId);
-  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
-  const { username, email, createdAt } = user;
+  const { username, email, createdAt } = await requireUser(context, userId);
   return { userId, username, email, createdAt: toIso(createdAt) };
 }
 
@@ -54,8 +52,7 @@ export async function changePassword(
 ): Promise<void> {
   refuseWeak(newPassword);
   const database = context.primary();
-  const user = await findUser(database, caller.userId);
-  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  const user = await requireUser(context, caller.userId);
   // A stolen access token must not be a way to guess the password undisturbed.
   const { id: userId, foldedEmail: account } = user;
   const { clientAddress } = caller;
@@ -78,6 +75,12 @@ export async function changePassword(
   });
   // Another change came first: the given password is no longer the current one.
   if (!isChanged) throw new RefusedError(credentialRefused('account_password', 'revoked'));
+}
+
+export async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {
+  const user = await findUser(context.primary(), userId);
+  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
+  return user;
 }
 
 export function refuseWeak(password: string): void {

@@ -2,11 +2,18 @@
 // once, at creation.
 import { runInBackground } from '../../background.ts';
 import { createSecret, digestOf, hasDigest } from '../../crypto/secrets.ts';
-import { deleteApiKey, findApiKey, insertApiKey, listApiKeys, touchApiKey } from '../../db/accounts/api-keys.ts';
+import {
+  deleteApiKey,
+  findApiKey,
+  insertApiKey,
+  listApiKeys,
+  touchApiKey,
+  type ApiKeyRow,
+} from '../../db/accounts/api-keys.ts';
 import { findProduct } from '../../db/products/products.ts';
-import { scopes, type Actor } from '../../domain/access.ts';
+import { actorOf, scopes, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
+import { accept, credentialRefused, refuse, limitReached, RefusedError, type Outcome } from '../../domain/refusal.ts';
 import type { ApiKeyBody } from '../../protocol/http/api-keys.ts';
 import { callRelay, relayShardNames } from '../../objects/calls/stubs.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -27,12 +34,7 @@ const touchEveryMs = 60_000;
 /** Between the tries to tell a relay shard of a deletion. */
 const pausesMs = [100, 300];
 
-type KnownKey = Actor & {
-  secretHash: string;
-  lastUsedAt: number | null;
-  readAtMs: number;
-  isRefreshing: boolean;
-};
+type KnownKey = ApiKeyRow & { readAtMs: number; isRefreshing: boolean };
 
 const maxRemembered = 1_000;
 
@@ -61,9 +63,7 @@ export async function createApiKey(
   const row = { keyId, userId, secretHash, description, scopes: granted, productKey, createdAt: Date.now() };
   const outcome = await insertApiKey(context.primary(), row, context.config.limits);
   if (outcome === 'no_user') throw new RefusedError(credentialRefused('session', 'unknown_account'));
-  if (outcome !== 'made') {
-    throw limitReached('apiKeysPerUser', outcome.max);
-  }
+  if (outcome !== 'made') throw limitReached('apiKeysPerUser', outcome.max);
   // The members of the contract alone, where nothing more was asked for.
   if (requested === undefined && productKey === null) return { keyId, apiKey, description };
   return { keyId, apiKey, description, scopes: granted, productKey };
@@ -129,8 +129,7 @@ export async function authenticateKey(
     key.lastUsedAt = nowMs;
     runInBackground('note use of API key', touchApiKey(context.primary(), keyId, nowMs, nowMs - touchEveryMs));
   }
-  const { userId, scopes: granted, productKey } = key;
-  return { ok: true, value: { userId, scopes: granted, productKey } };
+  return accept(actorOf(key));
 }
 
 async function readKey(context: ServiceContext, keyId: string): Promise<KnownKey | undefined> {
@@ -156,16 +155,7 @@ async function fetchKey(context: ServiceContext, keyId: string): Promise<KnownKe
     rememberNewest(unknownUntilMs, keyId, readAtMs + unknownMs, maxRemembered);
     return undefined;
   }
-  const { userId, secretHash, lastUsedAt, productKey } = row;
-  const entry = {
-    userId,
-    scopes: row.scopes,
-    productKey,
-    secretHash,
-    lastUsedAt,
-    readAtMs,
-    isRefreshing: false,
-  };
+  const entry = { ...row, readAtMs, isRefreshing: false };
   // This read may have begun before a deletion: then its result must not bring the key back.
   if (deletionCount === deletionsBefore) rememberNewest(knownKeys, keyId, entry, maxRemembered);
   return entry;

@@ -24,15 +24,17 @@ export type LoginAttempt = {
   throttleKeys: Record<ThrottleKeyName, string>;
 };
 
+type LoginClient = {
+  account: string;
+  userId: number | undefined;
+  clientAddress: string;
+  shownToken: string | undefined;
+};
+
 export async function beginLoginAttempt(
   database: Database,
   limits: Limits,
-  {
-    account,
-    userId,
-    clientAddress,
-    shownToken,
-  }: { account: string; userId: number | undefined; clientAddress: string; shownToken: string | undefined },
+  { account, userId, clientAddress, shownToken }: LoginClient,
 ): Promise<LoginAttempt> {
   const nowMs = Date.now();
   const deviceDigest = await digestOf(shownToken ?? '');

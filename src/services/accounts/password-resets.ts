@@ -1,5 +1,5 @@
-// Setting a password anew without the old one: with a token that the user gets by mail, or from the operator. Every answer to
-// a request for a mail is the same, so that it does not tell which accounts exist.
+// Setting a password anew without the old one: with a token from the operator, or by a mail that this file sends over HTTP. Every
+// answer to a request for a mail is the same, so that it does not tell which accounts exist.
 import { runInBackground } from '../../background.ts';
 import { hashPassword } from '../../crypto/password.ts';
 import { createSecret, digestOf } from '../../crypto/secrets.ts';

@@ -1,5 +1,5 @@
-// Logging in, refreshing, logging out. A session is a family of refresh tokens, of which one is current; its access tokens
-// are valid until they expire, because checking them must not cost a database read a request.
+// Logging in, refreshing, logging out; listing and ending one's own sessions. A session is a family of refresh tokens, of which
+// one is current; its access tokens are valid until they expire: checking them must not cost a database read a request.
 import { checkPassword, dummyHash } from '../../crypto/password.ts';
 import { createSecret, deriveSecret, digestOf, isEqualDigest } from '../../crypto/secrets.ts';
 import { signAccessToken } from '../../crypto/tokens.ts';

@@ -35,15 +35,22 @@ const maxAttempts = 5;
 /** Where an activation came from. `claimToken`: of the address it was sent to. */
 type Origin = { clientAddress: string; claimToken?: string };
 
-export async function activateDevice(context: ServiceContext, request: ActivateBody, origin: Origin) {
+export async function activateDevice(
+  context: ServiceContext,
+  request: ActivateBody,
+  { clientAddress, claimToken }: Origin,
+) {
   const startedAtMs = Date.now();
   const db = context.primary();
   for (let attempt = 0; attempt < maxAttempts; attempt++) {
     const product = await requireProduct(context, request.productKey);
-    const claimantId = await findClaimant(context, product, request, origin);
+    const claimantId =
+      claimToken === undefined
+        ? undefined
+        : await readClaimToken(context, claimToken, `${product.id} ${request.deviceSN}`, clientAddress);
     const record = await findDeviceBySerial(db, product.id, request.deviceSN);
     refuseFirst(product, record);
-    const activation = { product, request, claimantId, address: origin.clientAddress, startedAtMs };
+    const activation = { product, request, claimantId, address: clientAddress, startedAtMs };
     // Its product or its record was deleted meanwhile where there is no answer: start over with the present state.
     const answer =
       record === undefined ? await activateNew(context, activation) : await activateKnown(context, activation, record);
@@ -119,16 +126,6 @@ async function issueCredentials(context: ServiceContext, activation: Activation,
   await provisionAtBroker(context, identity, { kind: 'delete' }, Date.now());
   await deleteRecords(db, [deviceId]);
   return undefined;
-}
-
-async function findClaimant(
-  context: ServiceContext,
-  product: ProductRow,
-  { deviceSN }: ActivateBody,
-  { claimToken, clientAddress }: Origin,
-): Promise<number | undefined> {
-  if (claimToken === undefined) return undefined;
-  return readClaimToken(context, claimToken, `${product.id} ${deviceSN}`, clientAddress);
 }
 
 function refuseFirst({ activation: policy, productKey }: ProductRow, record: DeviceRow | undefined): void {

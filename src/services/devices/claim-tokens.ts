@@ -3,7 +3,7 @@
 import { createId, digestOf } from '../../crypto/secrets.ts';
 import { findClaimToken, insertClaimToken, useClaimToken } from '../../db/devices/claim-tokens.ts';
 import { findDeviceBySerial } from '../../db/devices/devices.ts';
-import { refusalOfKey, type Actor } from '../../domain/access.ts';
+import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import { BlockedAddresses } from '../../domain/newest.ts';
 import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
@@ -17,8 +17,7 @@ const shield = 'CLAIM_FAILURE_LIMIT';
 const blocked = new BlockedAddresses();
 
 export async function createClaimToken(context: ServiceContext, actor: Actor, base: string, expiresInSeconds: number) {
-  const refusal = refusalOfKey(actor, 'claimDevices', undefined);
-  if (refusal !== undefined) throw new RefusedError(refusal);
+  requireRightOfKey(actor, 'claimDevices', undefined);
   const { limits } = context.config;
   const token = createId('', tokenLength);
   const createdAt = Date.now();
@@ -31,8 +30,7 @@ export async function createClaimToken(context: ServiceContext, actor: Actor, ba
 }
 
 export async function describeClaimToken(context: ServiceContext, actor: Actor, token: string) {
-  const refusal = refusalOfKey(actor, 'claimDevices', undefined);
-  if (refusal !== undefined) throw new RefusedError(refusal);
+  requireRightOfKey(actor, 'claimDevices', undefined);
   const db = context.primary();
   const row = tokenPattern.test(token) ? await findClaimToken(db, await digestOf(token), Date.now()) : undefined;
   if (row === undefined) throw new RefusedError({ kind: 'not_found', what: 'claim_token' });

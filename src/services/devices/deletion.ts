@@ -40,11 +40,6 @@ export async function deleteDevicesOf(
     throw new RefusedError({ kind: 'invalid_input', path: 'createdAfter', problem: 'a filter is needed' });
   }
   const wanted = { ...filter, productId, ownerId };
-  return deleteSlice(context, productKey, wanted);
-}
-
-async function deleteSlice(context: ServiceContext, productKey: string, wanted: ProductDevicesFilter) {
-  const db = context.primary();
   const failed = new Set<string>();
   let deleted = 0;
   let areMore = true;

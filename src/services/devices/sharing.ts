@@ -12,14 +12,15 @@ import {
   putInvitation,
   type InvitationRow,
 } from '../../db/devices/members.ts';
-import { findUser, type UserRow } from '../../db/accounts/users.ts';
+import { findUser } from '../../db/accounts/users.ts';
 import { inPerson, type Actor, type MemberRole } from '../../domain/access.ts';
 import { foldName } from '../../domain/names.ts';
-import type { InvitationChange, Member, Party } from '../../domain/device/ownership/sharing.ts';
+import type { InvitationChange, Party } from '../../domain/device/ownership/sharing.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
-import { credentialRefused, limitReached, RefusedError } from '../../domain/refusal.ts';
+import { limitReached, RefusedError } from '../../domain/refusal.ts';
 import type { ServiceContext } from '../../context.ts';
 import { dayMs, toIso } from '../../domain/time.ts';
+import { requireUser } from '../accounts/accounts.ts';
 import { askDevice, requireDevice } from './device-access.ts';
 
 const invitationMs = 7 * dayMs;
@@ -129,11 +130,10 @@ export async function changeMember(
   { userId, role, address }: { userId: number; role: MemberRole; address: string },
 ) {
   const party = { email: await emailOf(context, userId), address };
-  return describeMember(
-    await askDevice(context, deviceId, 'changeMember', (session) =>
-      session.decide({ kind: 'member_changed', actor, userId, role, ...party }),
-    ),
+  const member = await askDevice(context, deviceId, 'changeMember', (session) =>
+    session.decide({ kind: 'member_changed', actor, userId, role, ...party }),
   );
+  return { userId: member.userId, role: member.role, since: toIso(member.sinceMs) };
 }
 
 export async function removeMember(
@@ -174,18 +174,8 @@ async function emailOf(context: ServiceContext, userId: number): Promise<string>
   return user?.email ?? '';
 }
 
-async function requireUser(context: ServiceContext, userId: number): Promise<UserRow> {
-  const user = await findUser(context.primary(), userId);
-  if (user === undefined) throw new RefusedError(credentialRefused('session', 'unknown_account'));
-  return user;
-}
-
 function noInvitation(id: string): RefusedError {
   return new RefusedError({ kind: 'not_found', what: 'invitation', id });
-}
-
-function describeMember({ userId, role, sinceMs }: Member) {
-  return { userId, role, since: toIso(sinceMs) };
 }
 
 function describeInvitation({ id, email, role, createdAt, expiresAt }: InvitationRow) {

@@ -24,53 +24,42 @@ export async function renderMetrics(context: ServiceContext): Promise<string> {
   const { inactive, online, disabled } = devices;
   const offline = devices.devices - inactive - online - disabled;
   const metrics: Record<string, Metric> = {
-    latchwork_up: { help: '1 while /health misses nothing', samples: [['', missing.length === 0 ? 1 : 0]] },
+    latchwork_up: gauge('1 while /health misses nothing', missing.length === 0 ? 1 : 0),
     latchwork_users: {
       help: 'Accounts, disabled ones included',
-      samples: [
-        ['{state="enabled"}', users.users - users.disabled],
-        ['{state="disabled"}', users.disabled],
-      ],
+      samples: samplesOf('state', { enabled: users.users - users.disabled, disabled: users.disabled }),
     },
     latchwork_devices: {
       help: 'Devices by the status that lists show',
-      samples: Object.entries({ inactive, online, offline, disabled }).map(([status, count]) => [
-        `{status="${status}"}`,
-        count,
-      ]),
+      samples: samplesOf('status', { inactive, online, offline, disabled }),
     },
-    latchwork_broker_outbox: {
-      help: 'Credentials that wait to be pushed to the broker',
-      samples: [['', outbox.waiting]],
-    },
-    latchwork_broker_outbox_oldest_seconds: {
-      help: 'For how long the oldest of them waits',
-      samples: [['', outbox.oldestSeconds]],
-    },
-  };
-  if (hasBroker) {
-    const flag = (isTrue: boolean | undefined) => (isTrue === true ? 1 : 0);
-    metrics['latchwork_bridge_connected'] = {
-      help: '1 while a bridge is connected',
-      samples: [['', flag(link?.bridgeConnected)]],
-    };
-    metrics['latchwork_broker_connected'] = {
-      help: '1 while the active bridge has the broker',
-      samples: [['', flag(link?.brokerConnected)]],
-    };
-    metrics['latchwork_uplink_stalled_seconds'] = {
-      help: 'For how long the uplink stands still',
-      samples: [['', link?.stall?.seconds ?? 0]],
-    };
-  }
-  return Object.entries(metrics)
-    .map(([name, { help, samples }]) =>
-      [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, ...samples.map(([of, value]) => `${name}${of} ${value}`)].join(
-        '\n',
+    latchwork_broker_outbox: gauge('Credentials that wait to be pushed to the broker', outbox.waiting),
+    latchwork_broker_outbox_oldest_seconds: gauge('For how long the oldest of them waits', outbox.oldestSeconds),
+    ...(hasBroker && {
+      latchwork_bridge_connected: gauge('1 while a bridge is connected', link?.bridgeConnected === true ? 1 : 0),
+      latchwork_broker_connected: gauge(
+        '1 while the active bridge has the broker',
+        link?.brokerConnected === true ? 1 : 0,
       ),
-    )
+      latchwork_uplink_stalled_seconds: gauge('For how long the uplink stands still', link?.stall?.seconds ?? 0),
+    }),
+  };
+  return Object.entries(metrics)
+    .flatMap(([name, { help, samples }]) => [
+      `# HELP ${name} ${help}`,
+      `# TYPE ${name} gauge`,
+      ...samples.map(([labels, value]) => `${name}${labels} ${value}`),
+    ])
     .join('\n')
     .concat('\n');
+}
+
+function gauge(help: string, value: number): Metric {
+  return { help, samples: [['', value]] };
+}
+
+function samplesOf(label: string, counts: Record<string, number>): Sample[] {
+  return Object.entries(counts).map(([name, count]) => [`{${label}="${name}"}`, count]);
 }
 
 async function readLink({ env }: ServiceContext) {

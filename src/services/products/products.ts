@@ -1,4 +1,5 @@
-// The product catalogue of one user. Somebody else's product is forbidden, one that does not exist is not found.
+// The product catalogue of one user: changing it, and starting the delivery of a change to devices, which ProductPropagator does.
+// Somebody else's product is forbidden, one that does not exist is not found.
 import { runInBackground } from '../../background.ts';
 import type { Database } from '../../db/client.ts';
 import {
@@ -11,7 +12,7 @@ import {
   updateProduct,
   type ProductRow,
 } from '../../db/products/products.ts';
-import { refusalOfKey, type Actor } from '../../domain/access.ts';
+import { requireRightOfKey, type Actor } from '../../domain/access.ts';
 import type { PageRequest } from '../../domain/pagination.ts';
 import { credentialRefused, limitReached, RefusedError, unwrap } from '../../domain/refusal.ts';
 import { isProductKey } from '../../domain/topics.ts';
@@ -21,8 +22,7 @@ import { dayMs, toIso } from '../../domain/time.ts';
 import { callPropagator } from '../../objects/calls/stubs.ts';
 
 export async function createProduct(context: ServiceContext, actor: Actor, body: CreateProductBody) {
-  const refusal = refusalOfKey(actor, 'manageProducts', body.productKey);
-  if (refusal !== undefined) throw new RefusedError(refusal);
+  requireRightOfKey(actor, 'manageProducts', body.productKey);
   const ownerId = actor.userId;
   const database = context.primary();
   const nowMs = Date.now();
@@ -67,7 +67,9 @@ export async function changeProduct(
     throw new RefusedError({ kind: 'invalid_input', path: 'productKey', problem: 'cannot be changed' });
   }
   const isForDevices = changes.controlMode !== undefined || changes.offlineGraceSeconds !== undefined;
-  if (isForDevices) await admitProductChange(context, product.id);
+  if (isForDevices) {
+    unwrap(await callPropagator(context.env, product.id, 'admitChange', 'once', (stub) => stub.admitChange()));
+  }
   const changed = await updateProduct(database, product.id, { ...changes, updatedAt: Date.now() }, isForDevices);
   if (changed === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
   if (isForDevices) runInBackground('propagate product change', propagateProductChange(context, product.id));
@@ -91,8 +93,7 @@ export async function findOwnProduct(
   const product = isProductKey(productKey) ? await findProduct(database, productKey) : undefined;
   if (product === undefined) throw new RefusedError({ kind: 'not_found', what: 'product', id: productKey });
   if (product.ownerId !== actor.userId) throw new RefusedError({ kind: 'not_owner', of: 'product', id: productKey });
-  const refusal = refusalOfKey(actor, action, productKey);
-  if (refusal !== undefined) throw new RefusedError(refusal);
+  requireRightOfKey(actor, action, productKey);
   return product;
 }
 
@@ -120,10 +121,6 @@ function describeProduct(row: ProductRow) {
 
 /** One invocation may call 1 000 objects. A pending change that is not reached now is among the oldest soon. */
 const productsPerRun = 500;
-
-async function admitProductChange({ env }: ServiceContext, productId: number): Promise<void> {
-  unwrap(await callPropagator(env, productId, 'admitChange', 'once', (propagator) => propagator.admitChange()));
-}
 
 async function propagateProductChange({ env }: ServiceContext, productId: number): Promise<void> {
   await callPropagator(env, productId, 'start', 'idempotent', (propagator) => propagator.start());
