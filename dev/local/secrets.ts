@@ -39,7 +39,7 @@ export function writePrivateFile(path: string, text: string): void {
   chmodSync(path, 0o600);
 }
 
-export function generateSecret(name: string): string {
+function generateSecret(name: string): string {
   const secret = randomBytes(32).toString('base64url');
   return name === 'JWT_SECRETS' ? `local:${secret}` : secret;
 }
