@@ -79,7 +79,6 @@ export function readSettingFile(given: Environment, name: string, problems: stri
   return attempt(problems, () => readFileSync(path), explain);
 }
 
-/** A certificate needs its key. */
 export function checkKeyPair(given: Environment, [cert, key]: [cert: string, key: string], problems: string[]): void {
   if ((given[cert] === undefined) === (given[key] === undefined)) return;
   problems.push(`${cert} and ${key} belong together: set both or neither`);

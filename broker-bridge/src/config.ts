@@ -1,10 +1,10 @@
 // Reads the environment into a typed configuration, once, at start, and reports all problems together with what to do.
 // Nothing else reads process.env. Secrets are never printed.
-import { X509Certificate } from 'node:crypto';
-import { accessSync, constants, mkdirSync } from 'node:fs';
+import { randomBytes, X509Certificate } from 'node:crypto';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { z } from 'zod';
-import { keptClientId } from './broker/client-id.ts';
 import {
   address,
   attempt,
@@ -129,4 +129,20 @@ function splitCertificates(authorities: Buffer): string[] {
 function makeWritableDir(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+}
+
+/**
+ * A secret: brokers that do not bind it to a login hand the session to whoever names it, subscriptions included.
+ * @throws Error if the file cannot be written, read or used
+ */
+export function keptClientId(spoolDir: string): string {
+  const path = join(spoolDir, 'mqtt-client-id');
+  if (!existsSync(path)) {
+    const made = `latchwork-bridge-${randomBytes(16).toString('hex')}`;
+    writeFileSync(`${path}.new`, `${made}\n`, { mode: 0o600, flush: true });
+    renameSync(`${path}.new`, path);
+  }
+  const clientId = readFileSync(path, 'utf8').trim();
+  if (!/^latchwork-bridge-[0-9a-f]{32}$/.test(clientId)) throw new Error('it does not hold a client id');
+  return clientId;
 }

@@ -13,18 +13,14 @@ export type Place = {
 };
 
 export class Admission {
+  openCount = 0;
   readonly #limits: AdmissionLimits;
   /** Their closing, in the order of their opening, which tells the oldest one. */
   readonly #unauthenticated = new Map<Place, () => void>();
   readonly #byNetwork = new Map<string, number>();
-  #open = 0;
 
   constructor(limits: AdmissionLimits) {
     this.#limits = limits;
-  }
-
-  get openCount(): number {
-    return this.#open;
   }
 
   get unauthenticatedCount(): number {
@@ -39,7 +35,7 @@ export class Admission {
     const { connections, unauthenticated, unauthenticatedPerAddress } = this.#limits;
     const network = networkOf(address);
     const sameNetwork = this.#byNetwork.get(network) ?? 0;
-    if (this.#open >= connections) return 'connections';
+    if (this.openCount >= connections) return 'connections';
     if (sameNetwork >= unauthenticatedPerAddress) return 'unauthenticated_per_address';
     if (this.#unauthenticated.size >= unauthenticated) {
       const [[oldest, displaceOldest] = []] = this.#unauthenticated;
@@ -56,11 +52,11 @@ export class Admission {
     };
     const leave = (): void => {
       authenticate();
-      if (isOpen) this.#open -= 1;
+      if (isOpen) this.openCount -= 1;
       isOpen = false;
     };
     const place: Place = { authenticate, leave };
-    this.#open += 1;
+    this.openCount += 1;
     this.#unauthenticated.set(place, displace);
     this.#byNetwork.set(network, sameNetwork + 1);
     return place;

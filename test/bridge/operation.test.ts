@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../../broker-bridge/src/config.ts';
 import { Spool } from '../../broker-bridge/src/spool/spool.ts';
-import { WorkerClock } from '../../broker-bridge/src/bridge/worker-clock.ts';
+import { WorkerClock } from '../../broker-bridge/src/bridge/worker-link.ts';
 import { bridgeEnvironment, BridgeProcess, makeSpoolDir } from '../../rig/services/processes.ts';
 import { BridgeRig } from '../../rig/services/bridge-rig.ts';
 import { startAedes } from '../../rig/brokers/aedes.ts';

@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { keptClientId } from '../../broker-bridge/src/broker/client-id.ts';
+import { keptClientId } from '../../broker-bridge/src/config.ts';
 import type { Activation } from '../../rig/clients/accounts.ts';
 import { makeCertificates, portOf, startTlsFront, type Certificates } from '../../rig/certificates.ts';
 import { bridgeName, bridgePassword, type BridgeProcess } from '../../rig/services/processes.ts';

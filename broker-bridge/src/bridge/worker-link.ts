@@ -14,7 +14,6 @@ import {
 import { BackOff } from '../../../node-service/back-off.ts';
 import { readJson } from '../intake/json.ts';
 import { describeError, type Log } from '../../../node-service/log.ts';
-import { WorkerClock } from './worker-clock.ts';
 
 export type Role = 'active' | 'standby';
 export type BrokerState = { connected: boolean; session?: BrokerSession };
@@ -57,8 +56,27 @@ const remedies = {
   [linkCloseReasons.other_session]: 'give all bridges the same MQTT_CLIENT_ID: without it each makes up its own',
 };
 
+/** Estimates the Worker's clock: a machine whose own clock is wrong must not publish commands that have expired there. */
+export class WorkerClock {
+  /** The Worker's time minus ours, from the fastest frame so far: too small by the time that frame took. */
+  #offsetMs: number | null = null;
+  roundTripMs: number | null = null;
+
+  /** A frame that left the Worker at `workerNowMs` arrived. */
+  noteFrame(workerNowMs: number, nowMs: number): void {
+    this.#offsetMs = Math.max(this.#offsetMs ?? -Infinity, workerNowMs - nowMs);
+  }
+
+  noteRoundTrip(durationMs: number): void {
+    this.roundTripMs = Math.min(this.roundTripMs ?? Infinity, durationMs);
+  }
+
+  nowMs(ourNowMs: number): number {
+    return ourNowMs + (this.#offsetMs ?? 0) + (this.roundTripMs ?? 0) / 2;
+  }
+}
+
 export class WorkerLink {
-  /** The Worker has sent `welcome`. */
   isConnected = false;
   readonly #options: LinkOptions;
   #clock = new WorkerClock();

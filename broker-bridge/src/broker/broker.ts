@@ -51,7 +51,6 @@ export class Broker {
   #version: MqttVersion;
   #isVersionProven = false;
   #isVersionRefused = false;
-  /** Connections that the broker closed without an answer. */
   #unansweredEnds = 0;
 
   constructor(config: MqttConfig, log: Log, events: BrokerEvents) {

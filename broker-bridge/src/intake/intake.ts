@@ -10,9 +10,7 @@ import type { Spool } from '../spool/spool.ts';
 type Parts = { spool: Spool; deliveries: Deliveries; metrics: Metrics; floodGate: FloodGate };
 
 export class Intake {
-  readonly #spool: Spool;
-  readonly #metrics: Metrics;
-  readonly #deliveries: Deliveries;
+  readonly #parts: Parts;
   /**
    * An earlier process or another bridge may have read messages from the broker session that this process knows nothing
    * of. Ends with the first message that the broker sends for the first time: redeliveries come before it.
@@ -21,16 +19,13 @@ export class Intake {
   /** No other bridge had the broker session when this connection began. */
   #isSessionOurs = false;
   #isStopped = false;
-  readonly #gate: FloodGate;
   #isReading = false;
   /** When the broker's session was read last, as far as this bridge knows; 0 for never. */
   #readAtMs: number;
 
-  constructor({ spool, deliveries, metrics, floodGate }: Parts) {
-    this.#spool = spool;
-    this.#deliveries = deliveries;
-    this.#metrics = metrics;
-    this.#gate = floodGate;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    const { spool, floodGate } = parts;
     // Acknowledged when it came: a redelivery of it is not to be expected.
     floodGate.onReleased = (message) => spool.append(message, null, () => undefined);
     this.#readAtMs = spool.lastReceivedAtMs;
@@ -45,10 +40,10 @@ export class Intake {
   noteSession(isPresent: boolean, isRoleSure: boolean): void {
     this.#isSessionOurs = isRoleSure;
     this.#isReading = true;
-    this.#gate.noteAbsence(isPresent ? Date.now() - this.#readAtMs : 0);
+    this.#parts.floodGate.noteAbsence(isPresent ? Date.now() - this.#readAtMs : 0);
     if (isPresent) return;
     this.#hasGap = false;
-    this.#deliveries.beginSession();
+    this.#parts.deliveries.beginSession();
   }
 
   noteConnectionEnd(): void {
@@ -65,25 +60,26 @@ export class Intake {
   take(connection: MqttConnection, message: IncomingMessage, proceed: () => void): void {
     // A message refused here stays unacknowledged, so the broker sends it to the next bridge.
     if (this.#isStopped) return;
-    this.#metrics.messagesReceived.inc();
+    const { spool, deliveries, metrics, floodGate } = this.#parts;
+    metrics.messagesReceived.inc();
     const { topic, payload, packetId, dup, retain, trueBytes } = message;
-    const delivery = packetId === 0 ? null : this.#deliveries.describe(packetId, topic, payload);
-    const redeliveryOf = dup && delivery !== null ? this.#deliveries.find(delivery) : null;
-    if (redeliveryOf !== null) this.#metrics.redeliveriesKnown.inc();
+    const delivery = packetId === 0 ? null : deliveries.describe(packetId, topic, payload);
+    const redeliveryOf = dup && delivery !== null ? deliveries.find(delivery) : null;
+    if (redeliveryOf !== null) metrics.redeliveriesKnown.inc();
     const soleReader = dup && !this.#hasGap && this.#isSessionOurs;
     const item = { receivedAtMs: Date.now(), topic, payload, retain, dup, soleReader, redeliveryOf, trueBytes };
     const acknowledge = (): void => connection.acknowledge(packetId);
-    if (this.#gate.admit(item)) {
-      const seq = this.#spool.append(item, delivery, acknowledge);
-      if (delivery !== null && redeliveryOf === null) this.#deliveries.remember(delivery, seq);
-    } else this.#spool.whenCommitted(acknowledge);
+    if (floodGate.admit(item)) {
+      const seq = spool.append(item, delivery, acknowledge);
+      if (delivery !== null && redeliveryOf === null) deliveries.remember(delivery, seq);
+    } else spool.whenCommitted(acknowledge);
     if (delivery !== null && !dup && this.#isSessionOurs) this.#hasGap = false;
-    this.#spool.whenRoomInMemory(proceed);
+    spool.whenRoomInMemory(proceed);
   }
 
   /** Takes nothing more, and spools what is kept back. */
   stop(): void {
     this.#isStopped = true;
-    this.#gate.releaseAll();
+    this.#parts.floodGate.releaseAll();
   }
 }

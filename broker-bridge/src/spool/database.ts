@@ -270,7 +270,6 @@ function itemOf(row: MessageRow): SpoolItem {
 
 class DamageError extends Error {}
 
-/** @throws Error if another version wrote it */
 function createTables(database: DatabaseSync): void {
   const version = database.prepare('PRAGMA user_version').get()?.['user_version'];
   if (version === 0) database.exec(`BEGIN; ${schema} COMMIT`);

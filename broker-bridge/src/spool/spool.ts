@@ -27,7 +27,6 @@ const skippedSeqs = 1_000_000;
 
 export class Spool {
   readonly spoolId: string;
-  /** When the last message before this start was received, 0 where there was none. */
   readonly lastReceivedAtMs: number;
   /** Messages on the disk that the Worker has not answered for, and their bytes. */
   depth: number;
@@ -206,7 +205,6 @@ export class Spool {
     this.#deleteTimer ??= setTimeout(() => this.#startCommit(), deleteAfterMs).unref();
   }
 
-  /** What fits; nothing while the spool is full. */
   #takeGroup(): Pending[] {
     const roomBytes = this.#maxBytes - this.bytes;
     let bytes = 0;

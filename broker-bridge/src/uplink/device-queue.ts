@@ -46,17 +46,13 @@ class ReadyQueue<T extends Queued> {
 }
 
 export class DeviceQueue<T extends Queued> {
+  size = 0;
   readonly #events: QueueEvents<T>;
   readonly #lines = new Map<string, Line<T>>();
   readonly #ready: Record<QueueName, ReadyQueue<T>> = { usual: new ReadyQueue(), held: new ReadyQueue() };
-  #size = 0;
 
   constructor(events: QueueEvents<T>) {
     this.#events = events;
-  }
-
-  get size(): number {
-    return this.#size;
   }
 
   readyItems(name: QueueName): number {
@@ -84,7 +80,7 @@ export class DeviceQueue<T extends Queued> {
 
   addLater(device: string, seq: number): void {
     this.#lines.get(device)?.later.push(seq);
-    this.#size += 1;
+    this.size += 1;
   }
 
   addFetched(device: string, items: T[]): void {
@@ -105,7 +101,7 @@ export class DeviceQueue<T extends Queued> {
       this.#ready.usual.devices.set(device, line);
     }
     line.items.push(item);
-    this.#size += 1;
+    this.size += 1;
     const queue = this.#ready[queueNameOf(line)];
     if (queue.devices.has(device)) queue.count([item], 1);
   }
@@ -157,7 +153,7 @@ export class DeviceQueue<T extends Queued> {
       const line = this.#lines.get(device);
       if (line === undefined) continue;
       const left = items.filter((item) => unsent.has(item));
-      this.#size -= items.length - left.length;
+      this.size -= items.length - left.length;
       line.items.splice(0, items.length, ...left);
       if (left.length < items.length) line.backOff = null;
       if (line.items.length === 0 && line.later.length > 0) {

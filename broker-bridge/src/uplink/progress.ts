@@ -15,9 +15,10 @@ type Options = {
 const lookEveryMs = 1000;
 
 export class UplinkProgress {
+  /** Why nothing moves, if nothing does. */
+  trouble: StallReason = 'devices_not_served';
   readonly #options: Options;
   #lastDoneAtMs = Date.now();
-  #trouble: StallReason = 'devices_not_served';
   #reported: UplinkStall | null = null;
   #timer: NodeJS.Timeout | undefined;
 
@@ -37,10 +38,6 @@ export class UplinkProgress {
     this.#lastDoneAtMs = Date.now();
   }
 
-  note(trouble: StallReason): void {
-    this.#trouble = trouble;
-  }
-
   get oldestAgeMs(): number {
     return Math.max(0, Date.now() - this.#options.oldestReceivedAtMs());
   }
@@ -52,7 +49,7 @@ export class UplinkProgress {
     const oldestAtMs = oldestReceivedAtMs();
     const sinceMs = Math.max(this.#lastDoneAtMs, oldestAtMs === Infinity ? 0 : oldestAtMs);
     if (Date.now() - sinceMs < stalledAfterMs) return null;
-    return { reason: spool.isUnreadable ? 'spool_unreadable' : this.#trouble, sinceMs };
+    return { reason: spool.isUnreadable ? 'spool_unreadable' : this.trouble, sinceMs };
   }
 
   get stalledSeconds(): number {

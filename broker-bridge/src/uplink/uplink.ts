@@ -306,7 +306,7 @@ export class Uplink {
       if (count > 0) this.#parts.metrics.items.inc({ result }, count);
     }
     if (unsent.size > 0) {
-      if (accepted === 0) this.progress.note('devices_not_served');
+      if (accepted === 0) this.progress.trouble = 'devices_not_served';
       const fields = { messages: unsent.size, firstReason: retryReason, requestId };
       this.#parts.log.info('the Worker does not take some messages now: they go up again', fields);
     }
@@ -341,7 +341,7 @@ export class Uplink {
         }),
       );
     } catch (error) {
-      this.progress.note('dead_letters_unwritable');
+      this.progress.trouble = 'dead_letters_unwritable';
       this.#parts.log.error('dead letters cannot be written', { alarm: true, ...about, cause: describeError(error) });
       return mapAll(
         rejected.map(({ queued }) => queued),
@@ -370,7 +370,7 @@ export class Uplink {
 
   #pause({ cause, requestId, retryAfterMs }: { cause: string; requestId: string | undefined; retryAfterMs: number }) {
     if (this.#isStopped) return;
-    this.progress.note('worker_unavailable');
+    this.progress.trouble = 'worker_unavailable';
     // Batches under way fail together: that is one failure.
     const isFirst = Date.now() >= this.#pausedUntilMs;
     const delayMs = Math.max(retryAfterMs, isFirst ? this.#backOff.nextDelayMs() : 0);
@@ -383,7 +383,7 @@ export class Uplink {
   #pauseUnauthorized({ status, requestId }: UplinkOutcome): void {
     this.isUnauthorized = true;
     this.#isBackingOff = false;
-    this.progress.note('secret_refused');
+    this.progress.trouble = 'secret_refused';
     this.#pausedUntilMs = Date.now() + unauthorizedRetryMs;
     this.#parts.log.error('the Worker refuses the bridge secret: messages stay in the spool', {
       alarm: true,

@@ -2,17 +2,14 @@
 // closed. Decides nothing.
 import { log } from '../../log.ts';
 import type { UplinkStall, linkCloseReasons, WorkerFrame } from '../../protocol/bridge.ts';
+import type { BridgeState } from './bridge-roles.ts';
 import { closeIfOpen, sendIfOpen } from '../calls/open-socket.ts';
 
-export type Attachment = {
+export type Attachment = Omit<BridgeState, 'lastSeenAtMs'> & {
   bridgeId: string | null;
   instanceId: string;
   spoolId: string;
   sessionDigest: string;
-  role: 'active' | 'standby' | null;
-  isBrokerConnected: boolean;
-  openedAtMs: number;
-  changedAtMs: number;
   /** Why the bridge's uplink stands still, and since when; null while it moves. */
   stall: UplinkStall | null;
 };

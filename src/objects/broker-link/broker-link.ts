@@ -15,13 +15,7 @@ import {
   type StallReason,
 } from '../../protocol/bridge.ts';
 import { conflictWith, isInactive, lacksHello, mustMakeWay, nextCheckAtMs, successorAmong } from './bridge-roles.ts';
-import {
-  firstReconciliation,
-  nextReconciliation,
-  noteSession,
-  type KnownSessions,
-  type Reconciliation,
-} from './broker-sessions.ts';
+import { firstReconciliation, noteSession, type KnownSessions, type Reconciliation } from './broker-sessions.ts';
 import { changeAttachment, closeBridge, readAttachment, sendFrame, type Attachment } from './bridge-sockets.ts';
 import { answerClose } from '../calls/open-socket.ts';
 import { PendingPublishes, type PublishRequest, type Recipient } from './pending-publishes.ts';
@@ -74,11 +68,9 @@ export class BrokerLink extends DurableObject<Env> {
     // A standby sends what its own spool holds.
     const stalls = this.#bridges().flatMap(({ stall }) => stall ?? []);
     const [longest] = stalls.sort((a, b) => a.sinceMs - b.sinceMs);
-    const stall = longest && {
-      reason: longest.reason,
-      seconds: Math.max(0, Math.round((nowMs - longest.sinceMs) / 1000)),
-    };
-    return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected, stall: stall ?? null };
+    const seconds = Math.max(0, Math.round((nowMs - (longest?.sinceMs ?? nowMs)) / 1000));
+    const stall = longest === undefined ? null : { reason: longest.reason, seconds };
+    return { bridgeConnected, brokerConnected: bridgeConnected && active.isBrokerConnected, stall };
   }
 
   /** How far devices were compared with what the broker knows. */
@@ -86,11 +78,11 @@ export class BrokerLink extends DurableObject<Env> {
     return this.ctx.storage.kv.get<Reconciliation>(reconciliationKey) ?? firstReconciliation;
   }
 
-  /** The next slice begins after `afterId`, unless the broker has forgotten its sessions meanwhile. */
+  /** The next slice begins after `afterId`, null after the last one, unless the broker has forgotten its sessions meanwhile. */
   continueReconciliation(from: Reconciliation, afterId: number | null): void {
     const { kv } = this.ctx.storage;
     if (this.readReconciliation().forgottenBeforeMs === from.forgottenBeforeMs) {
-      kv.put(reconciliationKey, nextReconciliation(from, afterId));
+      kv.put(reconciliationKey, afterId === null ? firstReconciliation : { ...from, afterId });
     }
   }
 

@@ -22,17 +22,12 @@ export function noteSession(
   { name, connectionId, isPresent, readUntilMsAgo }: BrokerSession,
   nowMs: number,
 ): { sessions: KnownSessions; forgottenBeforeMs: number | undefined } | undefined {
-  const before = known.find(([one]) => one === name);
+  const before = known.find(([knownName]) => knownName === name);
   if (before?.[1] === connectionId) return undefined;
-  const others = known.filter((one) => one !== before).slice(1 - maxSessions);
+  const others = known.filter((session) => session !== before).slice(1 - maxSessions);
   const isForgotten = before !== undefined && !isPresent;
   return {
     sessions: [...others, [name, connectionId, nowMs]],
     forgottenBeforeMs: isForgotten ? Math.max(before[2], nowMs - readUntilMsAgo) : undefined,
   };
-}
-
-/** @param afterId the last row of the slice, or null where it was the last slice */
-export function nextReconciliation({ forgottenBeforeMs }: Reconciliation, afterId: number | null): Reconciliation {
-  return afterId === null ? firstReconciliation : { forgottenBeforeMs, afterId };
 }

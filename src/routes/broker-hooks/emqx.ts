@@ -8,7 +8,7 @@ import { noteRefusal } from '../../http/request-log.ts';
 import { createRouter, validJson } from '../../http/router.ts';
 import { describeError, log } from '../../log.ts';
 import { emqxAuthzSchema, emqxConnectSchema, emqxEventSchema } from '../../protocol/hooks.ts';
-import { aclOf } from '../../services/broker/emqx-acl.ts';
+import { aclOf } from '../../services/broker/provisioner-emqx.ts';
 import { decideConnect, refuseTopic, reportConnection } from '../../services/broker/messaging-auth.ts';
 
 export const emqxHookRoutes = createRouter();

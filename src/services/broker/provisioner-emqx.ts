@@ -5,12 +5,11 @@
 import { z } from 'zod';
 import type { Config } from '../../config.ts';
 import { parseJson } from '../../domain/json.ts';
-import { rightsOfDevice } from '../../domain/topic-rights.ts';
+import { rightsOfDevice, type TopicRight } from '../../domain/topic-rights.ts';
 import { messagingName, type DeviceIdentity } from '../../domain/topics.ts';
 import { describeError, log } from '../../log.ts';
 import { BrokerCallError, type BrokerProvisioner } from './provisioner.ts';
 import type { ServiceContext } from '../../context.ts';
-import { aclOf } from './emqx-acl.ts';
 
 const users = '/authentication/password_based%3Abuilt_in_database/users';
 const rules = '/authorization/sources/built_in_database/rules/clients';
@@ -39,8 +38,9 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
       throw new BrokerCallError({ kind: 'refused', call: 'EMQX POST /banned', status });
     }
   };
+  const remove = (path: string) => call({ method: 'DELETE', path, accepts: [204, 404] });
   const liftBan = async (clientId: string): Promise<void> => {
-    await call({ method: 'DELETE', path: `/banned/clientid/${encodeURIComponent(clientId)}`, accepts: [204, 404] });
+    await remove(`/banned/clientid/${encodeURIComponent(clientId)}`);
   };
   /** Changes what exists and creates what does not. */
   const put = async (path: string, body: object, create: { path: string; body: object }): Promise<void> => {
@@ -67,8 +67,8 @@ export function createEmqxProvisioner({ config }: ServiceContext): BrokerProvisi
     delete: async (device) => {
       const clientId = messagingName(device);
       const own = encodeURIComponent(clientId);
-      await call({ method: 'DELETE', path: `${users}/${own}`, accepts: [204, 404] });
-      await call({ method: 'DELETE', path: `${rules}/${own}`, accepts: [204, 404] });
+      await remove(`${users}/${own}`);
+      await remove(`${rules}/${own}`);
       await liftBan(clientId);
       await endSessions(device);
     },
@@ -110,30 +110,32 @@ async function callEmqx({ url, key, secret }: EmqxApi, request: EmqxCall, within
   const { method, path, body, accepts } = request;
   const call = `EMQX ${method} ${path}`;
   const headers = { Authorization: `Basic ${btoa(`${key}:${secret}`)}`, 'Content-Type': 'application/json' };
-  const sent = {
-    method,
-    headers,
-    body: body === undefined ? null : JSON.stringify(body),
-    signal: AbortSignal.timeout(withinMs),
-  };
-  let status;
-  let text;
-  try {
-    const response = await fetch(`${url}/api/v5${path}`, sent);
-    status = response.status;
-    text = await response.text();
-  } catch (error) {
-    throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
-  }
+  const signal = AbortSignal.timeout(withinMs);
+  const sent = { method, headers, body: body === undefined ? null : JSON.stringify(body), signal };
+  const { status, text } = await fetch(`${url}/api/v5${path}`, sent)
+    .then(async (response) => ({ status: response.status, text: await response.text() }))
+    .catch((error: unknown) => {
+      throw new BrokerCallError({ kind: 'broker_away', call, cause: { error: String(error) } });
+    });
   if (accepts.includes(status)) return { call, status, text };
   // A refused API key and a rate limit concern every device, not this call alone.
   if (status < 500 && ![401, 403, 429].includes(status)) throw new BrokerCallError({ kind: 'refused', call, status });
   throw new BrokerCallError({ kind: 'broker_away', call, cause: { status } });
 }
 
-/** @throws BrokerCallError */
 async function endEmqxSessions(api: EmqxApi, device: DeviceIdentity, withinMs?: number): Promise<void> {
   const path = `/clients/${encodeURIComponent(messagingName(device))}`;
   // 404: it is not connected.
   await callEmqx(api, { method: 'DELETE', path, accepts: [200, 204, 404] }, withinMs);
+}
+
+/** The first matching rule decides. Without the last one, EMQX asks its other authorizers, whose default is to allow. */
+export function aclOf(rights: readonly TopicRight[]) {
+  return [...rights.map(ruleOf), { permission: 'deny', action: 'all', topic: '#' }];
+}
+
+function ruleOf({ action, topic, isExact, mayRetain }: TopicRight) {
+  // `eq` matches the text literally. Without it a filter with `+` would also admit one with `#`.
+  const rule = { permission: 'allow', action, topic: isExact ? `eq ${topic}` : topic };
+  return action === 'publish' && !mayRetain ? { ...rule, retain: false } : rule;
 }
