@@ -2,8 +2,6 @@
 // Exit code 2: an operator has to change something; 1: a fault of the program, or a second signal.
 import { createLog, describeError, type Log, type LogOptions } from './log.ts';
 
-type Service = { stop: () => Promise<void> };
-
 type Options<Config, Running> = {
   /** As the log calls it, such as `gateway`. */
   noun: string;
@@ -13,7 +11,7 @@ type Options<Config, Running> = {
 };
 
 /** Resolves when the service has started; otherwise the process ends. */
-export async function runService<Config extends { log: LogOptions }, Running extends Service>(
+export async function runService<Config extends { log: LogOptions }, Running extends { stop: () => Promise<void> }>(
   config: Config | { problems: string[] },
   { noun, start, stopWithinMs }: Options<Config, Running>,
 ): Promise<{ service: Running; log: Log; stop: (exitCode: number) => void }> {

@@ -19,7 +19,6 @@ const listening = z.union([z.literal('off').transform(() => null), wholeNumber(1
   error: 'must be a port from 1 to 65535, or off',
 });
 
-/** Those that no operator has a reason to move. */
 const fixedLimits = {
   /** From the first byte of TCP to the Worker's first answer; a device on a slow network needs a few seconds. */
   handshakeMs: 10_000,

@@ -22,12 +22,10 @@ export type EndedBy =
   | 'unread'
   | 'drained';
 
-type ConnectionLimits = { handshakeMs: number; idleMs: number; unreadMs: number };
-
 export type ConnectionOptions = {
   place: Place;
   openWorker: (deviceId: string) => WebSocket;
-  limits: ConnectionLimits;
+  limits: { handshakeMs: number; idleMs: number; unreadMs: number };
   onUp: (bytes: number) => void;
   onDown: (bytes: number) => void;
   /** Why the Worker did not open the WebSocket: its HTTP status, or what broke. */
@@ -54,7 +52,6 @@ export class Connection {
   #level: ProtocolLevel = 4;
   #worker: WebSocket | undefined;
   #endedBy: EndedBy | undefined;
-  /** The Worker has answered. */
   #hasAnswer = false;
   #isDeviceClosed = false;
   #isWorkerClosed = true;

@@ -113,7 +113,9 @@ export class Gateway {
       return;
     }
     this.#metrics.accepted.inc({ listener });
-    const connection: Connection = new Connection(this.#secure(listener, raw), {
+    const secureContext = listener === 'tls' ? this.#certificate?.current.context : undefined;
+    const socket = secureContext === undefined ? raw : new TLSSocket(raw, { isServer: true, secureContext });
+    const connection: Connection = new Connection(socket, {
       place,
       limits: this.#config.limits,
       openWorker: (deviceId) => this.#openWorker(deviceId, address),
@@ -127,11 +129,6 @@ export class Gateway {
       },
     });
     this.#connections.add(connection);
-  }
-
-  #secure(listener: Listener, raw: Socket): Socket {
-    if (listener === 'tcp' || this.#certificate === undefined) return raw;
-    return new TLSSocket(raw, { isServer: true, secureContext: this.#certificate.current.context });
   }
 
   #openWorker(deviceId: string, address: string): WebSocket {

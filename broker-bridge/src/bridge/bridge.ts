@@ -202,18 +202,15 @@ export class Bridge {
     const spool = this.#spool;
     const { progress } = this.#uplink;
     const loginCheck = this.#loginCheck;
+    const broker = this.#broker;
     observe('spool_depth', 'Messages on the disk that the Worker has not answered for', () => spool.depth);
     observe('spool_bytes', 'Bytes of these messages, which SPOOL_MAX_BYTES limits', () => spool.bytes);
     observe('spool_full', '1 while the spool takes no messages', () => spool.isFull);
     observe('spool_oldest_age_seconds', 'Age of the oldest message in the spool', () => progress.oldestAgeMs / 1000);
-    observe(
-      'uplink_stalled_seconds',
-      'How long no message left the spool while some wait',
-      () => progress.stalledSeconds,
-    );
+    observe('uplink_stalled_seconds', 'Seconds without progress while messages wait', () => progress.stalledSeconds);
     observe('unacknowledged', 'Messages from the broker that are not on the disk yet', () => spool.pendingCount);
-    observe('commands_unanswered', 'Commands not acknowledged by the broker yet', () => this.#broker.unanswered);
-    observe('broker_connected', '1 while connected to the broker', () => this.#broker.isConnected);
+    observe('commands_unanswered', 'Commands that wait for their PUBACK', () => broker.connection?.unanswered ?? 0);
+    observe('broker_connected', '1 while connected to the broker', () => broker.isConnected);
     observe('link_connected', '1 while the Worker answers on the link', () => this.#link.isConnected);
     observe('standby_login_failed', '1 while the broker would not let this standby in', () => loginCheck.hasFailed);
     observe('active', '1 while this bridge is the active one', () => this.#role === 'active');

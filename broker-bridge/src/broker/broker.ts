@@ -34,12 +34,12 @@ const standBackMs = 60_000;
 const awaitLinkMs = 2000;
 
 export class Broker {
+  connection: MqttConnection | null = null;
   readonly #config: MqttConfig;
   readonly #log: Log;
   readonly #events: BrokerEvents;
   readonly #backOff = new BackOff({ baseMs: 200, capMs: 10_000 });
   readonly #suspension = new SuspensionWatch(() => this.#abandonSession());
-  #connection: MqttConnection | null = null;
   #isAbandoned = false;
   #wasTakenOver = false;
   #openedAtMs: number | null = null;
@@ -68,12 +68,8 @@ export class Broker {
     return this.isConnected && !this.#hasRefusedFilters;
   }
 
-  get unanswered(): number {
-    return this.#connection?.unanswered ?? 0;
-  }
-
   get mayPublishMore(): boolean {
-    return this.#connection !== null && this.#connection.unanswered < this.#connection.maxUnanswered;
+    return this.connection !== null && this.connection.unanswered < this.connection.maxUnanswered;
   }
 
   /** Connects, and reconnects until `stop`. `resumes`: no other bridge was active since this one was. */
@@ -100,7 +96,7 @@ export class Broker {
     this.#isWanted = false;
     this.#suspension.stop();
     clearTimeout(this.#timer);
-    await this.#connection?.end();
+    await this.connection?.end();
   }
 
   /** A connection that waits for the link to the Worker is made at once when it is back. */
@@ -111,11 +107,7 @@ export class Broker {
 
   publish(topic: string, payload: string, messageExpirySeconds: number, reply?: WantedReply): Promise<PublishOutcome> {
     const notSent: PublishOutcome = { type: 'not-published', reason: 'broker_disconnected' };
-    return this.#connection?.publish(topic, payload, messageExpirySeconds, reply) ?? Promise.resolve(notSent);
-  }
-
-  cutIfInactiveSince(atMs: number): void {
-    this.#connection?.cutIfInactiveSince(atMs);
+    return this.connection?.publish(topic, payload, messageExpirySeconds, reply) ?? Promise.resolve(notSent);
   }
 
   #connectAfter(delayMs: number): void {
@@ -132,7 +124,7 @@ export class Broker {
 
   #connect(): void {
     this.#isAwaitingLink = false;
-    if (!this.#isWanted || this.#connection !== null) return;
+    if (!this.#isWanted || this.connection !== null) return;
     const events: ConnectionEvents = {
       onSession: this.#events.onSession,
       onOpen: (refusedFilters) => this.#noteOpen(refusedFilters),
@@ -143,16 +135,16 @@ export class Broker {
       onEnd: (end) => this.#noteEnd(end),
     };
     const connection = new MqttConnection(this.#config, this.#version, events);
-    this.#connection = connection;
+    this.connection = connection;
     this.#isAbandoned = false;
   }
 
   /** Messages unread here stay with the broker, for the bridge that the Worker makes active: it may have some already. */
   #abandonSession(): void {
-    if (this.#connection === null || this.#isAbandoned) return;
+    if (this.connection === null || this.#isAbandoned) return;
     this.#isAbandoned = true;
     this.#log.warn('this process was suspended: another bridge may have been given its session with the broker');
-    this.#connection.cut('this process was suspended');
+    this.connection.cut('this process was suspended');
   }
 
   #noteOpen(refusedFilters: string[]): void {
@@ -180,7 +172,7 @@ export class Broker {
 
   #noteEnd(end: ConnectionEnd): void {
     const livedMs = this.#openedAtMs === null ? null : Date.now() - this.#openedAtMs;
-    this.#connection = null;
+    this.connection = null;
     this.#openedAtMs = null;
     if (livedMs !== null) this.#events.onConnectedChange(false);
     if (livedMs !== null && livedMs > stableAfterMs) this.#backOff.reset();

@@ -108,7 +108,7 @@ export class Downlink {
     const leftMs = frame.expiresAtMs - this.#parts.link.nowMs();
     // Bytes that are stuck on their way must not reach the broker after the expiry.
     const inactivityMs = Math.min(Math.max(leftMs, minInactivityMs), maxInactivityMs);
-    const timer = setTimeout(() => this.#parts.broker.cutIfInactiveSince(publishedAtMs), inactivityMs);
+    const timer = setTimeout(() => this.#parts.broker.connection?.cutIfInactiveSince(publishedAtMs), inactivityMs);
     this.#underWay += 1;
     const waitedSeconds = (performance.now() - sinceMs) / 1000;
     const expirySeconds = Math.max(1, Math.ceil(frame.messageExpirySeconds - waitedSeconds));

@@ -33,8 +33,7 @@ export class Spool {
   bytes: number;
   isFull = false;
   isUnreadable = false;
-  readonly #maxBytes: number;
-  readonly #log: Log;
+  readonly #options: SpoolOptions;
   readonly #thread: SpoolThread;
   #nextSeq: number;
   #pending: Pending[] = [];
@@ -52,11 +51,10 @@ export class Spool {
   #load: Promise<void> | null = null;
   #isClosed = false;
 
-  private constructor({ maxBytes, log }: SpoolOptions, thread: SpoolThread, state: OpenedSpool) {
+  private constructor(options: SpoolOptions, thread: SpoolThread, state: OpenedSpool) {
     this.spoolId = state.spoolId;
     this.lastReceivedAtMs = state.lastReceivedAtMs;
-    this.#maxBytes = maxBytes;
-    this.#log = log;
+    this.#options = options;
     this.#thread = thread;
     this.#nextSeq = state.lastSeq === 0 ? 1 : state.lastSeq + skippedSeqs;
     this.depth = state.depth;
@@ -133,7 +131,7 @@ export class Spool {
         this.#countHandedOut(items, 1);
         return items;
       } catch (error) {
-        this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
+        this.#options.log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
         if (this.#isClosed) return [];
         await wait(diskRetryMs, undefined, { ref: false });
       }
@@ -182,7 +180,7 @@ export class Spool {
         const transfer = packed === null ? [] : [packed.numbers.buffer, packed.payloads.buffer];
         await this.#thread.call('commit', [packed, Float64Array.from(doneSeqs)], transfer);
       } catch (error) {
-        this.#log.error('the disk refuses the spool: messages wait unacknowledged', {
+        this.#options.log.error('the disk refuses the spool: messages wait unacknowledged', {
           alarm: true,
           cause: describeError(error),
         });
@@ -206,7 +204,7 @@ export class Spool {
   }
 
   #takeGroup(): Pending[] {
-    const roomBytes = this.#maxBytes - this.bytes;
+    const roomBytes = this.#options.maxBytes - this.bytes;
     let bytes = 0;
     let count = 0;
     for (const { item } of this.#pending) {
@@ -225,8 +223,12 @@ export class Spool {
     if (isFull === this.isFull) return;
     this.isFull = isFull;
     const fields = { bytes: this.bytes, depth: this.depth };
-    if (!isFull) this.#log.info('the spool has room again', fields);
-    else this.#log.error('the spool is full: messages wait unacknowledged at the broker', { alarm: true, ...fields });
+    if (!isFull) this.#options.log.info('the spool has room again', fields);
+    else
+      this.#options.log.error('the spool is full: messages wait unacknowledged at the broker', {
+        alarm: true,
+        ...fields,
+      });
   }
 
   #noteCommitted(group: Pending[]): void {
@@ -276,7 +278,7 @@ export class Spool {
       this.isUnreadable = false;
     } catch (error) {
       this.isUnreadable = true;
-      this.#log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
+      this.#options.log.error('the spool cannot be read', { alarm: true, cause: describeError(error) });
       await wait(diskRetryMs, undefined, { ref: false });
     }
     this.#load = null;

@@ -15,7 +15,6 @@ export type UplinkOutcome = { status: number; requestId: string | undefined } & 
   | { kind: 'unavailable'; cause: string; retryAfterMs: number }
 );
 
-const defaultAnswerTimeoutMs = 15_000;
 const maxAnswerBytes = 1024 * 1024;
 const maxRetryAfterMs = 600_000;
 
@@ -28,7 +27,7 @@ export class UplinkClient {
   readonly #answerTimeoutMs: number;
   readonly #abort = new AbortController();
 
-  constructor(workerUrl: string, secret: string, answerTimeoutMs = defaultAnswerTimeoutMs) {
+  constructor(workerUrl: string, secret: string, answerTimeoutMs = 15_000) {
     this.#answerTimeoutMs = answerTimeoutMs;
     this.#url = `${workerUrl}${uplinkPath}`;
     this.#secret = secret;
@@ -52,7 +51,6 @@ export class UplinkClient {
     }
   }
 
-  /** Aborts what is under way. */
   close(): void {
     this.#abort.abort();
   }

@@ -21,7 +21,6 @@ import type { Spool } from '../spool/spool.ts';
 import type { UplinkClient, UplinkOutcome } from './client.ts';
 import { prepare, type UplinkMessage } from './message.ts';
 import { UplinkProgress } from './progress.ts';
-import { resizeWindow, smallestWindow } from './window.ts';
 
 type Parts = {
   spool: Spool;
@@ -47,6 +46,9 @@ const lingerMs = 4;
 const unauthorizedRetryMs = 30_000;
 /** So often in a row the Worker may fail with a batch and its parts, before all sending pauses. */
 const maxFailuresInARow = 20;
+/** Batches under way at once: enough to keep a distant Worker busy, and few enough that messages gather meanwhile. */
+export const smallestWindow = 3;
+const largestWindow = 12;
 /** With room for what is around the items. */
 const batchLimits = { maxItems: maxBatchItems, maxDevices: maxBatchDevices, maxBytes: maxBatchBytes - 256 };
 
@@ -397,4 +399,13 @@ export class Uplink {
 
 function mapAll(messages: UplinkMessage[], backsOff: boolean): Map<UplinkMessage, boolean> {
   return new Map(messages.map((message) => [message, backsOff]));
+}
+
+/** The next size, after a full batch was answered while all of the window was under way. The times include the way. */
+export function resizeWindow(size: number, answerMs: number, roundTripMs: number | null): number {
+  if (roundTripMs === null) return size;
+  const atWorkerMs = answerMs - roundTripMs;
+  // Shorter than the way: the Worker waits for batches. Much longer: they wait for the Worker.
+  if (atWorkerMs < roundTripMs / 2) return Math.min(largestWindow, size + 1);
+  return atWorkerMs > roundTripMs * 1.5 ? Math.max(smallestWindow, size - 1) : size;
 }

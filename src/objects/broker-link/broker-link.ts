@@ -145,9 +145,10 @@ export class BrokerLink extends DurableObject<Env> {
 
   async #welcome(socket: WebSocket, hello: Extract<BridgeFrame, { type: 'hello' }>): Promise<void> {
     const { bridgeId, instanceId, spoolId, sessionDigest, brokerConnected: isBrokerConnected } = hello;
+    const identity = { bridgeId, instanceId, spoolId, sessionDigest };
     this.#releaseInactive();
     const others = this.#bridges().filter((bridge) => bridge.socket !== socket);
-    const conflict = conflictWith(others, { bridgeId, spoolId, sessionDigest });
+    const conflict = conflictWith(others, identity);
     if (conflict !== undefined) {
       closeBridge(socket, linkCloseReasons[conflict]);
       return;
@@ -162,10 +163,7 @@ export class BrokerLink extends DurableObject<Env> {
     const active = this.#active();
     const role = active === undefined || active.socket === socket ? 'active' : 'standby';
     const nowMs = Date.now();
-    changeAttachment(socket, {
-      ...{ bridgeId, instanceId, spoolId, sessionDigest, isBrokerConnected },
-      ...{ role, changedAtMs: nowMs },
-    });
+    changeAttachment(socket, { ...identity, isBrokerConnected, role, changedAtMs: nowMs });
     logRole(bridgeId, role, 'hello');
     const resumes = role === 'active' && this.#recordActive(instanceId);
     sendFrame(socket, { type: 'welcome', nowMs, role, resumes });
@@ -185,7 +183,6 @@ export class BrokerLink extends DurableObject<Env> {
     kv.put(reconciliationKey, { forgottenBeforeMs: noted.forgottenBeforeMs, afterId: 0 });
   }
 
-  /** Takes the role from a socket; if that was the active one, a standby becomes active. */
   #release(socket: WebSocket): void {
     const { role, bridgeId } = readAttachment(socket);
     changeAttachment(socket, { role: null });

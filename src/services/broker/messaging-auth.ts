@@ -24,7 +24,6 @@ export type ConnectRequest = { clientId: string; username: string; password: str
 /** Some brokers ask again when they deliver a message. */
 type Delivery = { action: 'receive'; topic: string };
 
-/** The rights of whoever may log in, or why it may not. */
 export async function decideConnect(
   context: ServiceContext,
   request: ConnectRequest,

@@ -1,6 +1,6 @@
 // How many batches a bridge has under way, by how far the Worker is and how long it takes.
 import { expect, it } from 'vitest';
-import { resizeWindow, smallestWindow } from '../../../broker-bridge/src/uplink/window.ts';
+import { resizeWindow, smallestWindow } from '../../../broker-bridge/src/uplink/uplink.ts';
 
 /** A Worker that handles one batch after the other; answers how many are under way in the end. */
 function settle(roundTripMs: number | null, perBatchMs: number): number[] {
