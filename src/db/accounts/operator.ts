@@ -14,11 +14,7 @@ import {
 import { devices } from '../schema/devices.ts';
 import { products } from '../schema/products.ts';
 
-export async function markDisabledWithAccount(
-  database: Database,
-  deviceId: string,
-  isDisabledWithAccount: boolean,
-): Promise<void> {
+export async function markDisabledWithAccount(database: Database, deviceId: string, isDisabledWithAccount: boolean) {
   await database.update(devices).set({ isDisabledWithAccount }).where(eq(devices.deviceId, deviceId));
 }
 

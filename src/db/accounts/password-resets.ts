@@ -7,12 +7,7 @@ import { loginDevices, passwordResets, refreshTokens, users } from '../schema/ac
 type PasswordReset = typeof passwordResets.$inferSelect;
 
 /** False where the user has so many of the last hour, or is disabled. */
-export async function insertPasswordReset(
-  database: Database,
-  reset: PasswordReset,
-  max: number,
-  sinceMs: number,
-): Promise<boolean> {
+export async function insertPasswordReset(database: Database, reset: PasswordReset, max: number, sinceMs: number) {
   const { userId } = reset;
   const recent = sql`
     (select count(*) from ${passwordResets} where user_id = ${userId} and created_at > ${sinceMs})`;
@@ -22,11 +17,7 @@ export async function insertPasswordReset(
   return inserted.meta.changes === 1;
 }
 
-export async function findPasswordReset(
-  database: Database,
-  hash: string,
-  nowMs: number,
-): Promise<PasswordReset | undefined> {
+export async function findPasswordReset(database: Database, hash: string, nowMs: number) {
   return database
     .select()
     .from(passwordResets)
@@ -35,11 +26,7 @@ export async function findPasswordReset(
 }
 
 /** Sets the password and ends all sessions, devices and tokens. False if the token was used meanwhile. */
-export async function usePasswordReset(
-  database: Database,
-  { hash, userId }: PasswordReset,
-  passwordHash: string,
-): Promise<boolean> {
+export async function usePasswordReset(database: Database, { hash, userId }: PasswordReset, passwordHash: string) {
   const isUnused = sql`exists (select 1 from ${passwordResets} where hash = ${hash})`;
   const [changed] = await runTogether<[unknown, unknown, unknown, unknown]>(database, [
     sql`update ${users} set password_hash = ${passwordHash} where id = ${userId} and ${isUnused}`,

@@ -74,10 +74,7 @@ export async function releaseOutboxEntry(
   return changed.meta.changes === 1;
 }
 
-export async function countOutbox(
-  database: Database,
-  nowMs: number,
-): Promise<{ waiting: number; oldestSeconds: number }> {
+export async function countOutbox(database: Database, nowMs: number) {
   const row = await database
     .select({ waiting: sql<number>`count(*)`, oldest: sql<number | null>`min(${brokerOutbox.requestedAt})` })
     .from(brokerOutbox)

@@ -8,11 +8,7 @@ import { limitOf, type UserLimits } from '../accounts/user-limits.ts';
 type NewToken = Pick<typeof claimTokens.$inferSelect, 'hash' | 'userId' | 'createdAt' | 'expiresAt'>;
 
 /** False where the user has as many as he may that are valid and unused. */
-export async function insertClaimToken(
-  database: Database,
-  token: NewToken,
-  limits: UserLimits<'claimTokensPerUser'>,
-): Promise<boolean> {
+export async function insertClaimToken(database: Database, token: NewToken, limits: UserLimits<'claimTokensPerUser'>) {
   const { userId, createdAt } = token;
   const valid = database
     .select({ valid: count() })
@@ -23,12 +19,7 @@ export async function insertClaimToken(
   return inserted.meta.changes === 1;
 }
 
-export async function useClaimToken(
-  database: Database,
-  hash: string,
-  usedBy: string,
-  nowMs: number,
-): Promise<number | undefined> {
+export async function useClaimToken(database: Database, hash: string, usedBy: string, nowMs: number) {
   const isFree = or(isNull(claimTokens.usedBy), eq(claimTokens.usedBy, usedBy));
   const [used] = await database
     .update(claimTokens)

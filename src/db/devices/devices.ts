@@ -83,11 +83,7 @@ export async function findDeviceBySerial(db: Database, productId: number, device
 }
 
 /** Whether the database knows the device, and whether it knows the product: one that does not is not the device's own. */
-export async function findRecordOf(
-  db: Database,
-  deviceId: string,
-  productKey: string,
-): Promise<{ hasRecord: boolean; hasProduct: boolean }> {
+export async function findRecordOf(db: Database, deviceId: string, productKey: string) {
   const [row] = await db.all<{ record: number; product: number }>(sql`
     select exists (select 1 from ${devices} where device_id = ${deviceId}) as record,
       exists (select 1 from ${products} where product_key = ${productKey}) as product`);

@@ -135,11 +135,7 @@ export async function findInvitation(
     .get();
 }
 
-export async function deleteInvitation(
-  db: Database,
-  id: string,
-  of: { deviceRow: number } | { foldedEmail: string },
-): Promise<InvitationRow | undefined> {
+export async function deleteInvitation(db: Database, id: string, of: { deviceRow: number } | { foldedEmail: string }) {
   const mine =
     'deviceRow' in of
       ? eq(deviceInvitations.deviceRow, of.deviceRow)

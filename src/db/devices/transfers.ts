@@ -31,11 +31,7 @@ export async function putTransfer(
   return put.meta.changes > 0;
 }
 
-export async function findTransfer(
-  database: Database,
-  deviceId: string,
-  toUserId: number,
-): Promise<string | undefined> {
+export async function findTransfer(database: Database, deviceId: string, toUserId: number) {
   const row = await database
     .select({ offerId: deviceTransfers.offerId })
     .from(deviceTransfers)

@@ -96,11 +96,7 @@ export async function readFigures(database: Database, productId: number, day: nu
   return figures ?? { devices: 0, online: 0, claimed: 0, activatedToday: 0 };
 }
 
-export async function listProducts(
-  database: Database,
-  filter: ProductFilter,
-  page: PageRequest,
-): Promise<{ total: number; rows: ProductRow[] }> {
+export async function listProducts(database: Database, filter: ProductFilter, page: PageRequest) {
   const { ownerId, productKey, category } = filter;
   const wanted = and(
     eq(products.ownerId, ownerId),

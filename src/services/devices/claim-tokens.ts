@@ -42,12 +42,7 @@ export async function describeClaimToken(context: ServiceContext, actor: Actor, 
 }
 
 /** From then on the token works for `usedBy` alone, until it expires: an answer may be lost. */
-export async function readClaimToken(
-  context: ServiceContext,
-  token: string,
-  usedBy: string,
-  clientAddress: string,
-): Promise<number> {
+export async function readClaimToken(context: ServiceContext, token: string, usedBy: string, clientAddress: string) {
   const retryAfterSeconds = blocked.secondsLeft(clientAddress);
   if (retryAfterSeconds > 0) throw new RefusedError({ ...refusedBy(shield), retryAfterSeconds });
   const userId = tokenPattern.test(token)

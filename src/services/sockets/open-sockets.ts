@@ -25,11 +25,7 @@ export function openBridgeLink({ env }: ServiceContext, request: Request): Promi
 }
 
 /** One client address stays on one shard, which therefore counts its sockets exactly. */
-export async function openRelay(
-  { env, config }: ServiceContext,
-  request: Request,
-  clientAddress: string,
-): Promise<Response> {
+export async function openRelay({ env, config }: ServiceContext, request: Request, clientAddress: string) {
   const shard = relayShardOf(clientAddress, config.relayShards);
   const response = await callRelay(env, shard, 'fetch', 'once', (relay) =>
     relay.fetch(withHeader(request, relayAddressHeader, clientAddress)),
@@ -40,12 +36,7 @@ export async function openRelay(
 }
 
 /** MQTT on the device's object. `network`: the client's address, an IPv6 address by its /64. */
-export async function openDevice(
-  context: ServiceContext,
-  request: Request,
-  deviceId: string,
-  network: string,
-): Promise<Response> {
+export async function openDevice(context: ServiceContext, request: Request, deviceId: string, network: string) {
   const nowMs = Date.now();
   const notFound = new RefusedError({ kind: 'not_found', what: 'device', id: deviceId });
   if (!isDeviceId(deviceId) || (missing.get(deviceId)?.untilMs ?? 0) > nowMs) throw notFound;
